@@ -33,7 +33,8 @@ from collector.jobs.retention import retention
 from collector.jobs.traits import restore_images, storing_traits
 from collector.live.node_account import Limit
 from collector.live.registry import Registry
-from collector.live.windows import SLOT_SECONDS, SLOTS
+from collector.live.slot_ring import SLOTS
+from collector.live.windows import SLOT_SECONDS
 from collector.web.auth import authentication
 from collector.web.backpressure import BACKPRESSURE, Backpressure
 from collector.web.bodies import COUNT_BYTES, HTTP_LIMITS

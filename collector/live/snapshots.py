@@ -12,11 +12,11 @@ from collector.live.applications import ApplicationTable, ServiceClaim, applicat
 from collector.live.node_columns import NodeColumns, NodeTable
 from collector.live.table import Table, gather, places
 from collector.live.task_columns import TaskColumns, TaskTable
-from collector.live.windows import Amounts
 from collector.snapshot.columns import ServiceFacts, best_guess, service_table, strictest_by_node, sum_by_node
 from collector.snapshot.images import ImageTable
 from collector.snapshot.power_curves import Floats, PowerCurves, Rows
 from collector.snapshot.tables import NOWHERE, Nodes, Services, Snapshot, Tasks
+from collector.snapshot.windows import TaskWindows
 
 Value = TypeVar("Value")
 
@@ -58,7 +58,7 @@ class _Copy:
     failures: Floats
     history: Floats
     tasks: TaskColumns
-    task_windows: Amounts
+    task_windows: TaskWindows
     task_ids: tuple[str, ...]
     culprit: Rows
     """Per node and resource: the row in the snapshot of the task that an open alert names."""
@@ -120,7 +120,7 @@ class SnapshotBuilder:
         self._applications: _Cached[ApplicationTable] = _Cached()
         self._spans_nodes = config.driver.spans_nodes
         self._history: _Cached[Floats] = _Cached()
-        self._task_windows: _Cached[Amounts] = _Cached()
+        self._task_windows: _Cached[TaskWindows] = _Cached()
         self._images: _Cached[ImageTable | None] = _Cached()
         self._last_nodes: Nodes | None = None
 
@@ -141,7 +141,7 @@ class SnapshotBuilder:
             failures=nodes.failures_column(node_columns, now),
             history=self._history.get(
                 (nodes.table.version, nodes.windows.version),
-                lambda: nodes.windows.windows(node_order).astype(np.float64),
+                lambda: nodes.windows.windows(node_order).amounts.astype(np.float64),
             ),
             tasks=gather(tasks.table.columns, task_order),
             task_windows=self._task_windows.get(

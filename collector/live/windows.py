@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.live.slot_ring import SLOTS, SlotRing
 from collector.snapshot.power_curves import Floats, Rows
+from collector.snapshot.windows import Amounts, TaskWindows
 from wire.resources import RESOURCES
 
 SLOT_SECONDS = 300.0
-SLOTS = 36
 _WIDTH = len(RESOURCES)
 _NOT_YET = -1
 _BLOCK = 1024
 """Rows that are added at once: doubling would take up to twice the memory."""
-Amounts = NDArray[np.float32]
 _Columns = dict[str, NDArray[Any]]
 
 
@@ -36,7 +36,6 @@ def _blank(rows: int) -> _Columns:
         "seconds": np.zeros(sums, np.float32),
         "last_weighed": np.zeros(sums, np.float32),
         "last_seconds": np.zeros(sums, np.float32),
-        "slots": np.full((rows, SLOTS, _WIDTH), np.nan, np.float32),
     }
 
 
@@ -47,6 +46,8 @@ class KeptRow:
     closed: int
     """Slots that had closed by then."""
     values: dict[str, NDArray[Any]]
+    slots: Amounts
+    """From the oldest to the newest."""
 
 
 class UsageWindows:
@@ -54,6 +55,7 @@ class UsageWindows:
 
     def __init__(self) -> None:
         self._columns = _blank(1)
+        self._ring = SlotRing()
         self._slot = _NOT_YET
         self.closed = SLOTS
         """How many slots have closed, counting those before the first report."""
@@ -140,9 +142,7 @@ class UsageWindows:
         weighed, seconds = _sums(columns["value"], held)
         weighed += columns["weighed"]
         seconds += columns["seconds"]
-        slots = columns["slots"]
-        slots[:, :-1] = slots[:, 1:]
-        slots[:, -1] = _means(weighed, seconds)
+        self._ring.append(_means(weighed, seconds))
         # Without the held value: the next report may differ.
         columns["last_weighed"], columns["weighed"] = columns["weighed"], columns["last_weighed"]
         columns["last_seconds"], columns["seconds"] = columns["seconds"], columns["last_seconds"]
@@ -152,7 +152,7 @@ class UsageWindows:
 
     def _correct(self, rows: Rows, old: Amounts, new: Amounts, last: Floats, begins_at: Floats) -> None:
         """Apply windows that began in slots that have closed."""
-        columns, slots = self._columns, self._columns["slots"]
+        columns = self._columns
         first = max(int(begins_at.min() // SLOT_SECONDS), self._slot - SLOTS)
         for slot in range(first, self._slot):
             begin, end = slot * SLOT_SECONDS, (slot + 1) * SLOT_SECONDS
@@ -168,10 +168,10 @@ class UsageWindows:
                 means = _means(weighed, seconds)
             else:
                 share = (within / SLOT_SECONDS).astype(np.float32)[:, None]
-                before = slots[rows[some], place]
+                before = self._ring.get(place, rows[some])
                 mixed = np.where(share < 1, before * (1 - share) + new[some] * share, new[some])
                 means = np.where(np.isnan(before), new[some], mixed)
-            slots[rows[some], place] = means
+            self._ring.put(place, rows[some], means)
         self._version += 1
 
     # --- Rows that come, go and move ----------------------------------------------------------------
@@ -183,6 +183,7 @@ class UsageWindows:
         blank = _blank(1)
         for name, column in self._columns.items():
             column[row] = blank[name][0]
+        self._ring.clear(row)
 
     def keep(self, row: int, until: float = -np.inf) -> KeptRow:
         """A copy of a row, to be put elsewhere; what it reported last holds `until` a time."""
@@ -195,15 +196,16 @@ class UsageWindows:
             values["weighed"] += weighed[0]
             values["seconds"] += seconds[0]
             values["at"] = np.float64(until)
-        return KeptRow(self.closed, values)
+        return KeptRow(self.closed, values, self._ring.row(row))
 
     def put_back(self, row: int, kept: KeptRow) -> None:
         """Let a row go on from what was kept of another."""
         self._flush_if_waiting(row)
         self._make_room(row)
-        values = self._present(kept)
+        present = self._present(kept)
         for name, column in self._columns.items():
-            column[row] = values[name]
+            column[row] = present.values[name]
+        self._ring.put_row(row, present.slots)
         self._version += 1
 
     def inherit(self, row: int, kept: KeptRow) -> None:
@@ -211,28 +213,29 @@ class UsageWindows:
         self._flush_if_waiting(row)
         self._make_room(row)
         columns, earlier = self._columns, self._present(kept)
-        own = columns["slots"][row]
-        is_own = np.isnan(earlier["slots"])
+        own = self._ring.row(row)
+        is_own = np.isnan(earlier.slots)
         ended_since = slice(max(0, SLOTS - (self.closed - kept.closed)), SLOTS)
         is_own[ended_since] = ~np.isnan(own[ended_since])
-        columns["slots"][row] = np.where(is_own, own, earlier["slots"])
+        self._ring.put_row(row, np.where(is_own, own, earlier.slots))
         for name in ("weighed", "seconds", "last_weighed", "last_seconds"):
-            columns[name][row] += earlier[name]
+            columns[name][row] += earlier.values[name]
         self._version += 1
 
-    def _present(self, kept: KeptRow) -> dict[str, NDArray[Any]]:
-        """The columns of a kept row as of now: slots that have closed since are unknown."""
+    def _present(self, kept: KeptRow) -> KeptRow:
+        """A kept row as of now: slots that have closed since are unknown."""
         missed = self.closed - kept.closed
         if not missed:
-            return kept.values
+            return kept
         values = {name: column[0] for name, column in _blank(1).items()}
+        slots = np.full_like(kept.slots, np.nan)
         if missed < SLOTS:
-            values["slots"][: SLOTS - missed] = kept.values["slots"][missed:]
+            slots[: SLOTS - missed] = kept.slots[missed:]
         if missed <= SLOTS:
-            values["slots"][SLOTS - missed] = _means(kept.values["weighed"], kept.values["seconds"])
+            slots[SLOTS - missed] = _means(kept.values["weighed"], kept.values["seconds"])
         if missed == 1:
             values["last_weighed"], values["last_seconds"] = kept.values["weighed"], kept.values["seconds"]
-        return values
+        return KeptRow(self.closed, values, slots)
 
     def restore(self, rows: Rows, slot: int, weighed: Floats, seconds: Floats) -> None:
         """Fill in a slot of some rows from stored sums, up to their last reports; no seconds are unknown."""
@@ -254,22 +257,20 @@ class UsageWindows:
         )
         means = _means(weighed + held_weighed, seconds + held_seconds)
         place = slot - self._slot
-        columns["slots"][rows, place] = np.where(known, means, columns["slots"][rows, place])
+        self._ring.put(place, rows, np.where(known, means, self._ring.get(place, rows)))
         self._version += 1
 
     # --- Reading ------------------------------------------------------------------------------------
 
-    def windows(self, rows: Rows) -> Amounts:
-        """The closed slots of some rows: one plane per row, from the oldest slot to the newest."""
+    def windows(self, rows: Rows) -> TaskWindows:
+        """The closed slots of some rows, as they are now."""
         self._flush()
-        self._make_room(int(rows.max(initial=0)))
-        found: Amounts = self._columns["slots"][rows]
-        return found
+        return self._ring.share(rows)
 
     @property
     def size_bytes(self) -> int:
         """Memory that the rows take."""
-        return sum(column.nbytes for column in self._columns.values())
+        return self._ring.size_bytes + sum(column.nbytes for column in self._columns.values())
 
     def _make_room(self, row: int) -> None:
         have = self._columns["at"].size

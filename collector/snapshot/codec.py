@@ -18,6 +18,7 @@ from collector.snapshot.images import ImageTable
 from collector.snapshot.power_curves import PowerCurves
 from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import Nodes, Pending, Services, Snapshot, Tasks
+from collector.snapshot.windows import TaskWindows
 
 Table = TypeVar("Table")
 
@@ -72,6 +73,8 @@ def _value(value: Any) -> Any:  # noqa: ANN401 - a column of any type
     match value:
         case np.ndarray():
             return _column(value)
+        case TaskWindows():
+            return _column(value.amounts)
         case PowerCurves():
             return _table(value)
         case _:
@@ -138,6 +141,8 @@ def _restored(table: type[Table], packed: dict[str, Any]) -> Table:
     for name, value in packed.items():
         if name == "power":
             columns[name] = _restored(PowerCurves, value)
+        elif name == "windows":
+            columns[name] = TaskWindows.of(_array(value))
         elif isinstance(value, dict):
             columns[name] = _array(value)
         else:

@@ -15,6 +15,7 @@ from collector.snapshot.delays import Delays
 from collector.snapshot.images import ImageTable
 from collector.snapshot.power_curves import Floats, PowerCurves, Rows
 from collector.snapshot.promises import TaskPromises
+from collector.snapshot.windows import TaskWindows
 from wire.resources import RESOURCES
 
 Flags = NDArray[np.bool_]
@@ -256,11 +257,8 @@ class Tasks:
     came_from: Rows
     """The node it was last moved from; `NOWHERE` if it was never moved."""
     movable: Flags
-    windows: NDArray[np.float32] = field(
-        default_factory=lambda: np.empty((0, 0, len(RESOURCES)), dtype=np.float32)
-    )
-    """Amounts used in the last slots of five minutes: one plane per task, its rows from the oldest to the
-    newest; NaN is unknown. The slots are those of `Nodes.history`."""
+    windows: TaskWindows = field(default_factory=lambda: TaskWindows((), _NO_ROWS))
+    """Amounts used in the last slots of five minutes, which are those of `Nodes.history`."""
 
     @cached_property
     def index(self) -> Mapping[str, int]:

@@ -92,7 +92,6 @@ def _appended(snapshot: Snapshot, new: Sequence[WaitingTask], services: Services
         settled_seconds=np.zeros(count),
         came_from=np.array(last_node, dtype=np.intp),
         movable=np.zeros(count, dtype=np.bool_),
-        windows=np.full((count, *tasks.windows.shape[1:]), np.nan, dtype=np.float32),
     )
     columns: dict[str, Any] = {
         name: (
@@ -100,6 +99,7 @@ def _appended(snapshot: Snapshot, new: Sequence[WaitingTask], services: Services
             if name in {"ids", "names"}
             else np.concatenate((getattr(tasks, name), getattr(rows, name)))
         )
-        for name in (each.name for each in fields(Tasks))
+        for name in (each.name for each in fields(Tasks) if each.name != "windows")
     }
+    columns["windows"] = tasks.windows.followed_by_unknown(count)
     return Tasks(**columns)

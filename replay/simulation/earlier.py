@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from collector.live.windows import SLOT_SECONDS, SLOTS
+from collector.live.slot_ring import SLOTS
+from collector.live.windows import SLOT_SECONDS
 from collector.snapshot.columns import sum_by_node
 from replay.setup.hosts import Hosts
 from replay.setup.workload import Workload

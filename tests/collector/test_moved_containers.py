@@ -77,7 +77,7 @@ async def cluster(folder: Path, clock: Clock) -> AsyncIterator[Cluster]:
 
 def known(tasks: Tasks, container_id: str) -> Sequence[float]:
     """The CPU of the closed windows of a container, the newest last."""
-    cpu = tasks.windows[tasks.index[container_id], :, 0]
+    cpu = tasks.windows.amounts[tasks.index[container_id], :, 0]
     return [float(value) for value in cpu[~np.isnan(cpu)]]
 
 

@@ -24,7 +24,7 @@ from tests.collector.recorded_moves import record_move
 HOURS, SAMPLE_SECONDS = 4, 30.0
 MOVES = HOURS
 """`Course` moves a container every hour."""
-_COLUMNS = ("windows", "mean", "observed_seconds")
+_COLUMNS = ("mean", "observed_seconds")
 
 
 @pytest.mark.parametrize("rolled_up_hours", [0.0, 3.5])
@@ -47,7 +47,7 @@ async def test_a_collector_that_was_killed_has_the_windows_of_nodes_and_containe
     # A collector that runs adds samples when there are a sixteenth more; one that starts adds all.
     for column in ("observed_seconds", "mean"):
         np.testing.assert_allclose(before[column], getattr(after.tasks, column), rtol=1 / 15)
-    _assert_same_windows(before["windows"], after.tasks.windows)
+    _assert_same_windows(before["windows"], after.tasks.windows.amounts)
     _assert_same_windows(before["history"], after.nodes.history)
 
 
@@ -99,6 +99,7 @@ async def _report(folder: Path, rolled_up_hours: float) -> Snapshot:
             at=clock.now,
             ids=np.array(before.tasks.ids),
             history=before.nodes.history,
+            windows=before.tasks.windows.amounts,
             **columns,
         )
         os.kill(os.getpid(), signal.SIGKILL)

@@ -335,8 +335,8 @@ def _histories(snapshot: Snapshot, need: Floats) -> tuple[Floats, Floats]:
     The past use of a node's present tasks predicts better than the past use of the node.
     """
     nodes, tasks = snapshot.nodes, snapshot.tasks
-    if tasks.windows.shape[1]:
-        of_tasks = np.nan_to_num(tasks.windows[:, -LOOK_BACK:, _CPU], nan=0.0).astype(np.float64)
+    if len(tasks.windows):
+        of_tasks = np.nan_to_num(tasks.windows.amounts[:, -LOOK_BACK:, _CPU], nan=0.0).astype(np.float64)
         return of_tasks, sum_by_node(tasks.node, of_tasks, len(nodes.names))
     of_nodes = np.nan_to_num(nodes.history[:, -LOOK_BACK:, _CPU] * nodes.capacity[:, _CPU, None], nan=0.0)
     return np.repeat(need[:, _CPU, None], of_nodes.shape[1], axis=1), of_nodes

@@ -115,7 +115,7 @@ def learn_usage(snapshot: Snapshot) -> Usage:
 
 def _known_windows(tasks: Tasks) -> Floats:
     """The windows from the first one that any task has."""
-    windows = tasks.windows.astype(np.float64)
+    windows = tasks.windows.amounts.astype(np.float64)
     if windows.shape[0] != len(tasks.ids) or not windows.size:
         return np.empty((len(tasks.ids), 0, len(RESOURCES)))
     known = ~np.isnan(windows).all(axis=(0, 2))

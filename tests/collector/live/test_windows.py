@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from collector.config import CollectorConfig, PlacementConfig
 from collector.live.registry import Registry
-from collector.live.windows import SLOT_SECONDS, SLOTS, UsageWindows
+from collector.live.slot_ring import SLOTS
+from collector.live.windows import SLOT_SECONDS, UsageWindows
 from tests.collector.builders import HEARTBEAT, container, partial_report, state
 from wire.resources import Quantities
 
@@ -26,7 +27,7 @@ def put(windows: UsageWindows, cpu: float, at: float, window_seconds: float = 0.
 
 def known(windows: UsageWindows, row: int = 0) -> list[float]:
     """The CPU of the slots of a row that are known."""
-    cpu = windows.windows(np.array([row]))[0, :, 0]
+    cpu = windows.windows(np.array([row])).amounts[0, :, 0]
     return [float(value) for value in cpu if not math.isnan(value)]
 
 
@@ -133,6 +134,8 @@ def test_memory_of_fifty_thousand_containers_is_bounded() -> None:
     for row in range(0, 50_000, 50):
         windows.put([row + 49], np.zeros((1, 4)), BEGIN, [0.0])
         windows.version  # noqa: B018 - writes what waits
+    for slot in range(SLOTS + 1):
+        windows.advance(BEGIN + slot * SLOT_SECONDS, np.full(50_000, math.inf))
     assert windows.size_bytes <= 35 * MEGABYTES
 
 
@@ -163,13 +166,27 @@ def test_the_snapshot_has_the_windows_of_containers_and_keeps_them_while_nothing
             partial_report("alpha", sequence=number + 1, at=at, containers=(one,), heartbeat=HEARTBEAT), at
         )
     first, second = (
-        registry.tables.snapshot(BEGIN + 3 * SLOT_SECONDS + more).tasks.windows for more in (1, 2)
+        registry.tables.snapshot(BEGIN + 3 * SLOT_SECONDS + more).tasks.windows.amounts for more in (1, 2)
     )
     assert first.dtype == np.float32
     assert first.shape == (1, SLOTS, 4)
     assert first[0, -3:, 0].tolist() == [0.0, 1.0, 2.0]
     assert np.isnan(first[0, :-3]).all()
     assert second is first
+
+
+def test_windows_of_a_snapshot_do_not_change_when_slots_are_corrected_cleared_and_closed() -> None:
+    windows, rows = UsageWindows(), np.arange(2)
+    put(windows, 0.5, BEGIN)
+    windows.advance(BEGIN + SLOT_SECONDS, ALWAYS)
+    taken = windows.windows(rows)
+    put(windows, 0.25, BEGIN + SLOT_SECONDS, SLOT_SECONDS / 2)
+    corrected = windows.windows(rows)
+    windows.clear(0)
+    cleared = windows.windows(rows)
+    put(windows, 0.75, BEGIN + 2 * SLOT_SECONDS, row=1)
+    assert [each.amounts[0, -1, 0] for each in (taken, corrected)] == [0.5, 0.375]
+    assert np.isnan(cleared.amounts).all()
 
 
 def test_a_container_keeps_its_windows_on_another_node() -> None:
@@ -190,4 +207,4 @@ def test_a_container_keeps_its_windows_on_another_node() -> None:
         )
         tasks = registry.tables.snapshot(at + 2).tasks
         assert tasks.ids == (one.id,)
-        assert tasks.windows[0, -1, 0] == 1.0
+        assert tasks.windows.amounts[0, -1, 0] == 1.0

@@ -22,6 +22,7 @@ from collector.snapshot.constraints import PlacementRules
 from collector.snapshot.power_curves import Floats, PowerCurves
 from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import NOWHERE, Generation, Nodes, Snapshot, TaskKind, Tasks
+from collector.snapshot.windows import TaskWindows
 from wire.messages import PowerCurve
 from wire.resources import RESOURCES, Quantities
 
@@ -188,7 +189,7 @@ def _tasks(tasks: Sequence[TaskFacts], node_row: Mapping[str, int], service_row:
         settled_seconds=np.array([each.settled_seconds for each in tasks], dtype=np.float64),
         came_from=np.array([row_of(each.came_from, node_row) for each in tasks], dtype=np.intp),
         movable=np.array([each.movable for each in tasks], dtype=np.bool_),
-        windows=_histories([each.windows for each in tasks]).astype(np.float32),
+        windows=TaskWindows.of(_histories([each.windows for each in tasks]).astype(np.float32)),
     )
 
 

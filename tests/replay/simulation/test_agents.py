@@ -45,7 +45,7 @@ def watched(
 def test_exact_policies_see_what_is_wanted_now() -> None:
     seen = watched([10, 20, 30, 40], EXACT)
     assert [snapshot.tasks.used[0, 0] for snapshot in seen] == pytest.approx([0.2, 0.3])
-    assert seen[-1].tasks.windows[0, -2:, 0] == pytest.approx([0.2, 0.3])
+    assert seen[-1].tasks.windows.amounts[0, -2:, 0] == pytest.approx([0.2, 0.3])
 
 
 def test_agents_report_what_containers_get_and_exact_ones_what_they_want() -> None:

@@ -90,9 +90,9 @@ def test_moved_container_has_a_new_id_and_continues_the_windows_and_samples_of_t
     before = next(each for each in seen if each.at == unix(1200.0)).tasks
     after = next(each for each in seen if each.at == unix(1500.0)).tasks
     assert (before.ids, after.ids) == (("a", "b"), ("a~1", "b", "c"))
-    assert np.count_nonzero(~np.isnan(before.windows[0, :, 0])) == 4
-    np.testing.assert_allclose(after.windows[0, -5:, 0], 0.5)
-    assert np.count_nonzero(~np.isnan(after.windows[2, :, 0])) == 1
+    assert np.count_nonzero(~np.isnan(before.windows.amounts[0, :, 0])) == 4
+    np.testing.assert_allclose(after.windows.amounts[0, -5:, 0], 0.5)
+    assert np.count_nonzero(~np.isnan(after.windows.amounts[2, :, 0])) == 1
     # A sixteenth of the samples may not be counted yet.
     assert after.observed_seconds[0] > before.observed_seconds[0]
     assert after.observed_seconds[0] == pytest.approx(after.observed_seconds[1], rel=1 / 15)

@@ -1,0 +1,55 @@
+"""The windows of tasks in a snapshot: put together on first use."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collector.snapshot.power_curves import Rows
+from wire.resources import RESOURCES
+
+Amounts = NDArray[np.float32]
+
+
+class TaskWindows:
+    """Amounts used in slots of five minutes, the same for all tasks.
+
+    A large cluster has tens of megabytes of them, and few policies read them: a snapshot refers to the slots
+    of the live tables, which nobody changes any more, and copies them only if they are read.
+    """
+
+    def __init__(self, slots: Sequence[Amounts | None], rows: Rows) -> None:
+        """`slots` has one array per slot, the oldest first, with the given row of each task.
+
+        None is a slot in which nothing is known; neither are rows that an array does not have.
+        """
+        self._slots, self._rows = slots, rows
+
+    @classmethod
+    def of(cls, amounts: Amounts) -> "TaskWindows":
+        """From one plane per task, its rows from the oldest slot to the newest."""
+        return cls([amounts[:, slot] for slot in range(amounts.shape[1])], np.arange(len(amounts)))
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TaskWindows) and np.array_equal(self.amounts, other.amounts, equal_nan=True)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @cached_property
+    def amounts(self) -> Amounts:
+        """One plane per task, its rows from the oldest slot to the newest; NaN is unknown."""
+        amounts = np.full((self._rows.size, len(self._slots), len(RESOURCES)), np.nan, np.float32)
+        for place, slot in enumerate(self._slots):
+            if slot is not None:
+                some = np.flatnonzero(self._rows < len(slot))
+                amounts[some, place] = slot[self._rows[some]]
+        return amounts
+
+    def followed_by_unknown(self, count: int) -> "TaskWindows":
+        """The same with more tasks, of which nothing is known."""
+        unknown = np.full(count, np.iinfo(np.intp).max, dtype=np.intp)
+        return TaskWindows(self._slots, np.concatenate((self._rows, unknown)))
