@@ -4,5 +4,6 @@ In: a `Snapshot`, and for a placement a `Request`. Out: a ranking of nodes or a 
 functions decide live and in replay. A policy is one file, or a folder, and one line in `table`.
 
 Shared: `interface`, `actions`, `resolve` (a policy by name, with its settings), `filters` (which nodes are
-eligible), `scoring` (ratios), `stability` (limits and costs of moves), `overbooking` (reservations by class).
+eligible), `scoring` (ratios), `stability` (limits and costs of moves), `overbooking` (reservations by class),
+`distance` (the bounds of applications), `application` (all containers of an application, by any policy).
 """

@@ -32,9 +32,17 @@ class BuiltProblem:
 
 
 def build(
-    snapshot: Snapshot, requests: Sequence[Request], *, stale_seconds: float, bound: float | None = None
+    snapshot: Snapshot,
+    requests: Sequence[Request],
+    *,
+    stale_seconds: float,
+    bound: float | None = None,
+    spreads: bool = False,
 ) -> BuiltProblem:
-    """Build the problem. `bound` replaces that of the requests, in seconds."""
+    """Build the problem. `bound` replaces that of the requests, in seconds.
+
+    With `spreads`, containers that are to be spread do not share a node with others of their service.
+    """
     kind = kinds_of(requests)
     kinds = tuple(requests[int(np.flatnonzero(kind == each)[0])] for each in range(int(kind.max()) + 1))
     if bound is None:
@@ -58,10 +66,18 @@ def build(
         near = near_members.of(each)
         if near is not None:
             refused[row][(refused[row] == Rejection.NOT) & ~near] = Rejection.DISTANCE
+        if (
+            spreads
+            and each.spread
+            and (service := snapshot.services.index.get(each.service or "")) is not None
+        ):
+            has_one = snapshot.instances(service) > 0
+            refused[row][(refused[row] == Rejection.NOT) & has_one] = Rejection.AVOIDED
     candidates = int(could.sum())
     problem = Problem(
         nodes=np.arange(len(snapshot.nodes.names)),
         counts=counts,
+        most=np.where([spreads and each.spread for each in kinds], 1, counts),
         sizes=sizes[:, takes],
         free=np.minimum(free, all_of_them)[:, takes],
         allowed=refused == Rejection.NOT,

@@ -59,6 +59,7 @@ class _Starts:
 
     def __init__(self, problem: Problem) -> None:
         self._problem, self._near = problem, problem.near
+        self._is_capped = bool((problem.most < problem.counts).any())
         value = _values(problem)
         orders = _orders(problem)
         one, other = self._preferred(value)
@@ -106,6 +107,8 @@ class _Starts:
         fits = self._open_to[:, 0] if problem.all_talk else self._open_to[rows, kinds]
         for size, free in zip(sizes, self._free, strict=True):
             fits = fits & (free >= size[:, np.newaxis] * (1 - _ROUNDING))
+        if self._is_capped:
+            fits = fits & (self._placed[rows, kinds] < problem.most[kinds][:, np.newaxis])
         cost = self._base[kinds]
         cost += self._new_weight
         cost[~fits] = np.inf

@@ -82,9 +82,16 @@ def _round_trips(snapshot: Snapshot, request: Request) -> Floats:
 def place_greedily(
     snapshot: Snapshot, requests: Sequence[Request], settings: NetSettings
 ) -> ApplicationPlacement:
-    """Place an application by the greedy."""
-    built = build(snapshot, requests, stale_seconds=settings.stale_seconds)
+    """Place an application by the greedy.
+
+    Containers that are to be spread go to different nodes, and share some only if that is not possible.
+    """
+    spreads = any(each.spread for each in requests)
+    built = build(snapshot, requests, stale_seconds=settings.stale_seconds, spreads=spreads)
     placed = greedy.solve(built.problem)
+    if placed is None and spreads:
+        built = build(snapshot, requests, stale_seconds=settings.stale_seconds)
+        placed = greedy.solve(built.problem)
     if placed is None:
         return refused_answer(snapshot, requests, built, stale_seconds=settings.stale_seconds)
     return placed_answer(snapshot, built, placed)
@@ -93,9 +100,13 @@ def place_greedily(
 def place_optimally(
     snapshot: Snapshot, requests: Sequence[Request], settings: NetOptimalSettings
 ) -> ApplicationPlacement:
-    """Place an application by the exact solver, within its time limit."""
-    built = build(snapshot, requests, stale_seconds=settings.stale_seconds)
+    """Place an application by the exact solver, within its time limit; spread as by the greedy."""
+    spreads = any(each.spread for each in requests)
+    built = build(snapshot, requests, stale_seconds=settings.stale_seconds, spreads=spreads)
     found = exact.solve(built.problem, seconds=settings.limit_seconds)
+    if found.placed is None and spreads:
+        built = build(snapshot, requests, stale_seconds=settings.stale_seconds)
+        found = exact.solve(built.problem, seconds=settings.limit_seconds)
     if found.placed is None:
         return refused_answer(
             snapshot, requests, built, stale_seconds=settings.stale_seconds, is_proven=found.is_proven

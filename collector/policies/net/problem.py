@@ -28,6 +28,8 @@ class Problem:
     """The row in the snapshot of each node. All other arrays have the places of nodes here."""
     counts: Counts
     """How many pods each kind has."""
+    most: Counts
+    """How many pods of each kind a node may have."""
     sizes: Floats
     """What a pod of each kind takes: a row per kind."""
     free: Floats
@@ -75,7 +77,7 @@ class Problem:
     @cached_property
     def room(self) -> Counts:
         """How many pods of each kind a node has room for, if it takes no other: at most all of them."""
-        room = np.repeat(self.counts[:, np.newaxis], len(self.nodes), axis=1)
+        room = np.repeat(np.minimum(self.most, self.counts)[:, np.newaxis], len(self.nodes), axis=1)
         for size, free in zip(self.sizes.T, self.free.T, strict=True):
             takes = size > 0
             fits = np.floor(free / size[takes, np.newaxis] + _ROUNDING)
@@ -88,6 +90,7 @@ class Problem:
         part = Problem(
             nodes=self.nodes[places],
             counts=self.counts,
+            most=self.most,
             sizes=self.sizes,
             free=self.free[places],
             allowed=self.allowed[:, places],
@@ -117,6 +120,8 @@ class Problem:
     def is_feasible(self, placed: Counts) -> bool:
         """Whether all pods are placed where they may be, with room, and near those they talk to."""
         if (placed.sum(axis=1) != self.counts).any() or placed[~self.allowed].any():
+            return False
+        if (placed > self.most[:, np.newaxis]).any():
             return False
         if (placed.T @ self.sizes > self.free + _ROUNDING * np.maximum(np.abs(self.free), 1.0))[
             placed.any(axis=0)

@@ -184,6 +184,7 @@ class _Planner:
         return Problem(
             nodes=np.arange(len(nodes.names)),
             counts=counts,
+            most=counts,
             sizes=sizes[:, takes],
             free=np.minimum(free, counts @ sizes)[:, takes],
             allowed=allowed,

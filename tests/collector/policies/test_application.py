@@ -112,6 +112,14 @@ def test_only_services_that_talk_must_be_near(name: str) -> None:
     )
 
 
+@net
+def test_containers_that_are_to_be_spread_share_a_node_only_if_they_must(name: str) -> None:
+    spread = pods(2, spread=True)
+    assert len({*place_application(cluster(), spread, resolve(name, {}, "place")).nodes}) == 2
+    assert len({*place_application(cluster(), pods(2), resolve(name, {}, "place")).nodes}) == 1
+    assert len(place_application(cluster(), pods(4, spread=True), resolve(name, {}, "place")).nodes) == 4
+
+
 def test_a_policy_that_places_in_turn_begins_elsewhere_if_it_must() -> None:
     snapshot = cluster("abbb")
     answer = place_application(snapshot, pods(4), resolve("first-fit", {}, "place"))
