@@ -37,6 +37,7 @@ COMMANDS = (
     Command("services", "list services with the need of one container each"),
     Command("alerts", "list bottlenecks, silent nodes and overbooked nodes"),
     Command("slo", "show how promises of availability stand, now or in a recorded log"),
+    Command("network", "show round-trip times between nodes, and clusters of near nodes"),
     Command("energy", "show energy over a period by node, container, service, label or day"),
     Command("top", "show nodes and containers live in the terminal"),
     Command("hint", "rank nodes for a container, with reasons"),

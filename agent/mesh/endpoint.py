@@ -52,6 +52,8 @@ class Endpoint:
         self._unix_ns = unix_ns
         self._loop = asyncio.get_running_loop()
         self._resume: asyncio.TimerHandle | None = None
+        self.sent = 0
+        self.received = 0
         self.discarded = 0
         """Datagrams that were read and not valid."""
         self._start_reading()
@@ -89,6 +91,7 @@ class Endpoint:
             except OSError:
                 # Nothing more to read; or an ICMP error of an earlier datagram.
                 break
+            self.received += 1
             discarded += not self.receive(datagram, source, self._received_at(ancillary))
         else:
             # The kernel may drop some of the others.
@@ -115,6 +118,7 @@ class Endpoint:
     def _send_to(self, datagram: bytes, address: tuple[object, ...]) -> None:
         try:
             self._socket.sendto(datagram, address)
+            self.sent += 1
         except OSError as error:
             # No route, a full buffer, or an address of the other family: as if the network had lost it.
             log.debug("cannot send to %s: %s", address, error)

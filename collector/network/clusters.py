@@ -1,42 +1,52 @@
 """Clusters of near nodes. Pure."""
 
 import numpy as np
-from scipy.cluster.hierarchy import fcluster, linkage  # type: ignore[import-untyped]  # has no stubs
-from scipy.spatial.distance import squareform  # type: ignore[import-untyped]  # has no stubs
 
+from collector.network.components import Components
 from collector.snapshot.delays import Floats, Rows
 
 _MIN_GAP = 2.0
-"""Nodes of different clusters are at least twice as far from each other as the furthest of one."""
+"""Two clusters are at least twice as far from each other as the neighbours within one."""
 _SHORTEST_SECONDS = 1e-4
 """Shorter times are all near."""
+_UNKNOWN_FACTOR = 10.0
 
 
 def near_clusters(seconds: Floats) -> Rows:
     """The number of the cluster of each node, from 0, in the order of their first nodes.
 
-    `seconds` are the round-trip times of all pairs; NaN is unknown, and far. The boundary is where the
-    distance of clusters, merged one by one, grows most.
+    `seconds` are the round-trip times of all pairs; NaN is unknown, and far. Clusters are connected by short
+    times; the longest one that still connects is where the sorted links of a tree of all nodes grow most.
     """
     count = len(seconds)
-    if count < 2:  # noqa: PLR2004 - one node has no pair
-        return np.zeros(count, dtype=np.intp)
     known = seconds[~np.isnan(seconds)]
-    unknown = 10 * max(float(known.max(initial=0.0)), _SHORTEST_SECONDS)
-    table = np.where(np.isnan(seconds), unknown, np.maximum(seconds, _SHORTEST_SECONDS))
-    np.fill_diagonal(table, 0.0)
-    merges = linkage(squareform(table, checks=False), "average")
-    heights = merges[:, 2]
-    # All nodes as one cluster, unless there is a clear gap.
-    growth = heights[1:] / np.maximum.accumulate(heights)[:-1]
-    boundary = np.inf
+    longest = max(float(known.max(initial=0.0)), _SHORTEST_SECONDS)
+    table = np.where(np.isnan(seconds), _UNKNOWN_FACTOR * longest, np.maximum(seconds, _SHORTEST_SECONDS))
+    links, lengths = _spanning_tree(table)
+    order = np.argsort(lengths, kind="stable")
+    links, lengths = links[order], lengths[order]
+    growth = lengths[1:] / lengths[:-1]
+    kept = len(lengths)
     if len(growth) and growth.max() >= _MIN_GAP:
-        place = int(growth.argmax())
-        boundary = float(np.sqrt(heights[place] * heights[place + 1]))
-    elif count == 2 and np.isnan(seconds[0, 1]):  # noqa: PLR2004 - a single pair
-        boundary = 0.0
-    labels = fcluster(merges, boundary, "distance")
-    _, first, places = np.unique(labels, return_index=True, return_inverse=True)
-    number = np.empty(len(first), dtype=np.intp)
-    number[np.argsort(first)] = np.arange(len(first))
-    return number[places]
+        kept = int(growth.argmax()) + 1
+    elif count == 2 and np.isnan(seconds[0, 1]):  # noqa: PLR2004 - a single pair has no gap
+        kept = 0
+    components = Components(count)
+    components.join(links[:kept].tolist())
+    return components.labels()
+
+
+def _spanning_tree(table: Floats) -> tuple[Rows, Floats]:
+    """The links of a tree with the shortest total length, and their lengths (Prim)."""
+    count = len(table)
+    links, lengths = np.empty((max(0, count - 1), 2), dtype=np.intp), np.empty(max(0, count - 1))
+    distance, nearest = np.full(count, np.inf), np.zeros(count, dtype=np.intp)
+    waiting = np.ones(count, dtype=np.bool_)
+    added = 0
+    for place in range(count - 1):
+        waiting[added] = False
+        closer = waiting & (table[added] < distance)
+        distance[closer], nearest[closer] = table[added][closer], added
+        added = int(np.where(waiting, distance, np.inf).argmin())
+        links[place], lengths[place] = (nearest[added], added), distance[added]
+    return links, lengths

@@ -13,12 +13,8 @@ set of groups for each scale of time.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array  # type: ignore[import-untyped]  # has no stubs
-from scipy.sparse.csgraph import (  # type: ignore[import-untyped]  # has no stubs
-    connected_components,
-    dijkstra,
-)
 
+from collector.network.components import Components, shortest_paths
 from collector.snapshot.delays import Floats, Rows
 
 DIMENSIONS = 4
@@ -75,7 +71,9 @@ def fit_coordinates(count: int, pairs: Rows, seconds: Floats) -> Coordinates:
     seconds = np.maximum(seconds, _SHORTEST_SECONDS)
     is_held_out = np.arange(len(pairs)) % _HELD_OUT == _HELD_OUT - 1
     used, used_seconds = pairs[~is_held_out], seconds[~is_held_out]
-    _, group = connected_components(_graph(count, used, used_seconds), directed=False)
+    components = Components(count)
+    components.join(used.tolist())
+    group = components.labels()
     # Nothing is known about the time between two parts that no pair connects.
     largest = group == np.bincount(group).argmax()
     place = np.cumsum(largest) - 1
@@ -150,15 +148,21 @@ class _Adam:
 
 def _levels(count: int, pairs: Rows, seconds: Floats, nearest: Floats) -> list[_Level]:
     """The groups of each scale of time, the largest first; last the single nodes."""
-    levels = []
-    scale, before = seconds.max(), 1
-    while scale > seconds.min():
-        near = seconds <= scale
-        groups, group = connected_components(_graph(count, pairs[near], seconds[near]), directed=False)
-        if before < groups < count:
-            levels.append(_Level(np.full((groups, 1), scale), group.astype(np.intp), groups))
-        before = max(before, groups)
-        scale /= _SCALE_FACTOR
+    levels: list[_Level] = []
+    components = Components(count)
+    order = np.argsort(seconds, kind="stable")
+    ordered, lengths = pairs[order].tolist(), seconds[order]
+    scales = int(np.ceil(np.log(lengths[-1] / lengths[0]) / np.log(_SCALE_FACTOR)))
+    joined = 0
+    for step in range(scales, 0, -1):
+        scale = lengths[-1] / _SCALE_FACTOR**step
+        until = int(np.searchsorted(lengths, scale, side="right"))
+        before = components.count
+        components.join(ordered[joined:until])
+        joined = until
+        if 1 < components.count < before:
+            scales_of_groups = np.full((components.count, 1), scale)
+            levels.insert(0, _Level(scales_of_groups, components.labels(), components.count))
     own_scale = np.sqrt(nearest * np.median(seconds))[:, np.newaxis]
     return [*levels, _Level(own_scale, np.arange(count), count)]
 
@@ -175,15 +179,10 @@ def _group_means(levels: list[_Level], positions: Floats, max_groups: int) -> Fl
 
 
 def _start(count: int, pairs: Rows, seconds: Floats) -> Floats:
-    """Positions by landmarks, nodes far from each other: classical scaling of the shortest paths to them."""
-    graph = _graph(count, pairs, seconds)
-    landmarks, paths = [0], [dijkstra(graph, directed=False, indices=0)]
-    closest = paths[0]
-    while len(landmarks) < min(_LANDMARKS, count):
-        landmarks.append(int(closest.argmax()))
-        paths.append(dijkstra(graph, directed=False, indices=landmarks[-1]))
-        closest = np.minimum(closest, paths[-1])
-    squares = np.square(np.array(paths))
+    """Positions by landmarks, which are nodes at random: classical scaling of the shortest paths to them."""
+    landmarks = np.random.default_rng(0).permutation(count)[:_LANDMARKS]
+    paths = shortest_paths(landmarks, count, pairs, seconds)
+    squares = np.square(paths)
     among = squares[:, landmarks]
     mean = among.mean(axis=0)
     centred = -0.5 * (among - mean - mean[:, np.newaxis] + among.mean())
@@ -193,7 +192,3 @@ def _start(count: int, pairs: Rows, seconds: Floats) -> Floats:
     positions = np.zeros((count, DIMENSIONS))
     positions[:, : axes.shape[1]] = -0.5 * (squares - mean[:, np.newaxis]).T @ axes
     return positions
-
-
-def _graph(count: int, pairs: Rows, seconds: Floats) -> csr_array:
-    return csr_array((seconds, (pairs[:, 0], pairs[:, 1])), shape=(count, count))
