@@ -46,7 +46,7 @@ class BottleneckKind(StrEnum):
     DUPLICATE = "duplicate"
     """Two machines report under the same name."""
     PROMISE = "promise"
-    """The promise of availability of a service is broken, or will break soon."""
+    """The promise of availability of a service is broken or will break soon, or its class is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Promises of availability that are broken, or will break soon."""
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -36,6 +37,19 @@ def promise_findings(standings: Standings, warning_seconds: float) -> Iterator[F
                 f"{what} ({_percent(target)} promised, {_percent(ratio)} delivered;"
                 f" {_waiting(int(waiting[row]), int(services.live_instances[row]))})"
             ),
+        )
+
+
+def unknown_class_findings(unknown: Mapping[str, str], classes: Iterable[str]) -> Iterator[Finding]:
+    """The services whose label names no class, which are promised nothing, or the default."""
+    known = list(classes)
+    for service, name in unknown.items():
+        near = difflib.get_close_matches(name, known, n=1)
+        advice = f"did you mean {near[0]}?" if near else f"use one of {', '.join(known)}"
+        yield Finding(
+            kind=BottleneckKind.PROMISE,
+            subject=service,
+            evidence=f"{service} has the label wattpack.slo={name}, but [slo] has no such class: {advice}",
         )
 
 

@@ -27,7 +27,7 @@ class ClusterAlert(msgspec.Struct, frozen=True, kw_only=True):
     `service`: a service is overloaded on all its nodes; `overbooked`: a node's containers reserve more than
     their SLA class allows; `limit`: a node reports more than its limits allow, and the surplus is refused;
     `duplicate`: two machines report under the same name; `promise`: the promise of availability of a
-    service is broken, or will break soon."""
+    service is broken or will break soon, or its label names no class."""
     subject: str
     """Name of the node or service."""
     node: str | None

@@ -81,9 +81,10 @@ class CollectorConfig(Section, frozen=True):
         dict[str, SloClass],
         Meta(
             description="`[slo.gold]`: a table per class of promises with `availability` (share of the time"
-            " in which an instance runs, above 0, up to 1) and `importance` (1 is the most important). The"
-            " label `wattpack.slo` names the class of a service. The default classes are `gold` (1.0, 1),"
-            " `silver` (0.9, 2) and `bronze` (0.5, 3); a table replaces the class of its name."
+            " in which an instance runs, above 0, up to 1) and `importance` (1 is the most important; classes"
+            " may share one). The label `wattpack.slo` names the class of a service. The default classes are"
+            " `gold` (1.0, 1), `silver` (0.9, 2) and `bronze` (0.5, 3); a table replaces the class of its"
+            " name."
         ),
     ] = field(default_factory=default_classes)
     policies: Annotated[

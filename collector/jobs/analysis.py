@@ -25,7 +25,7 @@ from collector.analysis.bottlenecks import (
     Finding,
     findings,
 )
-from collector.analysis.promises import promise_findings
+from collector.analysis.promises import promise_findings, unknown_class_findings
 from collector.analysis.usage import ObservedContainer
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
@@ -97,12 +97,15 @@ class AnalysisJob:
         now = self._core.clock()
         refused = tuple(self._refused(now))
         promises = promise_findings(await self._core.standings(), self._core.config.analysis.promise_seconds)
-        found = (*await self._in_thread(self._find, now), *refused, *promises)
+        classes = self._core.config.slo
+        unknown = unknown_class_findings(self._core.registry.unknown_classes(classes), classes)
+        found = (*await self._in_thread(self._find, now), *refused, *unknown, *promises)
         kept = {each.id for each in self._tracker.listed()}
         changed = self._tracker.update(found, now)
         self._core.analysis.bottlenecks = self._tracker.listed()
         for each in changed:
-            log.info("bottleneck %s: %s", "opened" if each.is_open else "closed", each.evidence)
+            state = "opened" if each.is_open else "closed"
+            log.info("alert of kind %s %s: %s", each.kind, state, each.evidence)
         dropped = kept - {each.id for each in self._tracker.listed()}
         entries = {each.id: msgspec.msgpack.encode(each) for each in changed} | dict.fromkeys(dropped)
         await self._store(_BOTTLENECKS, entries)

@@ -16,9 +16,10 @@ one. A machine without containers counts as new, and its old name is removed aft
 Every change goes to the live tables at once, for the policies.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from collector.analysis.usage import UsageWeights
+from collector.common.labels import SLO_LABEL
 from collector.common.liveness import Liveness, liveness_of
 from collector.config import CollectorConfig
 from collector.history.interface import UsageKey, UsageTotal, WindowEnd, is_pulled
@@ -249,6 +250,16 @@ class Registry:
             name: [each.value for each in entry.run.containers.values()]
             for name, entry in self._entries.items()
         }
+
+    def unknown_classes(self, classes: Container[str]) -> dict[str, str]:
+        """Services whose label names none of these classes of promises, with that name."""
+        found = dict(self.promises.unknown_classes)
+        for entry in self._entries.values():
+            for each in entry.run.containers.values():
+                name = each.value.labels.get(SLO_LABEL)
+                if name and name not in classes:
+                    found[each.value.service or each.value.name] = name
+        return found
 
     def _remove(self, name: str) -> None:
         del self._entries[name]

@@ -13,7 +13,7 @@ from collector.analysis.usage import quantities
 from collector.common.errors import ApiError, message_and_path
 from collector.common.labels import SLO_LABEL
 from collector.config import CollectorConfig
-from collector.live.traits import task_traits
+from collector.live.traits import promise_traits, task_traits
 from collector.placement.answers import Assumed, Basis
 from collector.placement.membership import membership
 from collector.policies.interface import Request
@@ -93,6 +93,14 @@ def resolve_policy(
         raise ApiError(HTTPStatus.BAD_REQUEST, f"{what} - at `{path}`", path) from invalid
     except UserError as error:
         raise ApiError(HTTPStatus.BAD_REQUEST, str(error), "$.policy") from error
+
+
+def with_promise(question: PlacementQuestion, config: CollectorConfig) -> PlacementQuestion:
+    """The question with the class of promises that its container will have: by its label, or the default."""
+    promise = promise_traits(question.labels, config.slo, config.placement.default_slo).promise
+    if question.labels.get(SLO_LABEL, "") == promise:
+        return question
+    return msgspec.structs.replace(question, labels={**question.labels, SLO_LABEL: promise})
 
 
 def parse_constraint(text: str) -> Constraint:

@@ -22,7 +22,7 @@ from collector.placement.answers import (
 )
 from collector.placement.placing import place_container
 from collector.placement.planning import RebalanceQuestion, plan, policies, proposals
-from collector.placement.question import PlacementQuestion, resolve_policy
+from collector.placement.question import PlacementQuestion, resolve_policy, with_promise
 from collector.placement.ranking import hint, rank
 from collector.placement.reservations import PendingPlacement
 from collector.snapshot.tables import Snapshot
@@ -67,7 +67,7 @@ def answer_placement(core: Core, snapshot: Snapshot, question: PlacementQuestion
     try:
         placement = place_container(
             snapshot,
-            question,
+            with_promise(question, core.config),
             chosen,
             core.reservations,
             default_class=core.config.placement.default_class,

@@ -1,5 +1,6 @@
 """Metrics of promises of availability: a series per service with a promise."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,40 +37,29 @@ def service_standings(standings: Standings) -> list[ServiceStanding]:
     ]
 
 
-_LABELS = {
-    "service": lambda each: each.service,
-    "class": lambda each: each.slo_class,
-}
+def _gauge(name: str, text: str, value: Callable[[ServiceStanding], float]) -> MetricSpec[ServiceStanding]:
+    labels = {"service": lambda each: each.service, "class": lambda each: each.slo_class}
+    return MetricSpec(name=f"wattpack_slo_{name}", kind="gauge", help=text, value=value, labels=labels)
+
+
 SLO_METRICS: tuple[MetricSpec[ServiceStanding], ...] = (
-    MetricSpec(
-        name="wattpack_slo_availability_ratio",
-        kind="gauge",
-        help="Availability of a service with a promise: the share of its time, since its admission, in which"
-        " it ran.",
-        value=lambda each: each.availability,
-        labels=_LABELS,
+    _gauge(
+        "availability_ratio",
+        "Availability of a service with a promise: the share of its time, since its admission, in which it"
+        " ran.",
+        lambda each: each.availability,
     ),
-    MetricSpec(
-        name="wattpack_slo_target_ratio",
-        kind="gauge",
-        help="Availability that the service is promised.",
-        value=lambda each: each.target,
-        labels=_LABELS,
-    ),
-    MetricSpec(
-        name="wattpack_slo_time_to_violation_seconds",
-        kind="gauge",
-        help="Time in seconds that the most urgent instance of the service can wait from now on before the"
+    _gauge("target_ratio", "Availability that the service is promised.", lambda each: each.target),
+    _gauge(
+        "time_to_violation_seconds",
+        "Time in seconds that the most urgent instance of the service can wait from now on before the"
         " promise breaks, less the expected start-up time; negative by the deficit if it is broken, +Inf if"
         " waiting never breaks it.",
-        value=lambda each: each.slack_seconds,
-        labels=_LABELS,
+        lambda each: each.slack_seconds,
     ),
-    MetricSpec(
-        name="wattpack_slo_preemption_overhead_ratio",
-        kind="gauge",
-        help="Highest share of its time that an instance of the service spent on starts that were preempted.",
-        value=lambda each: each.preemption_ratio,
-        labels=_LABELS,
+    _gauge(
+        "preemption_overhead_ratio",
+        "Highest share of its time that an instance of the service spent on starts that were preempted.",
+        lambda each: each.preemption_ratio,
     ),
 )

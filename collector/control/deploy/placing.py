@@ -23,7 +23,7 @@ from collector.drivers.interface import DriverError
 from collector.live.traits import application_traits
 from collector.placement.applications import place_requests
 from collector.placement.placing import place_container
-from collector.placement.question import PlacementQuestion, resolve_policy, understood
+from collector.placement.question import PlacementQuestion, resolve_policy, understood, with_promise
 from collector.policies.actions import describe
 from collector.policies.filters import describe_rejection
 from collector.policies.interface import Ranking, Request
@@ -214,7 +214,7 @@ async def _place_one(
     try:
         found = place_container(
             snapshot,
-            question,
+            with_promise(question, core.config),
             chosen,
             core.reservations,
             default_class=core.config.placement.default_class,

@@ -95,6 +95,8 @@ class PromiseBook:
         """Those that changed since they were stored, as with instances."""
         self.changed_slots: defaultdict[str, dict[str, None]] = defaultdict(dict)
         """Instances, by service."""
+        self.unknown_classes: dict[str, str] = {}
+        """Orchestrated services whose label names no class, with that name."""
         self.stopped: set[str] = set()
         """Containers that the collector stops, or stopped."""
 

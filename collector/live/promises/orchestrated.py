@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from math import isnan
 
+from collector.common.labels import SLO_LABEL
 from collector.live.promises.book import PromiseBook, TrackedContainer
 from collector.live.promises.reported import ReportedContainers
 from collector.live.traits import PromiseTraits
@@ -22,8 +23,11 @@ class OrchestratedServices:
     def apply(self, services: Iterable[OrchestratedService], now: float) -> None:
         """Apply the state of all services."""
         listed = set()
+        self._book.unknown_classes = {}
         for service in services:
             listed.add(service.name)
+            if (name := service.labels.get(SLO_LABEL)) and name not in self._book.promises:
+                self._book.unknown_classes[service.name] = name
             self._put(service, now)
         for name, known in list(self._book.services.items()):
             if known.is_orchestrated and name not in listed:

@@ -132,6 +132,11 @@ class PromiseTracker:
     # --- The history --------------------------------------------------------------------------
 
     @property
+    def unknown_classes(self) -> Mapping[str, str]:
+        """Orchestrated services whose label names no class of promises, with that name."""
+        return self._book.unknown_classes
+
+    @property
     def viewed_at(self) -> float | None:
         """When an orchestrator last reported its state."""
         return self._orchestrated.viewed_at

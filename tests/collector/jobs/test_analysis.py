@@ -280,6 +280,22 @@ async def test_a_promise_that_breaks_is_an_alert_until_it_is_kept_again(tmp_path
         pytest.fail("the alert stays open")
 
 
+async def test_a_label_that_names_no_class_of_promises_is_an_alert(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    async with analysis_job(tmp_path / "history.db", clock) as (core, job):
+        node = Node(core.registry)
+        node.start(START, promised("shop-1", labels={"wattpack.slo": "siver"}))
+        with caplog.at_level("INFO"):
+            (opened,) = await job.detect()
+        assert (opened.kind, opened.subject) == (BottleneckKind.PROMISE, "shop")
+        assert opened.evidence == (
+            "shop has the label wattpack.slo=siver, but [slo] has no such class: did you mean silver?"
+        )
+        assert f"alert of kind promise opened: {opened.evidence}" in caplog.messages
+
+
 async def test_a_history_that_cannot_be_written_stops_no_thought(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,0 +1,26 @@
+import msgspec
+import pytest
+
+from collector.config import CollectorConfig, PlacementConfig
+from collector.placement.question import PlacementQuestion, with_promise
+
+
+@pytest.mark.parametrize(
+    ("labels", "default", "expected"),
+    [
+        ({}, "", None),
+        ({}, "bronze", "bronze"),
+        ({"wattpack.slo": "gold"}, "bronze", "gold"),
+        ({"wattpack.slo": "typo"}, "bronze", "bronze"),
+        ({"wattpack.slo": "typo"}, "", ""),
+        ({"wattpack.kind": "daemon"}, "bronze", None),
+    ],
+)
+def test_question_has_the_promise_that_its_container_will_have(
+    labels: dict[str, str], default: str, expected: str | None
+) -> None:
+    config = CollectorConfig(placement=PlacementConfig(default_slo=default))
+    question = PlacementQuestion(service="shop", labels=labels)
+    found = with_promise(question, config)
+    assert found.labels.get("wattpack.slo") == expected
+    assert msgspec.structs.replace(found, labels=labels) == question
