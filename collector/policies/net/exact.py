@@ -7,12 +7,17 @@ import numpy as np
 
 from collector.policies.net import greedy
 from collector.policies.net.problem import Counts, Problem
+from collector.snapshot.power_curves import Rows
 
 _ROUNDING = 1e-9
 _SOLVED, _INFEASIBLE = 0, 2
 """The status of `milp`."""
 _LEAST_SECONDS = 0.01
-_SEARCH_RATIO = 0.85
+_MOST_PAIRS = 20_000
+"""Pairs of groups of nodes that are too far apart, up to which all nodes are part of the search."""
+_AROUND = 128
+"""Nodes that are part of it otherwise."""
+_SEARCH_RATIO = 0.8
 """Share of the time that is left which the solver gets: it looks at the clock only now and then."""
 
 
@@ -42,11 +47,15 @@ def solve(problem: Problem, *, seconds: float) -> Solution:
     if best is not None and problem.objective(best).value <= least + _ROUNDING:
         return Solution(best, least, is_proven=True)
     places = np.flatnonzero(problem.room.any(axis=0))
+    is_whole = _has_few_conflicts(problem.among(places))
+    if not is_whole:
+        places = _around(problem, places, best)
     found, dual, status = _search(problem.among(places), ends_at)
-    if status == _INFEASIBLE:
+    if status == _INFEASIBLE and is_whole:
         return Solution(None, np.inf, is_proven=True)
-    # The nodes that are in use already are not part of the program's costs.
-    least = max(least, dual + problem.node_weight * (int(problem.used.sum()) - 1))
+    if is_whole:
+        # The nodes that are in use already are not part of the program's costs.
+        least = max(least, dual + problem.node_weight * (int(problem.used.sum()) - 1))
     if found is not None:
         placed = np.zeros(problem.allowed.shape, dtype=np.int64)
         placed[:, places] = found
@@ -57,9 +66,26 @@ def solve(problem: Problem, *, seconds: float) -> Solution:
     if best is None:
         return Solution(None, least, is_proven=False)
     value = problem.objective(best).value
-    if status == _SOLVED or value <= least + _ROUNDING:
+    if (is_whole and status == _SOLVED) or value <= least + _ROUNDING:
         return Solution(best, value, is_proven=True)
     return Solution(best, least, is_proven=False)
+
+
+def _has_few_conflicts(problem: Problem) -> bool:
+    """Whether few groups of nodes are too far from each other: otherwise, the program is too large."""
+    if not problem.is_bounded:
+        return True
+    from collector.policies.net.program import groups  # noqa: PLC0415 - see `_search`
+
+    return int(groups(problem)[1].sum()) <= 2 * _MOST_PAIRS
+
+
+def _around(problem: Problem, places: Rows, best: Counts | None) -> Rows:
+    """Return the best nodes near one that the greedy uses most."""
+    placed = greedy.solve_partly(problem) if best is None else best
+    centre = int(placed.sum(axis=0).argmax())
+    near = places[problem.near_to(centre)[places]]
+    return np.sort(near[np.argsort(-greedy.values(problem.among(near)), kind="stable")[:_AROUND]])
 
 
 def _search(problem: Problem, ends_at: float) -> tuple[Counts | None, float, int]:
@@ -84,22 +110,32 @@ def _search(problem: Problem, ends_at: float) -> tuple[Counts | None, float, int
 
 
 def lower_bound(problem: Problem) -> float | None:
-    """Return a bound on F from below that needs no search; None if some pods have no room at all."""
+    """Return a bound on F from below that needs no search; None if it shows that there is no placement.
+
+    If all pods talk, all are near each node in use: so the bound is the lowest of all nodes and their
+    neighbours. The fewest nodes are those with the most of the resource that is scarcest.
+    """
     room = problem.room
-    if (room.sum(axis=1) < problem.counts).any():
+    could = np.flatnonzero(room.any(axis=0))
+    if not could.size:
         return None
-    has_image = np.where(problem.absent, 0, room).sum(axis=1)
-    absent = int(np.maximum(problem.counts - has_image, 0).sum())
-    is_used = problem.used
-    fewest = 0 if is_used.any() else 1
-    for size, free in zip((problem.counts @ problem.sizes).tolist(), problem.free.T, strict=True):
-        fits = np.where(room.any(axis=0), np.maximum(free, 0.0), 0.0)
-        short = size * (1 - _ROUNDING) - fits[is_used].sum()
-        largest = np.sort(fits[~is_used])[::-1].cumsum()
-        if short > 0:
-            needed = int(np.searchsorted(largest, short - _ROUNDING)) + 1
-            if needed > largest.size:
-                return None
-            fewest = max(fewest, needed)
-    in_use = int(is_used.sum()) + fewest
-    return absent * problem.absent_weight + max(in_use - 1, 0) * problem.node_weight
+    part = problem.among(could)
+    room, near = part.room, np.ones((1, could.size))
+    if part.is_bounded and part.all_talk:
+        near = part.near.astype(np.float64)
+    is_enough = (near @ room.T >= part.counts).all(axis=1)
+    absent = np.maximum(part.counts - near @ np.where(part.absent, 0, room).T, 0).sum(axis=1)
+    fewest = np.full(len(near), 0 if problem.used.any() else 1)
+    for size, free in zip(part.counts @ part.sizes, part.free.T, strict=True):
+        amounts = np.maximum(free, 0.0)
+        short = size * (1 - _ROUNDING) - near @ np.where(part.used, amounts, 0.0)
+        order = np.argsort(-np.where(part.used, 0.0, amounts), kind="stable")
+        most = (near[:, order] * np.where(part.used, 0.0, amounts)[order]).cumsum(axis=1)
+        is_enough &= most[:, -1] >= short
+        needed = ((most < short[:, np.newaxis]) & (near[:, order] > 0)).sum(axis=1) + (short > 0)
+        fewest = np.maximum(fewest, needed)
+    if not is_enough.any():
+        return None
+    in_use = int(problem.used.sum()) + fewest[is_enough]
+    values = absent[is_enough] * problem.absent_weight + np.maximum(in_use - 1, 0) * problem.node_weight
+    return float(values.min())

@@ -19,8 +19,10 @@ _STARTS = 16
 """Starts in a larger cluster."""
 _CANDIDATES = 192
 """Nodes that are examined in a larger cluster; all, if no placement is found among these."""
+_EXAMINED = 48
+"""Nodes of a larger cluster whose neighbours are examined, to choose the starts."""
 _REGIONS = 4
-"""Nodes far from each other near which candidates are chosen."""
+"""Half of the number of nodes near which candidates are chosen."""
 _TIE = 1e-4
 """Weight of what decides between nodes that add the same to F: far below the smallest difference of F."""
 
@@ -60,7 +62,7 @@ class _Starts:
     def __init__(self, problem: Problem) -> None:
         self._problem, self._near = problem, problem.near
         self._is_capped = bool((problem.most < problem.counts).any())
-        value = _values(problem)
+        value = values(problem)
         orders = _orders(problem)
         one, other = self._preferred(value)
         is_preferred = _with_none(np.eye(len(problem.nodes), dtype=np.bool_), value=False)
@@ -83,7 +85,7 @@ class _Starts:
         """Return the two nodes that each start prefers; the number of nodes stands for none."""
         count = len(self._problem.nodes)
         if count > _ALL_PAIRS:
-            one = np.array([count, *diverse(self._problem, value, _STARTS)])
+            one = np.array([count, *_starts(self._problem, value, _STARTS)])
             return one, np.full_like(one, count)
         one, other = np.nonzero(np.triu(self._near))
         # A node and itself: it is preferred alone.
@@ -158,16 +160,30 @@ def _orders(problem: Problem) -> Rows:
     return np.array([np.repeat(each, problem.counts[each]) for each in orders])
 
 
-def _values(problem: Problem) -> Floats:
+def values(problem: Problem) -> Floats:
     """Return how attractive each node is: by the pods that fit there, and those with their image."""
     fits = problem.room / max(int(problem.counts.sum()), 1)
     largest = np.maximum(problem.free.max(axis=0, initial=0.0), _ROUNDING)
     free = (problem.free / largest).min(axis=1, initial=1.0)
-    values: Floats = fits.sum(axis=0) + (fits * ~problem.absent).sum(axis=0) + free
-    return values
+    attraction: Floats = fits.sum(axis=0) + (fits * ~problem.absent).sum(axis=0) + free
+    return attraction
 
 
-def diverse(problem: Problem, value: Floats, count: int) -> list[int]:
+def _starts(problem: Problem, value: Floats, count: int) -> list[int]:
+    """Return nodes to start at: of some that are attractive, those with the most room for pods near them.
+
+    Half of them are far from each other, as long as there are such nodes.
+    """
+    some = _diverse(problem, value, _EXAMINED)
+    near = np.array([problem.near_to(each) for each in some], dtype=np.float64)
+    room = np.minimum(near @ problem.room.T, problem.counts).sum(axis=1)
+    with_image = np.minimum(near @ (problem.room * ~problem.absent).T, problem.counts).sum(axis=1)
+    order = np.lexsort((-value[some], -with_image, -room))
+    best = [some[each] for each in order[: count // 2].tolist()]
+    return [*best, *(each for each in some if each not in best)][:count]
+
+
+def _diverse(problem: Problem, value: Floats, count: int) -> list[int]:
     """Return attractive nodes: first those far from each other, then the best of the others."""
     order = np.argsort(-value, kind="stable")
     chosen: list[int] = []
@@ -185,11 +201,11 @@ def diverse(problem: Problem, value: Floats, count: int) -> list[int]:
 def _candidates(problem: Problem) -> Rows:
     """Return the nodes of a large cluster that are examined.
 
-    Near each of a few nodes that are far apart: for each kind the best with its image, until they have room
-    for twice its pods; then the best of all.
+    Near each of a few starts: for each kind the best with its image, until they have room for twice its pods;
+    then the best of all.
     """
-    value = _values(problem)
-    starts = diverse(problem, value, 2 * _REGIONS)[:_REGIONS]
+    value = values(problem)
+    starts = _starts(problem, value, 2 * _REGIONS)
     chosen = [np.flatnonzero(problem.used)]
     for start in starts:
         near = np.flatnonzero(problem.near_to(start))

@@ -14,8 +14,6 @@ from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Flags
 
 _ROUNDING = 1e-9
-_MOST_PAIRS = 20_000
-"""Pairs of groups up to which each gets a constraint of its own."""
 
 
 class Program:
@@ -28,7 +26,7 @@ class Program:
         self._nodes = np.arange(len(problem.nodes))
         self._x = np.arange(len(self._kind))
         self._z = len(self._x) + self._nodes
-        self._group, self._conflict = _groups(problem)
+        self._group, self._conflict = groups(problem)
         self._talker = _talkers(problem)
         talkers = int(self._talker.max(initial=0)) + 1
         first_y = len(self._x) + len(self._z)
@@ -102,23 +100,13 @@ class Program:
         for a, b in np.argwhere(np.triu(self._problem.talks[np.ix_(first, first)])).tolist():
             once = one < other if a == b else np.ones(len(one), dtype=np.bool_)
             pairs = int(once.sum())
-            if pairs <= _MOST_PAIRS:
-                row, ones = np.arange(pairs), np.ones(pairs)
-                near, far = self._y[a, one[once]], self._y[b, other[once]]
-                constraints.append(self._at_most((row, near, ones), (row, far, ones), 1.0, pairs))
-            else:
-                constraints.append(self._apart_by_group(self._y[a], self._y[b], one, other))
+            row, ones = np.arange(pairs), np.ones(pairs)
+            near, far = self._y[a, one[once]], self._y[b, other[once]]
+            constraints.append(self._at_most((row, near, ones), (row, far, ones), 1.0, pairs))
         return constraints
 
-    def _apart_by_group(self, near: Rows, far: Rows, one: Rows, other: Rows) -> LinearConstraint:
-        """The same with one constraint per group: weaker, but few."""
-        most = np.bincount(one, minlength=len(near)).astype(np.float64)
-        most = np.minimum(most, float(self._problem.counts.sum()))
-        groups = np.arange(len(near))
-        return self._at_most((one, far[other], np.ones(len(one))), (groups, near, most), most, len(groups))
 
-
-def _groups(problem: Problem) -> tuple[Rows, Flags]:
+def groups(problem: Problem) -> tuple[Rows, Flags]:
     """Return the group of each node, and which groups are too far from each other."""
     rows = np.packbits(problem.near, axis=1)
     _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)

@@ -1,5 +1,7 @@
 """The greedy and the exact solver against brute force, and the rules that hold for both."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from collector.policies.net import exact, greedy
 from collector.policies.net.build import BuiltProblem, build
+from collector.snapshot.delays import DelayKind, Delays
 from tests.collector.policies.net.states import brute_force, random_state
 
 SEEDS = st.integers(0, 9999)
@@ -34,6 +37,54 @@ def test_the_optimum_is_that_of_brute_force(seed: int, linked: bool) -> None:  #
         assert found.lower_bound == pytest.approx(best)
 
 
+def scattered(seed: int, nodes: int, pods: int) -> BuiltProblem:
+    """The same where each node has neighbours of its own."""
+    snapshot, requests = random_state(seed, nodes=nodes, pods=pods)
+    draw = np.random.default_rng(seed)
+    delays = Delays.of_coordinates(
+        draw.uniform(0.0, 0.12, (nodes, 2)), np.zeros(nodes), np.empty((0, 2), dtype=np.intp), np.empty(0)
+    )
+    # As a matrix, for brute force.
+    seconds = delays.among(np.arange(nodes))
+    kinds = np.full((nodes, nodes), DelayKind.ESTIMATED, dtype=np.int8)
+    snapshot = replace(snapshot, delays=Delays.of_matrix(seconds, kinds))
+    return build(snapshot, requests, stale_seconds=120.0)
+
+
+@given(seed=SEEDS)
+@many
+def test_the_optimum_is_that_of_brute_force_where_no_nodes_have_the_same_neighbours(seed: int) -> None:
+    built = scattered(seed, 6, 5)
+    best = brute_force(built)
+    if best is not None:
+        found = exact.solve(built.problem, seconds=30.0)
+        assert found.is_proven
+        value = np.inf if found.placed is None else built.problem.objective(found.placed).value
+        assert value == pytest.approx(best)
+
+
+def test_a_large_problem_is_searched_in_part_and_nothing_is_claimed_beyond_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problems = [scattered(seed, 12, 8).problem for seed in range(60)]
+    best = [exact.solve(problem, seconds=30.0) for problem in problems]
+    monkeypatch.setattr(exact, "_MOST_PAIRS", 0)
+    monkeypatch.setattr(exact, "_AROUND", 4)
+    for problem, optimum in zip(problems, best, strict=True):
+        found = exact.solve(problem, seconds=30.0)
+        if optimum.placed is None:
+            assert found.placed is None
+            continue
+        least = problem.objective(optimum.placed).value
+        assert found.lower_bound <= least + 1e-9
+        if found.placed is not None:
+            assert problem.is_feasible(found.placed)
+            assert problem.objective(found.placed).value >= least - 1e-9
+            assert not found.is_proven or problem.objective(found.placed).value == pytest.approx(least)
+        else:
+            assert not found.is_proven
+
+
 @given(seed=SEEDS, linked=st.booleans())
 @many
 def test_a_placement_is_always_feasible(seed: int, linked: bool) -> None:  # noqa: FBT001
@@ -45,11 +96,11 @@ def test_a_placement_is_always_feasible(seed: int, linked: bool) -> None:  # noq
 @given(seed=SEEDS)
 @many
 def test_no_placement_is_better_than_the_lower_bound(seed: int) -> None:
-    problem = problem_of(seed).problem
-    least, placed = exact.lower_bound(problem), greedy.solve(problem)
-    if placed is not None:
-        assert least is not None
-        assert problem.objective(placed).value >= least - 1e-9
+    for problem in (problem_of(seed).problem, scattered(seed, 12, 12).problem):
+        least, placed = exact.lower_bound(problem), greedy.solve(problem)
+        if placed is not None:
+            assert least is not None
+            assert problem.objective(placed).value >= least - 1e-9
 
 
 @given(seed=SEEDS)
