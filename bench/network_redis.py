@@ -17,7 +17,7 @@ SERVERS: Final[Mapping[str, int]] = {"redis1": 7001, "redis2": 7002, "redis3": 7
 """The masters of the cluster, each with its port: two may run on one node."""
 CLIENTS: Final = ("client1", "client2", "client3")
 MEMBERS: Final = (*SERVERS, *CLIENTS)
-CORES: Final = 0.3
+CORES: Final = 0.25
 """What each reserves: all six fit on a node of two cores."""
 MEMORY_BYTES: Final = 64 << 20
 CONNECTIONS: Final = 50

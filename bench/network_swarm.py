@@ -30,6 +30,7 @@ AGENTS: Final = {"mesh.enabled": "true"}
 
 _MESH_SECONDS: Final = 300.0
 _TOLERANCE_SECONDS, _TOLERANCE_RATIO = 0.002, 0.1
+_FORGET_SECONDS: Final = 60.0
 _ROUNDS: Final = 3
 _SECONDS: Final = 3.0
 """For each kind of operation."""
@@ -63,8 +64,8 @@ def measure(progress: Progress, rounds: int = _ROUNDS, seconds: float = _SECONDS
             spread, near = [], []
             for number in range(1, rounds + 1):
                 progress.say(f"network: Redis, round {number} of {rounds}")
-                spread.append(_round(nodes, None, seconds))
-                near.append(_round(nodes, _ask(collector), seconds))
+                spread.append(_round(nodes, collector, None, seconds))
+                near.append(_round(nodes, collector, _ask(collector), seconds))
             yield from _redis(spread, near)
         except Exception:
             print(nodes.logs())
@@ -141,7 +142,13 @@ def _ask(collector: Collector) -> dict[str, str]:
     return {each["service"]: next(iter(each["nodes"])) for each in answer["services"]}
 
 
-def _round(nodes: Cluster, places: Mapping[str, str] | None, seconds: float) -> Round:
+def _reported(collector: Collector) -> list[str]:
+    """Members of the application that agents report."""
+    listed = collector.get("/v1/containers?limit=1000")["containers"]
+    return [each["service"] for each in listed if each["service"] in redis.MEMBERS]
+
+
+def _round(nodes: Cluster, collector: Collector, places: Mapping[str, str] | None, seconds: float) -> Round:
     link = nodes.swarm.link
     assert link is not None
     application = redis.Application(nodes.swarm)
@@ -150,6 +157,8 @@ def _round(nodes: Cluster, places: Mapping[str, str] | None, seconds: float) -> 
     throughput = application.measure(seconds)
     cores = (link.router_cpu_seconds() - before) / (time.monotonic() - began)
     application.stop()
+    # What the collector still believes to run would count as members of the next one.
+    until(lambda: not _reported(collector), _FORGET_SECONDS)
     regions = {node.name: region for node, region in zip(nodes.swarm.nodes, REGIONS, strict=True)}
     print(
         "net-aware:" if places else "Swarm:",
