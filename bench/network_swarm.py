@@ -25,10 +25,16 @@ NODE_MEMORY_BYTES: Final = 1 << 30
 DELAY_MAX_SECONDS: Final = 0.05
 """As in the evaluation of ge-kube."""
 LABELS: Final = {APP_LABEL: "redis", DELAY_MAX_LABEL: "50ms"}
-SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {"mesh": {"enabled": True}}
+SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "mesh": {"enabled": True},
+    # The application starts again as soon as agents report that it has ended.
+    "placement": {"snapshot_seconds": 0},
+}
 AGENTS: Final = {"mesh.enabled": "true"}
 
 _MESH_SECONDS: Final = 300.0
+_SETTLE_SECONDS: Final = 90.0
+"""Agents start at the same moment on two cores, so that the first probes take longer than their way."""
 _TOLERANCE_SECONDS, _TOLERANCE_RATIO = 0.002, 0.1
 _FORGET_SECONDS: Final = 60.0
 _ROUNDS: Final = 3
@@ -60,7 +66,7 @@ def measure(progress: Progress, rounds: int = _ROUNDS, seconds: float = _SECONDS
             collector = nodes.collector(SETTINGS)
             nodes.watch(collector, AGENTS)
             progress.say("network: waiting until the mesh knows all pairs")
-            yield from _mesh(nodes, collector, round_trips)
+            yield from _mesh(nodes, collector, round_trips, progress)
             spread, near = [], []
             for number in range(1, rounds + 1):
                 progress.say(f"network: Redis, round {number} of {rounds}")
@@ -72,10 +78,11 @@ def measure(progress: Progress, rounds: int = _ROUNDS, seconds: float = _SECONDS
             raise
 
 
-def _mesh(nodes: Cluster, collector: Collector, round_trips: Matrix) -> Iterator[Figure]:
+def _mesh(nodes: Cluster, collector: Collector, round_trips: Matrix, progress: Progress) -> Iterator[Figure]:
     names = [node.name for node in nodes.swarm.nodes]
     pairs = list(combinations(range(len(names)), 2))
     _, took = until(lambda: len(_measured(collector)) == len(pairs), _MESH_SECONDS)
+    progress.wait("network: until medians are of several probes", _SETTLE_SECONDS)
     measured = _measured(collector)
     errors = {}
     for one, other in pairs:
