@@ -14,6 +14,8 @@ from wire.errors import UserError
 
 _PARTS: Mapping[str, str] = {
     "policies": "bench.network_policies",
+    "swarm": "bench.network_swarm",
+    "replay": "bench.network_replay",
 }
 """A module for each part; imported only when it runs."""
 

@@ -19,7 +19,7 @@ _FOLDER = Path("scenarios")
 SCENARIOS = ("ge-kube-placement", "ge-kube-redis")
 
 
-def measure(progress: Progress) -> Iterator[Figure]:
+def figures(progress: Progress) -> Iterator[Figure]:
     """Replay both scenarios, and hold them against what they expect."""
     for name in SCENARIOS:
         scenario = read_scenario(_FOLDER / f"{name}.toml")

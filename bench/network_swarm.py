@@ -52,12 +52,12 @@ class Round:
     router_cores: float
 
 
-def needs() -> list[Need]:
+def needs(part: str) -> list[Need]:
     """What must be there."""
-    return [lab_part("swarm"), lab_part("link"), lab_part("redis")]
+    return [lab_part(name, part) for name in ("swarm", "link", "redis")]
 
 
-def measure(progress: Progress, rounds: int = _ROUNDS, seconds: float = _SECONDS) -> Iterator[Figure]:
+def figures(progress: Progress, rounds: int = _ROUNDS, seconds: float = _SECONDS) -> Iterator[Figure]:
     """Compare the mesh with the matrix; then place the application by Swarm and by `net-aware`, in turn."""
     round_trips = between_regions(REGIONS, GE_KUBE_ROUND_TRIPS)
     with cluster(cores=NODE_CORES, memory_bytes=NODE_MEMORY_BYTES, round_trips=round_trips) as nodes:
