@@ -6,9 +6,10 @@ by half per half-life. Several containers are processed at once, as a heartbeat 
 the cost is per array operation.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
+from types import MappingProxyType
 
 import msgspec
 import numpy as np
@@ -30,6 +31,7 @@ _AT_ONCE = 500
 """More would save little time, and take much memory."""
 NOT_MEASURED: Floats = np.full((len(RESOURCES), len(Statistic)), np.nan)
 NOT_MEASURED.flags.writeable = False
+NOTHING_INHERITED: Mapping[int, Packed] = MappingProxyType({})
 
 
 def slot_at(at: float) -> int:
@@ -89,15 +91,17 @@ class UsageWeights:
         return round(float(0.5 ** (age_slots * SLOT_SECONDS / self.half_life_seconds)) * _UNITS) / _UNITS
 
 
-@dataclass(slots=True)
-class UsageRing:
-    """The slots of one container, and their statistics."""
+class UsageRing(msgspec.Struct, eq=False, gc=False):
+    """The slots of one container, and their statistics.
 
-    slots: dict[int, Packed] = field(default_factory=dict)
-    statistics: Floats = field(default_factory=lambda: NOT_MEASURED)
+    There are very many, and none has a reference cycle: the garbage collector skips them.
+    """
+
+    slots: dict[int, Packed] = msgspec.field(default_factory=dict)
+    statistics: Floats = msgspec.field(default_factory=lambda: NOT_MEASURED)
     """Per resource and `Statistic`."""
     samples: int = 0
-    inherited: dict[int, Packed] = field(default_factory=dict)
+    inherited: Mapping[int, Packed] = NOTHING_INHERITED
     """The slots of the container that it replaced in a move: apart, as these are stored with that one."""
 
     @property
@@ -175,10 +179,9 @@ def _settle(rings: Sequence[UsageRing], weights: UsageWeights) -> None:
     slot_weights: list[float] = []
     for row, ring in enumerate(rings):
         newest = ring.newest
-        ring.slots, ring.inherited = (
-            {slot: packed for slot, packed in slots.items() if slot > newest - weights.slots}
-            for slots in (ring.slots, ring.inherited)
-        )
+        oldest = newest - weights.slots + 1
+        if min((*ring.slots, *ring.inherited)) < oldest:
+            ring.slots, ring.inherited = _since(oldest, ring.slots), _since(oldest, ring.inherited)
         for slot, packed in ring.parts:
             parts.append(packed)
             rows.append(row)
@@ -190,6 +193,10 @@ def _settle(rings: Sequence[UsageRing], weights: UsageWeights) -> None:
     if len(parts) > len(rings):
         keys, weighed = summed(keys, weighed)
     _set_statistics(rings, keys, weighed, numbers, weights)
+
+
+def _since(oldest: int, slots: Mapping[int, Packed]) -> dict[int, Packed]:
+    return {slot: packed for slot, packed in slots.items() if slot >= oldest}
 
 
 def _set_statistics(

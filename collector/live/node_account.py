@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from wire.messages import Report
 from wire.resources import Quantities
@@ -32,8 +34,8 @@ class Limit(StrEnum):
     """Requests that were answered with 429, because the node sends too much."""
 
 
-class HeldContainer(NamedTuple):
-    """What is known of an admitted container."""
+class HeldContainer(msgspec.Struct, frozen=True, gc=False):
+    """What is known of an admitted container. There are very many: the garbage collector skips them."""
 
     size_bytes: int = 0
     fingerprint: int | None = None

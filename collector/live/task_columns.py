@@ -3,9 +3,10 @@
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -159,14 +160,16 @@ class _Count:
     tasks: NDArray[np.int64]
 
 
-@dataclass(slots=True)
-class _Task:
-    """The node of a row, its last reported state, and its limits there."""
+class _Task(msgspec.Struct, gc=False):
+    """The node of a row, its last reported state, and its limits there.
+
+    There are very many, and none has a reference cycle: the garbage collector skips them.
+    """
 
     node: str
     state: ContainerState
     limits: Amounts
-    service_labels: Mapping[str, str] = field(default_factory=dict)
+    service_labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     namespace: str = ""
     """The namespace of its service in Kubernetes; empty elsewhere."""
 

@@ -20,9 +20,12 @@ _MOST_GONE, _MOST_RECEIVED = 20_000, 100_000
 """What is remembered between two heartbeats: more than any node has, and a bound for one that sends none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reported(Generic[Part]):
-    """A part of a report, with its sequence number and its time by the node's clock."""
+class Reported(msgspec.Struct, Generic[Part], frozen=True, gc=False):
+    """A part of a report, with its sequence number and its time by the node's clock.
+
+    Every heartbeat replaces those of all containers. None has a reference cycle, so the garbage collector may
+    skip them.
+    """
 
     sequence: int
     at: float

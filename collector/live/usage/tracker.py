@@ -10,8 +10,11 @@ which comes from here: so no histogram is added up twice.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
+from msgspec import structs
 
 from collector.analysis.histograms import Packed, added, flat, with_flat
 from collector.analysis.usage import UsageRing, UsageWeights, add, settle
@@ -31,14 +34,16 @@ _MOST_UNPACKED = 64
 """Bins of a container that are kept one by one: packed, they take a sixteenth of the memory."""
 
 
-@dataclass(slots=True)
-class _NewUsage:
-    """The samples of a container since its last update, all in one slot."""
+class _NewUsage(msgspec.Struct, gc=False):
+    """The samples of a container since its last update, all in one slot.
+
+    There are very many, and none has a reference cycle: the garbage collector skips them.
+    """
 
     slot: int
     samples: int = 0
-    keys: list[int] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
+    keys: list[int] = msgspec.field(default_factory=list)
+    counts: list[int] = msgspec.field(default_factory=list)
     packed: Packed | None = None
     """Those that are not in `keys` and `counts` any more."""
 
@@ -107,10 +112,12 @@ class UsageTracker:
             return self.rings
         found = dict(self.rings)
         copies = {
-            name: replace(ring, slots=dict(ring.slots)) if (ring := self.rings.get(name)) else UsageRing()
+            name: structs.replace(ring, slots=dict(ring.slots))
+            if (ring := self.rings.get(name))
+            else UsageRing()
             for name in self._new
         }
-        new = [replace(each) for each in self._new.values()]
+        new = [structs.replace(each) for each in self._new.values()]
         _pack(new)
         _merge(list(copies.values()), new)
         settle(list(copies.values()), self.weights)
