@@ -44,8 +44,8 @@ GE_KUBE = np.array([[1, 100, 135, 32], [100, 1, 33, 82], [135, 33, 1, 115], [32,
 """Round-trip times between the four regions of ge-kube, in seconds."""
 
 
-def measure(_data: Path | None, progress: Progress) -> Iterator[Figure]:
-    """All figures of the mesh."""
+def figures(progress: Progress) -> Iterator[Figure]:
+    """Measure all of it."""
     yield from estimates(progress)
     yield from flood(progress)
     yield from cost(progress)

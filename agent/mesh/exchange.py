@@ -114,8 +114,8 @@ class MeshExchange:
 
     def _is_settling(self, now: float) -> bool:
         return any(
-            now - peer.since < _SETTLE_SECONDS and node not in self._sent
-            for node, peer in self._peers.by_node.items()
+            now - peer.since < _SETTLE_SECONDS and not peer.is_settled
+            for peer in self._peers.by_node.values()
         )
 
     def _changed(self, now: float) -> dict[str, Summary]:

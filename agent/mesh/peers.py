@@ -8,6 +8,7 @@ from agent.mesh.window import ProbeWindow, Summary
 from wire.mesh import MeshPeer
 
 _FIRST_PROBE_SECONDS = 0.3
+_FIRST_ANSWERS = 3
 _SPREAD_SECONDS = 0.05
 """Per peer: the first probes to many new peers are not sent all at once."""
 
@@ -39,7 +40,14 @@ class Peer:
     answers: float = 0.0
     """Answers to it lately, for the rate limit."""
     answered_at: float = 0.0
+    answered: int = 0
+    """Answers from it since it has this address."""
     window: ProbeWindow = field(default_factory=ProbeWindow)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it was measured often enough that one outlier does not matter."""
+        return self.answered >= _FIRST_ANSWERS
 
 
 class Peers:
@@ -78,7 +86,7 @@ def _update(peer: Peer, assigned: MeshPeer, now: float, soon: float) -> None:
         peer.last_sequence = 0
         peer.due_at = soon
     if (peer.assigned.host, peer.assigned.port) != (assigned.host, assigned.port):
-        peer.window = ProbeWindow()
+        peer.window, peer.answered = ProbeWindow(), 0
         peer.due_at = soon
     if peer.pending is not None:
         peer.pending, peer.due_at = None, soon

@@ -63,7 +63,8 @@ class Prober:
         seconds -= answer.held_microseconds / 1e6
         if 0 <= seconds <= MAX_ROUND_TRIP_SECONDS:
             peer.window.add(now, seconds)
-        peer.due_at = max(peer.due_at, question.sent_at + self._interval())
+        peer.answered += 1
+        peer.due_at = question.sent_at + (self._interval() if peer.is_settled else _RETRY_SECONDS)
         return True
 
     def _ask(self, peer: Peer, now: float) -> None:

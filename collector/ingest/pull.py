@@ -27,6 +27,7 @@ from collector.history.prometheus.reader import (
     state_query,
     usage_query,
 )
+from collector.history.prometheus.round_trips import parse_round_trips, round_trips_query
 from collector.ingest.push import store_reports
 from collector.ingest.store_reports import StoredNode, StoreReading, alerts_of, batches
 from collector.reports.alerts import AlertState
@@ -154,6 +155,7 @@ class Puller:
             alerts[entry.reported.node].append(entry.reported.alert)
         for nodes in batches(sorted(fresh), _NODES_AT_ONCE):
             await self._pull_present(reading, {node: times[node] for node in nodes}, alerts)
+            await self._pull_round_trips(reading, nodes)
         # For a scraped node, only a new scrape brings new samples.
         more = {node: each for node, each in times.items() if node in fresh or each.counted_until is not None}
         while (behind := self._behind(reading, more)) and asyncio.get_running_loop().time() < deadline:
@@ -205,6 +207,14 @@ class Puller:
         await self._store([reading.now(node, each) for node, each in found_of.items()], spans)
         for node in state:
             self._progress[node].sampled_at = times[node].sampled_at
+
+    async def _pull_round_trips(self, reading: StoreReading, nodes: Sequence[str]) -> None:
+        mesh, label = self._core.registry.mesh, self._settings.node_label
+        if not mesh.is_enabled:
+            return
+        found = await self._source.query(round_trips_query(nodes, label), reading.at)
+        for node, results in parse_round_trips(found, label).items():
+            mesh.put_results(node, results, self._core.clock())
 
     def _behind(self, reading: StoreReading, times: Mapping[str, NodeTimestamps]) -> Spans:
         """The next span of each node that is not read completely."""

@@ -62,8 +62,9 @@ class Mesh:
         return True
 
     def put_results(self, node: str, results: Iterable[PeerResult], now: float) -> None:
-        """Take results that were read from a store: of a node that gets its peers from another collector."""
-        self._measurements.put(node, results, now)
+        """Take results that were read from a store, unless the node sends them itself."""
+        if node not in self._members:
+            self._measurements.put(node, results, now)
 
     def assignment(self, node: str) -> MeshAssignment:
         """The peers of a node now."""
