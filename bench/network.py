@@ -16,6 +16,7 @@ _PARTS: Mapping[str, str] = {
     "policies": "bench.network_policies",
     "swarm": "bench.network_swarm",
     "replay": "bench.network_replay",
+    "mesh": "bench.network_mesh",
 }
 """A module for each part; imported only when it runs."""
 
