@@ -35,6 +35,7 @@ COMMANDS = (
     Command("nodes", "list nodes"),
     Command("containers", "list containers, highest power first"),
     Command("services", "list services with the need of one container each"),
+    Command("apps", "list applications with their nodes, and how far apart these are"),
     Command("alerts", "list bottlenecks, silent nodes and overbooked nodes"),
     Command("slo", "show how promises of availability stand, now or in a recorded log"),
     Command("network", "show round-trip times between nodes, and clusters of near nodes"),

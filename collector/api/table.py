@@ -7,6 +7,7 @@ from aiohttp import web
 
 from collector.api.alerts import ROUTES as ALERTS
 from collector.api.analysis import ROUTES as ANALYSIS
+from collector.api.applications import ROUTES as APPLICATIONS
 from collector.api.cluster import ROUTES as CLUSTER
 from collector.api.containers import ROUTES as CONTAINERS
 from collector.api.control import ROUTES as CONTROL
@@ -72,6 +73,7 @@ ROUTES: tuple[Route, ...] = (
     *NETWORK,
     *CONTAINERS,
     *SERVICES,
+    *APPLICATIONS,
     *SLO,
     *ANALYSIS,
     *ALERTS,

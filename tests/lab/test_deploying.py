@@ -30,7 +30,7 @@ services:
     stop_grace_period: 1s
     deploy:
       replicas: 2
-      labels: {{own: label}}
+      labels: {{own: label, wattpack.delay-max: 85ms}}
       resources: {{reservations: {{cpus: "0.02", memory: 8M}}}}
       placement: {{constraints: ["node.hostname!=node9"]}}
   worker:
@@ -107,6 +107,7 @@ def decided(collector: Collector, nodes: Cluster, policy: str, file: Path) -> di
         ("genpack", {"nodes": {"node3": {"generation": "nursery"}, "node1": {"generation": "old"}}}),
         ("draps", {}),
         ("energy4cloud", {}),
+        ("net-aware", {}),
     ],
 )
 def test_every_task_starts_where_the_policy_said_and_is_free_afterwards(
@@ -123,6 +124,11 @@ def test_every_task_starts_where_the_policy_said_and_is_free_afterwards(
         assert places == chosen, nodes.logs()
         if policy == "genpack":
             assert set(places["shop_web"]) == {"node3"}, "new services start in the nursery"
+        if policy == "net-aware":
+            # Its bound is a label of the service, which only Swarm knows, and not the node.
+            shop = eventually(lambda: _bounded(collector, "shop", 0.085, 5), _PATIENCE_SECONDS)
+            assert shop["services"] == ["shop_web", "shop_worker"]
+            assert len(shop["nodes"]) == 1, "every node has the image, so that the stack goes to one"
         assert {name: len(each) for name, each in places.items()} == {"shop_web": 2, "shop_worker": 3}
         # Nothing of it is left, and what the user wrote is there.
         for name in places:
@@ -171,6 +177,16 @@ async def _move(nodes: Cluster, service: str, target: str) -> None:
         move = Move(task=str(task.container_id), node=str(task.node), target=target, reasons=())
         done = await driver.carry_out(move)
     assert not done.nothing_to_do
+
+
+def _bounded(collector: Collector, application: str, seconds: float, containers: int) -> Any:
+    """The application, once it has this bound and so many containers."""
+    found = {each["name"]: each for each in collector.get("/v1/applications")["applications"]}.get(
+        application
+    )
+    if found is None or found["delay_max_seconds"] != seconds:
+        return None
+    return found if sum(found["nodes"].values()) == containers else None
 
 
 def _known(collector: Collector) -> bool:

@@ -234,3 +234,15 @@ async def test_invalid_question_about_an_application_is_a_user_error(
     assert f"write 'wattpack hint app {SHOP}'" in hinted
     refused = await complained(collector, capsys, "hint", "app", str(SHOP), "--delay-max", "soon")
     assert "--delay-max: 'soon' is not a time: use a value such as 85ms or 0.085s" in refused
+
+
+async def test_applications_are_listed(collector: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (await printed(collector, capsys, "apps")).startswith(
+        "No applications. They come from Swarm stacks"
+    )
+    labels = {"wattpack.app": "shop", "wattpack.delay-max": "85ms"}
+    await collector.send(sample("calm", 1.0, containers=(container(labels=labels),)))
+    lines = (await printed(collector, capsys, "apps")).splitlines()
+    assert lines[1].split() == ["shop", "1", "1", "1", "85", "ms", "-", "-", "-"]
+    [shop] = json.loads(await printed(collector, capsys, "apps", "--json"))
+    assert (shop["name"], shop["nodes"]) == ("shop", {"calm": 1})

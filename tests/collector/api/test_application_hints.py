@@ -4,8 +4,10 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
+from collector.config import ApplicationRule
 from collector.live.live_tables import LiveTables
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
@@ -47,6 +49,42 @@ async def send_cluster(asker: Asker, *containers: ContainerState) -> None:
     await asker.send(
         sample("eu-1", 1.0, containers=containers), *(sample(name, 1.0) for name in list(REGIONS)[1:])
     )
+
+
+# --- Those that run -------------------------------------------------------------------------------
+
+
+async def test_applications_are_listed_with_their_nodes_and_how_far_apart_these_are(
+    asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await asker.ask("/v1/applications") == (200, {"applications": [], "next": None})
+    await send_cluster(asker, web(), container("blog", service="blog", labels={"wattpack.app": "blog"}))
+    _, blind = await asker.ask("/v1/applications")
+    assert [(each["name"], each["farthest"], each["within_bound"]) for each in blind["applications"]] == [
+        ("blog", None, None),
+        ("shop", None, None),
+    ]
+    measured(monkeypatch)
+    rules = {"shop": ApplicationRule()}
+    async with asking(msgspec.structs.replace(ALWAYS_NEW, applications=rules), Clock()) as wide:
+        await send_cluster(wide, web())
+        mail = container("mail", service="shop/mail", labels=SHOP)
+        await wide.send(partial_report("us-1", sequence=2, containers=(mail,)))
+        _, answer = await wide.ask("/v1/applications")
+        assert answer["applications"] == [
+            {
+                "name": "shop",
+                "services": ["shop/mail", "shop/web"],
+                "nodes": {"eu-1": 1, "us-1": 1},
+                "delay_max_seconds": 0.085,
+                "farthest": {"nodes": ["eu-1", "us-1"], "seconds": 0.1},
+                "within_bound": False,
+            }
+        ]
+        await wide.send(partial_report("eu-1", sequence=2, containers=(web(**{"wattpack.talks-to": "db"}),)))
+        _, linked = await wide.ask("/v1/applications")
+        [shop] = linked["applications"]
+        assert (shop["farthest"], shop["within_bound"]) == (None, True), "they do not talk"
 
 
 # --- One container -------------------------------------------------------------------------------

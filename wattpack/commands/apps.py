@@ -1,0 +1,40 @@
+"""`wattpack apps`: a table of applications."""
+
+import argparse
+
+from wattpack.client.collector import Json, query_collector
+from wattpack.client.listing import Columns, add_list_options, print_list
+
+_HEADER = ("APPLICATION", "SERVICES", "CONTAINERS", "NODES", "BOUND", "FARTHEST", "BETWEEN", "WITHIN BOUND")
+_EMPTY = (
+    "No applications. They come from Swarm stacks, Compose projects, Kubernetes namespaces and the label"
+    " wattpack.app."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_list_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    found = query_collector(arguments, lambda collector: collector.get_all("/v1/applications"))
+    print_list(arguments, found, Columns(_HEADER, _row), _EMPTY)
+    return 0
+
+
+def _row(application: Json) -> tuple[str, ...]:
+    farthest = application["farthest"]
+    return (
+        application["name"],
+        str(len(application["services"])),
+        str(sum(application["nodes"].values())),
+        str(len(application["nodes"])),
+        _milliseconds(application["delay_max_seconds"]),
+        _milliseconds(None if farthest is None else farthest["seconds"]),
+        "-" if farthest is None else " and ".join(farthest["nodes"]),
+        {True: "yes", False: "no", None: "-"}[application["within_bound"]],
+    )
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{1000 * seconds:.3g} ms"
