@@ -59,6 +59,7 @@ COMMANDS = (
     Command("token", "add, list, rotate and revoke tokens for access to the collector"),
     Command("repair", "check the collector's history for damage, and repair it"),
     Command("check-config", "check a configuration file"),
+    Command("completion", "print the completion script of a shell: bash, zsh or fish"),
     Command("version", "print the version"),
 )
 

@@ -136,6 +136,7 @@ PARTS: Final = {
         ),
         Part("prometheus", {"prometheus": "prometheus", "promtool": "prometheus"}),
         Part("browser", {"chromium": "chromium"}),
+        Part("shells", {"zsh": "zsh", "fish": "fish"}),
         Part("certificates", {"openssl": "openssl"}),
         Part("victoria-metrics", {"victoria-metrics": "victoria-metrics"}),
     )

@@ -112,6 +112,22 @@ async def test_plan_prints_actions_and_reasons(collector: Client, capsys: pytest
     assert plan["actions"][0]["target"] == "cool"
 
 
+async def test_plan_shows_what_the_collector_does_for_open_alerts(
+    collector: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hungry = container("hungry", used=Quantities(3.0, 1_000_000), started_at=START - 5000)
+    await collector.send(alarmed("hot", (hungry,)), sample("cool", 1.0))
+    out = await printed(collector, capsys, "plan")
+    assert out.startswith(
+        "1 open bottleneck: cpu on hot. The collector answers:\n"
+        "Policy draps (the collector runs it on alerts): 1 action, from 100.0 W to "
+    )
+    assert "\n\nPolicy least-watts (on request only; the collector itself runs draps on alerts): " in out
+    plan = json.loads(await printed(collector, capsys, "plan", "--json"))
+    assert (plan["policy"], plan["for_alerts"]["policy"]) == ("least-watts", "draps")
+    assert plan["for_alerts"]["actions"][0]["target"] == "cool"
+
+
 @pytest.mark.parametrize("policy", ["least-watts", "consolidate", "genpack"])
 async def test_plan_and_status_of_one_node_agree_and_leave_it_on(
     collector: Client, capsys: pytest.CaptureFixture[str], policy: str

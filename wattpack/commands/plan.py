@@ -2,12 +2,18 @@
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
+
+import msgspec
 
 from collector.placement.answers import PlanHint
 from collector.policies.actions import Action, Move, PowerOff, describe
-from wattpack.client.collector import add_collector_options, json_text, query_collector
+from wattpack.client.collector import Collector, Json, add_collector_options, json_text, query_collector
 from wattpack.commands.hint import add_policy_arguments, policy_question
 from wattpack.output.report import count_text
+
+_PATH = "/v1/hints/rebalance"
+_MAX_ALERTS = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,14 +24,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     question = policy_question(arguments) | {"moves": arguments.moves}
-    plan = query_collector(
-        arguments, lambda collector: collector.ask("/v1/hints/rebalance", question, PlanHint)
-    )
+    plan, alerts, answer = query_collector(arguments, partial(_ask, question))
     if arguments.json:
-        print(json_text(plan))
-    else:
-        print("\n".join(format_plan(plan)))
+        print(json_text({**msgspec.to_builtins(plan), "for_alerts": answer}))
+        return 0
+    if answer is not None:
+        print(f"{count_text(len(alerts), 'open bottleneck')}: {_alerts_text(alerts)}. The collector answers:")
+        print("\n".join(format_plan(answer)))
+        print()
+    print("\n".join(format_plan(plan)))
     return 0
+
+
+async def _ask(question: Json, collector: Collector) -> tuple[PlanHint, list[Json], PlanHint | None]:
+    """The plan; and without a chosen policy, the open bottlenecks with the plan that answers them."""
+    plan = await collector.ask(_PATH, question, PlanHint)
+    if question["policy"] is not None or not plan.alert_policy or plan.policy == plan.alert_policy:
+        return plan, [], None
+    alerts = await collector.get_all("/v1/alerts", state="open", kind="node")
+    if not alerts:
+        return plan, [], None
+    answer = await collector.ask(_PATH, {"policy": plan.alert_policy, "moves": question["moves"]}, PlanHint)
+    return plan, alerts, answer
+
+
+def _alerts_text(alerts: list[Json]) -> str:
+    named = [f"{each['resource']} on {each['subject']}" for each in alerts[:_MAX_ALERTS]]
+    return ", ".join(named) + (", ..." if len(alerts) > _MAX_ALERTS else "")
 
 
 def format_plan(plan: PlanHint) -> Iterator[str]:

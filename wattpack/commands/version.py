@@ -1,4 +1,4 @@
-"""`wattpack version`."""
+"""`wattpack version`: print the version."""
 
 import argparse
 import json

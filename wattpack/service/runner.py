@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from typing import Any, TypeVar
 
 from wattpack.service.systemd import notify, reloading
@@ -26,8 +27,12 @@ class _Lines(logging.Formatter):
     """One line per message, with a priority prefix for the journal."""
 
     def __init__(self, role: str, *, for_journal: bool) -> None:
-        super().__init__("%(message)s" if for_journal else f"{role}: %(message)s")
+        # The journal adds the time itself.
+        super().__init__("%(message)s" if for_journal else f"%(asctime)s {role}: %(message)s")
         self._for_journal = for_journal
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802 - the signature in `logging`
+        return datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name in `logging`
         # A message has one line: names from other machines must not fake another.

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -153,3 +154,12 @@ def test_a_message_is_one_line_without_control_characters(for_journal: bool) -> 
     assert "node web\\u001b[2J\\nwattpack: all is well failed" in first
     assert rest[0].startswith("ValueError: web\\u001b[2J")
     assert all(line.replace("\t", "").isprintable() for line in (first, *rest))
+
+
+def test_log_lines_have_the_time_unless_the_journal_adds_it() -> None:
+    record = logging.LogRecord("x", logging.INFO, "x.py", 1, "node %s is up", ("web1",), None)
+    plain = _Lines("agent", for_journal=False).format(record)
+    at, _, rest = plain.partition(" ")
+    assert datetime.fromisoformat(at).timestamp() == pytest.approx(record.created, abs=0.001)
+    assert rest == "agent: node web1 is up"
+    assert _Lines("agent", for_journal=True).format(record) == "<6>node web1 is up"
