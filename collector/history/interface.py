@@ -138,7 +138,7 @@ class StoredState:
     alerts: Sequence[ReportedAlert]
     usage: Sequence[UsageTotal]
     pending_usage: Iterable[tuple[UsageKey, Sequence[ContainerUsage]]]
-    """Usage that is not in the totals yet."""
+    """Usage that is not in the totals yet, node by node."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -37,12 +37,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 @asynccontextmanager
 async def _running(config: CollectorConfig) -> AsyncIterator[Work]:
-    # Nearly all objects are long-lived: frequent full collections would delay the start, and later block
-    # all requests for a tenth of a second each.
+    # Nearly all objects are long-lived: collections would delay the start, and frequent full ones would
+    # later block all requests for a tenth of a second each.
+    gc.unfreeze()
+    gc.collect()  # the state of before a reload
+    gc.disable()
     gc.set_threshold(_GC_THRESHOLD, 20, 50)
     sys.setswitchinterval(_SWITCH_SECONDS)
     async with running(config) as collector:
         gc.freeze()
+        gc.enable()
         status = f"listening on {collector.address.url}"
         log.info(status)
         feeding = asyncio.create_task(feed(Watchdog(), collector.core.history.check, status))

@@ -35,7 +35,7 @@ from collector.history.sqlite.rows import (
     decode_usage,
 )
 from collector.reports.alerts import KEPT, ReportedAlert
-from wire.messages import ContainerState, Event, Report
+from wire.messages import ContainerState, ContainerUsage, Event, Report
 
 log = logging.getLogger(__name__)
 Stored = TypeVar("Stored")
@@ -144,7 +144,7 @@ SELECT node, boot, sequence, slot, body FROM (
     SELECT n.name AS node, p.boot, p.sequence, p.slot, p.body,
            sum(length(p.body)) OVER (PARTITION BY n.id ORDER BY p.rowid) AS size_bytes
     FROM pending_usage p JOIN nodes n ON n.id = p.node_id
-) WHERE size_bytes <= ?
+) WHERE size_bytes <= ? ORDER BY node
 """
 
 _RUNTIME_IDS = "SELECT c.id, c.runtime_id FROM json_each(?) each JOIN containers c ON c.id = each.value"
@@ -213,13 +213,9 @@ class SqliteReader:
                     for node, slot, body in self._connection.execute(_USAGE, (limits.max_bytes,))
                     if (totals := _decoded(decode_totals, body)) is not None
                 ],
-                pending_usage=[
-                    (UsageKey(node, boot, sequence, slot), usage)
-                    for node, boot, sequence, slot, body in self._connection.execute(
-                        _PENDING_USAGE, (limits.max_bytes,)
-                    )
-                    if (usage := _decoded(decode_usage, body)) is not None
-                ],
+                pending_usage=_PendingUsage(
+                    self._connection.execute(_PENDING_USAGE, (limits.max_bytes,)).fetchall()
+                ),
             )
         finally:
             self._connection.execute("ROLLBACK")
@@ -263,6 +259,21 @@ class SqliteReader:
                 if (container := _decoded(decode, tuple(values))) is not None:
                     parts.containers[report_id].append(container)
         return [parts.report(row) for row in self._connection.execute(_REPORTS)]
+
+
+class _PendingUsage:
+    """The usage of heartbeats, node by node; decoded one at a time, as it takes ten times the memory then."""
+
+    def __init__(self, rows: Sequence[tuple[str, str, int, int, bytes]]) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[tuple[UsageKey, Sequence[ContainerUsage]]]:
+        for node, boot, sequence, slot, body in self._rows:
+            if (usage := _decoded(decode_usage, body)) is not None:
+                yield UsageKey(node, boot, sequence, slot), usage
 
 
 class _Parts:

@@ -5,8 +5,8 @@ the windows and the samples of its predecessor: see `ClusterUsage.add_succession
 """
 
 import logging
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
 import numpy as np
 
@@ -239,14 +239,12 @@ class ClusterUsage:
         for total in totals:
             if entry := self._nodes.get(total.node):
                 entry.usage.restore_total(total)
-        by_slot: defaultdict[tuple[str, int], tuple[list[UsageKey], list[ContainerUsage]]]
-        by_slot = defaultdict(lambda: ([], []))
-        for key, usage in heartbeats:
-            if key.node in self._nodes:
-                by_slot[key.node, key.slot][0].append(key)
-                by_slot[key.node, key.slot][1].extend(usage)
-        for (node, slot), (keys, usages) in by_slot.items():
-            self._nodes[node].usage.restore_heartbeats(slot, keys, usages)
+        # One slot of a node at a time: all of them would take much memory.
+        for (node, slot), group in groupby(heartbeats, lambda each: (each[0].node, each[0].slot)):
+            some = list(group)
+            if entry := self._nodes.get(node):
+                usages = [each for _, usage in some for each in usage]
+                entry.usage.restore_heartbeats(slot, [key for key, _ in some], usages)
         for node, entry in self._nodes.items():
             try:
                 entry.usage.settle()
