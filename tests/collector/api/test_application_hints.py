@@ -134,6 +134,46 @@ async def test_the_smaller_of_two_bounds_counts_and_only_for_those_who_talk(
     assert set(names(await asker.hint(**asked, talks_to=["web"]))) == {"eu-1", "eu-2", "na-1"}
 
 
+@pytest.mark.parametrize("policy", ["draps", "net-aware", "least-watts"])
+async def test_kube_scheduler_gets_nodes_within_the_bound_of_the_namespace(
+    asker: Asker, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured(monkeypatch)
+    pod = {"io.kubernetes.pod.namespace": "shop", "wattpack.delay-max": "85ms"}
+    await send_cluster(asker, container("web", service="shop/web", labels=pod, runtime="containerd"))
+    described = {"metadata": {"name": "db-0", "namespace": "shop"}, "spec": {"containers": [{"image": "db"}]}}
+    body = encode({"Pod": described, "NodeNames": list(REGIONS)})
+    _, found = await asker.post(body, f"/v1/kubernetes/filter?policy={policy}")
+    assert found["NodeNames"] == ["eu-1", "eu-2", "na-1"]
+    assert found["FailedAndUnresolvableNodes"] == {
+        "us-1": "the round-trip time to a node of its application exceeds the bound, or is unknown"
+    }
+    _, scores = await asker.post(body, f"/v1/kubernetes/prioritize?policy={policy}")
+    assert {each["Host"]: each["Score"] for each in scores}["us-1"] == 0
+
+
+async def test_a_node_that_claims_an_application_changes_no_answer_about_that_of_another(
+    asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured(monkeypatch)
+    await send_cluster(asker, web())
+    asked = {"policy": "spread", "service": "shop/web", "reserve": NEED}
+    before = await asker.hint(**asked)
+    bound = {"wattpack.delay-max": "1ms", "wattpack.talks-to": "trap"}
+    claims = [
+        msgspec.structs.replace(web(**bound), id="fake"),
+        container("trap", service="shop/trap", labels=SHOP | bound),
+    ]
+    await asker.send(partial_report("us-1", sequence=2, containers=tuple(claims)))
+    after = await asker.hint(**asked)
+    assert (set(names(after)), after["refused"]) == (set(names(before)), before["refused"])
+    _, listed = await asker.ask("/v1/applications")
+    assert {each["name"]: each["nodes"] for each in listed["applications"]} == {
+        "shop": {"eu-1": 1},
+        "shop@us-1": {"us-1": 1},
+    }
+
+
 async def test_a_reserved_replica_counts_before_it_runs(
     asker: Asker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
