@@ -25,6 +25,7 @@ from wire.messages import encode
 log = logging.getLogger(__name__)
 
 _MAX_ANSWER_BYTES = 64 << 10
+_SHORTEST_SECONDS = 1.0
 _SETTLE_SECONDS = 15.0
 _SETTLING_WAIT_SECONDS = 2.0
 """While first results of new peers are expected, they are sent soon."""
@@ -77,6 +78,7 @@ class MeshExchange:
         """Exchange results for assignments until cancelled."""
         async with self._connect() as http:
             while True:
+                began = self._monotonic()
                 try:
                     await self.exchange(http)
                 except _ExchangeError as failure:
@@ -84,6 +86,8 @@ class MeshExchange:
                     await self._sleep(self._backoff.wait_seconds(failure.wait_seconds))
                 else:
                     self._note_success()
+                    # Whatever the collector answers, it is not asked all the time.
+                    await self._sleep(max(0.0, began + _SHORTEST_SECONDS - self._monotonic()))
 
     def _connect(self) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
         return connect(self._tls, MAX_WAIT_SECONDS + self._settings.timeout_seconds)

@@ -36,7 +36,7 @@ from wire.mesh import MeshAssignment, MeshReport
 from wire.messages import encode
 
 _RETRY_SECONDS = 30
-_MAX_NODES = 1000
+_MAX_NODES = 500
 _ASYMMETRY_RATIO, _ASYMMETRY_SECONDS = 1.25, 0.001
 """Both directions of a pair differ if one takes a quarter, and a millisecond, longer."""
 
@@ -71,7 +71,7 @@ async def exchange(core: Core, request: web.Request) -> web.Response:
     if assignment.version == report.version:
         assignment = msgspec.structs.replace(assignment, peers=None)
     # It waited for the answer, so it is still there.
-    mesh.put(member, (), core.clock())
+    mesh.keep(member, core.clock())
     return web.Response(body=encode(assignment), content_type=JSON_TYPE)
 
 
@@ -146,7 +146,9 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     """Unix time."""
     enabled: bool
-    """Whether round-trip times are measured: `mesh.enabled`."""
+    """Whether round-trip times are measured: `mesh.enabled`. If not, the lists are empty."""
+    total: int
+    """Number of nodes of the cluster, which can be more than are listed."""
     nodes: list[NetworkNode]
     """By cluster, then by name."""
     p50_seconds: list[list[float | None]]
@@ -185,12 +187,14 @@ class NodeNetworkQuery(msgspec.Struct, frozen=True, kw_only=True):
 async def network(core: Core, query: NetworkQuery) -> Network:
     """The round-trip times of all pairs."""
     mesh, now = core.registry.mesh, core.clock()
-    names = core.registry.tables.node_names()[: query.limit]
-    return await asyncio.to_thread(_network, mesh, names, now)
+    names = core.registry.tables.node_names()
+    return await asyncio.to_thread(_network, mesh, names, query.limit, now)
 
 
-def _network(mesh: Mesh, names: tuple[str, ...], now: float) -> Network:
-    delays = mesh.delays(names) or _unknown(len(names))
+def _network(mesh: Mesh, names: tuple[str, ...], limit: int, now: float) -> Network:
+    total = len(names)
+    names = names[:limit] if mesh.is_enabled else ()
+    delays = mesh.delays(names) or _unknown(0)
     clusters = near_clusters(delays.among(np.arange(len(names))))
     order = sorted(range(len(names)), key=lambda row: (clusters[row], names[row]))
     members, coordinates = mesh.members, mesh.estimates.coordinates
@@ -201,6 +205,7 @@ def _network(mesh: Mesh, names: tuple[str, ...], now: float) -> Network:
     return Network(
         at=now,
         enabled=mesh.is_enabled,
+        total=total,
         nodes=[
             NetworkNode(
                 name=names[row],

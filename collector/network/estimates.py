@@ -18,7 +18,7 @@ class Estimates:
     """Round-trip times by the names of nodes."""
 
     names: tuple[str, ...] = ()
-    """The members of the mesh; rows of the coordinates."""
+    """The nodes of the coordinates, one per row."""
     times: Mapping[Pair, PairTimes] | None = None
     coordinates: Coordinates | None = None
     """None in a cluster that is small enough to measure all pairs."""

@@ -62,6 +62,12 @@ class Members:
         entry.seen_at = max(entry.seen_at, now)
         return True
 
+    def keep(self, member: Member, now: float) -> None:
+        """Note that a member is still there, unless its agent was restarted meanwhile."""
+        entry = self._entries.get(member.node)
+        if entry is not None and entry.member == member:
+            entry.seen_at = max(entry.seen_at, now)
+
     def drop_gone(self, now: float) -> None:
         """Remove members that have not asked for their peers for a while."""
         gone = [node for node, entry in self._entries.items() if now - entry.seen_at > _GONE_SECONDS]

@@ -6,7 +6,8 @@ collector, agents get new keys, and send the results of their last five minutes 
 
 import asyncio
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from collector.config import MeshConfig
@@ -18,20 +19,24 @@ from collector.snapshot.delays import Delays
 from wire.mesh import KEY_BYTES, MeshAssignment, PeerResult
 
 _REFIT_SECONDS = 60.0
+_PAUSE_FACTOR, _LONGEST_PAUSE_SECONDS = 10.0, 30.0
+"""Planning takes about a tenth of the time at most; new nodes of a large cluster wait up to half a minute."""
 _NO_PEERS = MeshAssignment(version=1, peers=())
 
 
 class Mesh:
     """Members, results and the present plan."""
 
-    def __init__(self, settings: MeshConfig) -> None:
+    def __init__(self, settings: MeshConfig, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
+        self._monotonic = monotonic
         self._secret = secrets.token_bytes(KEY_BYTES)
         self._members = Members()
         self._measurements = Measurements()
         self._plan = MeshPlan()
         self._planned: tuple[int, int, int] | None = None
         self._fitted_at = float("-inf")
+        self._due_at = float("-inf")
         self._changed = asyncio.Event()
         self._is_closed = False
         self._last: tuple[Estimates, Sequence[str], Delays] | None = None
@@ -61,6 +66,10 @@ class Mesh:
         self._measurements.put(member.node, results, now)
         return True
 
+    def keep(self, member: Member, now: float) -> None:
+        """Note that a member is still there, unless its agent was restarted meanwhile."""
+        self._members.keep(member, now)
+
     def put_results(self, node: str, results: Iterable[PeerResult], now: float) -> None:
         """Take results that were read from a store, unless the node sends them itself."""
         if node not in self._members:
@@ -89,17 +98,20 @@ class Mesh:
         self._measurements.drop_old(now)
         epoch = int(now / (3600 * self._settings.key_hours))
         inputs_version = (self._members.version, self._measurements.version, epoch)
-        if inputs_version == self._planned:
+        began = self._monotonic()
+        if inputs_version == self._planned or began < self._due_at:
             return
-        refit = now - self._fitted_at >= _REFIT_SECONDS
+        refit = began - self._fitted_at >= _REFIT_SECONDS
         inputs = MeshInputs(self._members.list(), epoch, self._measurements.copy(), refit)
         last = self._plan
         self._plan = await asyncio.to_thread(
             make_plan, inputs, last, self._secret, self._settings.max_bytes_per_second
         )
         self._planned = inputs_version
+        ended = self._monotonic()
+        self._due_at = ended + min(_PAUSE_FACTOR * (ended - began), _LONGEST_PAUSE_SECONDS)
         if self._plan.estimates.coordinates is not last.estimates.coordinates:
-            self._fitted_at = now
+            self._fitted_at = began
         if self._plan.assignments is not last.assignments:
             changed, self._changed = self._changed, asyncio.Event()
             changed.set()

@@ -51,14 +51,13 @@ def make_plan(inputs: MeshInputs, last: MeshPlan, secret: bytes, max_bytes_per_s
     names = tuple(sorted({member.node for member in inputs.members} | set(inputs.results)))
     times = pair_times(inputs.results)
     is_large = len(names) > MAX_FULL_MESH
-    coordinates = None
+    estimates = Estimates(names, times)
     if is_large:
-        coordinates = last.estimates.coordinates
-        if coordinates is None or inputs.refit or last.estimates.names != names:
-            coordinates = _coordinates(names, times)
-    estimates = Estimates(names, times, coordinates)
+        estimates = replace(last.estimates, times=times)
+        if estimates.coordinates is None or inputs.refit:
+            estimates = Estimates(names, times, _coordinates(names, times))
     near = last.near if is_large else frozenset()
-    if coordinates is not None and times and (not near or inputs.epoch != last.epoch):
+    if is_large and times and (not near or inputs.epoch != last.epoch):
         near = _near(estimates)
     if (inputs.members, inputs.epoch, near) == (last.members, last.epoch, last.near):
         return replace(last, estimates=estimates)

@@ -13,7 +13,7 @@ from wattpack.client.collector import (
 )
 from wattpack.output.report import count_text, table
 
-_MAX_NODES = 1000
+_MAX_NODES = 500
 _WIDEST = 16
 """Nodes whose table fits on a terminal; of more, the table of their clusters is shown."""
 _OFF = (
@@ -68,7 +68,8 @@ def _show_node(arguments: argparse.Namespace) -> int:
 def _lines(found: Json) -> list[str]:
     nodes = found["nodes"]
     clusters = _clusters(nodes)
-    summary = f"{count_text(len(nodes), 'node')} in {count_text(len(clusters), 'cluster')} of near nodes."
+    listed, groups = count_text(len(nodes), "node"), count_text(len(clusters), "cluster")
+    summary = f"{listed}{_of_total(found)} in {groups} of near nodes."
     lines = [f"{summary} Median round-trip times over five minutes, in milliseconds:", ""]
     lines += _node_table(found) if len(nodes) <= _WIDEST else _cluster_table(found, clusters)
     lines.append("")
@@ -83,6 +84,10 @@ def _lines(found: Json) -> list[str]:
         lines.append(f"{_UNKNOWN} unknown: check that mesh.enabled is set on both nodes and UDP passes")
     lines += [_asymmetry(each) for each in found["asymmetric"]]
     return lines
+
+
+def _of_total(found: Json) -> str:
+    return f" of {found['total']}" if found["total"] > len(found["nodes"]) else ""
 
 
 def _clusters(nodes: Sequence[Json]) -> list[list[int]]:

@@ -226,3 +226,37 @@ def test_a_packet_is_read_as_it_was_written(
     assert parse_packet(datagram) == packet
     assert has_valid_tag(datagram, KEY)
     assert not has_valid_tag(datagram, OTHER_KEY)
+
+
+async def test_a_new_peer_is_probed_three_times_at_once(alpha: Node, beta: Node, clock: Clock) -> None:
+    introduce(alpha, beta, clock)
+    peer, prober = alpha.peers.by_node["beta"], alpha.endpoint.prober
+    waits = []
+    for count in range(1, 5):
+        clock.advance(max(0.0, peer.due_at - clock()))
+        prober.send_due(clock())
+        await until(lambda count=count: peer.answered == count)  # type: ignore[misc]  # the loop's own
+        waits.append(peer.due_at - clock())
+    assert [wait > 10 for wait in waits] == [False, False, True, True]
+
+
+async def test_a_new_key_is_no_loss_and_keeps_results_and_sequences(
+    alpha: Node, beta: Node, clock: Clock
+) -> None:
+    introduce(alpha, beta, clock)
+    peer, prober = alpha.peers.by_node["beta"], alpha.endpoint.prober
+    clock.advance(1)
+    prober.send_due(clock())
+    await until(lambda: peer.window.summary(clock()))
+    before = peer.window.summary(clock())
+    sequences = (peer.sequence, beta.peers.by_node["alpha"].last_sequence)
+    clock.advance(300 - 60)
+    prober.send_due(clock())
+    alpha.peers.assign([beta.as_peer(OTHER_KEY)], clock())
+    assert peer.pending is None
+    assert peer.window.summary(clock()) == before
+    beta.peers.assign([alpha.as_peer(OTHER_KEY)], clock())
+    assert beta.peers.by_node["alpha"].last_sequence >= sequences[1]
+    # The old key is not valid any more.
+    assert not beta.endpoint.receive(question(sequences[0] + 5), ("127.0.0.1", alpha.port), 0)
+    assert beta.endpoint.receive(question(sequences[0] + 5, key=OTHER_KEY), ("127.0.0.1", alpha.port), 0)

@@ -175,5 +175,5 @@ async def test_a_collector_without_mesh_says_which_setting_is_missing() -> None:
         assert status == 409
         assert "set mesh.enabled" in problem["detail"]
         status, answer = await collector.ask("/v1/network")
-        assert (status, answer["enabled"], answer["kinds"]) == (200, False, [["measured"]])
+        assert (status, answer["enabled"], answer["kinds"]) == (200, False, [])
         assert (await collector.ask("/v1/network/nowhere"))[0] == 404
