@@ -19,7 +19,8 @@ from collector.api.hints.containers import ROUTES as HINTS
 from collector.api.hints.what_if import ROUTES as WHAT_IF
 from collector.api.joining import ROUTES as JOINING
 from collector.api.metrics import scrape
-from collector.api.network import ROUTES as NETWORK
+from collector.api.network.exchange import ROUTES as MESH
+from collector.api.network.round_trips import ROUTES as NETWORK
 from collector.api.nodes import ROUTES as NODES
 from collector.api.services import ROUTES as SERVICES
 from collector.api.slo.routes import ROUTES as SLO
@@ -70,6 +71,7 @@ ROUTES: tuple[Route, ...] = (
     *JOINING,
     *CLUSTER,
     *NODES,
+    *MESH,
     *NETWORK,
     *CONTAINERS,
     *SERVICES,

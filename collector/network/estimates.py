@@ -23,6 +23,11 @@ class Estimates:
     coordinates: Coordinates | None = None
     """None in a cluster that is small enough to measure all pairs."""
 
+    @property
+    def error_ratio(self) -> float | None:
+        """Relative error that nine of ten estimates do not exceed; None without estimates."""
+        return None if self.coordinates is None else self.coordinates.error_ratio
+
     def delays(self, names: Sequence[str]) -> Delays:
         """The round-trip times between these nodes, in this order."""
         row = {name: place for place, name in enumerate(names)}

@@ -1,14 +1,12 @@
-"""The network between nodes: the exchange with agents, and the round-trip times."""
+"""Round-trip times between nodes, and clusters of near nodes."""
 
 import asyncio
-import ipaddress
 from http import HTTPStatus
 from math import isnan
 from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
-from aiohttp import hdrs, web
 from msgspec import Meta
 
 from collector.common.errors import ApiError
@@ -18,29 +16,11 @@ from collector.network.measurements import PairTimes
 from collector.network.members import Member
 from collector.network.mesh import Mesh
 from collector.snapshot.delays import DelayKind, Delays
-from collector.web.backpressure import BACKPRESSURE
-from collector.web.bodies import COUNT_BYTES, JSON_TYPE, parse_body, read_body
-from collector.web.routes import (
-    NO_NODE,
-    REFUSED_BODY,
-    REFUSED_HOST,
-    Answer,
-    NoQuery,
-    Route,
-    get,
-    parse_query,
-    refused,
-)
-from collector.web.scopes import CALLER, Caller, Scope
-from wire.mesh import MeshAssignment, MeshReport
-from wire.messages import encode
+from collector.web.routes import NO_NODE, Route, get
 
-_RETRY_SECONDS = 30
 _MAX_NODES = 500
 _ASYMMETRY_RATIO, _ASYMMETRY_SECONDS = 1.25, 0.001
 """Both directions of a pair differ if one takes a quarter, and a millisecond, longer."""
-
-_report = msgspec.json.Decoder(MeshReport)
 
 DelayLabel = Literal["measured", "estimated", "unknown"]
 _LABELS: dict[int, DelayLabel] = {
@@ -48,63 +28,6 @@ _LABELS: dict[int, DelayLabel] = {
     DelayKind.ESTIMATED: "estimated",
     DelayKind.UNKNOWN: "unknown",
 }
-
-
-# --- Agents -----------------------------------------------------------------------------------
-
-
-async def exchange(core: Core, request: web.Request) -> web.Response:
-    """Take the results of a node; answer with its peers, at once or when they change."""
-    parse_query(request, NoQuery)
-    mesh, caller = core.registry.mesh, request[CALLER]
-    with request.app[BACKPRESSURE].request(caller) as request[COUNT_BYTES]:
-        report = parse_body(await read_body(request), _report.decode)
-    _check(report, caller, mesh)
-    member = Member(report.node, report.session, _host(report, request), report.port)
-    if not mesh.put(member, report.results, core.clock()):
-        raise ApiError(
-            HTTPStatus.TOO_MANY_REQUESTS,
-            f"node {report.node} changes its address or session too often: stop the other agent of this name",
-            headers={hdrs.RETRY_AFTER: str(_RETRY_SECONDS)},
-        )
-    assignment = await mesh.changed_assignment(report.node, report.version, report.wait_seconds)
-    if assignment.version == report.version:
-        assignment = msgspec.structs.replace(assignment, peers=None)
-    # It waited for the answer, so it is still there.
-    mesh.keep(member, core.clock())
-    return web.Response(body=encode(assignment), content_type=JSON_TYPE)
-
-
-def _check(report: MeshReport, caller: Caller, mesh: Mesh) -> None:
-    if not mesh.is_enabled:
-        raise ApiError(
-            HTTPStatus.CONFLICT,
-            "the mesh is off: set mesh.enabled in collector.toml",
-            headers={hdrs.RETRY_AFTER: str(_RETRY_SECONDS)},
-        )
-    if not caller.may_report_for(report.node):
-        raise ApiError(
-            HTTPStatus.FORBIDDEN,
-            f"this token or certificate is not valid for node {report.node}. Create a token with:"
-            f" wattpack token add node {report.node}",
-            "$.node",
-        )
-
-
-def _host(report: MeshReport, request: web.Request) -> str:
-    """The IP address under which peers reach a node."""
-    host = report.host or request.remote or ""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        raise ApiError(
-            HTTPStatus.BAD_REQUEST, f"{host!r} is no IP address: set mesh.advertise in agent.toml", "$.host"
-        ) from None
-    mapped = getattr(address, "ipv4_mapped", None)
-    return str(mapped or address)
-
-
-# --- Round-trip times -------------------------------------------------------------------------
 
 
 class NetworkNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,7 +120,7 @@ def _network(mesh: Mesh, names: tuple[str, ...], limit: int, now: float) -> Netw
     delays = mesh.delays(names) or _unknown(0)
     clusters = near_clusters(delays.among(np.arange(len(names))))
     order = sorted(range(len(names)), key=lambda row: (clusters[row], names[row]))
-    members, coordinates = mesh.members, mesh.estimates.coordinates
+    members = mesh.members
     rows = np.array(order, dtype=np.intp)
     seconds = delays.among(rows)
     times = mesh.estimates.times or {}
@@ -217,7 +140,7 @@ def _network(mesh: Mesh, names: tuple[str, ...], limit: int, now: float) -> Netw
         ],
         p50_seconds=[[_known(value) for value in row] for row in seconds.tolist()],
         kinds=[[_LABELS[kind] for kind in delays.kinds_from(row)[rows].tolist()] for row in order],
-        error_ratio=coordinates.error_ratio if coordinates is not None else None,
+        error_ratio=mesh.estimates.error_ratio,
         asymmetric=[
             _measured(one, other, each)
             for (one, other), each in sorted(times.items())
@@ -302,23 +225,6 @@ def _address(member: Member | None) -> str | None:
 
 
 ROUTES: tuple[Route, ...] = (
-    Route(
-        method="POST",
-        path="/v1/mesh",
-        summary="Exchange the results of a node's probes for its peers and their keys. Agents use it.",
-        serve=exchange,
-        body=MeshReport,
-        needs=Scope.NODE,
-        lasts=True,
-        answers={
-            HTTPStatus.OK: Answer("The peers of the node.", MeshAssignment),
-            **refused(HTTPStatus.BAD_REQUEST, "The body is invalid."),
-            **REFUSED_BODY,
-            **REFUSED_HOST,
-            **refused(HTTPStatus.CONFLICT, "The mesh is off."),
-            **refused(HTTPStatus.TOO_MANY_REQUESTS, "The node changes too often; retry after Retry-After."),
-        },
-    ),
     get(
         "/v1/network",
         "Get the round-trip times between nodes, and clusters of near nodes.",

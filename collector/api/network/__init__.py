@@ -1,0 +1,1 @@
+"""The network between nodes: the exchange with agents, round-trip times, and metrics."""

@@ -1,0 +1,94 @@
+"""The exchange with agents of the mesh: results in, peers and keys out."""
+
+import ipaddress
+from http import HTTPStatus
+
+import msgspec
+from aiohttp import hdrs, web
+
+from collector.common.errors import ApiError
+from collector.core.parts import Core
+from collector.network.members import Member
+from collector.network.mesh import Mesh
+from collector.web.backpressure import BACKPRESSURE
+from collector.web.bodies import COUNT_BYTES, JSON_TYPE, parse_body, read_body
+from collector.web.routes import REFUSED_BODY, REFUSED_HOST, Answer, NoQuery, Route, parse_query, refused
+from collector.web.scopes import CALLER, Caller, Scope
+from wire.mesh import MeshAssignment, MeshReport
+from wire.messages import encode
+
+_RETRY_SECONDS = 30
+
+_report = msgspec.json.Decoder(MeshReport)
+
+
+async def exchange(core: Core, request: web.Request) -> web.Response:
+    """Take the results of a node; answer with its peers, at once or when they change."""
+    parse_query(request, NoQuery)
+    mesh, caller = core.registry.mesh, request[CALLER]
+    with request.app[BACKPRESSURE].request(caller) as request[COUNT_BYTES]:
+        report = parse_body(await read_body(request), _report.decode)
+    _check(report, caller, mesh)
+    member = Member(report.node, report.session, _host(report, request), report.port)
+    if not mesh.put(member, report.results, core.clock()):
+        raise ApiError(
+            HTTPStatus.TOO_MANY_REQUESTS,
+            f"node {report.node} changes its address or session too often: stop the other agent of this name",
+            headers={hdrs.RETRY_AFTER: str(_RETRY_SECONDS)},
+        )
+    assignment = await mesh.changed_assignment(report.node, report.version, report.wait_seconds)
+    if assignment.version == report.version:
+        assignment = msgspec.structs.replace(assignment, peers=None)
+    # It waited for the answer, so it is still there.
+    mesh.keep(member, core.clock())
+    return web.Response(body=encode(assignment), content_type=JSON_TYPE)
+
+
+def _check(report: MeshReport, caller: Caller, mesh: Mesh) -> None:
+    if not mesh.is_enabled:
+        raise ApiError(
+            HTTPStatus.CONFLICT,
+            "the mesh is off: set mesh.enabled in collector.toml",
+            headers={hdrs.RETRY_AFTER: str(_RETRY_SECONDS)},
+        )
+    if not caller.may_report_for(report.node):
+        raise ApiError(
+            HTTPStatus.FORBIDDEN,
+            f"this token or certificate is not valid for node {report.node}. Create a token with:"
+            f" wattpack token add node {report.node}",
+            "$.node",
+        )
+
+
+def _host(report: MeshReport, request: web.Request) -> str:
+    """The IP address under which peers reach a node."""
+    host = report.host or request.remote or ""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        raise ApiError(
+            HTTPStatus.BAD_REQUEST, f"{host!r} is no IP address: set mesh.advertise in agent.toml", "$.host"
+        ) from None
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(mapped or address)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="POST",
+        path="/v1/mesh",
+        summary="Exchange the results of a node's probes for its peers and their keys. Agents use it.",
+        serve=exchange,
+        body=MeshReport,
+        needs=Scope.NODE,
+        lasts=True,
+        answers={
+            HTTPStatus.OK: Answer("The peers of the node.", MeshAssignment),
+            **refused(HTTPStatus.BAD_REQUEST, "The body is invalid."),
+            **REFUSED_BODY,
+            **REFUSED_HOST,
+            **refused(HTTPStatus.CONFLICT, "The mesh is off."),
+            **refused(HTTPStatus.TOO_MANY_REQUESTS, "The node changes too often; retry after Retry-After."),
+        },
+    ),
+)

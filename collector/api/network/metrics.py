@@ -1,0 +1,25 @@
+"""Metrics of the mesh."""
+
+from collector.network.mesh import Mesh
+from wire.metrics import MetricSpec
+
+MESH_METRICS: tuple[MetricSpec[Mesh], ...] = (
+    MetricSpec(
+        name="wattpack_collector_mesh_nodes",
+        kind="gauge",
+        help="Nodes that measure the round-trip times between them.",
+        value=lambda mesh: len(mesh.members),
+    ),
+    MetricSpec(
+        name="wattpack_collector_mesh_pairs",
+        kind="gauge",
+        help="Pairs of nodes whose round-trip time is measured.",
+        value=lambda mesh: len(mesh.estimates.times or ()),
+    ),
+    MetricSpec(
+        name="wattpack_collector_mesh_error_ratio",
+        kind="gauge",
+        help="Relative error that nine of ten estimated round-trip times do not exceed.",
+        value=lambda mesh: mesh.estimates.error_ratio,
+    ),
+)
