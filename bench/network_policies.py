@@ -12,7 +12,7 @@ import numpy as np
 
 from bench.frame import Figure, Progress
 from bench.network_states import State, brute_force, has_room, is_within_bound, random_state
-from collector.policies.application import place_application
+from collector.placement.application_placing import place_application
 from collector.policies.interface import STALE_SECONDS, ApplicationPlacement
 from collector.policies.net.build import build
 from collector.policies.resolve import resolve

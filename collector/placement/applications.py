@@ -13,10 +13,10 @@ from msgspec import Meta
 from collector.common.errors import ApiError
 from collector.live.traits import application_traits
 from collector.placement.answers import Reservation
+from collector.placement.application_placing import place_application
 from collector.placement.question import Name, PlacementQuestion, understood
 from collector.placement.ranking import unchecked
 from collector.policies.actions import Action
-from collector.policies.application import place_application
 from collector.policies.distance import bound_of
 from collector.policies.interface import ApplicationPlacement, Request
 from collector.policies.resolve import PolicyChoice
@@ -69,7 +69,7 @@ class PlacedService(msgspec.Struct, frozen=True, kw_only=True):
     """Containers by node."""
 
 
-class Objective(msgspec.Struct, frozen=True, kw_only=True):
+class ObjectiveTerms(msgspec.Struct, frozen=True, kw_only=True):
     """F = absent_images / containers + (nodes_in_use - 1) / (candidates - 1): the lower, the better."""
 
     value: float
@@ -96,7 +96,7 @@ class ApplicationHint(msgspec.Struct, frozen=True, kw_only=True):
     placed: bool
     services: tuple[PlacedService, ...]
     """Empty if nothing is placed."""
-    objective: Objective | None
+    objective: ObjectiveTerms | None
     round_trip_seconds: float | None
     """Longest round-trip time between its nodes; null if it is unknown."""
     reasons: tuple[str, ...]
@@ -185,7 +185,7 @@ def application_hint(
         nodes[request.service or ""][node] += 1
     objective = None
     if placement.objective is not None:
-        objective = Objective(
+        objective = ObjectiveTerms(
             value=placement.objective,
             absent_images=placement.absent_images,
             containers=len(placed.requests),

@@ -14,10 +14,10 @@ from collector.history.interface import UsageKey
 from collector.jobs.analysis_pass import AnalysisPass
 from collector.live.registry import Registry
 from collector.live.updates import Allocation, NodeStatus
+from collector.placement.application_placing import place_application
 from collector.placement.placing import Placement, place_container
 from collector.placement.question import PlacementQuestion, understood
 from collector.placement.reservations import Reservations
-from collector.policies.application import place_application
 from collector.policies.interface import ApplicationPlacement
 from collector.policies.resolve import PolicyChoice
 from collector.snapshot.delays import DelayKind, Delays

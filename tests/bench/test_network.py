@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from bench.network_states import State, brute_force, has_room, is_within_bound, random_state
-from collector.policies.application import place_application
+from collector.placement.application_placing import place_application
 from collector.policies.interface import STALE_SECONDS
 from collector.policies.net.build import build
 from collector.policies.resolve import resolve

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.policies.application import place_application
+from collector.placement.application_placing import place_application
 from collector.policies.interface import Policy, Request
 from collector.policies.resolve import PolicyChoice, resolve
 from collector.policies.table import POLICIES
