@@ -24,6 +24,8 @@ _PACKET_BYTES: Final = 65536
 _BATCH: Final = 64
 """Packets that are read from one device before the others have their turn."""
 _IPV4: Final = 4
+_FIRST: Final = -20
+"""The nice value of a process that runs before all others."""
 
 Queue = deque[tuple[float, int, bytes]]
 """Packets with one delay, in the order in which they are due: when, to which device, what."""
@@ -95,6 +97,8 @@ def main() -> None:
     devices = [open_device(name) for name in settings["devices"]]
     router = Router(devices, settings["addresses"])
     router.set_delays(settings["one_way_seconds"])
+    # A busy machine must not make the network slower.
+    os.setpriority(os.PRIO_PROCESS, 0, _FIRST)
     print("ready", flush=True)
     # Without a buffer, in which a second line would wait unseen.
     orders = open(0, "rb", buffering=0)  # noqa: SIM115 - it stays open, and is a descriptor
