@@ -13,7 +13,6 @@ from wire.address import Address
 from wire.mesh import KEY_BYTES, MeshPeer
 
 KEY = bytes(range(KEY_BYTES))
-LOOPBACK = Address("127.0.0.1", 0)
 
 
 class Clock:
@@ -43,13 +42,13 @@ class Node:
     def port(self) -> int:
         return int(self.bound.getsockname()[1])
 
-    def as_peer(self, key: bytes = KEY) -> MeshPeer:
-        return MeshPeer(self.name, self.session, "127.0.0.1", self.port, key)
+    def as_peer(self, key: bytes = KEY, host: str = "127.0.0.1") -> MeshPeer:
+        return MeshPeer(self.name, self.session, host, self.port, key)
 
 
 @asynccontextmanager
-async def mesh_node(name: str, session: int, clock: Clock) -> AsyncIterator[Node]:
-    bound = open_socket(LOOPBACK, session)
+async def mesh_node(name: str, session: int, clock: Clock, host: str = "127.0.0.1") -> AsyncIterator[Node]:
+    bound = open_socket(Address(host, 0), session)
     peers = Peers(chance=lambda: 0.0)
     endpoint = Endpoint(bound, session, peers, monotonic=clock)
     try:

@@ -260,3 +260,30 @@ async def test_a_new_key_is_no_loss_and_keeps_results_and_sequences(
     # The old key is not valid any more.
     assert not beta.endpoint.receive(question(sequences[0] + 5), ("127.0.0.1", alpha.port), 0)
     assert beta.endpoint.receive(question(sequences[0] + 5, key=OTHER_KEY), ("127.0.0.1", alpha.port), 0)
+
+
+async def test_the_kernel_drops_what_is_not_for_this_run_of_the_agent(
+    alpha: Node, beta: Node, clock: Clock, stranger: tuple[asyncio.DatagramTransport, Stranger]
+) -> None:
+    introduce(alpha, beta, clock)
+    transport, protocol = stranger
+    for what in ("empty", "too short", "too long", "a large one", "a wrong receiver"):
+        transport.sendto(BAD[what], ("127.0.0.1", beta.port))
+    transport.sendto(question(9), ("127.0.0.1", beta.port))
+    await asyncio.wait_for(protocol.received.get(), 10)
+    assert beta.endpoint.received == 1
+
+
+async def test_a_socket_for_both_families_reaches_peers_of_both(beta: Node, clock: Clock) -> None:
+    async with (
+        mesh_node("wide", 99, clock, host="::") as wide,
+        mesh_node("six", 66, clock, host="::1") as six,
+    ):
+        wide.peers.assign([beta.as_peer(), six.as_peer(host="::1")], clock())
+        beta.peers.assign([wide.as_peer()], clock())
+        six.peers.assign([wide.as_peer(host="::1")], clock())
+        clock.advance(1)
+        for node in (wide, beta, six):
+            node.endpoint.prober.send_due(clock())
+        for node, peer in ((wide, "beta"), (wide, "six"), (beta, "wide"), (six, "wide")):
+            await until(partial(has_result, node.peers.by_node[peer].window, clock))
