@@ -152,15 +152,13 @@ def flat(usage: ContainerUsage) -> tuple[list[int], list[int], int]:
     samples = 0
     for base, sketch in zip(_BASES, (usage.cpu, usage.memory, usage.disk, usage.network), strict=True):
         if sketch is not None:
-            number = sketch.zeros
-            if number:
+            bins = sketch.bins
+            keys += [base + index for index in bins]
+            counts += bins.values()
+            if sketch.zeros:
                 keys.append(base + LOWEST_BIN - 1)
-                counts.append(number)
-            for index, count in sketch.bins.items():
-                keys.append(base + index)
-                counts.append(count)
-                number += count
-            samples = max(samples, number)
+                counts.append(sketch.zeros)
+            samples = max(samples, sketch.zeros + sum(bins.values()))
     return keys, counts, samples
 
 

@@ -11,7 +11,7 @@ from itertools import groupby
 import numpy as np
 
 from collector.analysis.envelopes import Statistic
-from collector.analysis.usage import ObservedContainer, UsageWeights, slot_at
+from collector.analysis.usage import ObservedContainer, UsageWeights, settle, slot_at
 from collector.history.interface import UsageKey, UsageTotal
 from collector.live.entries import NO_USAGE, TrackedNode
 from collector.live.live_tables import LiveTables
@@ -245,12 +245,21 @@ class ClusterUsage:
             if entry := self._nodes.get(node):
                 usages = [each for _, usage in some for each in usage]
                 entry.usage.restore_heartbeats(slot, [key for key, _ in some], usages)
+        self._settle()
         for node, entry in self._nodes.items():
-            try:
-                entry.usage.settle()
-            except Exception:
-                log.exception("the stored usage of node %r is not valid: it starts without", node)
-                entry.usage = self.new_tracker()
             self.put_envelopes(node, list(entry.usage.rings))
         for succession in self._successions:
             self._inherit([succession])
+
+    def _settle(self) -> None:
+        """Compute the statistics of all containers: at once, unless the usage of a node is not valid."""
+        rings = [ring for entry in self._nodes.values() for ring in entry.usage.rings.values()]
+        try:
+            settle(rings, self._weights)
+        except Exception:  # noqa: BLE001 - whatever it is, it is logged with its node
+            for node, entry in self._nodes.items():
+                try:
+                    entry.usage.settle()
+                except Exception:
+                    log.exception("the stored usage of node %r is not valid: it starts without", node)
+                    entry.usage = self.new_tracker()

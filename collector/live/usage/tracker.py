@@ -118,8 +118,7 @@ class UsageTracker:
             for name in self._new
         }
         new = [structs.replace(each) for each in self._new.values()]
-        _pack(new)
-        _merge(list(copies.values()), new)
+        _merge(list(zip(copies.values(), new, strict=True)))
         settle(list(copies.values()), self.weights)
         return found | copies
 
@@ -200,10 +199,8 @@ def update(due: Sequence[tuple[UsageTracker, Sequence[str]]]) -> None:
     taken = [both for tracker, containers in due for both in tracker.take_new(containers)]
     if not taken:
         return
-    rings, new = [ring for ring, _ in taken], [new for _, new in taken]
-    _pack(new)
-    _merge(rings, new)
-    settle(rings, due[0][0].weights)
+    _merge(taken)
+    settle([ring for ring, _ in taken], due[0][0].weights)
 
 
 class Inheritance(NamedTuple):
@@ -257,9 +254,21 @@ def _pack(usages: Sequence[_NewUsage]) -> None:
         each.packed, each.keys, each.counts = together, [], []
 
 
-def _merge(rings: Sequence[UsageRing], usages: Sequence[_NewUsage]) -> None:
-    """Add packed samples to the slots of rings."""
-    held = [ring.slots.get(new.slot) for ring, new in zip(rings, usages, strict=True)]
-    merged = added([each.packed for each in usages], held)
-    for ring, new, packed in zip(rings, usages, merged, strict=True):
+def _merge(pairs: Sequence[tuple[UsageRing, _NewUsage]]) -> None:
+    """Add new samples to the slots of rings."""
+    _add([(ring, new) for ring, new in pairs if new.packed is None])
+    packed = [(ring, new) for ring, new in pairs if new.packed is not None]
+    _pack([new for _, new in packed])
+    held = [ring.slots.get(new.slot) for ring, new in packed]
+    for (ring, new), merged in zip(packed, added([new.packed for _, new in packed], held), strict=True):
+        ring.slots[new.slot] = merged
+
+
+def _add(pairs: Sequence[tuple[UsageRing, _NewUsage]]) -> None:
+    """Add samples that are kept one by one to the slots of rings."""
+    if not pairs:
+        return
+    held = [ring.slots.get(new.slot) for ring, new in pairs]
+    merged = with_flat(held, [new.keys for _, new in pairs], [new.counts for _, new in pairs])
+    for (ring, new), packed in zip(pairs, merged, strict=True):
         ring.slots[new.slot] = packed

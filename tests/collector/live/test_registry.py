@@ -1,9 +1,12 @@
 import msgspec
 import pytest
 
+from collector.analysis.histograms import with_flat
+from collector.analysis.usage import slot_at
 from collector.api.nodes import list_nodes
 from collector.common.liveness import Liveness
 from collector.config import CollectorConfig, LivenessConfig
+from collector.history.interface import UsageTotal
 from collector.live.registry import Registry
 from collector.live.updates import NodeStatus
 from collector.reports.alerts import AlertState, ReportedAlert
@@ -161,6 +164,21 @@ def test_alerts_that_are_restored_are_bottlenecks_again() -> None:
     registry.apply(report(), START)
     registry.restore([ReportedAlert("alpha", "first", 1, Alert(Resource.DISK, START, "busy"))], [])
     assert registry.tables.snapshot(START).nodes.bottleneck[0].tolist() == [False, False, True, False]
+
+
+def test_a_node_whose_stored_usage_is_not_valid_starts_without_and_the_others_have_theirs() -> None:
+    registry = make_registry()
+    for node in ("alpha", "beta"):
+        registry.apply(report(node, containers=[container(node)]), START)
+    valid = with_flat([None], [[100]], [[7]])[0]
+    slot = slot_at(START)
+    registry.restore(
+        [],
+        [UsageTotal("alpha", slot, {"id-of-alpha": b"?"}), UsageTotal("beta", slot, {"id-of-beta": valid})],
+    )
+    samples = {each.name: dict(each.usage) for each in registry.nodes(START)}
+    assert samples["alpha"] == {}
+    assert samples["beta"]["id-of-beta"].samples == 7
 
 
 def test_a_beacon_proves_life_and_leaves_all_else_as_it_was() -> None:
