@@ -85,7 +85,7 @@ def _around(problem: Problem, places: Rows, best: Counts | None) -> Rows:
     placed = greedy.solve_partly(problem) if best is None else best
     centre = int(placed.sum(axis=0).argmax())
     near = places[problem.near_to(centre)[places]]
-    return np.sort(near[np.argsort(-greedy.values(problem.among(near)), kind="stable")[:_AROUND]])
+    return np.sort(near[np.argsort(-greedy.attraction(problem.among(near)), kind="stable")[:_AROUND]])
 
 
 def _search(problem: Problem, ends_at: float) -> tuple[Counts | None, float, int]:

@@ -14,7 +14,9 @@ from collector.snapshot.tables import Flags
 
 _ROUNDING = 1e-9
 _ALL_PAIRS = 16
-"""Up to this number of nodes, every pair of nodes is a start."""
+"""Up to this number of nodes, each is a start, and pairs of them are."""
+_PAIRS = 40
+"""Starts in a cluster of this size: each node, and the best pairs."""
 _STARTS = 16
 """Starts in a larger cluster."""
 _CANDIDATES = 192
@@ -62,7 +64,7 @@ class _Starts:
     def __init__(self, problem: Problem) -> None:
         self._problem, self._near = problem, problem.near
         self._is_capped = bool((problem.most < problem.counts).any())
-        value = values(problem)
+        value = attraction(problem)
         orders = _orders(problem)
         one, other = self._preferred(value)
         is_preferred = _with_none(np.eye(len(problem.nodes), dtype=np.bool_), value=False)
@@ -87,8 +89,10 @@ class _Starts:
         if count > _ALL_PAIRS:
             one = np.array([count, *_starts(self._problem, value, _STARTS)])
             return one, np.full_like(one, count)
-        one, other = np.nonzero(np.triu(self._near))
         # A node and itself: it is preferred alone.
+        one, other = np.nonzero(np.triu(self._near))
+        best = np.lexsort((-(value[one] + value[other]), one != other))[:_PAIRS]
+        one, other = one[best], other[best]
         return np.append(one, count), np.append(other, count)
 
     def run(self) -> Counts:
@@ -157,16 +161,17 @@ def _orders(problem: Problem) -> Rows:
     orders = [np.lexsort((present, -largest)), np.lexsort((-largest, present))]
     if shares.shape[1] > 1:
         orders.append(np.lexsort((present, -shares.sum(axis=1))))
-    return np.array([np.repeat(each, problem.counts[each]) for each in orders])
+    distinct = {tuple(each.tolist()): each for each in orders}.values()
+    return np.array([np.repeat(each, problem.counts[each]) for each in distinct])
 
 
-def values(problem: Problem) -> Floats:
+def attraction(problem: Problem) -> Floats:
     """Return how attractive each node is: by the pods that fit there, and those with their image."""
     fits = problem.room / max(int(problem.counts.sum()), 1)
     largest = np.maximum(problem.free.max(axis=0, initial=0.0), _ROUNDING)
     free = (problem.free / largest).min(axis=1, initial=1.0)
-    attraction: Floats = fits.sum(axis=0) + (fits * ~problem.absent).sum(axis=0) + free
-    return attraction
+    sums: Floats = fits.sum(axis=0) + (fits * ~problem.absent).sum(axis=0) + free
+    return sums
 
 
 def _starts(problem: Problem, value: Floats, count: int) -> list[int]:
@@ -204,7 +209,7 @@ def _candidates(problem: Problem) -> Rows:
     Near each of a few starts: for each kind the best with its image, until they have room for twice its pods;
     then the best of all.
     """
-    value = values(problem)
+    value = attraction(problem)
     starts = _starts(problem, value, 2 * _REGIONS)
     chosen = [np.flatnonzero(problem.used)]
     for start in starts:

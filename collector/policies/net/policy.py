@@ -29,13 +29,13 @@ _NEAR = 1e-6
 
 def place(snapshot: Snapshot, request: Request, settings: NetSettings) -> Ranking:
     """Rank nodes by what one more container adds to F."""
-    refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds)
-    could = int((refused == Rejection.NOT).sum())
+    reasons_against = eligible(snapshot, request, stale_seconds=settings.stale_seconds)
     free = free_amounts(snapshot)
-    refused = without_room(refused, free[:, :4], request.reserve)
+    refused = without_room(reasons_against, free[:, :4], request.reserve)
     refused = without_room(refused, free[:, 4:], request.demand)
     application = application_of(snapshot, request)
     used = used_nodes(snapshot, application)
+    could = int((np.isin(reasons_against, (Rejection.NOT, Rejection.DISTANCE)) | used).sum())
     absent = absent_image(snapshot, request)
     in_use = used.sum() + ~used
     value = absent + (in_use - 1) / max(could - 1, 1)

@@ -54,11 +54,11 @@ def test_reasons_have_f_and_the_distance() -> None:
     request = Request(service="web", application="shop", image="web", reserve=amount(1.0, 1.0))
     ranking = place(snapshot, request, NetSettings())
     assert ranking.explain(2) == (
-        "F = 0.333: the node has the image",
+        "F = 0.250: the node has the image",
         "application shop: would be node 2 in use",
         "at most 32 ms from its members, the bound is 85 ms",
     )
-    assert -ranking.scores[0] == pytest.approx(1 / 3, abs=1e-6)
+    assert -ranking.scores[0] == pytest.approx(1 / 4, abs=1e-6)
 
 
 def test_another_failure_domain_comes_first_for_a_service_to_spread() -> None:
