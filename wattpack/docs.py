@@ -149,6 +149,7 @@ def _metrics() -> Iterator[str]:
             "Node, exposed by the agent",
             (
                 *catalogue.NODE_METRICS,
+                *catalogue.DEVICE_METRICS,
                 *catalogue.METER_METRICS,
                 *catalogue.NODE_PRESSURE_METRICS,
                 *catalogue.PEER_METRICS,

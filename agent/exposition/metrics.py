@@ -14,6 +14,7 @@ from agent.exposition.catalogue import (
     ALERT_METRICS,
     CONTAINER_METRICS,
     CONTAINER_PRESSURE_METRICS,
+    DEVICE_METRICS,
     GAP_METRICS,
     METER_METRICS,
     NODE_METRICS,
@@ -54,6 +55,7 @@ class _FromState(Collector):
         if sample is None:
             return
         yield from metric_families(NODE_METRICS, [sample])
+        yield from metric_families(DEVICE_METRICS, sample.rates.devices)
         yield from metric_families(NODE_PRESSURE_METRICS, resource_pressures(sample.rates.pressure))
         yield from metric_families(METER_METRICS, sample.meters)
         yield from metric_families(GAP_METRICS, sample.gaps)

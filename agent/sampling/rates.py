@@ -5,10 +5,11 @@ new value. A new container has levels (memory) but no rates yet. A container tha
 last reading: its later usage, at most one interval, is unknown because its cgroup is gone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
-from agent.sources.readings import ContainerReading, PressureTotals, Reading
+from agent.sources.readings import ContainerReading, HostReading, PressureTotals, Reading, difference
 from wire.messages import Gap, Pressure
 from wire.resources import Quantities, Resource
 
@@ -36,9 +37,31 @@ class ContainerRates:
     memory_file_bytes: int | None = None
     oom_kills_total: int | None = None
     disk_operations_per_second: float | None = None
+    disk_read_bytes_total: int | None = None
+    disk_written_bytes_total: int | None = None
+    network_receive_bytes_total: int | None = None
+    network_transmit_bytes_total: int | None = None
     pids: int | None = None
     started_at: float | None = None
     """Unix time of its start, by the kernel."""
+
+
+class Direction(StrEnum):
+    """The way of bytes, as part of the name of a metric."""
+
+    READ = "disk_read"
+    WRITTEN = "disk_written"
+    RECEIVE = "network_receive"
+    TRANSMIT = "network_transmit"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTotals:
+    """Bytes of one disk or link in one direction."""
+
+    device: str
+    direction: Direction
+    total_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +85,8 @@ class HostRates:
     disk_busy_ratio: float | None = None
     """Share of time that the busiest disk was active."""
     oom_kills_total: int | None = None
+    devices: tuple[DeviceTotals, ...] = ()
+    """Disks, then network links."""
     containers: tuple[ContainerRates, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
@@ -103,6 +128,7 @@ def compute_rates(previous: Reading, current: Reading) -> HostRates:
             _not_none(_ratio(old.busy_seconds, new.busy_seconds, seconds) for old, new in disks), default=None
         ),
         oom_kills_total=host.oom_kills,
+        devices=tuple(_devices(host)),
         containers=tuple(_container(containers_before.get(c.id), c, host.cores) for c in current.containers),
         gaps=current.gaps,
     )
@@ -136,9 +162,23 @@ def _container(before: ContainerReading | None, now: ContainerReading, cores: fl
         memory_file_bytes=new.memory.file_bytes,
         oom_kills_total=new.memory.oom_kills,
         disk_operations_per_second=_rate(old.disk.operations, new.disk.operations, seconds),
+        disk_read_bytes_total=new.disk.read_bytes,
+        disk_written_bytes_total=new.disk.written_bytes,
+        network_receive_bytes_total=difference(now.network_bytes, now.network_sent_bytes),
+        network_transmit_bytes_total=now.network_sent_bytes,
         pids=new.pids,
         started_at=now.started_at,
     )
+
+
+def _devices(host: HostReading) -> Iterator[DeviceTotals]:
+    for name, disk in host.disks.items():
+        yield DeviceTotals(name, Direction.READ, disk.read_bytes)
+        yield DeviceTotals(name, Direction.WRITTEN, disk.written_bytes)
+    for name, total in host.links.items():
+        sent = host.links_sent.get(name)
+        yield DeviceTotals(name, Direction.RECEIVE, difference(total, sent))
+        yield DeviceTotals(name, Direction.TRANSMIT, sent)
 
 
 def _rate(before: float | None, now: float | None, seconds: float) -> float | None:

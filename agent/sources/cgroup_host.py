@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from agent.sources.cgroups.layout import Layout
 from agent.sources.files import read_file
-from agent.sources.interfaces import may_be_external, parse_net_dev
+from agent.sources.interfaces import LinkTotals, may_be_external, parse_net_dev
 from agent.sources.netns import namespace_of
 from agent.sources.readings import (
     NO_PRESSURE,
@@ -72,12 +72,13 @@ class CgroupHost:
             memory=_memory(machine.memory, cgroup),
             oom_kills=oom_kills,
             disks={} if cgroup.disk.transferred_bytes is None else {self.path: cgroup.disk},
-            links=links or {},
+            links={name: each.transferred_bytes for name, each in (links or {}).items()},
+            links_sent={name: each.sent_bytes for name, each in (links or {}).items()},
             pressure=cgroup.pressure,
         )
         return host, tuple(_gaps(host, has_own_network=links is not None))
 
-    def _read_links(self) -> dict[str, int] | None:
+    def _read_links(self) -> dict[str, LinkTotals] | None:
         """Bytes per link of our own network namespace; None if it is the whole machine's.
 
         Links are selected by name: `/sys` may still show the links of another network namespace.
@@ -85,8 +86,8 @@ class CgroupHost:
         own, machine = (namespace_of(self._proc, process) for process in ("self", "1"))
         if own is None or own == machine:
             return None
-        bytes_by_link = parse_net_dev(read_file(f"{self._proc}/self/net/dev") or b"")
-        return {name: count for name, count in bytes_by_link.items() if may_be_external(name)}
+        found = parse_net_dev(read_file(f"{self._proc}/self/net/dev") or b"")
+        return {name: each for name, each in found.items() if may_be_external(name)}
 
 
 class OomKillCounter:

@@ -54,6 +54,7 @@ def parse_diskstats(text: bytes) -> tuple[DeviceStat, ...]:
             transferred_bytes=(sectors_read + sectors_written) * _SECTOR_BYTES,
             operations=reads + writes,
             busy_seconds=busy_milliseconds / _MILLISECONDS,
+            written_bytes=sectors_written * _SECTOR_BYTES,
         )
         stats.append(DeviceStat(fields[0] + b":" + fields[1], os.fsdecode(fields[2]), totals))
     return tuple(stats)

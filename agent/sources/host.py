@@ -15,7 +15,13 @@ from agent.sources.disks import Disks, read_disks
 from agent.sources.files import parse_field, read_file, read_host_pressure
 from agent.sources.frequency import FrequencyReader
 from agent.sources.gaps import GapRecorder
-from agent.sources.interfaces import NetworkInterfaces, may_be_external, parse_net_dev, read_interfaces
+from agent.sources.interfaces import (
+    LinkTotals,
+    NetworkInterfaces,
+    may_be_external,
+    parse_net_dev,
+    read_interfaces,
+)
 from agent.sources.readings import NO_PRESSURE, HostCpu, HostMemory, HostReading
 from wire.messages import Gap
 
@@ -52,6 +58,7 @@ class HostReader:
         attempts = GapRecorder()
         attempt = attempts.read
         cores, cpu = attempt("host CPU", lambda: _read_cpu(proc), (None, HostCpu()))
+        links = attempt("host network", lambda: self._read_links(monotonic_seconds), {})
         disks = attempt("host disk", lambda: read_disks(proc, sys), Disks())
         reading = HostReading(
             cores=cores,
@@ -61,21 +68,22 @@ class HostReader:
             memory=attempt("host memory", lambda: _read_memory(proc), HostMemory()),
             oom_kills=attempt("host OOM kills", lambda: _read_oom_kills(proc), None),
             disks=disks.totals,
-            links=attempt("host network", lambda: self._read_links(monotonic_seconds), {}),
+            links={name: each.transferred_bytes for name, each in links.items()},
+            links_sent={name: each.sent_bytes for name, each in links.items()},
             network_capacity_bytes_per_second=self._links.capacity_bytes_per_second,
             pressure=attempt("host pressure", lambda: read_host_pressure(proc), NO_PRESSURE),
         )
         return HostPass(reading, disks.skipped_devices, tuple(attempts.failures))
 
-    def _read_links(self, monotonic_seconds: float) -> Mapping[str, int]:
+    def _read_links(self, monotonic_seconds: float) -> Mapping[str, LinkTotals]:
         # Process 1 is in the host's network namespace, even if the agent is not.
         text = read_file(f"{self._proc}/1/net/dev") or read_file(f"{self._proc}/net/dev") or b""
-        bytes_by_link = parse_net_dev(text)
-        names = frozenset(filter(may_be_external, bytes_by_link))
+        found = parse_net_dev(text)
+        names = frozenset(filter(may_be_external, found))
         if names != self._link_names or monotonic_seconds - self._links_read_at >= _LINKS_KEPT_SECONDS:
-            self._links = read_interfaces(self._sys, bytes_by_link)
+            self._links = read_interfaces(self._sys, found)
             self._link_names, self._links_read_at = names, monotonic_seconds
-        return {name: count for name, count in bytes_by_link.items() if name in self._links.names}
+        return {name: each for name, each in found.items() if name in self._links.names}
 
 
 def host_gaps(host: HostReading) -> list[Gap]:

@@ -6,6 +6,7 @@ A byte that a container sends passes through a veth, a bridge and a network card
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from agent.sources.files import parse_count, read_file
 
@@ -32,8 +33,16 @@ class NetworkInterfaces:
     """None if a link that is up reports no speed, as in most virtual machines."""
 
 
-def parse_net_dev(text: bytes) -> dict[str, int]:
-    """Bytes received and sent per link, from `/proc/<pid>/net/dev`."""
+class LinkTotals(NamedTuple):
+    """Bytes of one link, or of several."""
+
+    transferred_bytes: int
+    """Received and sent."""
+    sent_bytes: int
+
+
+def parse_net_dev(text: bytes) -> dict[str, LinkTotals]:
+    """Bytes per link, from `/proc/<pid>/net/dev`."""
     counted = {}
     for line in text.splitlines():
         name, colon, numbers = line.rpartition(b":")
@@ -42,7 +51,7 @@ def parse_net_dev(text: bytes) -> dict[str, int]:
             continue
         received, sent = parse_count(fields[0]), parse_count(fields[_SENT_FIELD])
         if received is not None and sent is not None:
-            counted[name.strip().decode(errors="replace")] = received + sent
+            counted[name.strip().decode(errors="replace")] = LinkTotals(received + sent, sent)
     return counted
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.sources.files import read_file
-from agent.sources.interfaces import LOOPBACK, parse_net_dev
+from agent.sources.interfaces import LOOPBACK, LinkTotals, parse_net_dev
 from wire.messages import Gap
 
 _HIDDEN = Gap(
@@ -35,8 +35,8 @@ class NamespaceRef:
 class NetworkPass:
     """The network counters of all containers."""
 
-    bytes_by_id: Mapping[str, int] = field(default_factory=dict)
-    """A container without an entry has no value of its own, or an unknown one."""
+    totals: Mapping[str, LinkTotals] = field(default_factory=dict)
+    """By the id of the container. A container without an entry has no value of its own, or an unknown one."""
     gaps: tuple[Gap, ...] = ()
 
 
@@ -55,7 +55,7 @@ class NetworkReader:
         """Bytes by container id; the containers come as `(id, cgroup directory)`, by id."""
         taken = {namespace_of(self._proc, process) for process in ("1", "self")}
         refs: dict[str, NamespaceRef] = {}
-        counted: dict[str, int] = {}
+        counted: dict[str, LinkTotals] = {}
         gaps: tuple[Gap, ...] = ()
         for identifier, directory in directories:
             try:
@@ -71,8 +71,9 @@ class NetworkReader:
             text = read_file(f"{self._proc}/{ref.pid}/net/dev")
             if text is not None:
                 taken.add(ref.namespace)
-                counted[identifier] = sum(
-                    count for name, count in parse_net_dev(text).items() if name != LOOPBACK
+                links = [each for name, each in parse_net_dev(text).items() if name != LOOPBACK]
+                counted[identifier] = LinkTotals(
+                    sum(each.transferred_bytes for each in links), sum(each.sent_bytes for each in links)
                 )
         self._refs = refs
         return NetworkPass(counted, gaps)

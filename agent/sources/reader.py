@@ -125,13 +125,15 @@ class Reader:
             monotonic_seconds = self._monotonic()
             cgroup = self._usage.read(found.path, monotonic_seconds, limits, machine.skipped_devices)
             if cgroup is not None:
+                traffic = network.totals.get(found.container.id)
                 yield ContainerReading(
                     id=found.container.id,
                     runtime=found.container.runtime,
                     pod=found.container.pod_uid,
                     monotonic_seconds=monotonic_seconds,
                     cgroup=cgroup,
-                    network_bytes=network.bytes_by_id.get(found.container.id),
+                    network_bytes=None if traffic is None else traffic.transferred_bytes,
+                    network_sent_bytes=None if traffic is None else traffic.sent_bytes,
                     started_at=starts.get(found.container.id),
                 )
 

@@ -26,6 +26,11 @@ class PressureTotals:
 NO_PRESSURE = PressureTotals()
 
 
+def difference(total: int | None, part: int | None) -> int | None:
+    """The rest of a total; None if one of them is unknown."""
+    return None if total is None or part is None else total - part
+
+
 @dataclass(frozen=True, slots=True)
 class DiskTotals:
     """I/O of one disk, or of one cgroup on all disks."""
@@ -35,6 +40,13 @@ class DiskTotals:
     operations: int | None = None
     busy_seconds: float | None = None
     """Time with I/O in progress; None for a cgroup."""
+    written_bytes: int | None = None
+    """The written part of `transferred_bytes`."""
+
+    @property
+    def read_bytes(self) -> int | None:
+        """The read part of `transferred_bytes`."""
+        return difference(self.transferred_bytes, self.written_bytes)
 
 
 NO_DISK = DiskTotals()
@@ -124,6 +136,9 @@ class ContainerReading:
     """Time of this reading: a pass over hundreds of containers is long enough to affect rates."""
     cgroup: CgroupReading
     network_bytes: int | None = None
+    """Received and sent bytes."""
+    network_sent_bytes: int | None = None
+    """The sent part of `network_bytes`."""
     pod: str | None = None
     """UID of its pod."""
     started_at: float | None = None
@@ -174,6 +189,8 @@ class HostReading:
     disks: Mapping[str, DiskTotals] = field(default_factory=dict)
     links: Mapping[str, int] = field(default_factory=dict)
     """Bytes received and sent per external link."""
+    links_sent: Mapping[str, int] = field(default_factory=dict)
+    """The sent part of `links`."""
     network_capacity_bytes_per_second: float | None = None
     pressure: PressureTotals = NO_PRESSURE
 

@@ -22,6 +22,7 @@ from collector.control.records import StepState, Trigger
 from collector.core.parts import Core, ReportKind, ReportOutcome
 from collector.history.interface import HistoryStats, OutboxStatus
 from collector.live.node_account import Limit
+from collector.live.service_energy import ServicePower
 from collector.reports.alerts import AlertState
 from wire.http.serving import metrics_handler
 from wire.metrics import MetricSpec, metric_families
@@ -129,6 +130,23 @@ _CLUSTER_METRICS: tuple[MetricSpec[ClusterSummary], ...] = (
         kind="gauge",
         help="CPU cores in use on the nodes that are not down.",
         value=lambda cluster: cluster.cpu_cores_used,
+    ),
+)
+
+_SERVICE_METRICS: tuple[MetricSpec[ServicePower], ...] = (
+    MetricSpec(
+        name="wattpack_service_power_watts",
+        kind="gauge",
+        help="Power in watts that the containers of the service add to the idle power of their nodes.",
+        value=lambda each: each.watts,
+        labels={"service": lambda each: each.service},
+    ),
+    MetricSpec(
+        name="wattpack_service_energy_joules_total",
+        kind="counter",
+        help="Energy in joules of the service since the collector started: its reported power over time.",
+        value=lambda each: each.joules_total,
+        labels={"service": lambda each: each.service},
     ),
 )
 
@@ -272,6 +290,7 @@ _STEP_METRICS: tuple[MetricSpec[tuple[tuple[str, StepState], int]], ...] = (
 COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (
     *_STATE_METRICS,
     *_CLUSTER_METRICS,
+    *_SERVICE_METRICS,
     *_OPEN_ALERT_METRICS,
     *SLO_METRICS,
     *_OUTBOX_METRICS,
@@ -309,6 +328,7 @@ class _ApiCollector(Collector):
         yield from metric_families(_STATE_METRICS, [now])
         cluster = summarize(core)
         yield from metric_families(_CLUSTER_METRICS, [cluster])
+        yield from metric_families(_SERVICE_METRICS, core.registry.service_powers(core.clock()))
         yield from metric_families(_OPEN_ALERT_METRICS, msgspec.structs.asdict(cluster.open_alerts).items())
         standings = core.registry.promises.standings(core.clock())
         yield from metric_families(SLO_METRICS, service_standings(standings))

@@ -97,6 +97,8 @@ class AnalysisJob:
         now = self._core.clock()
         refused = tuple(self._refused(now))
         promises = promise_findings(await self._core.standings(), self._core.config.analysis.promise_seconds)
+        # Between two scrapes, the power of services may change.
+        self._core.registry.service_powers(now)
         classes = self._core.config.slo
         unknown = unknown_class_findings(self._core.registry.unknown_classes(classes), classes)
         found = (*await self._in_thread(self._find, now), *refused, *unknown, *promises)

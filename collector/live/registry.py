@@ -26,6 +26,7 @@ from collector.history.interface import UsageKey, UsageTotal, WindowEnd, is_pull
 from collector.live.admission import Admission
 from collector.live.entries import AlertEntry, NodeEntry, TrackedNode
 from collector.live.live_tables import LiveTables
+from collector.live.service_energy import ServiceEnergy, ServicePower, sum_watts
 from collector.live.updates import ContainerChanges, NodeUpdate, Succession
 from collector.live.usage.cluster import ClusterUsage
 from collector.reports.alerts import AlertState, ReportedAlert
@@ -46,6 +47,7 @@ class Registry:
         self.tables = LiveTables(config, own_host)
         self.usage = ClusterUsage(self._entries, self.tables, UsageWeights.of(config.envelopes))
         self.promises = self.tables.promises
+        self._service_energy = ServiceEnergy()
         self.mesh = self.tables.mesh
         self.restored_at = 0.0
         """When reports were restored from the history. Since then, a node has time to report again."""
@@ -250,6 +252,17 @@ class Registry:
             name: [each.value for each in entry.run.containers.values()]
             for name, entry in self._entries.items()
         }
+
+    def service_powers(self, now: float) -> list[ServicePower]:
+        """Power of the services on nodes that are not down, and their energy since the start."""
+        reported = (
+            (each.value.service, each.value.power.watts)
+            for entry in self._entries.values()
+            if self._liveness(entry, now) is not Liveness.DOWN
+            for each in entry.run.containers.values()
+            if each.value.service and each.value.power is not None
+        )
+        return self._service_energy.update(sum_watts(reported), now)
 
     def unknown_classes(self, classes: Container[str]) -> dict[str, str]:
         """Services whose label names none of these classes of promises, with that name."""

@@ -273,7 +273,7 @@ THE_CONTAINER = CgroupReading(
         swap_bytes=12288,
         oom_kills=4,
     ),
-    disk=DiskTotals(transferred_bytes=12288, operations=3),
+    disk=DiskTotals(transferred_bytes=12288, operations=3, written_bytes=8192),
     pids=7,
     pressure=PressureTotals(0.1, 0.2, 0.3),
     limits=Limits(cpu_cores=0.5, memory_bytes=64 << 20),

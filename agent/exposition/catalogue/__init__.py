@@ -6,7 +6,7 @@ of these tables; `/metrics` and docs/metrics.md are generated from them.
 
 from agent.exposition.catalogue.agent import AGENT_METRICS, ALERT_METRICS, GAP_METRICS
 from agent.exposition.catalogue.container import CONTAINER_METRICS, CONTAINER_PRESSURE_METRICS
-from agent.exposition.catalogue.node import METER_METRICS, NODE_METRICS, NODE_PRESSURE_METRICS
+from agent.exposition.catalogue.node import DEVICE_METRICS, METER_METRICS, NODE_METRICS, NODE_PRESSURE_METRICS
 from agent.exposition.catalogue.peer import PEER_LOSS_METRICS, PEER_METRICS
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "ALERT_METRICS",
     "CONTAINER_METRICS",
     "CONTAINER_PRESSURE_METRICS",
+    "DEVICE_METRICS",
     "GAP_METRICS",
     "METER_METRICS",
     "NODE_METRICS",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from agent.sampling.node_sample import NodeSample
+from agent.sampling.rates import DeviceTotals, Direction
 from powermodels.common.interface import MeterState
 from wire.messages import Pressure
 from wire.metrics import MetricSpec
@@ -13,6 +14,23 @@ def _source(node: NodeSample, resource: Resource) -> str:
     """Whether a capacity is declared by hardware or settings, or learned from the highest usage."""
     return "learned" if resource in node.rates.learned_capacities else "declared"
 
+
+def _device_metric(direction: Direction, text: str) -> MetricSpec[DeviceTotals]:
+    return MetricSpec(
+        name=f"wattpack_node_{direction}_bytes_total",
+        kind="counter",
+        help=text,
+        labels={"device": lambda each: each.device},
+        value=lambda each: each.total_bytes if each.direction is direction else None,
+    )
+
+
+DEVICE_METRICS: tuple[MetricSpec[DeviceTotals], ...] = (
+    _device_metric(Direction.READ, "Bytes read from the disk."),
+    _device_metric(Direction.WRITTEN, "Bytes written to the disk."),
+    _device_metric(Direction.RECEIVE, "Bytes received on the external network link."),
+    _device_metric(Direction.TRANSMIT, "Bytes sent on the external network link."),
+)
 
 NODE_METRICS: tuple[MetricSpec[NodeSample], ...] = (
     MetricSpec(

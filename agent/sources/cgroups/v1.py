@@ -53,16 +53,19 @@ def parse_disk(
     transferred: bytes | None, operations: bytes | None, skipped_devices: frozenset[bytes]
 ) -> DiskTotals:
     """Bytes and operations from `blkio.throttle.io_service_bytes` and `blkio.throttle.io_serviced`."""
-    return DiskTotals(parse_service(transferred, skipped_devices), parse_service(operations, skipped_devices))
+    total_bytes, written_bytes = parse_service(transferred, skipped_devices)
+    return DiskTotals(total_bytes, parse_service(operations, skipped_devices)[0], written_bytes=written_bytes)
 
 
-def parse_service(text: bytes | None, skipped_devices: frozenset[bytes]) -> int | None:
-    """Sum of reads and writes, from lines such as `8:0 Read 4096`, without skipped devices."""
+def parse_service(
+    text: bytes | None, skipped_devices: frozenset[bytes]
+) -> tuple[int, int] | tuple[None, None]:
+    """Reads and writes, and writes alone, from lines such as `8:0 Read 4096`, without skipped devices."""
     if text is None:
-        return None
+        return None, None
     if text in {b"Total 0\n", b""}:
-        return 0  # no I/O yet, as in most containers
-    total, valid = 0, not text.strip()
+        return 0, 0  # no I/O yet, as in most containers
+    total, written, valid = 0, 0, not text.strip()
     for line in text.splitlines():
         fields = line.split()
         if fields[:1] == [b"Total"]:
@@ -71,8 +74,10 @@ def parse_service(text: bytes | None, skipped_devices: frozenset[bytes]) -> int 
             count = parse_count(fields[2])
             if count is not None:
                 valid = True
-                total += 0 if fields[0] in skipped_devices else count
-    return total if valid else None
+                count = 0 if fields[0] in skipped_devices else count
+                total += count
+                written += count if fields[1] == b"Write" else 0
+    return (total, written) if valid else (None, None)
 
 
 CPU = Source(

@@ -52,7 +52,7 @@ def parse_disk(stat: bytes | None, skipped_devices: frozenset[bytes]) -> DiskTot
     """
     if stat is None:
         return DiskTotals()
-    transferred = operations = 0
+    transferred = operations = written = 0
     valid, device = not stat.strip(), b""
     for field in stat.split():
         key, equals, value = field.partition(b"=")
@@ -62,11 +62,12 @@ def parse_disk(stat: bytes | None, skipped_devices: frozenset[bytes]) -> DiskTot
                 continue
             if key in {b"rbytes", b"wbytes"}:
                 transferred += count
+                written += count if key == b"wbytes" else 0
             elif key in {b"rios", b"wios"}:
                 operations += count
         elif _DEVICE_NUMBER.fullmatch(field):
             device, valid = field, True
-    return DiskTotals(transferred, operations) if valid else DiskTotals()
+    return DiskTotals(transferred, operations, written_bytes=written) if valid else DiskTotals()
 
 
 CPU = Source((file("cpu", "cpu.stat"),), parse_cpu)

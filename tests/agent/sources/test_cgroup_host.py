@@ -87,7 +87,7 @@ def test_the_cgroups_use_is_the_use_and_its_limits_are_the_capacity(
             total_bytes=64 << 20, available_bytes=48 << 20, cache_bytes=6 << 20, swap_used_bytes=12288
         ),
         oom_kills=oom_kills,
-        disks={"node1": DiskTotals(12288, 3)},
+        disks={"node1": DiskTotals(12288, 3, written_bytes=8192)},
         pressure=PressureTotals(0.1, 0.2, 0.3) if has_pressure else PressureTotals(),
     )
     assert [container.id for container in reading.containers] == [container_id(1)]

@@ -13,8 +13,15 @@ def test_every_byte_is_counted_on_the_lowest_device_only(tmp_path: Path) -> None
     host = make_host(tmp_path)
     disks = read_disks(str(host.proc), str(host.sys))
     assert disks.totals == {
-        "sda": DiskTotals(transferred_bytes=(20000 + 10000) * 512, operations=1500, busy_seconds=0.5),
-        "sdb": DiskTotals(transferred_bytes=(200 + 100) * 512, operations=15, busy_seconds=0.005),
+        "sda": DiskTotals(
+            transferred_bytes=(20000 + 10000) * 512,
+            operations=1500,
+            busy_seconds=0.5,
+            written_bytes=10000 * 512,
+        ),
+        "sdb": DiskTotals(
+            transferred_bytes=(200 + 100) * 512, operations=15, busy_seconds=0.005, written_bytes=100 * 512
+        ),
     }
 
 
@@ -29,7 +36,7 @@ def test_a_disk_whose_name_has_a_slash(tmp_path: Path) -> None:
         tmp_path, {"proc/diskstats": "104 0 cciss/c0d0 1 0 8 0 1 0 8 0 0 25 0\n", "sys/block/cciss!c0d0/": ""}
     )
     disks = read_disks(str(tmp_path / "proc"), str(tmp_path / "sys"))
-    assert disks.totals == {"cciss/c0d0": DiskTotals(16 * 512, 2, 0.025)}
+    assert disks.totals == {"cciss/c0d0": DiskTotals(16 * 512, 2, 0.025, 8 * 512)}
 
 
 def test_unknown_disks_give_no_values(tmp_path: Path) -> None:

@@ -39,8 +39,12 @@ def test_every_field(host: Host) -> None:
             swap_used_bytes=250_000 * 1024,
         ),
         oom_kills=3,
-        disks={"sda": DiskTotals(30_000 * 512, 1500, 0.5), "sdb": DiskTotals(300 * 512, 15, 0.005)},
+        disks={
+            "sda": DiskTotals(30_000 * 512, 1500, 0.5, 10_000 * 512),
+            "sdb": DiskTotals(300 * 512, 15, 0.005, 100 * 512),
+        },
         links={"eth0": 1_200_000, "eth1": 7_000},
+        links_sent={"eth0": 200_000, "eth1": 4_000},
         network_capacity_bytes_per_second=11_000 * 1e6 / 8,
         pressure=PressureTotals(2.0, 3.0, 4.0),
     )

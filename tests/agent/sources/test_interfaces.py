@@ -17,16 +17,16 @@ def host(tmp_path: Path) -> Host:
 
 def test_bytes_in_both_directions_per_link() -> None:
     assert parse_net_dev(NET_DEV.encode()) == {
-        "lo": 10_000,
-        "eth0": 1_200_000,
-        "eth1": 7_000,
-        "docker0": 15_000,
-        "veth12ab": 15_000,
+        "lo": (10_000, 5_000),
+        "eth0": (1_200_000, 200_000),
+        "eth1": (7_000, 4_000),
+        "docker0": (15_000, 8_000),
+        "veth12ab": (15_000, 8_000),
     }
 
 
 def test_a_link_whose_name_has_a_colon_and_no_blank_after_it() -> None:
-    assert parse_net_dev(b"eth0:1:100 1 0 0 0 0 0 0 50 1 0 0 0 0 0 0\n") == {"eth0:1": 150}
+    assert parse_net_dev(b"eth0:1:100 1 0 0 0 0 0 0 50 1 0 0 0 0 0 0\n") == {"eth0:1": (150, 50)}
 
 
 def test_links_with_a_device_lead_outside_and_their_speeds_add_up(host: Host) -> None:

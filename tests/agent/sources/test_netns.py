@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.sources.interfaces import LinkTotals
 from agent.sources.netns import NetworkPass, NetworkReader, first_process
 from tests.agent.trees import HOST_NAMESPACE, NET_DEV, Host, make_host, write
 
@@ -38,7 +39,7 @@ def cgroups(tmp_path: Path) -> Cgroups:
 def test_bytes_of_all_links_but_the_loopback(host: Host, cgroups: Cgroups) -> None:
     host.process(100, 5001, ETH0_ONLY)
     cgroups.put("a", 100, 101)
-    assert NetworkReader(host.proc).read(cgroups.all()) == NetworkPass({"a": 1_200_000})
+    assert NetworkReader(host.proc).read(cgroups.all()) == NetworkPass({"a": LinkTotals(1_200_000, 200_000)})
 
 
 def test_a_container_in_the_hosts_network_has_no_figure_of_its_own(host: Host, cgroups: Cgroups) -> None:
@@ -59,13 +60,15 @@ def test_a_shared_namespace_is_counted_once_for_the_first(host: Host, cgroups: C
         host.process(pid, 5001 if pid < 300 else 5002, ETH0_ONLY)
     for identifier, pid in (("b", 200), ("a", 100), ("c", 300)):
         cgroups.put(identifier, pid)
-    assert NetworkReader(host.proc).read(cgroups.all()) == NetworkPass({"a": 1_200_000, "c": 1_200_000})
+    assert NetworkReader(host.proc).read(cgroups.all()) == NetworkPass(
+        {"a": LinkTotals(1_200_000, 200_000), "c": LinkTotals(1_200_000, 200_000)}
+    )
 
 
 def test_processes_may_live_below_the_container(host: Host, cgroups: Cgroups) -> None:
     host.process(100, 5001, ETH0_ONLY)
     cgroups.put("a", 100, below="container")
-    assert NetworkReader(host.proc).read(cgroups.all()).bytes_by_id == {"a": 1_200_000}
+    assert NetworkReader(host.proc).read(cgroups.all()).totals == {"a": LinkTotals(1_200_000, 200_000)}
 
 
 def test_a_remembered_process_is_read_again_without_asking_the_cgroup(host: Host, cgroups: Cgroups) -> None:
@@ -75,7 +78,7 @@ def test_a_remembered_process_is_read_again_without_asking_the_cgroup(host: Host
     reader.read(cgroups.all())
     cgroups.put("a")
     write(host.proc, {"namespaces/5001": MORE})
-    assert reader.read(cgroups.all()).bytes_by_id == {"a": 1_700_000}
+    assert reader.read(cgroups.all()).totals == {"a": LinkTotals(1_700_000, 200_000)}
 
 
 def test_a_process_that_ended_is_replaced_by_another(host: Host, cgroups: Cgroups) -> None:
@@ -86,7 +89,7 @@ def test_a_process_that_ended_is_replaced_by_another(host: Host, cgroups: Cgroup
     reader.read(cgroups.all())
     host.end(100)
     cgroups.put("a", 101)
-    assert reader.read(cgroups.all()).bytes_by_id == {"a": 1_700_000}
+    assert reader.read(cgroups.all()).totals == {"a": LinkTotals(1_700_000, 200_000)}
 
 
 def test_a_process_id_that_a_stranger_took_over_is_not_trusted(host: Host, cgroups: Cgroups) -> None:
@@ -97,7 +100,7 @@ def test_a_process_id_that_a_stranger_took_over_is_not_trusted(host: Host, cgrou
     host.process(100, 6006, MORE)
     host.process(102, 5001, ETH0_ONLY)
     cgroups.put("a", 102)
-    assert reader.read(cgroups.all()).bytes_by_id == {"a": 1_200_000}
+    assert reader.read(cgroups.all()).totals == {"a": LinkTotals(1_200_000, 200_000)}
 
 
 def test_a_container_without_processes_or_that_is_gone_has_no_figure(host: Host, cgroups: Cgroups) -> None:
@@ -111,7 +114,7 @@ def test_invisible_processes_are_one_gap(host: Host, cgroups: Cgroups) -> None:
     cgroups.put("a", 0)
     cgroups.put("b", 0)
     found = NetworkReader(host.proc).read(cgroups.all())
-    assert found.bytes_by_id == {}
+    assert found.totals == {}
     assert len(found.gaps) == 1
     assert "pid: host" in found.gaps[0].why
 

@@ -102,6 +102,7 @@ def test_the_same_container_reads_the_same_however_cgroups_are_laid_out(
             monotonic_seconds=101.0,
             cgroup=cgroup,
             network_bytes=1_200_000 + 7_000 + 15_000 + 15_000,
+            network_sent_bytes=200_000 + 4_000 + 8_000 + 8_000,
         ),
     )
     assert [gap.what for gap in reading.gaps] == ([] if has_pressure else ["container pressure"])

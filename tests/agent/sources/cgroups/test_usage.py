@@ -95,7 +95,7 @@ def test_hybrid_takes_from_v2_what_v1_does_not_have(host: Host) -> None:
     assert read(host) == CgroupReading(
         cpu=CpuTotals(2.5),
         memory=MemoryLevels(1000),
-        disk=DiskTotals(12288, 3),
+        disk=DiskTotals(12288, 3, written_bytes=8192),
         limits=Limits(None, 2000),
         cpu_weight=1.0,
     )

@@ -13,8 +13,8 @@ def test_the_largest_number_is_no_limit_whatever_the_page_size(limit: str) -> No
 
 
 def test_a_container_that_has_done_no_io_has_done_zero_bytes() -> None:
-    assert v1.parse_disk(b"Total 0\n", b"Total 0\n", frozenset()) == DiskTotals(0, 0)
-    assert v1.parse_disk(b"", b" \n", frozenset()) == DiskTotals(0, 0)
+    assert v1.parse_disk(b"Total 0\n", b"Total 0\n", frozenset()) == DiskTotals(0, 0, written_bytes=0)
+    assert v1.parse_disk(b"", b" \n", frozenset()) == DiskTotals(0, 0, written_bytes=0)
     assert v1.parse_disk(b"rubbish\n", None, frozenset()) == DiskTotals()
 
 
@@ -51,4 +51,4 @@ def test_any_bytes_are_survived(text: bytes, other: bytes) -> None:
 @given(st.integers(0, 2**62), st.integers(0, 2**62), st.integers(0, 2**62))
 def test_io_is_what_was_read_and_written_on_disks(read: int, written: int, elsewhere: int) -> None:
     text = f"8:0 Read {read}\n8:0 Write {written}\n8:0 Total 9\n7:0 Read {elsewhere}\nTotal 9\n".encode()
-    assert v1.parse_service(text, frozenset({b"7:0"})) == read + written
+    assert v1.parse_service(text, frozenset({b"7:0"})) == (read + written, written)

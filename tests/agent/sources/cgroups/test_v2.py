@@ -7,13 +7,13 @@ from agent.sources.readings import CpuTotals, DiskTotals
 
 def test_line_without_values_is_ignored() -> None:
     text = b"253:10 253:5 rbytes=10 wbytes=20 rios=1\n8:0 rbytes=1 wbytes=2 wios=7\n8:16 \n"
-    assert v2.parse_disk(text, frozenset()) == DiskTotals(33, 8)
-    assert v2.parse_disk(text, frozenset({b"253:5"})) == DiskTotals(3, 7)
-    assert v2.parse_disk(text, frozenset({b"253:10"})) == DiskTotals(33, 8)
+    assert v2.parse_disk(text, frozenset()) == DiskTotals(33, 8, written_bytes=22)
+    assert v2.parse_disk(text, frozenset({b"253:5"})) == DiskTotals(3, 7, written_bytes=2)
+    assert v2.parse_disk(text, frozenset({b"253:10"})) == DiskTotals(33, 8, written_bytes=22)
 
 
 def test_a_container_that_has_done_no_io_has_done_zero_bytes() -> None:
-    assert v2.parse_disk(b"", frozenset()) == DiskTotals(0, 0)
+    assert v2.parse_disk(b"", frozenset()) == DiskTotals(0, 0, written_bytes=0)
     assert v2.parse_disk(b"rubbish", frozenset()) == DiskTotals()
 
 
@@ -47,5 +47,7 @@ def test_everything_that_is_listed_is_added_up(devices: list[tuple[int, int, int
         for number, (r, w, ri, wi) in enumerate(devices)
     )
     assert v2.parse_disk(text.encode(), frozenset()) == DiskTotals(
-        sum(r + w for r, w, _, _ in devices), sum(ri + wi for _, _, ri, wi in devices)
+        sum(r + w for r, w, _, _ in devices),
+        sum(ri + wi for _, _, ri, wi in devices),
+        written_bytes=sum(w for _, w, _, _ in devices),
     )
