@@ -15,6 +15,8 @@ _SOLVED, _INFEASIBLE = 0, 2
 _LEAST_SECONDS = 0.01
 _MOST_PAIRS = 20_000
 """Pairs of groups of nodes that are too far apart, up to which all nodes are part of the search."""
+_FEW_NODES = 32
+"""Nodes up to which it is not worth the time to find those that are not needed."""
 _AROUND = 128
 """Nodes that are part of it otherwise."""
 _SEARCH_RATIO = 0.8
@@ -46,10 +48,7 @@ def solve(problem: Problem, *, seconds: float) -> Solution:
     best = greedy.solve(problem)
     if best is not None and problem.objective(best).value <= least + _ROUNDING:
         return Solution(best, least, is_proven=True)
-    places = np.flatnonzero(problem.room.any(axis=0))
-    is_whole = _has_few_conflicts(problem.among(places))
-    if not is_whole:
-        places = _around(problem, places, best)
+    places, is_whole = _places(problem, best)
     found, dual, status = _search(problem.among(places), ends_at)
     if status == _INFEASIBLE and is_whole:
         return Solution(None, np.inf, is_proven=True)
@@ -71,13 +70,20 @@ def solve(problem: Problem, *, seconds: float) -> Solution:
     return Solution(best, least, is_proven=False)
 
 
-def _has_few_conflicts(problem: Problem) -> bool:
-    """Whether few groups of nodes are too far from each other: otherwise, the program is too large."""
-    if not problem.is_bounded:
-        return True
-    from collector.policies.net.program import groups  # noqa: PLC0415 - see `_search`
+def _places(problem: Problem, best: Counts | None) -> tuple[Rows, bool]:
+    """Return the nodes that are part of the search, and whether the lowest F is among their placements.
 
-    return int(groups(problem)[1].sum()) <= 2 * _MOST_PAIRS
+    With very many pairs of nodes that are too far apart, the program would be too large for the solver.
+    """
+    from collector.policies.net.program import groups  # noqa: PLC0415 - see `_search`
+    from collector.policies.net.reduction import needed_nodes  # noqa: PLC0415 - see `_search`
+
+    places = np.flatnonzero(problem.room.any(axis=0))
+    if places.size > _FEW_NODES:
+        places = places[needed_nodes(problem.among(places), None if best is None else best[:, places])]
+    if problem.is_bounded and groups(problem.among(places))[1].sum() > 2 * _MOST_PAIRS:
+        return _around(problem, places, best), False
+    return places, True
 
 
 def _around(problem: Problem, places: Rows, best: Counts | None) -> Rows:

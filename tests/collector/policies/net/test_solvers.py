@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from collector.policies.net import exact, greedy
 from collector.policies.net.build import BuiltProblem, build
+from collector.policies.net.reduction import needed_nodes
 from collector.snapshot.delays import DelayKind, Delays
 from tests.collector.policies.net.states import brute_force, random_state
 
@@ -61,6 +62,19 @@ def test_the_optimum_is_that_of_brute_force_where_no_nodes_have_the_same_neighbo
         assert found.is_proven
         value = np.inf if found.placed is None else built.problem.objective(found.placed).value
         assert value == pytest.approx(best)
+
+
+def test_the_optimum_is_the_same_without_nodes_that_are_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    problems = [problem_of(seed, nodes=24).problem for seed in range(60)]
+    best = [exact.solve(problem, seconds=30.0) for problem in problems]
+    kept = [len(needed_nodes(problem, each.placed)) for problem, each in zip(problems, best, strict=True)]
+    assert np.mean(kept) < 20
+    monkeypatch.setattr(exact, "_FEW_NODES", 0)
+    for problem, optimum in zip(problems, best, strict=True):
+        found = exact.solve(problem, seconds=30.0)
+        assert found.is_proven
+        assert (found.placed is None) == (optimum.placed is None)
+        assert found.lower_bound == pytest.approx(optimum.lower_bound)
 
 
 def test_a_large_problem_is_searched_in_part_and_nothing_is_claimed_beyond_it(
