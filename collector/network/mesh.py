@@ -19,8 +19,8 @@ from collector.snapshot.delays import Delays
 from wire.mesh import KEY_BYTES, MeshAssignment, PeerResult
 
 _REFIT_SECONDS = 60.0
-_PAUSE_FACTOR, _LONGEST_PAUSE_SECONDS = 10.0, 30.0
-"""Planning takes about a tenth of the time at most; new nodes of a large cluster wait up to half a minute."""
+_PAUSE_FACTOR, _LONGEST_PAUSE_SECONDS = 50.0, 30.0
+"""Planning takes a few percent of the time at most; new nodes of a large cluster wait up to half a minute."""
 _NO_PEERS = MeshAssignment(version=1, peers=())
 
 
