@@ -23,7 +23,8 @@ from collector.policies.resolve import PolicyChoice
 from collector.snapshot.tables import Snapshot
 from wire.resources import Quantities
 
-MAX_CONTAINERS = 1000
+MAX_SERVICES, MAX_CONTAINERS = 100, 200
+"""Of one question: the search for more takes too long in a large cluster, if there is no placement."""
 _NOTHING = Quantities()
 
 
@@ -47,10 +48,10 @@ class ApplicationService(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 class ApplicationQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An application to place as a whole. Its containers that run already are taken into account."""
+    """An application to place as a whole: at most 200 new containers. Those that run already count too."""
 
     application: Name
-    services: Annotated[tuple[ApplicationService, ...], Meta(min_length=1, max_length=MAX_CONTAINERS)]
+    services: Annotated[tuple[ApplicationService, ...], Meta(min_length=1, max_length=MAX_SERVICES)]
     delay_max_seconds: Annotated[float, Meta(gt=0, le=3600)] | None = None
     """Maximum round-trip time between its nodes. Default: the smallest in the labels of its services."""
     policy: Name | None = None

@@ -312,9 +312,9 @@ async def test_without_measured_times_an_application_is_placed_and_the_answer_sa
     [
         ({"services": []}, "$.services", "length >= 1"),
         (
-            {"services": [{"service": "a", "replicas": 600}, {"service": "b", "replicas": 600}]},
+            {"services": [{"service": "a", "replicas": 120}, {"service": "b", "replicas": 120}]},
             "$.services",
-            "1200",
+            "240 containers, limit 200",
         ),
         ({"services": [{"service": "a"}, {"service": "a"}]}, "$.services", "a is listed twice"),
         ({"services": [{"service": "a", "constraints": ["zone"]}]}, "$.constraints", "invalid constraint"),
