@@ -3,7 +3,6 @@
 A large cluster has hundreds of thousands of samples: they go from the file into columns as they are.
 """
 
-import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -22,9 +21,7 @@ _SINCE = f"WHERE step = {FINE_SECONDS} AND slot >= ?"
 _NODES = f"SELECT node_id, {_SUMS} FROM node_rollups {_SINCE}"  # noqa: S608 - names of our own
 _CONTAINERS = f"SELECT container_id, {_SUMS} FROM container_rollups {_SINCE}"  # noqa: S608 - names of our own
 _NAMES = """
-SELECT c.id, n.name, c.runtime_id FROM json_each(?) each
-JOIN containers c ON c.runtime_id = each.value JOIN nodes n ON n.id = c.node_id
-ORDER BY c.id
+SELECT c.id, n.name, c.runtime_id FROM containers c JOIN nodes n ON n.id = c.node_id ORDER BY c.id
 """
 _REPORTS = f"""
 SELECT r.id, r.at, r.received_at, r.heartbeat IS NOT NULL FROM reports r {IN_RANGE} ORDER BY r.sequence
@@ -63,7 +60,7 @@ class WindowReader:
         try:
             subjects = _Subjects(
                 self._connection.execute("SELECT id, name FROM nodes ORDER BY id").fetchall(),
-                self._connection.execute(_NAMES, (json.dumps(list(containers)),)).fetchall(),
+                [each for each in self._connection.execute(_NAMES) if each[2] in containers],
             )
             parts = [*self._rolled_up(first, subjects), *self._pending(subjects)]
         finally:
