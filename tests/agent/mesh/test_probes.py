@@ -1,6 +1,7 @@
 """Probes by real UDP on loopback: what is measured, and what gets no answer."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from functools import partial
 
@@ -287,3 +288,17 @@ async def test_a_socket_for_both_families_reaches_peers_of_both(beta: Node, cloc
             node.endpoint.prober.send_due(clock())
         for node, peer in ((wide, "beta"), (wide, "six"), (beta, "wide"), (six, "wide")):
             await until(partial(has_result, node.peers.by_node[peer].window, clock))
+
+
+async def test_a_busy_agent_does_not_look_far_away(alpha: Node, beta: Node, clock: Clock) -> None:
+    introduce(alpha, beta, clock)
+    clock.advance(1)
+    alpha.endpoint.prober.send_due(clock())
+    # Neither agent reads its socket meanwhile.
+    time.sleep(0.2)  # noqa: ASYNC251 - it is to block
+    window = alpha.peers.by_node["beta"].window
+    await until(partial(has_result, window, clock))
+    summary = window.summary(clock())
+    assert summary is not None
+    assert summary.p50_seconds is not None
+    assert summary.p50_seconds < 0.1
