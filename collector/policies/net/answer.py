@@ -13,9 +13,10 @@ from collector.policies.interface import ApplicationPlacement, Rejection, Reques
 from collector.policies.net import greedy
 from collector.policies.net.build import BuiltProblem, build
 from collector.policies.net.problem import Counts, Problem
-from collector.policies.overbooking import quantities, reservation_of
-from collector.snapshot.power_curves import Rows
+from collector.policies.overbooking import reservation_of
+from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Snapshot
+from wire.resources import Quantities
 
 _MOST_BOUNDS = 64
 """Bounds that are tried to find the smallest one that is enough."""
@@ -116,15 +117,24 @@ def _homeless(built: BuiltProblem) -> tuple[str, tuple[str, ...]] | None:
         f"{describe_rejection(code)} ({counted(number, 'node')})"
         for code, number in codes.most_common(_NAMED)
     )
-    name = request.service or "a container"
-    why = f"nodes have room for {room[kind]} of {counted(count, 'container')} of {name}"
-    amount = describe_amounts(quantities(reservation_of(request)))
+    name = f" of {request.service}" if request.service else ""
+    why = f"nodes have room for {room[kind]} of {counted(count, 'container')}{name}"
     missing = count - int(room[kind])
-    each = "a node" if missing == 1 else f"{missing} nodes, or fewer that have more,"
+    wanted = reservation_of(request)
     near = ""
     if Rejection.DISTANCE in codes:
         near = f" within {milliseconds(problem.bound)} of its running members"
-    return (f"{why}: {against}" if against else why), (f"{each} with {amount} free{near}",)
+    needed = f"a node{near} that accepts it"
+    if wanted.any():
+        each = " each" if missing > 1 else ""
+        needed = f"room for {counted(missing, 'more container')} with {_amounts(wanted)}{each}{near}"
+    return (f"{why}: {against}" if against else why), (needed,)
+
+
+def _amounts(reserved: Floats) -> str:
+    """Describe CPU and memory, as far as any is wanted."""
+    cores, memory = reserved.tolist()
+    return describe_amounts(Quantities(cpu_cores=cores or None, memory_bytes=round(memory) or None))
 
 
 def _together(
@@ -137,10 +147,8 @@ def _together(
     pods, missing = counted(int(problem.counts.sum()), "container"), int(left.sum())
     near = f" within {milliseconds(problem.bound)} of each other" if problem.is_bounded else ""
     why = f"no nodes{near} with room for all {pods}: {missing} would be left over"
-    amount = describe_amounts(
-        quantities(
-            np.sum([reservation_of(each) * n for each, n in zip(built.kinds, left, strict=True)], axis=0)
-        )
+    amount = _amounts(
+        np.sum([reservation_of(each) * n for each, n in zip(built.kinds, left, strict=True)], axis=0)
     )
     names = [snapshot.nodes.names[row] for row in problem.nodes[best.any(axis=0)][:_NAMED]]
     close = f" within {milliseconds(problem.bound)} of {', '.join(names)}" if near and names else ""

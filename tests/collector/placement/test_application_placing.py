@@ -72,7 +72,7 @@ def test_a_container_that_fits_nowhere_is_named_with_the_reasons(name: str) -> N
     large = pods(1, "db", reserve=amount(3.0, 1.0))
     answer = place_application(cluster(), [*pods(1), *large], resolve(name, {}, "place"))
     assert answer.why_not == "nodes have room for 0 of 1 container of db: not enough free CPU (4 nodes)"
-    assert answer.needed == ("a node with 3 cores and 1074 MB free",)
+    assert answer.needed == ("room for 1 more container with 3 cores and 1074 MB",)
 
 
 @net
@@ -161,3 +161,16 @@ def test_all_or_nothing_within_room_and_bound(policy: Policy, seed: int) -> None
 
 def test_no_containers_need_no_nodes() -> None:
     assert place_application(cluster(), [], resolve("net-aware", {}, "place")).nodes == ()
+
+
+@placing
+def test_what_no_node_accepts_needs_one_that_does(policy: Policy) -> None:
+    closed = assemble([NodeFacts(name="n", capacity=amount(2.0, 2.0), accepts=False)])
+    answer = place_application(closed, [Request(service="web")], PolicyChoice(policy, policy.settings()))
+    assert answer.why_not is not None
+    assert answer.why_not.startswith(
+        "nodes have room for 0 of 1 container of web: the node accepts no containers"
+    )
+    assert answer.needed == ("a node that accepts it",)
+    none = place_application(assemble([]), pods(2), PolicyChoice(policy, policy.settings()))
+    assert none.needed == ("room for 2 more containers with 1 core and 1074 MB each",)
