@@ -24,6 +24,8 @@ from collector.core.parts import INGEST_DURATION
 from collector.web.reference import api_markdown
 from wattpack.config.loader import Key, keys
 from wattpack.config.options import CREDENTIALS, ETC
+from wattpack.dashboards.catalogue import DASHBOARDS
+from wattpack.dashboards.grafana import dashboard_text
 from wire.metrics import MetricSpec
 
 _GENERATED = "<!-- Generated from code by ./dev docs: change the code instead. -->"
@@ -197,6 +199,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/metrics.md": metrics_markdown,
     "docs/api.md": partial(api_markdown, ROUTES),
     **{f"systemd/{role}.toml": partial(settings_file, role) for role in _ROLES},
+    **{f"monitoring/grafana/{each.uid}.json": partial(dashboard_text, each) for each in DASHBOARDS},
 }
 
 

@@ -107,6 +107,13 @@ def promtool_check_web_config(file: Path) -> str:
     return output if status else ""
 
 
+def promtool(*arguments: str) -> str:
+    """Run promtool, which must succeed."""
+    status, output = _promtool(*arguments)
+    assert status == 0, output
+    return output
+
+
 def _promtool(*arguments: str, given: str = "") -> tuple[int, str]:
     require("prometheus")
     done = subprocess.run(

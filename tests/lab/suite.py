@@ -47,7 +47,7 @@ class Suite:
         sampled_at = re.search(r"^wattpack_agent_sample_timestamp_seconds (\S+)", scraped, re.MULTILINE)
         assert sampled_at is not None
         counters = re.findall(
-            r'^wattpack_container_cpu_seconds_total{.*name="([^"]+)"} (\S+)', scraped, re.MULTILINE
+            r'^wattpack_container_cpu_seconds_total{.*name="([^"]+)"[^}]*} (\S+)', scraped, re.MULTILINE
         )
         return float(sampled_at[1]), {name: float(seconds) for name, seconds in counters}
 
