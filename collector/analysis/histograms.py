@@ -162,6 +162,12 @@ def flat(usage: ContainerUsage) -> tuple[list[int], list[int], int]:
     return keys, counts, samples
 
 
+def samples_of(usage: ContainerUsage) -> int:
+    """How many samples of a container there are."""
+    sketches_of = (usage.cpu, usage.memory, usage.disk, usage.network)
+    return max((each.zeros + sum(each.bins.values()) for each in sketches_of if each is not None), default=0)
+
+
 def with_flat(
     held: Sequence[Packed | None], keys: Sequence[Sequence[int]], counts: Sequence[Sequence[int]]
 ) -> list[Packed]:

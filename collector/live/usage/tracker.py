@@ -16,8 +16,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
-from collector.analysis.histograms import Packed, added, flat, with_flat
-from collector.analysis.usage import UsageRing, UsageWeights, add, settle
+from collector.analysis.histograms import Packed, added, flat, samples_of, with_flat
+from collector.analysis.usage import UsageRing, UsageWeights, add, count, settle
 from collector.history.interface import UsageKey, UsageTotal
 from wire.messages import ContainerUsage
 
@@ -95,12 +95,30 @@ class UsageTracker:
         """Add a heartbeat that the history stores, a few containers at a time; yields those updated."""
         self._partial += 1
         for start in range(0, len(usage), _CONTAINERS_AT_ONCE):
-            due = self.collect(key.slot, usage[start : start + _CONTAINERS_AT_ONCE])
-            update([(self, due)])
-            yield due
+            yield self._add(key.slot, usage[start : start + _CONTAINERS_AT_ONCE])
         # If this is interrupted, the history keeps the heartbeat itself.
         self._partial -= 1
         self._uncompacted.append(key)
+
+    def _add(self, slot: int, usage: Sequence[ContainerUsage]) -> list[str]:
+        """Add samples as `collect` and `update` do; returns the ids of the containers that were updated.
+
+        Most new containers are updated at once: their samples need not be kept first.
+        """
+        names = {each.id for each in usage if each.id not in self._new and self._is_due(each)}
+        updated: list[str] = []
+        if names:
+            at_once = [each for each in usage if each.id in names]
+            updated += count(self.rings, slot, at_once, self.weights)
+        if len(names) < len(usage):
+            due = self.collect(slot, [each for each in usage if each.id not in names])
+            update([(self, due)])
+            updated += due
+        return updated
+
+    def _is_due(self, usage: ContainerUsage) -> bool:
+        ring = self.rings.get(usage.id)
+        return ring is None or samples_of(usage) >= _UPDATE_RATIO * ring.samples
 
     def has(self, container: str) -> bool:
         """Whether there are samples of a container."""
