@@ -11,6 +11,7 @@ from collector.policies.resolve import resolve
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.applications import delays_of, in_applications, random_applications
 from tests.collector.policies.clusters import CURVE, amount, random_cluster
+from tests.collector.policies.test_no_harm import guarded_cluster, offences
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 
 net = pytest.mark.parametrize("name", ["net-aware", "net-optimal"])
@@ -117,3 +118,18 @@ def test_every_application_that_moves_ends_within_its_bound(name: str, seed: int
             there = np.unique(home[np.isin(tasks.service, applications.peers_of(one))])
             for row in here.tolist():
                 assert (delays.from_node(row)[there] <= bound + 1e-9).all()
+
+
+@net
+def test_bringing_applications_together_does_no_harm(name: str) -> None:
+    found, moves = {}, 0
+    for seed in range(100):
+        cluster, snapshot = guarded_cluster(seed)
+        drawn = random_applications(cluster, seed)
+        snapshot = replace(snapshot, delays=drawn.delays, applications=drawn.applications)
+        actions = plan_of(name, snapshot).actions
+        moves += len(actions)
+        if broken := list(offences(cluster, snapshot, actions)):
+            found[seed] = broken
+    assert not found
+    assert moves > 10
