@@ -1,9 +1,10 @@
 """`net-aware`: ge-kube's greedy from many starts at once.
 
 The paper places one pod after the other on the node that adds the least to F, of those with room that are
-near all nodes in use. Here each start prefers some nodes to begin with and has an order of the pods, and all
-starts advance together, as rows of the same arrays: the best result counts. So it takes little longer than
-one start, and seldom ends where no node is left.
+near all nodes in use. Here, the nearest of equal nodes is taken. Each start prefers some nodes to begin with
+and has an order of the pods, and all starts advance together, as rows of the same arrays: the best result
+counts, and of equal ones that with the shortest way across. So it takes little longer than one start, and
+seldom ends where no node is left.
 """
 
 import numpy as np
@@ -25,6 +26,8 @@ _EXAMINED = 48
 """Nodes of a larger cluster whose neighbours are examined, to choose the starts."""
 _REGIONS = 4
 """Half of the number of nodes near which candidates are chosen."""
+_DIGITS = 9
+"""Digits of F that count: sums of the same terms differ in their last ones."""
 _TIE = 1e-4
 """Weight of what decides between nodes that add the same to F: far below the smallest difference of F."""
 
@@ -77,6 +80,11 @@ class _Starts:
         self._new_weight = np.where(preferred | problem.used, 0.0, problem.node_weight)
         self._free = [np.tile(each, (count, 1)) for each in problem.free.T]
         self._placed = np.zeros((count, *problem.allowed.shape), dtype=np.int64)
+        self._distance = None if problem.distance is None else _TIE**3 * problem.distance
+        self._longest = np.zeros((count, len(problem.nodes)))
+        """The cost of how far each node is from the farthest that is in use."""
+        if self._distance is not None and problem.used.any():
+            self._longest += self._distance[problem.used].max(axis=0)
         if problem.all_talk:
             near = _with_none(self._near, value=True)
             self._open_to = np.tile((near[one] & near[other])[:, np.newaxis], (len(orders), 1, 1))
@@ -101,9 +109,11 @@ class _Starts:
         for kinds in self._order.T:
             self._place(kinds)
         absent = (self._placed * problem.absent).sum(axis=(1, 2))
-        in_use = (self._placed.any(axis=1) | problem.used).sum(axis=1)
-        value = absent * problem.absent_weight + in_use * problem.node_weight
-        best: Counts = self._placed[np.lexsort((value, self._left_over))[0]]
+        is_open = self._placed.any(axis=1) | problem.used
+        value = absent * problem.absent_weight + is_open.sum(axis=1) * problem.node_weight
+        across = np.where(is_open, self._longest, 0.0).max(axis=1)
+        order = np.lexsort((across, np.round(value, _DIGITS), self._left_over))
+        best: Counts = self._placed[order[0]]
         return best
 
     def _place(self, kinds: Rows) -> None:
@@ -117,6 +127,7 @@ class _Starts:
             fits = fits & (self._placed[rows, kinds] < problem.most[kinds][:, np.newaxis])
         cost = self._base[kinds]
         cost += self._new_weight
+        cost += self._longest
         cost[~fits] = np.inf
         node = cost.argmin(axis=1)
         found = cost[rows, node] < np.inf
@@ -127,6 +138,9 @@ class _Starts:
             free[rows, node] -= size
         self._new_weight[rows, node] = 0.0
         self._placed[rows, kinds, node] += 1
+        if self._distance is not None:
+            longest = self._longest if len(rows) == len(self._rows) else self._longest[rows]
+            self._longest[rows] = np.maximum(longest, self._distance[node])
         if not problem.is_bounded:
             return
         near = self._near[node]

@@ -67,6 +67,18 @@ class Problem:
             return np.ones((count, count), dtype=np.bool_)
         return within(self.delays.among(self.nodes), self.bound)
 
+    @cached_property
+    def distance(self) -> Floats | None:
+        """Round-trip times as shares of the longest: a row and a column per node; None if there are none.
+
+        An unknown time counts as the longest.
+        """
+        if self.delays is None:
+            return None
+        seconds = self.delays.among(self.nodes)
+        longest = float(np.nanmax(seconds, initial=0.0))
+        return np.nan_to_num(seconds / longest, nan=1.0) if longest > 0 else None
+
     def near_to(self, node: int) -> Flags:
         """Return the nodes within the bound of one."""
         if "near" in self.__dict__ or self.delays is None or not self.is_bounded:

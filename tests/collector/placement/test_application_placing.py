@@ -13,7 +13,7 @@ from collector.policies.resolve import PolicyChoice, resolve
 from collector.policies.table import POLICIES
 from collector.snapshot.images import ImageTable
 from collector.snapshot.tables import Snapshot
-from tests.collector.policies.applications import delays_of, in_applications
+from tests.collector.policies.applications import REGIONS, delays_of, in_applications
 from tests.collector.policies.clusters import amount
 from tests.collector.policies.net.states import random_state
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
@@ -51,6 +51,18 @@ def test_an_application_goes_to_few_nodes_with_its_images_within_the_bound(name:
         "F = 0.333: 0 of 3 containers on nodes without their image, 2 nodes in use of 4 that could be used",
         "the longest round-trip time between its nodes is 1 ms, the bound is 85 ms",
     )
+
+
+@net
+def test_of_placements_with_the_same_f_the_nearest_nodes_are_taken(name: str) -> None:
+    regions = [region for region in REGIONS for _ in range(3)]
+    nodes = [NodeFacts(name=f"n{row}", capacity=amount(2.0, 8.0)) for row in range(len(regions))]
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(len(regions))
+        snapshot = replace(assemble(nodes), delays=delays_of([regions[each] for each in order]))
+        answer = place_application(snapshot, pods(6), resolve(name, {}, "place"))
+        assert answer.nodes_in_use == 3
+        assert answer.round_trip_seconds == pytest.approx(0.001)
 
 
 @placing
