@@ -54,6 +54,8 @@ class ApplicationQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     services: Annotated[tuple[ApplicationService, ...], Meta(min_length=1, max_length=MAX_SERVICES)]
     delay_max_seconds: Annotated[float, Meta(gt=0, le=3600)] | None = None
     """Maximum round-trip time between its nodes. Default: the smallest in the labels of its services."""
+    spread: bool = False
+    """Whether containers of a service go to different nodes, if possible."""
     policy: Name | None = None
     """Default: the configured policy."""
     settings: dict[str, Any] = {}
@@ -149,6 +151,7 @@ def requests_of(question: ApplicationQuestion, snapshot: Snapshot, default_class
             labels=each.labels,
             avoid=each.avoid,
             exclude=each.exclude,
+            spread=question.spread and each.replicas > 1,
             application=question.application,
             delay_max_seconds=bound,
             talks_to=each.talks_to,

@@ -153,6 +153,7 @@ def _run_application(arguments: argparse.Namespace) -> int:
         "application": name,
         "services": found.services,
         "delay_max_seconds": delay_seconds(arguments.delay_max),
+        "spread": arguments.spread,
         "reserve_seconds": arguments.reserve,
     }
     hint = query_collector(

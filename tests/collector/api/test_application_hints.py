@@ -252,6 +252,17 @@ async def test_every_policy_places_an_application_within_its_bound(
     assert answer["round_trip_seconds"] <= 0.085
 
 
+@pytest.mark.parametrize("policy", ["net-aware", "net-optimal", "spread"])
+async def test_containers_of_a_service_are_spread_if_asked(
+    asker: Asker, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured(monkeypatch)
+    await send_cluster(asker)
+    answer = await placed(asker, policy=policy, spread=True, delay_max_seconds=0.085)
+    assert set(nodes_of(answer)["shop_web"].values()) == {1}
+    assert len(nodes_of(answer)["shop_web"]) == 3
+
+
 async def test_what_runs_already_counts_and_only_what_talks_must_be_near(
     asker: Asker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,19 +134,26 @@ SHOP = (
 
 @pytest.mark.parametrize("policy", ["net-aware", "net-optimal"])
 async def test_a_stack_is_placed_as_a_whole_by_a_policy_that_can(stage: Stage, policy: str) -> None:
-    answer = await deploy(await loop_of(stage), DeployRequest(services=SHOP, policy=policy))
+    answer = await deploy(await loop_of(stage), DeployRequest(services=SHOP, policy=policy, spread=False))
     web, db, logs = answer.services
     [node] = db.nodes
-    assert (web.nodes, web.labels) == ({node: 2}, {"mark": "held"}), "few nodes, although replicas may spread"
+    assert (web.nodes, web.labels) == ({node: 2}, {"mark": "held"})
     assert web.reasons[0].startswith("F = ")
     assert logs.left_to_orchestrator == "it runs on every node"
     assert reserved(stage) == [node] * 3
 
 
+@pytest.mark.parametrize("policy", ["net-aware", "net-optimal"])
+async def test_replicas_of_a_stack_are_spread_unless_they_may_share_a_node(stage: Stage, policy: str) -> None:
+    web, db, _ = (await deploy(await loop_of(stage), DeployRequest(services=SHOP, policy=policy))).services
+    assert [*web.nodes.values()] == [1, 1]
+    assert db.nodes.keys() <= web.nodes.keys(), "the other service goes to one of these"
+
+
 async def test_a_stack_that_does_not_fit_as_a_whole_is_not_deployed(stage: Stage) -> None:
     huge = NewService(name="shop_huge", reserve=Quantities(99.0), application="shop")
     with pytest.raises(
-        ApiError, match=r"application shop cannot be placed: .*shop_huge.*; needed: a node with"
+        ApiError, match=r"application shop cannot be placed: .*shop_huge.*; needed: .*99 cores"
     ):
         await deploy(await loop_of(stage), DeployRequest(services=(*SHOP, huge), policy="net-aware"))
     assert reserved(stage) == []
