@@ -62,6 +62,10 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
         "bench.network",
         "the network between nodes: applications placed near each other, optimum and time",
     ),
+    "elastic": (
+        "bench.elastic",
+        "elasticity: sizes of services learned on half of a trace and scored on the other, beside VPA's",
+    ),
     "ceiling": (
         "bench.ceiling",
         "upper bound of the requests of Energy4Cloud's hour that can be placed at once",

@@ -30,6 +30,7 @@ from collector.jobs.analysis import AnalysisJob, analysing
 from collector.jobs.mesh import keeping_mesh
 from collector.jobs.promises import PromiseRestore, keeping_promises
 from collector.jobs.retention import retention
+from collector.jobs.sizing import sizing
 from collector.jobs.traits import restore_images, storing_traits
 from collector.live.node_account import Limit
 from collector.live.registry import Registry
@@ -75,6 +76,7 @@ async def running(config: CollectorConfig, *, clock: Clock | None = None) -> Asy
         await restore(core)
         async with (
             analysing(core) as analysis,
+            sizing(core),
             acting(core) as control,
             publishing_changes(core),
             serving(

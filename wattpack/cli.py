@@ -36,6 +36,9 @@ COMMANDS = (
     Command("containers", "list containers, highest power first"),
     Command("services", "list services with the need of one container each"),
     Command("apps", "list applications with their nodes, and how far apart these are"),
+    Command(
+        "size", "recommend requests and limits of services, with a patch to paste; score them on a trace"
+    ),
     Command("alerts", "list bottlenecks, silent nodes and overbooked nodes"),
     Command("slo", "show how promises of availability stand, now or in a recorded log"),
     Command("network", "show round-trip times between nodes, and clusters of near nodes"),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from wire.messages import ContainerUsage
 from wire.resources import RESOURCES
-from wire.sketch import HIGHEST_BIN, LOWEST_BIN, Sketch, middle_of
+from wire.sketch import FLOORS, HIGHEST_BIN, LOWEST_BIN, RELATIVE_ERROR, Sketch, middle_of
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -57,6 +57,7 @@ _COUNT_TYPES: dict[int, np.dtype[np.unsignedinteger[Any]]] = {
     4: np.dtype("<u4"),
 }
 _HEADS = {width: bytes((width, 0, 0, 0)) for width in _COUNT_TYPES}
+_LOG_GAMMA = float(np.log((1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)))
 _BASES = tuple(place * _BINS + _MIDDLE for place in range(len(RESOURCES)))
 
 
@@ -107,6 +108,14 @@ def stack_usage(usages: Sequence[ContainerUsage], rows: Sequence[int]) -> tuple[
     tallies = np.minimum(_numbers(counts + zeros), MOST_COUNTED)
     there = tallies > 0
     return keys[there], tallies[there]
+
+
+def sample_keys(values: Floats, place: int) -> Keys:
+    """The key of each sample of one resource, by its place in `RESOURCES`; in the bins of a sketch."""
+    floor = FLOORS[place]
+    bins = np.ceil(np.log(np.maximum(values, floor)) / _LOG_GAMMA)
+    bins = np.where(values > floor, np.clip(bins, LOWEST_BIN, HIGHEST_BIN), LOWEST_BIN - 1)
+    return _BASES[place] + bins.astype(np.int64)
 
 
 def _numbers(values: Sequence[int]) -> Numbers:

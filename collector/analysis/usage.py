@@ -135,6 +135,15 @@ class ObservedContainer(msgspec.Struct, frozen=True, eq=False, gc=False):
     statistics: Floats
     """Of this container alone, per resource and `Statistic`."""
     samples: int
+    id: str = ""
+    inherited: int = 0
+    """How many of the parts, at the end, are of the container that it replaced in a move."""
+    limit: Quantities = Quantities()
+
+    @property
+    def own_parts(self) -> tuple[tuple[int, Packed], ...]:
+        """The parts that are its own."""
+        return self.parts[: len(self.parts) - self.inherited]
 
 
 def add(

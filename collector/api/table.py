@@ -23,6 +23,7 @@ from collector.api.network.exchange import ROUTES as MESH
 from collector.api.network.round_trips import ROUTES as NETWORK
 from collector.api.nodes import ROUTES as NODES
 from collector.api.services import ROUTES as SERVICES
+from collector.api.sizing.routes import ROUTES as SIZING
 from collector.api.slo.routes import ROUTES as SLO
 from collector.core.parts import Core
 from collector.ingest.push import receive_reports
@@ -76,6 +77,7 @@ ROUTES: tuple[Route, ...] = (
     *CONTAINERS,
     *SERVICES,
     *APPLICATIONS,
+    *SIZING,
     *SLO,
     *ANALYSIS,
     *ALERTS,

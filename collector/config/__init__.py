@@ -1,7 +1,7 @@
 """The collector's settings: every key with its default, its bounds and its meaning.
 
-One module per topic: `server`, `storage`, `cluster`, `network`, `control`. They are values, checked when
-they are made; the rest of the collector is given them and knows no files.
+One module per topic: `server`, `storage`, `cluster`, `network`, `sizing`, `control`. They are values, checked
+when they are made; the rest of the collector is given them and knows no files.
 """
 
 from typing import Annotated, Any
@@ -14,6 +14,7 @@ from collector.config.control import ControlConfig, DriverConfig, PlacementConfi
 from collector.config.network import MeshConfig
 from collector.config.section import Section
 from collector.config.server import AccessConfig, HttpConfig, IngestConfig, LimitsConfig, TlsConfig
+from collector.config.sizing import SizingConfig
 from collector.config.slo import SloClass, default_classes
 from collector.config.storage import EndpointConfig, HistoryConfig, PullConfig, StoreConfig
 from wire.errors import UserError
@@ -36,6 +37,7 @@ __all__ = [
     "NodeRule",
     "PlacementConfig",
     "PullConfig",
+    "SizingConfig",
     "SloClass",
     "StoreConfig",
     "TlsConfig",
@@ -57,6 +59,7 @@ class CollectorConfig(Section, frozen=True):
     mesh: MeshConfig = MeshConfig()
     envelopes: EnvelopeConfig = EnvelopeConfig()
     analysis: AnalysisConfig = AnalysisConfig()
+    sizing: SizingConfig = SizingConfig()
     placement: PlacementConfig = PlacementConfig()
     control: ControlConfig = ControlConfig()
     driver: DriverConfig = DriverConfig()

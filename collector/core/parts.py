@@ -16,6 +16,7 @@ from collector.core.snapshots import SnapshotCache
 from collector.history.interface import History
 from collector.live.registry import Registry
 from collector.placement.reservations import Reservations
+from collector.sizing.recommendations import LatestSizing
 from collector.slo.standing import Standings
 from collector.snapshot.tables import Snapshot
 from collector.web.event_stream import EventStream
@@ -66,6 +67,7 @@ class Core:
     clock: Callable[[], float]
     counters: IngestCounters = field(default_factory=IngestCounters)
     analysis: LatestAnalysis = field(default_factory=LatestAnalysis)
+    sizing: LatestSizing = field(default_factory=LatestSizing)
     outages: Outages = field(default_factory=Outages)
     applied: AppliedReports = field(default_factory=AppliedReports)
     events: EventStream = field(default_factory=EventStream)

@@ -16,7 +16,7 @@ one. A machine without containers counts as new, and its old name is removed aft
 Every change goes to the live tables at once, for the policies.
 """
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from collector.analysis.usage import UsageWeights
 from collector.common.labels import SLO_LABEL
@@ -44,6 +44,7 @@ class Registry:
         self._limits = config.liveness
         self._forget_after_seconds = config.liveness.forget_after_hours * 3600
         self._entries: dict[str, TrackedNode] = {}
+        self._out_of_memory: dict[str, float] = {}
         self.tables = LiveTables(config, own_host)
         self.usage = ClusterUsage(self._entries, self.tables, UsageWeights.of(config.envelopes))
         self.promises = self.tables.promises
@@ -79,6 +80,8 @@ class Registry:
             entry.alerts.add(ReportedAlert(report.node, report.boot, report.sequence, alert))
         failures = sum(event.kind in _FAILURES for event in report.events)
         before = entry.run
+        if failures:
+            self._note_out_of_memory(report, before)
         if report.boot != before.boot:
             if not self._replaces(report, received_at, entry):
                 self._write(entry.update(report.node, failures=failures))
@@ -120,6 +123,20 @@ class Registry:
         )
         self.promises.apply(report, times, changes)
         return merged.is_ahead
+
+    def _note_out_of_memory(self, report: Report, run: AgentRun) -> None:
+        killed = {each.container for each in report.events if each.kind is EventKind.OUT_OF_MEMORY}
+        for name in killed - self.tables.unconfirmed(report.node):
+            reported = run.containers.get(name or "")
+            service = None if reported is None else reported.value.service
+            if reported is not None and service:
+                had = max(reported.value.limit.memory_bytes or 0, reported.value.used.memory_bytes or 0)
+                self._out_of_memory[service] = max(had, self._out_of_memory.get(service, 0))
+
+    def take_out_of_memory(self) -> Mapping[str, float]:
+        """The services with out-of-memory kills since the last call, and the most memory that one had."""
+        taken, self._out_of_memory = self._out_of_memory, {}
+        return taken
 
     def is_other_machine(self, report: Report, now: float) -> bool:
         """Whether a report comes from another machine than the one that has the name of its node.

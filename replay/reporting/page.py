@@ -53,26 +53,34 @@ section.pareto { max-width: 56rem; box-sizing: border-box; }
 
 def page(comparison: Comparison, scenario: Scenario, pareto: Pareto | None = None) -> str:
     """The whole page."""
-    title = scenario.title or "Replay"
     names = list(comparison.points)
     if pareto is not None and pareto.policy not in names:
         names.append(pareto.policy)
+    parts = [
+        table_html(HEADER, rows_of(comparison.results), count()),
+        *_applications(comparison),
+        *(f"<p>{escape(name)}: {escape(note)}</p>" for name, note in comparison.notes.items()),
+        *(_pareto(pareto, names) if pareto is not None else ()),
+        '<div class="charts">',
+        *_charts(comparison),
+        "</div>",
+    ]
+    return document(scenario.title or "Replay", scenario.about, len(names), parts)
+
+
+def document(title: str, about: str, colours: int, parts: Iterable[str]) -> str:
+    """A self-contained page with as many colours for lines and dots."""
     return "\n".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{escape(title)}</title>\n<style>\n{_STYLE}",
-            *(_colour_rule(place) for place in range(len(names))),
+            *(_colour_rule(place) for place in range(colours)),
             "</style>\n</head>\n<body>",
             f"<h1>{escape(title)}</h1>",
-            f"<p>{escape(scenario.about)}</p>" if scenario.about else "",
-            _table(HEADER, rows_of(comparison.results), count()),
-            *_applications(comparison),
-            *(f"<p>{escape(name)}: {escape(note)}</p>" for name, note in comparison.notes.items()),
-            *(_pareto(pareto, names) if pareto is not None else ()),
-            '<div class="charts">',
-            *_charts(comparison),
-            "</div>\n</body>\n</html>\n",
+            f"<p>{escape(about)}</p>" if about else "",
+            *parts,
+            "</body>\n</html>\n",
         ]
     )
 
@@ -81,7 +89,7 @@ def _applications(comparison: Comparison) -> Iterator[str]:
     rows = list(application_rows_of(comparison.results))
     places = {name: place for place, name in enumerate(comparison.results.policies)}
     if rows:
-        yield _table(APPLICATION_HEADER, rows, [places[row[0]] for row in rows])
+        yield table_html(APPLICATION_HEADER, rows, [places[row[0]] for row in rows])
 
 
 def _colour(place: int) -> str:
@@ -92,7 +100,8 @@ def _colour_rule(place: int) -> str:
     return f".c{place} {{ stroke: {_colour(place)}; }} .dot.c{place} {{ fill: {_colour(place)}; }}"
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]], colours: Iterable[int]) -> str:
+def table_html(header: Sequence[str], rows: Iterable[Sequence[str]], colours: Iterable[int]) -> str:
+    """A table whose rows have the colours of their lines."""
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
     body = []
     for place, (name, *cells) in zip(colours, rows, strict=False):
@@ -114,7 +123,7 @@ def _pareto(pareto: Pareto, names: Sequence[str]) -> Iterator[str]:
     yield f'<section class="card pareto"><h2>{escape(title)}</h2><p>{legend}</p>'
     plot = scatter_svg(f"{title}: energy in kWh against time short in %", dots_of(points, colours))
     yield f"{plot}</section>"
-    yield _table(PARETO_HEADER, pareto_rows(points), (colours[each.policy] for each in points))
+    yield table_html(PARETO_HEADER, pareto_rows(points), (colours[each.policy] for each in points))
     yield f"<p>{escape(summary(points))}</p>"
 
 

@@ -187,6 +187,9 @@ class ClusterUsage:
                         ring.parts,
                         ring.statistics,
                         ring.samples,
+                        name,
+                        len(ring.inherited),
+                        state.limit,
                     )
                 )
         return observed

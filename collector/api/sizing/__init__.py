@@ -1,0 +1,1 @@
+"""Recommended sizes of services."""

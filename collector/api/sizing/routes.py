@@ -1,0 +1,159 @@
+"""Recommended sizes: the list, and one service."""
+
+from http import HTTPStatus
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from collector.api.queries import PageQuery, Pager
+from collector.common.errors import ApiError
+from collector.core.parts import Core
+from collector.sizing import recommendations
+from collector.web.routes import Route, get, refused
+
+
+class SizedResource(msgspec.Struct, frozen=True, kw_only=True):
+    """One resource of one container: CPU in cores, memory in bytes."""
+
+    request: float
+    limit: float
+    """Above the peak, by as much as peaks of other services rose in a few days."""
+    present: float | None
+    """What a container requests now; null if it is unknown."""
+    used: float
+    """Mean use."""
+    peak: float
+    above_ratio: float
+    """Share of time that use is expected above the request."""
+    vpa: float
+    """What Kubernetes' Vertical Pod Autoscaler would request."""
+
+
+class SizeChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What the requests would change for all containers; negative is saved, null is unknown."""
+
+    cpu_cores: float | None
+    memory_bytes: float | None
+    nodes: float | None
+    """Reserved capacity in nodes of average size, by the resource of which most is reserved."""
+    watts: float | None
+    """The idle power of that many nodes: it is saved if nodes are switched off."""
+    cost_per_month: float | None
+    """By the prices in the settings."""
+
+
+class ServiceSize(msgspec.Struct, frozen=True, kw_only=True):
+    """The recommended size of one container of a service."""
+
+    service: str
+    containers: int
+    """Number of running containers."""
+    observed_days: float
+    """How long it was observed, within the days that are kept."""
+    confidence: float
+    """0-1: 0.5 after a day, 0.875 after a week."""
+    cpu: SizedResource | None
+    """Null if it was not measured."""
+    memory: SizedResource | None
+    out_of_memory: bool
+    """Whether a container was killed for memory on one of these days; memory is raised then."""
+    change: SizeChange
+
+
+class SizePage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of sizes, by service."""
+
+    computed_at: float
+    """Unix time; 0 before the first computation."""
+    sizes: list[ServiceSize]
+    next: str | None
+    """Cursor of the next page; null on the last page."""
+
+
+class SizesQuery(PageQuery, frozen=True, kw_only=True):
+    """Filters for sizes."""
+
+
+class SizeQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters for the size of one service."""
+
+    name: Annotated[str, Meta(description="Name of the service.")]
+
+
+_by_name: Pager[recommendations.ServiceRecommendation, tuple[str]] = Pager(
+    lambda size: (size.name,), tuple[str]
+)
+
+
+async def sizes(core: Core, query: SizesQuery) -> SizePage:
+    """List sizes."""
+    latest = core.sizing.latest
+    found, after = _by_name.page((latest.services[name] for name in sorted(latest.services)), query)
+    return SizePage(computed_at=latest.at, sizes=[_answer(each) for each in found], next=after)
+
+
+async def service_size(core: Core, query: SizeQuery) -> ServiceSize:
+    """Get the size of one service."""
+    found = core.sizing.latest.services.get(query.name)
+    if found is None:
+        minutes = core.config.sizing.interval_seconds / 60
+        detail = (
+            f"service {query.name!r} has no size yet: GET /v1/sizes lists those that have one, and a new"
+            f" service is among them after about {minutes:.0f} min"
+        )
+        raise ApiError(HTTPStatus.NOT_FOUND, detail, "name")
+    return _answer(found)
+
+
+def _answer(size: recommendations.ServiceRecommendation) -> ServiceSize:
+    change = size.change
+    return ServiceSize(
+        service=size.name,
+        containers=size.containers,
+        observed_days=size.observed_days,
+        confidence=size.confidence,
+        cpu=_resource(size.cpu),
+        memory=_resource(size.memory),
+        out_of_memory=size.out_of_memory,
+        change=SizeChange(
+            cpu_cores=change.cpu_cores,
+            memory_bytes=change.memory_bytes,
+            nodes=change.nodes,
+            watts=change.watts,
+            cost_per_month=change.cost_per_month,
+        ),
+    )
+
+
+def _resource(size: recommendations.ResourceRecommendation | None) -> SizedResource | None:
+    if size is None:
+        return None
+    return SizedResource(
+        request=size.request,
+        limit=size.limit,
+        present=size.present,
+        used=size.used,
+        peak=size.peak,
+        above_ratio=size.above_ratio,
+        vpa=size.vpa,
+    )
+
+
+ROUTES: tuple[Route, ...] = (
+    get(
+        "/v1/sizes",
+        "List recommended requests and limits of services, from their usage of the last days.",
+        SizePage,
+        sizes,
+        query=SizesQuery,
+    ),
+    get(
+        "/v1/services/{name}/size",
+        "Get the recommended requests and limits of one service.",
+        ServiceSize,
+        service_size,
+        query=SizeQuery,
+        refusals=refused(HTTPStatus.NOT_FOUND, "No service with this name has a size."),
+    ),
+)

@@ -1,0 +1,51 @@
+"""Recommended sizes of services."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from collector.config.section import Section
+
+
+class SizingConfig(Section, frozen=True):
+    """Recommended requests and limits. Nothing is changed: sizes are shown only."""
+
+    interval_seconds: Annotated[
+        float, Meta(ge=1, le=86_400, description="Time between two computations of all sizes.")
+    ] = 300.0
+    keep_days: Annotated[int, Meta(ge=1, le=90, description="Days of usage that sizes are learned from.")] = (
+        14
+    )
+    reserve_ratio: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=10,
+            description="All requests together, relative to what Kubernetes' Vertical Pod Autoscaler would"
+            " reserve for the same services within their limits. More reserve leaves less time above the"
+            " request.",
+        ),
+    ] = 0.95
+    oom_raise_ratio: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=10,
+            description="Memory that is recommended after an out-of-memory kill, relative to what the"
+            " container had.",
+        ),
+    ] = 1.2
+    cost_per_core_hour: Annotated[
+        float,
+        Meta(
+            ge=0, le=1e6, description="Price of a reserved core for an hour, in any currency. 0 is unknown."
+        ),
+    ] = 0.0
+    cost_per_gibibyte_hour: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1e6,
+            description="Price of a reserved gibibyte of memory for an hour, in the same currency.",
+        ),
+    ] = 0.0

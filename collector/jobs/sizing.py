@@ -1,0 +1,168 @@
+"""Keeps the usage of services by day, and computes the recommended sizes from it.
+
+Containers are collected on the event loop, a few nodes at a time; the rest runs in a thread. What the
+reports cannot bring back after a restart is stored.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+import numpy as np
+
+from collector.analysis.histograms import Floats
+from collector.analysis.usage import ObservedContainer
+from collector.common.periodic import in_background, repeat
+from collector.config import CollectorConfig
+from collector.core.parts import Core
+from collector.history.interface import HistoryUnavailable
+from collector.sizing.daily import DailyUsage, day_of
+from collector.sizing.recommendations import Cluster, Present, Sizing, recommend
+from collector.sizing.sizes import CPU, MEMORY, SizeRules
+from collector.snapshot.columns import Four, four
+from collector.snapshot.tables import NOWHERE, Snapshot
+
+log = logging.getLogger(__name__)
+
+_KIND = "sizing"
+_NODES_AT_ONCE = 4
+
+
+class SizingJob:
+    """Keeps `core.sizing` up to date."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self.usage = DailyUsage(core.config.sizing.keep_days)
+
+    async def restore(self) -> None:
+        """Restore the usage of before a restart from the history.
+
+        Before any report: a container that ended meanwhile is still among those of the registry, and counts.
+        """
+        for name in self.usage.restore(await self._core.history.get_values(_KIND)):
+            log.warning("the stored usage of service %r is not valid: it is learned again", name)
+        observed = await self._collect()
+        await asyncio.to_thread(self.usage.update, observed, self._core.clock())
+
+    async def run_once(self) -> Sizing:
+        """Compute all sizes and publish them; store what changed. Raises `HistoryUnavailable`."""
+        core = self._core
+        observed = await self._collect()
+        now = core.clock()
+        for service, memory_bytes in core.registry.take_out_of_memory().items():
+            self.usage.note_out_of_memory(service, now, memory_bytes)
+        snapshot = await core.snapshot()
+        found = await asyncio.to_thread(self._compute, observed, snapshot, now)
+        core.sizing.latest = found
+        await self._store()
+        return found
+
+    async def _collect(self) -> list[ObservedContainer]:
+        """The containers that run."""
+        registry = self._core.registry
+        observed: list[ObservedContainer] = []
+        for number, name in enumerate(list(registry.names()), 1):
+            observed += registry.usage.observed_containers(name)
+            if number % _NODES_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return observed
+
+    def _compute(self, observed: Sequence[ObservedContainer], snapshot: Snapshot, now: float) -> Sizing:
+        config, before = self._core.config, self._core.sizing.latest
+        self.usage.update(observed, now)
+        # What is learned by leaving days out changes with the days only.
+        today = day_of(now)
+        services, tunings = recommend(
+            self.usage.services,
+            present_of(observed, snapshot),
+            cluster_of(snapshot, config),
+            rules_of(config),
+            before.tunings if before.learned_on == today else None,
+        )
+        return Sizing(now, services, tunings, today)
+
+    async def _store(self) -> None:
+        values = self.usage.pack_changes()
+        if not values:
+            return
+        try:
+            await self._core.history.put_values(_KIND, values)
+        except HistoryUnavailable:
+            self.usage.requeue(values)
+            raise
+
+
+def rules_of(config: CollectorConfig) -> SizeRules:
+    """The rules from the settings."""
+    return SizeRules(
+        percentiles=(config.envelopes.cpu, config.envelopes.memory),
+        reserve_ratio=config.sizing.reserve_ratio,
+        oom_raise_ratio=config.sizing.oom_raise_ratio,
+    )
+
+
+def present_of(observed: Sequence[ObservedContainer], snapshot: Snapshot) -> Mapping[str, Present]:
+    """What the containers of each service have now; of containers that differ, the most."""
+    limits: defaultdict[str, list[Four]] = defaultdict(list)
+    for each in observed:
+        limits[each.service].append(four(each.limit))
+    requests: defaultdict[int, list[int]] = defaultdict(list)
+    for task, service in enumerate(snapshot.tasks.service.tolist()):
+        if service != NOWHERE:
+            requests[service].append(task)
+    index = snapshot.services.index
+    found = {}
+    for name, rows in limits.items():
+        tasks = requests[index[name]] if name in index else []
+        wanted = snapshot.tasks.requested[tasks]
+        has = np.array(rows)
+        found[name] = Present(
+            containers=len(rows),
+            cpu_request=_most(wanted[:, CPU]),
+            memory_request=_most(wanted[:, MEMORY]),
+            cpu_limit=_most(has[:, CPU]),
+            memory_limit=_most(has[:, MEMORY]),
+        )
+    return found
+
+
+def _most(values: Floats) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.max()) if known.size else None
+
+
+def cluster_of(snapshot: Snapshot, config: CollectorConfig) -> Cluster:
+    """What reserved capacity is worth in this cluster."""
+    nodes = snapshot.nodes
+    capacity = np.nan_to_num(nodes.capacity[:, : MEMORY + 1], nan=0.0)
+    allocated = np.nan_to_num(nodes.allocated[:, : MEMORY + 1], nan=0.0).sum(axis=0)
+    total = np.maximum(capacity.sum(axis=0), 1e-9)
+    idle = nodes.power.idle_watts[~np.isnan(nodes.power.idle_watts)]
+    count = max(1, len(nodes.names))
+    return Cluster(
+        cpu_cores_per_node=float(capacity[:, CPU].sum() / count),
+        memory_bytes_per_node=float(capacity[:, MEMORY].sum() / count),
+        cpu_is_scarcer=bool(allocated[CPU] / total[CPU] >= allocated[MEMORY] / total[MEMORY]),
+        idle_watts_per_node=float(idle.mean()) if idle.size else None,
+        cost_per_core_hour=config.sizing.cost_per_core_hour,
+        cost_per_gibibyte_hour=config.sizing.cost_per_gibibyte_hour,
+    )
+
+
+@asynccontextmanager
+async def sizing(core: Core) -> AsyncIterator[SizingJob]:
+    """Compute sizes periodically while the block runs."""
+    job = SizingJob(core)
+    await job.restore()
+    async with in_background(
+        repeat(
+            job.run_once,
+            core.config.sizing.interval_seconds,
+            "sizing services",
+            expected=HistoryUnavailable,
+        )
+    ):
+        yield job

@@ -1,0 +1,142 @@
+"""Sizes of all services together: reserve goes to where it saves the most time above the request.
+
+The use of tomorrow is that of the days before, times a factor that is not known: its logarithm has a logistic
+distribution, whose width is the *spread*. A little use of any service is expected as well, since one that
+idles may wake up. So the expected time above each size is known, and so is the reserve that stays unused. A
+service gets the size at which both cost the least, at one *price* of time above for all services: small
+services get much room, as theirs is cheap, and large ones little. The price is such that all sizes together
+stay within a budget. No service gets less than its envelope's percentile, more than twice its peak, or more
+than a limit that it never reached.
+"""
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from collector.analysis.histograms import Floats, Rows
+from collector.sizing.usage_table import Times
+
+_STEPS = 40
+_PRICES = (1e-3, 1e8)
+"""Relative to the mean use of all services: no reserve at all, and all that there is."""
+_STEEPEST = 60.0
+_AT_ONCE = 500
+_SAMPLE = 1000
+"""The price of more services than this is that of a sample of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How far the past tells the future; learned from the services' own days."""
+
+    half_life_days: float = inf
+    """Age at which a day counts half."""
+    spread: float = 0.1
+
+    def weights(self, days: int) -> Floats:
+        """The weight of each day, from the oldest."""
+        ages = np.arange(days)[::-1]
+        weights: Floats = np.exp2(-ages / self.half_life_days)
+        return weights
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Demand:
+    """What is known of one resource of some services, one row each."""
+
+    times: Times
+    least: Rows
+    """The bin of the smallest size."""
+    most: Floats
+    """The largest size; infinite where there is none."""
+
+    def rows(self, rows: Rows) -> "Demand":
+        """Some of the services."""
+        times = Times(self.times.edges, self.times.seconds[rows])
+        return Demand(times, self.least[rows], self.most[rows])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SizeAllocation:
+    """The sizes, and the share of time that each service is expected to be above its own."""
+
+    sizes: Floats
+    above: Floats
+    price: float
+
+
+class _Costs:
+    """The unused reserve and the expected time above of each size."""
+
+    def __init__(self, demand: Demand, spread: float, idle: float) -> None:
+        times = demand.times
+        self.edges, self._most = times.edges, demand.most
+        shares = times.seconds / np.maximum(times.total[:, None], 1e-9)
+        self.above = shares @ _exceeding(times.edges, spread, idle)
+        unused = times.edges * np.cumsum(shares, axis=1) - np.cumsum(shares * times.edges, axis=1)
+        self._unused = np.where(np.arange(times.edges.size) >= demand.least[:, None], unused, inf)
+
+    def cheapest(self, price: float) -> Rows:
+        """The bin of each service at which both cost the least."""
+        found: Rows = (self._unused + price * self.above).argmin(axis=1)
+        return found
+
+    def sizes(self, price: float) -> Floats:
+        """The size of each service."""
+        return np.minimum(self.edges[self.cheapest(price)], self._most)
+
+
+def _exceeding(edges: Floats, spread: float, idle: float) -> Floats:
+    """Per bin of past use and per size: the probability that use in the future exceeds the size."""
+    expected = np.log(np.maximum(edges + idle, 1e-300))
+    sizes = np.log(np.maximum(edges, 1e-300))
+    distance = np.clip((sizes[None, :] - expected[:, None]) / spread, -_STEEPEST, _STEEPEST)
+    return 1 / (1 + np.exp(distance))
+
+
+def allocate(demand: Demand, spread: float, budget: float) -> SizeAllocation:
+    """The sizes of all services within a budget, if the smallest ones are."""
+    count = demand.least.size
+    idle = idle_use(demand.times)
+    price = _price(demand, spread, idle, budget)
+    sizes, above = np.empty(count), np.empty(count)
+    for start in range(0, count, _AT_ONCE):
+        rows = np.arange(start, min(count, start + _AT_ONCE))
+        costs = _Costs(demand.rows(rows), spread, idle)
+        sizes[rows] = costs.sizes(price)
+        above[rows] = costs.above[np.arange(rows.size), costs.cheapest(price)]
+    return SizeAllocation(sizes, above, price)
+
+
+def allocate_at(demand: Demand, spread: float, price: float) -> Floats:
+    """The sizes of all services at a price, whatever they add up to."""
+    return _Costs(demand, spread, idle_use(demand.times)).sizes(price)
+
+
+def idle_use(times: Times) -> float:
+    """The use that any service may begin with: the mean use of the one in the middle."""
+    return float(np.median(times.mean)) if times.seconds.size else 0.0
+
+
+def prices(times: Times) -> tuple[float, float]:
+    """The lowest and the highest sensible price."""
+    mean = float(times.mean.mean()) if times.seconds.size else 0.0
+    return _PRICES[0] * mean, _PRICES[1] * mean
+
+
+def _price(demand: Demand, spread: float, idle: float, budget: float) -> float:
+    count = demand.least.size
+    rows = np.unique(np.linspace(0, count - 1, min(count, _SAMPLE)).astype(np.intp)) if count else None
+    low, high = prices(demand.times)
+    if rows is None or not high > 0:
+        return 0.0
+    costs = _Costs(demand.rows(rows), spread, idle)
+    budget *= rows.size / count
+    for _ in range(_STEPS):
+        middle = float(np.sqrt(low * high))
+        if costs.sizes(middle).sum() > budget:
+            high = middle
+        else:
+            low = middle
+    return low

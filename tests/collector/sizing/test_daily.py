@@ -1,0 +1,146 @@
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.analysis.histograms import sketches
+from collector.analysis.usage import (
+    NOT_MEASURED,
+    SLOT_SECONDS,
+    ObservedContainer,
+    UsageRing,
+    UsageWeights,
+    count,
+)
+from collector.sizing.daily import DAY_SECONDS, DailyUsage
+from tests.collector.report_strategies import patient
+from wire.messages import ContainerUsage
+from wire.sketch import Sketch
+
+SAMPLE_SECONDS = 5.0
+FIRST_SLOT = 3000
+"""The first slot of a day."""
+
+
+def observed(name: str, slots: Mapping[int, int], *, inherited: int = 0) -> ObservedContainer:
+    """A container with so many samples of one core in each slot."""
+    rings: dict[str, UsageRing] = {}
+    for slot, samples in sorted(slots.items()):
+        count(rings, slot, [ContainerUsage(name, cpu=Sketch({0: samples}))], UsageWeights())
+    parts = tuple(rings[name].slots.items()) if rings else ()
+    return ObservedContainer(
+        "alpha", "web", "", SAMPLE_SECONDS, parts, NOT_MEASURED, 0, id=name, inherited=inherited
+    )
+
+
+def seconds_by_day(usage: DailyUsage) -> dict[int, int]:
+    """Container time with CPU samples."""
+    of = usage.services.get("web")
+    return {} if of is None else {day: sketches(total.packed)[0].count for day, total in of.totals().items()}
+
+
+def at(slot: float) -> float:
+    return slot * SLOT_SECONDS
+
+
+def store(usage: DailyUsage, stored: dict[str, bytes]) -> None:
+    for name, value in usage.pack_changes().items():
+        if value is None:
+            stored.pop(name, None)
+        else:
+            stored[name] = value
+
+
+def restarted(usage: DailyUsage, stored: dict[str, bytes]) -> DailyUsage:
+    store(usage, stored)
+    fresh = DailyUsage(14)
+    assert not fresh.restore(stored)
+    return fresh
+
+
+def test_later_histograms_of_a_container_replace_earlier_ones() -> None:
+    usage = DailyUsage(14)
+    for samples in (100, 250, 400):
+        usage.update([observed("one", {FIRST_SLOT: samples})], at(FIRST_SLOT + 0.5))
+    assert seconds_by_day(usage) == {1000: 400 * SAMPLE_SECONDS}
+
+
+def test_a_container_that_ended_and_its_successor_both_count() -> None:
+    usage = DailyUsage(14)
+    usage.update([observed("one", {FIRST_SLOT: 100})], at(FIRST_SLOT + 0.1))
+    usage.update([observed("two", {FIRST_SLOT: 30})], at(FIRST_SLOT + 0.2))
+    usage.update([], at(FIRST_SLOT + 0.3))
+    assert seconds_by_day(usage) == {1000: 130 * SAMPLE_SECONDS}
+
+
+def test_what_a_moved_container_inherits_counts_with_its_predecessor_only() -> None:
+    usage = DailyUsage(14)
+    usage.update([observed("one", {FIRST_SLOT: 100})], at(FIRST_SLOT + 0.1))
+    # The last part is that of the predecessor.
+    usage.update([observed("two", {FIRST_SLOT - 1: 30, FIRST_SLOT: 100}, inherited=1)], at(FIRST_SLOT + 0.2))
+    assert seconds_by_day(usage) == {999: 30 * SAMPLE_SECONDS, 1000: 100 * SAMPLE_SECONDS}
+
+
+def test_a_slot_that_the_container_lost_still_counts() -> None:
+    usage = DailyUsage(14)
+    slots: dict[int, int] = {}
+    for slot in range(FIRST_SLOT, FIRST_SLOT + 6):
+        slots[slot] = 50
+        slots.pop(slot - 3, None)
+        usage.update([observed("one", slots)], at(slot + 0.9))
+    assert seconds_by_day(usage) == {1000: 150 * SAMPLE_SECONDS, 1001: 150 * SAMPLE_SECONDS}
+
+
+def test_a_node_cannot_claim_more_time_than_there_is() -> None:
+    usage = DailyUsage(14)
+    usage.update([observed("one", {FIRST_SLOT: 1_000_000})], at(FIRST_SLOT + 0.9))
+    assert seconds_by_day(usage)[1000] == pytest.approx(SLOT_SECONDS, rel=0.01)
+
+
+def test_old_days_and_their_services_are_forgotten() -> None:
+    usage = DailyUsage(2)
+    usage.update([observed("one", {FIRST_SLOT: 100})], at(FIRST_SLOT + 0.5))
+    usage.note_out_of_memory("web", at(FIRST_SLOT), 1e9)
+    usage.update([], at(FIRST_SLOT) + 4 * DAY_SECONDS)
+    assert not usage.services
+    assert usage.pack_changes() == {"web": None}
+
+
+def test_stored_usage_that_is_not_valid_is_refused() -> None:
+    assert DailyUsage(14).restore({"web": b"\xc1 nonsense"}) == ["web"]
+
+
+@patient
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.dictionaries(st.sampled_from("abc"), st.integers(1, 50), max_size=3)),
+        min_size=1,
+        max_size=9,
+    )
+)
+def test_a_restart_at_any_time_changes_nothing(steps: list[tuple[bool, dict[str, int]]]) -> None:
+    """Each step is half a slot: some containers run on, others end or start; before some, it restarts.
+
+    A collector that restarts has its containers from the history first, and reports about ended ones later.
+    """
+    kept, interrupted = DailyUsage(14), DailyUsage(14)
+    stored: dict[str, bytes] = {}
+    rings: dict[str, dict[int, int]] = {}
+    containers: list[ObservedContainer] = []
+    for number, (restarts, running) in enumerate(steps):
+        slot = FIRST_SLOT + number // 2
+        # A container that ended never comes back under the same id.
+        rings = {name: slots for name, slots in rings.items() if name in running}
+        for name, samples in running.items():
+            slots = rings.setdefault(name, {})
+            slots[slot] = slots.get(slot, 0) + samples
+            slots.pop(slot - 3, None)
+        if restarts:
+            interrupted = restarted(interrupted, stored)
+            interrupted.update(containers, at(FIRST_SLOT + number / 2 + 0.4))
+        containers = [observed(f"{name}{id(rings[name])}", rings[name]) for name in running]
+        for usage in (kept, interrupted):
+            usage.update(containers, at(FIRST_SLOT + number / 2 + 0.4))
+        store(interrupted, stored)
+    assert seconds_by_day(interrupted) == seconds_by_day(kept)

@@ -1,0 +1,215 @@
+"""`wattpack size`: the right size of services, or how well sizes do on a recorded workload."""
+
+import argparse
+import sys
+from collections.abc import Awaitable, Iterator, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from collector.config import EnvelopeConfig, SizingConfig
+from collector.sizing.sizes import SizeRules
+from replay.sizing.halves import split
+from replay.sizing.page import HEADER as TRACE_HEADER
+from replay.sizing.page import frontier_text, page, rows_of
+from replay.sizing.scores import SizingReport, score_halves
+from replay.sources import FORMATS, TraceFile, read_trace
+from wattpack.client.collector import (
+    Json,
+    add_collector_options,
+    json_text,
+    number_text,
+    percent_text,
+    query_collector,
+)
+from wattpack.datasets.options import add_data_option
+from wattpack.datasets.search import search_path
+from wattpack.datasets.traces import locate_in
+from wattpack.output.patches import PATCHES, ContainerSize
+from wattpack.output.progress import progress_bar
+from wattpack.output.report import bytes_text, count_text, table
+from wire.errors import UserError
+
+_HEADER = (
+    "SERVICE",
+    "CONTAINERS",
+    "CPU NOW",
+    "CPU REQUEST",
+    "CPU LIMIT",
+    "MEMORY NOW",
+    "MEMORY REQUEST",
+    "MEMORY LIMIT",
+    "DAYS",
+    "CONFIDENCE",
+    "CHANGE",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("service", nargs="?", metavar="SERVICE", help="only this service, in detail")
+    parser.add_argument(
+        "--patch",
+        choices=tuple(PATCHES),
+        help="print the change as text to paste: a Compose file, docker service update, or kubectl commands",
+    )
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="learn sizes on the first half of a trace (a file, folder or data set) and score them on its "
+        "second half, beside those of VPA and those that were given; needs no collector",
+    )
+    parser.add_argument("--format", choices=tuple(FORMATS), help="format of the trace")
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="with --trace: also write a page with charts"
+    )
+    add_data_option(parser)
+    add_collector_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.trace is not None:
+        if arguments.service is not None or arguments.patch is not None:
+            raise UserError("--trace covers all services of a trace: leave out SERVICE and --patch")
+        return _run_trace(arguments)
+    if arguments.format is not None or arguments.html is not None:
+        raise UserError("--format and --html need --trace")
+    found = query_collector(
+        arguments,
+        lambda collector: (
+            collector.get_all("/v1/sizes")
+            if arguments.service is None
+            else _one(collector.get(f"/v1/services/{quote(arguments.service, safe='')}/size"))
+        ),
+    )
+    if arguments.json:
+        print(json_text(found if arguments.service is None else found[0]))
+    elif not found:
+        print("No service has a size yet. Services come from Swarm, Compose and Kubernetes labels.")
+    elif arguments.patch is not None:
+        print("\n".join(PATCHES[arguments.patch]([_container_size(each) for each in found])))
+    else:
+        print("\n".join(_format(found) if arguments.service is None else _detail(found[0])))
+    return 0
+
+
+async def _one(answer: Awaitable[Json]) -> list[Json]:
+    return [await answer]
+
+
+def _container_size(size: Json) -> ContainerSize:
+    cpu, memory = size["cpu"] or {}, size["memory"] or {}
+    return ContainerSize(
+        service=size["service"],
+        cpu_request=cpu.get("request"),
+        cpu_limit=cpu.get("limit"),
+        memory_request=memory.get("request"),
+        memory_limit=memory.get("limit"),
+    )
+
+
+def _format(sizes: Sequence[Json]) -> Iterator[str]:
+    yield from table(_HEADER, [_row(each) for each in sizes])
+    yield "Sizes are per container. 'wattpack size SERVICE' shows one in detail; --patch prints the change."
+
+
+def _row(size: Json) -> tuple[str, ...]:
+    cpu, memory = size["cpu"] or {}, size["memory"] or {}
+    return (
+        size["service"],
+        str(size["containers"]),
+        number_text(cpu.get("present"), digits=3),
+        number_text(cpu.get("request"), digits=3),
+        number_text(cpu.get("limit"), digits=3),
+        bytes_text(memory.get("present")),
+        bytes_text(memory.get("request")),
+        bytes_text(memory.get("limit")),
+        number_text(size["observed_days"]),
+        percent_text(size["confidence"]),
+        _change_text(size["change"]),
+    )
+
+
+def _change_text(change: Json) -> str:
+    if change["cost_per_month"] is not None:
+        return f"{change['cost_per_month']:+.2f} a month"
+    if change["watts"] is not None:
+        return f"{change['watts']:+.1f} W"
+    return "-" if change["nodes"] is None else f"{change['nodes']:+.2f} nodes"
+
+
+def _detail(size: Json) -> Iterator[str]:
+    containers = count_text(size["containers"], "running container")
+    yield f"{size['service']}: {containers}, observed for {size['observed_days']:.1f} days"
+    yield f"confidence {percent_text(size['confidence'])}: 50 % after a day, 88 % after a week"
+    for name, text in (("cpu", _cores_text), ("memory", bytes_text)):
+        part = size[name]
+        if part is None:
+            yield f"{name}: not measured"
+            continue
+        yield (
+            f"{name}: request {text(part['request'])}, limit {text(part['limit'])}; now "
+            f"{text(part['present'])}; VPA would request {text(part['vpa'])}"
+        )
+        yield (
+            f"  uses {text(part['used'])} on average, {text(part['peak'])} at most; above the request "
+            f"{100 * part['above_ratio']:.2g} % of the time"
+        )
+    if size["out_of_memory"]:
+        yield "memory was raised: a container was killed because memory ran out"
+    change = size["change"]
+    yield (
+        f"reserved, all containers: CPU {_signed(change['cpu_cores'], ' cores')}, memory "
+        f"{_signed_bytes(change['memory_bytes'])}; {_signed(change['nodes'], ' nodes')}, "
+        f"{_signed(change['watts'], ' W')} if nodes can be switched off, "
+        f"cost {_signed(change['cost_per_month'], ' a month')}"
+    )
+
+
+def _cores_text(cores: float | None) -> str:
+    return "-" if cores is None else f"{cores:.3g} cores"
+
+
+def _signed(number: float | None, unit: str) -> str:
+    return "unknown" if number is None else f"{number:+.3g}{unit}"
+
+
+def _signed_bytes(number: float | None) -> str:
+    return "unknown" if number is None else f"{'-' if number < 0 else '+'}{bytes_text(abs(number))}"
+
+
+# --- Traces ---------------------------------------------------------------------------------
+
+
+def _run_trace(arguments: argparse.Namespace) -> int:
+    settings, envelopes = SizingConfig(), EnvelopeConfig()
+    rules = SizeRules((envelopes.cpu, envelopes.memory), settings.reserve_ratio, settings.oom_raise_ratio)
+    trace = _trace_file(arguments)
+    with progress_bar(f"sizing {trace.path.name}") as show:
+        halves = split(read_trace(trace, ()), settings.keep_days)
+        report = score_halves(halves, rules, show)
+    if arguments.html is not None:
+        try:
+            arguments.html.write_text(page(report, trace.path.name), encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"cannot write {arguments.html}: {error.strerror}") from None
+    print(json_text(report) if arguments.json else "\n".join(_format_report(report)))
+    return 0
+
+
+def _trace_file(arguments: argparse.Namespace) -> TraceFile:
+    if arguments.format is not None:
+        return TraceFile(arguments.trace, arguments.format)
+    if arguments.trace.exists():
+        raise UserError(f"--trace {arguments.trace} needs --format: one of {', '.join(FORMATS)}")
+    note = lambda text: print(text, file=sys.stderr)  # noqa: E731 - as a callback
+    return locate_in(search_path(arguments.data), note)(str(arguments.trace))
+
+
+def _format_report(report: SizingReport) -> Iterator[str]:
+    yield (
+        f"{count_text(report.services, 'service')}, learned on {report.learned_days:.3g} days, scored on the "
+        f"next {report.scored_days:.3g}"
+    )
+    yield from table(TRACE_HEADER, list(rows_of(report)))
+    yield "Slack: reserved and not used, relative to use. Time above: with more use than requested."
+    yield from frontier_text(report)
