@@ -1,13 +1,18 @@
+import codecs
 import json
+import os
 import re
 import signal
 import subprocess
+import sys
+import termios
 import urllib.request
 from pathlib import Path
 from typing import IO, Any
 
 from tests.lab.waiting import eventually
 from tests.processes import wattpack
+from tests.wattpack.screen import Screen
 
 ANY_PORT = ("--set", "collector.http.listen=127.0.0.1:0", "--set", "agent.http.listen=127.0.0.1:0")
 
@@ -59,6 +64,26 @@ def test_up_prints_found_and_missing_sources(tmp_path: Path) -> None:
             output += process.stdout.readline()
     assert re.search(r"^  found ", output, re.MULTILINE)
     assert f"container names: no Docker engine listens at {tmp_path}/absent.sock" in output
+
+
+def test_up_on_a_narrow_terminal_shows_its_table_once(tmp_path: Path) -> None:
+    screen, decoder = Screen(80), codecs.getincrementaldecoder("utf-8")()
+    ours, terminal = os.openpty()
+    termios.tcsetwinsize(terminal, (24, 80))
+    options = ["--data", str(tmp_path), *ANY_PORT, "--set", "agent.sampling.interval_seconds=0.3"]
+    command = [sys.executable, "-m", "wattpack", "up", *options]
+    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal) as process:
+        os.close(terminal)
+        drawn = 0
+        try:
+            while drawn < 4:
+                text = decoder.decode(os.read(ours, 65_536)).replace("\r", "")
+                drawn += text.count("at the wall by")
+                screen.write(text)
+        finally:
+            process.terminate()
+            os.close(ours)
+    assert screen.text.count("at the wall by") == 1, screen.text
 
 
 def test_up_with_an_unwritable_data_folder_is_a_user_error(tmp_path: Path) -> None:

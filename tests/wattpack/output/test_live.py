@@ -1,55 +1,13 @@
-import io
 import logging
 import os
-import re
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reports import container, report
+from tests.wattpack.screen import Screen
 from wattpack.commands.up import fit_report
 from wattpack.output.live import LinesAbove, LiveText, rows_of
-
-_CONTROL = re.compile(r"\x1b\[(?P<number>\d*)(?P<command>[FJ])")
-
-
-class Screen(io.StringIO):
-    """A terminal that wraps, as far as `LiveText` uses one."""
-
-    def __init__(self, columns: int) -> None:
-        super().__init__()
-        self.columns = columns
-        self.rows = [""]
-        self._row = 0
-
-    def write(self, text: str) -> int:
-        place = 0
-        while place < len(text):
-            if control := _CONTROL.match(text, place):
-                if control["command"] == "F":
-                    self._row = max(0, self._row - int(control["number"]))
-                else:
-                    self.rows[self._row :] = [""]
-                place = control.end()
-                continue
-            if text[place] == "\n":
-                self._down()
-            else:
-                if len(self.rows[self._row]) == self.columns:
-                    self._down()
-                self.rows[self._row] += text[place]
-            place += 1
-        return len(text)
-
-    def _down(self) -> None:
-        self._row += 1
-        if self._row == len(self.rows):
-            self.rows.append("")
-
-    @property
-    def text(self) -> str:
-        return "\n".join(row.rstrip() for row in self.rows)
-
 
 _LINES = st.lists(st.text("abc ", max_size=200), min_size=1, max_size=6).map("\n".join)
 
