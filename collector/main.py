@@ -32,7 +32,7 @@ from collector.jobs.promises import PromiseRestore, keeping_promises
 from collector.jobs.retention import retention
 from collector.jobs.sizing import sizing
 from collector.jobs.traits import restore_images, storing_traits
-from collector.live.node_account import Limit
+from collector.live.limits.node_account import Limit
 from collector.live.registry import Registry
 from collector.live.slot_ring import SLOTS
 from collector.live.windows import SLOT_SECONDS

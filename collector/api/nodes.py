@@ -14,8 +14,8 @@ from collector.common.ratios import Ratios
 from collector.core.parts import Core
 from collector.history.interface import Mean, Series, SubjectKind
 from collector.live.entries import NodeEntry
+from collector.live.limits.node_account import Limit
 from collector.live.live_tables import CLASSES
-from collector.live.node_account import Limit
 from collector.live.registry import Registry
 from collector.live.updates import NodeRecord
 from collector.snapshot.tables import Generation, Region

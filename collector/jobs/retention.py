@@ -9,7 +9,7 @@ from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
 from collector.core.parts import Core
 from collector.history.interface import HistoryStats, HistoryUnavailable
-from collector.live.node_account import Limit
+from collector.live.limits.node_account import Limit
 
 log = logging.getLogger(__name__)
 

@@ -23,8 +23,8 @@ from collector.common.labels import SLO_LABEL
 from collector.common.liveness import Liveness, liveness_of
 from collector.config import CollectorConfig
 from collector.history.interface import UsageKey, UsageTotal, WindowEnd, is_pulled
-from collector.live.admission import Admission
 from collector.live.entries import AlertEntry, NodeEntry, TrackedNode
+from collector.live.limits.admission import Admission
 from collector.live.live_tables import LiveTables
 from collector.live.service_energy import ServiceEnergy, ServicePower, sum_watts
 from collector.live.updates import ContainerChanges, NodeUpdate, Succession

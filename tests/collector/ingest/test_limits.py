@@ -12,7 +12,7 @@ from collector.history.interface import GroupBy
 from collector.history.sqlite.files.connection import open_for_writing
 from collector.history.sqlite.writer import SqliteWriter, Submission
 from collector.ingest.push import store_reports
-from collector.live.node_account import Limit
+from collector.live.limits.node_account import Limit
 from collector.main import running
 from tests.collector.builders import (
     CURVE,

@@ -12,8 +12,8 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from collector.config import LimitsConfig
-from collector.live.claims import container_within, curve_within, state_within, usage_within
-from collector.live.node_account import NOTHING, HeldContainer, Limit, NodeAccount
+from collector.live.limits.claims import container_within, curve_within, state_within, usage_within
+from collector.live.limits.node_account import NOTHING, HeldContainer, Limit, NodeAccount
 from wire.messages import Alert, ContainerState, ContainerUsage, Event, Heartbeat, NodeState, Report
 from wire.resources import RESOURCES
 
