@@ -1,8 +1,8 @@
 """Sizes of all services together: reserve goes to where it saves the most time above the request.
 
 The use of tomorrow is that of the days before, times a factor that is not known: its logarithm has a logistic
-distribution, whose width is the *spread*. A little use of any service is expected as well, since one that
-idles may wake up. So the expected time above each size is known, and so is the reserve that stays unused. A
+distribution, whose width is the *spread*. A service that idles may wake up: it counts as if it used what the
+service in the middle uses. So the expected time above each size is known, and the unused reserve. A
 service gets the size at which both cost the least, at one *price* of time above for all services: small
 services get much room, as theirs is cheap, and large ones little. The price is such that all sizes together
 stay within a budget. No service gets less than its envelope's percentile, more than twice its peak, or more
@@ -71,28 +71,32 @@ class _Costs:
 
     def __init__(self, demand: Demand, spread: float, idle: float) -> None:
         times = demand.times
-        self.edges, self._most = times.edges, demand.most
+        self._edges, self._most = times.edges, demand.most
         shares = times.seconds / np.maximum(times.total[:, None], 1e-9)
-        self.above = shares @ _exceeding(times.edges, spread, idle)
+        self._above = shares @ _exceeding(times.edges, spread, idle)
         unused = times.edges * np.cumsum(shares, axis=1) - np.cumsum(shares * times.edges, axis=1)
         self._unused = np.where(np.arange(times.edges.size) >= demand.least[:, None], unused, inf)
 
-    def cheapest(self, price: float) -> Rows:
-        """The bin of each service at which both cost the least."""
-        found: Rows = (self._unused + price * self.above).argmin(axis=1)
-        return found
-
     def sizes(self, price: float) -> Floats:
-        """The size of each service."""
-        return np.minimum(self.edges[self.cheapest(price)], self._most)
+        """The size of each service at which both cost the least."""
+        cheapest = (self._unused + price * self._above).argmin(axis=1)
+        return np.minimum(self._edges[cheapest], self._most)
 
 
 def _exceeding(edges: Floats, spread: float, idle: float) -> Floats:
     """Per bin of past use and per size: the probability that use in the future exceeds the size."""
-    expected = np.log(np.maximum(edges + idle, 1e-300))
+    expected = np.log(np.maximum(edges, max(idle, 1e-300)))
     sizes = np.log(np.maximum(edges, 1e-300))
     distance = np.clip((sizes[None, :] - expected[:, None]) / spread, -_STEEPEST, _STEEPEST)
     return 1 / (1 + np.exp(distance))
+
+
+def _time_above(times: Times, spread: float, sizes: Floats) -> Floats:
+    """The expected share of time above each size, of services that go on as before."""
+    shares = times.seconds / np.maximum(times.total[:, None], 1e-9)
+    bins = np.maximum(np.searchsorted(times.edges, sizes * (1 + 1e-9), side="right") - 1, 0)
+    above: Floats = np.einsum("ij,ji->i", shares, _exceeding(times.edges, spread, 0.0)[:, bins])
+    return above
 
 
 def allocate(demand: Demand, spread: float, budget: float) -> SizeAllocation:
@@ -103,9 +107,9 @@ def allocate(demand: Demand, spread: float, budget: float) -> SizeAllocation:
     sizes, above = np.empty(count), np.empty(count)
     for start in range(0, count, _AT_ONCE):
         rows = np.arange(start, min(count, start + _AT_ONCE))
-        costs = _Costs(demand.rows(rows), spread, idle)
-        sizes[rows] = costs.sizes(price)
-        above[rows] = costs.above[np.arange(rows.size), costs.cheapest(price)]
+        part = demand.rows(rows)
+        sizes[rows] = _Costs(part, spread, idle).sizes(price)
+        above[rows] = _time_above(part.times, spread, sizes[rows])
     return SizeAllocation(sizes, above, price)
 
 
@@ -115,7 +119,7 @@ def allocate_at(demand: Demand, spread: float, price: float) -> Floats:
 
 
 def idle_use(times: Times) -> float:
-    """The use that any service may begin with: the mean use of the one in the middle."""
+    """The use that a service may wake up to: the mean use of the one in the middle."""
     return float(np.median(times.mean)) if times.seconds.size else 0.0
 
 

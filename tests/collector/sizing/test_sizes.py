@@ -56,6 +56,13 @@ def test_small_services_get_more_room_than_large_ones() -> None:
     assert room[table.index["small3"]] > 1.5 * room[table.index["large"]]
 
 
+def test_equal_services_share_the_budget() -> None:
+    flat = {number: day(np.full(SAMPLES, 2.0), np.full(SAMPLES, GIBIBYTE)) for number in range(3)}
+    _, (cpu, _) = sized({"one": flat, "other": flat})
+    assert cpu.request.sum() == pytest.approx(0.95 * cpu.vpa.sum(), rel=0.03)
+    assert (cpu.above < 0.35).all()
+
+
 def test_a_limit_that_was_never_reached_bounds_the_size() -> None:
     table = UsageTable.of({f"s{n}": steady(1.0, 4, seed=n) for n in range(4)})
     limits = np.full((4, 2), np.nan)
