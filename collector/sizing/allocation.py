@@ -80,7 +80,8 @@ class _Costs:
     def sizes(self, price: float) -> Floats:
         """The size of each service at which both cost the least."""
         cheapest = (self._unused + price * self._above).argmin(axis=1)
-        return np.minimum(self._edges[cheapest], self._most)
+        sizes: Floats = np.minimum(self._edges[cheapest], self._most)
+        return sizes
 
 
 def _exceeding(edges: Floats, spread: float, idle: float) -> Floats:
