@@ -114,28 +114,18 @@ def allocate(demand: Demand, spread: float, budget: float) -> SizeAllocation:
     return SizeAllocation(sizes, above, price)
 
 
-def allocate_at(demand: Demand, spread: float, price: float) -> Floats:
-    """The sizes of all services at a price, whatever they add up to."""
-    return _Costs(demand, spread, idle_use(demand.times)).sizes(price)
-
-
 def idle_use(times: Times) -> float:
     """The use that a service may wake up to: the mean use of the one in the middle."""
     return float(np.median(times.mean)) if times.seconds.size else 0.0
 
 
-def prices(times: Times) -> tuple[float, float]:
-    """The lowest and the highest sensible price."""
-    mean = float(times.mean.mean()) if times.seconds.size else 0.0
-    return _PRICES[0] * mean, _PRICES[1] * mean
-
-
 def _price(demand: Demand, spread: float, idle: float, budget: float) -> float:
     count = demand.least.size
     rows = np.unique(np.linspace(0, count - 1, min(count, _SAMPLE)).astype(np.intp)) if count else None
-    low, high = prices(demand.times)
-    if rows is None or not high > 0:
+    mean = float(demand.times.mean.mean()) if count else 0.0
+    if rows is None or not mean > 0:
         return 0.0
+    low, high = (mean * each for each in _PRICES)
     costs = _Costs(demand.rows(rows), spread, idle)
     budget *= rows.size / count
     for _ in range(_STEPS):

@@ -20,8 +20,6 @@ MARGIN_RATIO = 0.15
 MEMORY_DAYS = 8
 MIN_CPU_CORES = 0.025
 MIN_MEMORY_BYTES = 250.0 * (1 << 20)
-OOM_RATIO, OOM_BYTES = 1.2, 100.0 * (1 << 20)
-"""After an out-of-memory kill, memory is raised by the larger of both."""
 _GROWTH = 1.05
 _CPU_BUCKETS = (0.001, 1000.0)
 _MEMORY_BUCKETS = (1e7, 1e12)
@@ -53,11 +51,6 @@ def decay(age_days: Floats) -> Floats:
     """The weight of samples of this age."""
     weights: Floats = np.exp2(-age_days / HALF_LIFE_DAYS)
     return weights
-
-
-def after_out_of_memory(used_bytes: float) -> float:
-    """The peak that VPA assumes after a kill at this use."""
-    return max(used_bytes * OOM_RATIO, used_bytes + OOM_BYTES)
 
 
 def _bounds(  # noqa: PLR0913, PLR0917 - one for each resource
