@@ -6,9 +6,9 @@ from pathlib import Path
 
 from bench import elastic_sizes
 from bench.frame import Figure, Progress, Result
-from bench.requirements import Need, dataset, is_left_out
+from bench.parts import choose_parts, run_parts
+from bench.requirements import Need, dataset
 from wattpack.datasets.options import add_data_option
-from wire.errors import UserError
 
 Part = Callable[[Path | None, Progress], Iterator[Figure]]
 _PARTS: Mapping[str, tuple[tuple[str, ...], Part]] = {
@@ -32,18 +32,10 @@ def needs(options: argparse.Namespace) -> list[Need]:
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Run each part, and print its figures as they come."""
-    figures: list[Figure] = []
-    for part in _chosen(options):
-        if is_left_out(options, part):
-            continue
-        for figure in _PARTS[part][1](options.data, progress):
-            progress.say(f"{figure}: {'ok' if figure.ok else 'missed'}")
-            figures.append(figure)
-    return Result(tuple(figures))
+    return run_parts(
+        options, _chosen(options), lambda part: _PARTS[part][1](options.data, progress), progress
+    )
 
 
 def _chosen(options: argparse.Namespace) -> list[str]:
-    only = options.only or list(_PARTS)
-    if unknown := [name for name in only if name not in _PARTS]:
-        raise UserError(f"--only: there is no {unknown[0]!r}: choose of {', '.join(_PARTS)}")
-    return [part for part in _PARTS if part in only]
+    return choose_parts(options.only, _PARTS)

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol, cast
 
 from bench.frame import Figure, Progress, Result
-from bench.requirements import Need, is_left_out
-from wire.errors import UserError
+from bench.parts import choose_parts, run_parts
+from bench.requirements import Need
 
 _PARTS: Mapping[str, str] = {
     "policies": "bench.network_policies",
@@ -44,19 +44,12 @@ def needs(options: argparse.Namespace) -> list[Need]:
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Run each part, and print its figures as they come."""
-    figures: list[Figure] = []
-    for part in _chosen(options):
-        if is_left_out(options, part):
-            continue
-        module = cast("_Part", importlib.import_module(_PARTS[part]))
-        for figure in module.figures(progress):
-            progress.say(f"{figure}: {'ok' if figure.ok else 'missed'}")
-            figures.append(figure)
-    return Result(tuple(figures))
+    return run_parts(options, _chosen(options), lambda part: _load(part).figures(progress), progress)
 
 
 def _chosen(options: argparse.Namespace) -> list[str]:
-    only = options.only or list(_PARTS)
-    if unknown := [name for name in only if name not in _PARTS]:
-        raise UserError(f"--only: there is no {unknown[0]!r}: choose of {', '.join(_PARTS)}")
-    return [part for part in _PARTS if part in only]
+    return choose_parts(options.only, _PARTS)
+
+
+def _load(part: str) -> _Part:
+    return cast("_Part", importlib.import_module(_PARTS[part]))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from bench import slo_ledger, slo_recorded, slo_replays, slo_swarm
 from bench.frame import Figure, Progress, Result
-from bench.requirements import Need, dataset, is_left_out, lab_part
+from bench.parts import choose_parts, run_parts
+from bench.requirements import Need, dataset, lab_part
 from wattpack.datasets.options import add_data_option
-from wire.errors import UserError
 
 Part = Callable[[Path | None, Progress], Iterator[Figure]]
 _SAME_HOST, _OTHER_HOST = "startup-seconds-same-host", "startup-seconds-other-host"
@@ -55,18 +55,11 @@ def needs(options: argparse.Namespace) -> list[Need]:
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Run each part, and print its figures as they come."""
-    figures: list[Figure] = []
-    for part in _chosen(options):
-        if is_left_out(options, part):
-            continue
-        for figure in _PARTS[part][1](options.data, progress):
-            progress.say(f"{figure}: {'ok' if figure.ok else 'missed'}")
-            figures.append(figure)
-    return Result(tuple(figures))
+    return run_parts(
+        options, _chosen(options), lambda part: _PARTS[part][1](options.data, progress), progress
+    )
 
 
 def _chosen(options: argparse.Namespace) -> list[str]:
-    only = options.only or [part for part in _PARTS if options.lab or part != _LAB]
-    if unknown := [name for name in only if name not in _PARTS]:
-        raise UserError(f"--only: there is no {unknown[0]!r}: choose of {', '.join(_PARTS)}")
-    return [part for part in _PARTS if part in only]
+    without_lab = [part for part in _PARTS if options.lab or part != _LAB]
+    return choose_parts(options.only or without_lab, _PARTS)
