@@ -104,17 +104,20 @@ class Mesh:
         refit = began - self._fitted_at >= _REFIT_SECONDS
         inputs = MeshInputs(self._members.list(), epoch, self._measurements.copy(), refit)
         last = self._plan
-        self._plan = await asyncio.to_thread(
-            make_plan, inputs, last, self._secret, self._settings.max_bytes_per_second
-        )
+        self._plan, cpu_seconds = await asyncio.to_thread(self._make_plan, inputs, last)
         self._planned = inputs_version
-        ended = self._monotonic()
-        self._due_at = ended + min(_PAUSE_FACTOR * (ended - began), _LONGEST_PAUSE_SECONDS)
+        self._due_at = self._monotonic() + min(_PAUSE_FACTOR * cpu_seconds, _LONGEST_PAUSE_SECONDS)
         if self._plan.estimates.coordinates is not last.estimates.coordinates:
             self._fitted_at = began
         if self._plan.assignments is not last.assignments:
             changed, self._changed = self._changed, asyncio.Event()
             changed.set()
+
+    def _make_plan(self, inputs: MeshInputs, last: MeshPlan) -> tuple[MeshPlan, float]:
+        """Return a plan and the CPU time that it took: time of other programs does not count."""
+        began = time.thread_time()
+        plan = make_plan(inputs, last, self._secret, self._settings.max_bytes_per_second)
+        return plan, time.thread_time() - began
 
     def delays(self, names: Sequence[str]) -> Delays | None:
         """The round-trip times between nodes, for a snapshot; None if the mesh is off. For any thread."""

@@ -41,6 +41,7 @@ class Hosts:
     """Takes the place of a Swarm where only nodes and their engines matter."""
 
     nodes: tuple[Host, ...]
+    link: None = None
 
     def of(self, name: str) -> Engine:
         return next(each.engine for each in self.nodes if each.name == name)

@@ -54,7 +54,7 @@ async def agents(url: str, *nodes: str) -> AsyncIterator[None]:
 
 async def network(collector: Client, kind: str) -> dict[str, Any]:
     """The network as soon as all pairs are of a kind."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             status, answer = await collector.ask("/v1/network")
             assert status == 200, answer
