@@ -380,7 +380,9 @@ def test_what_a_killed_collector_left_is_taken_back(cluster: Swarm, settings: Se
             moving.cancel()
             await asyncio.gather(moving, return_exceptions=True)
 
-    with service(cluster, "orphan", "sleep", "1000", labels={"wattpack.move": "allowed"}) as [task]:
+    # Its move takes longer than the test needs to notice that it began.
+    slow, labels = ("--health-cmd=true", "--health-interval=3s"), {"wattpack.move": "allowed"}
+    with service(cluster, "orphan", "sleep", "1000", labels=labels, extra=slow) as [task]:
         before = spec(cluster, "orphan")
         (target, *_) = sorted({"node1", "node2", "node3"} - {str(task.node)})
         asyncio.run(killed(move(task, target)))
