@@ -5,6 +5,7 @@ pair. The collector holds the answer until the assignment changes, up to `wait_s
 is known at once and an unchanged one costs nothing.
 """
 
+import ipaddress
 from typing import Annotated
 
 import msgspec
@@ -68,6 +69,7 @@ class MeshPeer(_MeshMessage, frozen=True):
     node: Name
     session: Session
     host: Annotated[str, Meta(max_length=45)]
+    """IP address."""
     port: Annotated[int, Meta(ge=1, le=65_535)]
     key: Annotated[bytes, Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
     """Key of this pair; no other node has it."""
@@ -88,4 +90,18 @@ _assignment_decoder = msgspec.json.Decoder(MeshAssignment)
 
 def parse_assignment(body: bytes) -> MeshAssignment:
     """Parse the collector's answer; raises `msgspec.DecodeError`."""
-    return _assignment_decoder.decode(body)
+    assignment = _assignment_decoder.decode(body)
+    for peer in assignment.peers or ():
+        if not _is_address(peer.host):
+            # A name would be resolved whenever a probe is sent, and the agent would wait for that.
+            raise msgspec.ValidationError(f"{peer.host!r} is no IP address")
+    return assignment
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    # The zone of an IPv6 address can be any text.
+    return "%" not in host

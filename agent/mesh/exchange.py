@@ -25,6 +25,8 @@ from wire.messages import encode
 log = logging.getLogger(__name__)
 
 _MAX_ANSWER_BYTES = 64 << 10
+_MAX_DETAIL = 300
+"""Characters of an error of the collector that are logged."""
 _SHORTEST_SECONDS = 1.0
 _SETTLE_SECONDS = 15.0
 _SETTLING_WAIT_SECONDS = 2.0
@@ -182,6 +184,6 @@ def _differs(before: float | None, now: float | None) -> bool:
 
 def _detail(status: int, answer: bytes) -> str:
     try:
-        return msgspec.json.decode(answer, type=Problem).detail
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.decode(answer, type=Problem).detail[:_MAX_DETAIL]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return f"status {status}: check collector.url"
