@@ -1,6 +1,7 @@
 """The peers of this node, with the state of the probes to and from each."""
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import random
 
@@ -56,7 +57,7 @@ class Peers:
     def __init__(self, chance: Callable[[], float] = random) -> None:
         self._chance = chance
         self.by_node: dict[str, Peer] = {}
-        self.by_session: dict[int, Peer] = {}
+        self._by_session: Mapping[int, Sequence[Peer]] = {}
         self.interval_seconds = 60.0
 
     def assign(self, assigned: Sequence[MeshPeer], now: float) -> None:
@@ -71,7 +72,14 @@ class Peers:
             elif peer.assigned != each:
                 _update(peer, each, now, soon)
             self.by_node[each.node] = peer
-        self.by_session = {peer.assigned.session: peer for peer in self.by_node.values()}
+        by_session: defaultdict[int, list[Peer]] = defaultdict(list)
+        for peer in self.by_node.values():
+            by_session[peer.assigned.session].append(peer)
+        self._by_session = dict(by_session)
+
+    def with_session(self, session: int) -> Sequence[Peer]:
+        """The peers with a session number: several, if a node claims that of another. Their keys differ."""
+        return self._by_session.get(session, ())
 
     def summaries(self, now: float) -> list[tuple[str, Summary]]:
         """The results of all peers that were probed, by name."""

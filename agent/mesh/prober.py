@@ -49,12 +49,17 @@ class Prober:
 
     def receive(self, answer: Packet, datagram: bytes, received_unix_ns: int, now: float) -> bool:
         """Add the round-trip time of an answer; returns False if it is not valid."""
-        peer = self._peers.by_session.get(answer.sender)
-        if peer is None or peer.pending is None or answer.sequence != peer.pending.sequence:
-            return False
-        if not has_valid_tag(datagram, peer.assigned.key):
-            return False
-        question, peer.pending = peer.pending, None
+        for peer in self._peers.with_session(answer.sender):
+            question = peer.pending
+            if question is None or answer.sequence != question.sequence:
+                continue
+            if has_valid_tag(datagram, peer.assigned.key):
+                self._add(peer, question, answer, received_unix_ns, now)
+                return True
+        return False
+
+    def _add(self, peer: Peer, question: Question, answer: Packet, received_unix_ns: int, now: float) -> None:
+        peer.pending = None
         elapsed_seconds = now - question.sent_at
         seconds = (received_unix_ns - question.sent_unix_ns) / 1e9
         if not 0 <= seconds <= elapsed_seconds:
@@ -65,7 +70,6 @@ class Prober:
             peer.window.add(now, seconds)
         peer.answered += 1
         peer.due_at = question.sent_at + (self._interval() if peer.is_settled else _RETRY_SECONDS)
-        return True
 
     def _ask(self, peer: Peer, now: float) -> None:
         peer.sequence = peer.sequence % MAX_SEQUENCE + 1

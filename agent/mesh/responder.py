@@ -20,15 +20,17 @@ class Responder:
 
         The cheap checks come first, and nothing is changed before the tag is checked.
         """
-        peer = self._peers.by_session.get(packet.sender)
-        if peer is None or packet.sequence <= peer.last_sequence or packet.held_microseconds:
+        if packet.held_microseconds:
             return None
-        level = max(0.0, peer.answers - (now - peer.answered_at) * _ANSWERS_PER_SECOND)
-        if level + 1 > _MAX_ANSWERS or not has_valid_tag(datagram, peer.assigned.key):
-            return None
-        peer.last_sequence = packet.sequence
-        peer.answers, peer.answered_at = level + 1, now
-        return peer
+        for peer in self._peers.with_session(packet.sender):
+            if packet.sequence <= peer.last_sequence:
+                continue
+            level = max(0.0, peer.answers - (now - peer.answered_at) * _ANSWERS_PER_SECOND)
+            if level + 1 <= _MAX_ANSWERS and has_valid_tag(datagram, peer.assigned.key):
+                peer.last_sequence = packet.sequence
+                peer.answers, peer.answered_at = level + 1, now
+                return peer
+        return None
 
     def answer(self, question: Packet, peer: Peer, held_seconds: float) -> bytes:
         """The answer to a valid question that was received so long ago."""

@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator
 from functools import partial
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,6 +70,19 @@ async def test_two_nodes_measure_each_other(alpha: Node, beta: Node, clock: Cloc
         assert (summary.answered, summary.lost) == (1, 0)
         assert summary.p50_seconds is not None
         assert 0 < summary.p50_seconds < 0.5
+
+
+@pytest.mark.parametrize("liar", ["aaa", "zzz"])
+async def test_a_node_that_claims_the_session_of_another_hides_none_of_its_probes(
+    alpha: Node, beta: Node, clock: Clock, liar: str
+) -> None:
+    twin = msgspec.structs.replace(beta.as_peer(OTHER_KEY), node=liar, port=9)
+    alpha.peers.assign(sorted([beta.as_peer(), twin], key=lambda peer: peer.node), clock())
+    beta.peers.assign([alpha.as_peer()], clock())
+    clock.advance(1)
+    for node, name in ((alpha, "beta"), (beta, "alpha")):
+        node.endpoint.prober.send_due(clock())
+        await until(partial(has_result, node.peers.by_node[name].window, clock))
 
 
 def has_result(window: ProbeWindow, clock: Clock) -> bool:
