@@ -8,6 +8,7 @@ own, NAME@NODE. A container of a service with a bound that another node claims, 
 not list, is no member: in snapshots it has no service, unless the collector itself moved it there.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, isinf
@@ -17,12 +18,14 @@ import numpy as np
 
 from collector.config import ApplicationRule
 from collector.live.traits import ApplicationTraits
-from collector.snapshot.applications import Applications
+from collector.snapshot.applications import Applications, Link
 from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import NOWHERE, Flags, Services
 
 _ANY, _LISTED = -1, -2
 """In place of a node: all containers of a service are members, or those that are listed."""
+_MOST_LINKS = 20_000
+"""Of one application; with more, all of its services talk to each other. A label can name many services."""
 
 
 class ServiceClaim(msgspec.Struct, frozen=True, gc=False):
@@ -128,7 +131,7 @@ def _applications(
         members.setdefault(name, []).append(service)
     names = tuple(sorted(members))
     of_service = np.full(len(services.names), NOWHERE, dtype=np.intp)
-    links: dict[int, frozenset[tuple[int, int]]] = {}
+    links: dict[int, frozenset[Link]] = {}
     bounds = []
     for row, name in enumerate(names):
         of_service[[services.index[each] for each in members[name]]] = row
@@ -137,7 +140,9 @@ def _applications(
         rule = rules.get(name)
         bounds.append(bound if rule is None or isinf(rule.delay_max_seconds) else rule.delay_max_seconds)
         if any(each.talks_to for each in traits.values()):
-            links[row] = frozenset(_links(traits, services))
+            found = _links(traits, services)
+            if found is not None:
+                links[row] = found
     return Applications(names=names, delay_max=np.array(bounds), of_service=of_service, links=links)
 
 
@@ -158,14 +163,29 @@ def _named(
         yield name, service
 
 
-def _links(members: Mapping[str, ApplicationTraits], services: Services) -> Iterator[tuple[int, int]]:
-    """Pairs of services that talk, by the labels of one of them; the first row is the smaller one."""
+def _links(members: Mapping[str, ApplicationTraits], services: Services) -> frozenset[Link] | None:
+    """Pairs of services that talk, by the labels of one of them; the first row is the smaller one.
+
+    None if there are too many.
+    """
+    listed = {name for traits in members.values() for name in traits.talks_to}
+    named: defaultdict[str, list[int]] = defaultdict(list)
+    for service in members:
+        for name in _names(service) & listed:
+            named[name].append(services.index[service])
+    found: set[Link] = set()
     for service, traits in members.items():
-        for listed in traits.talks_to:
-            for other in members:
-                if is_named(other, listed):
-                    a, b = services.index[service], services.index[other]
-                    yield min(a, b), max(a, b)
+        row = services.index[service]
+        for name in set(traits.talks_to):
+            found.update((min(row, other), max(row, other)) for other in named[name])
+            if len(found) > _MOST_LINKS:
+                return None
+    return frozenset(found)
+
+
+def _names(service: str) -> set[str]:
+    """The names by which a label can mean a service."""
+    return {service, *(service[place + 1 :] for place, each in enumerate(service) if each in "_/")}
 
 
 def is_named(service: str, name: str) -> bool:

@@ -47,11 +47,19 @@ class Applications:
         application = self.application_of(service)
         if application == _NONE:
             return np.empty(0, dtype=np.intp)
-        links = self.links.get(application)
-        if links is None:
+        if application not in self.links:
             return self.services_of(application)
-        peers = {b if a == service else a for a, b in links if service in (a, b)}
-        return np.array(sorted(peers), dtype=np.intp)
+        return np.array(sorted(self._linked.get(service, ())), dtype=np.intp)
+
+    @cached_property
+    def _linked(self) -> Mapping[int, set[int]]:
+        """Per service with links: the services that it talks to."""
+        linked: dict[int, set[int]] = {}
+        for links in self.links.values():
+            for one, other in links:
+                linked.setdefault(one, set()).add(other)
+                linked.setdefault(other, set()).add(one)
+        return linked
 
     def with_service(self, service: int, application: str, delay_max: float | None) -> "Applications":
         """Return the same, with a service that belongs to an application; both may be new.

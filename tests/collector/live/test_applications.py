@@ -116,6 +116,31 @@ def test_links_connect_the_services_that_labels_name_and_no_others() -> None:
     assert found.peers_of(snapshot.services.index["shop/mail"]).size == 0
 
 
+def test_a_label_means_a_service_with_or_without_its_stack_or_namespace() -> None:
+    registry = make_registry()
+    services = ["a_b_c", "x/b_c", "b_c", "c", "ab_c_"]
+    containers = [
+        container(each, service=each, labels={"wattpack.app": "shop", "wattpack.talks-to": "b_c"})
+        for each in services
+    ]
+    registry.apply(report(containers=containers), START)
+    snapshot, found = taken(registry)
+    row = snapshot.services.index["c"]
+    assert {snapshot.services.names[each] for each in found.peers_of(row)} == {"a_b_c", "x/b_c", "b_c"}
+
+
+def test_in_an_application_with_too_many_links_all_services_talk() -> None:
+    registry = make_registry()
+    containers = [
+        container(f"{each}_x", service=f"{each}_x", labels={"wattpack.app": "a", "wattpack.talks-to": "x"})
+        for each in range(250)
+    ]
+    registry.apply(report(containers=containers), START)
+    snapshot, found = taken(registry)
+    assert not found.links
+    assert found.peers_of(snapshot.services.index["7_x"]).size == 250
+
+
 def test_labels_that_change_and_containers_that_end_change_the_application() -> None:
     registry = make_registry()
     registry.apply(report(containers=[compose("shop", "web", delay_max="85ms")]), START)
