@@ -35,7 +35,7 @@ class SizingJob:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self.usage = DailyUsage(core.config.sizing.keep_days)
+        self.usage = DailyUsage(core.config.sizing.keep_days, core.config.limits.max_bytes)
 
     async def restore(self) -> None:
         """Restore the usage of before a restart from the history.
@@ -52,10 +52,9 @@ class SizingJob:
         core = self._core
         observed = await self._collect()
         now = core.clock()
-        for service, memory_bytes in core.registry.take_out_of_memory().items():
-            self.usage.note_out_of_memory(service, now, memory_bytes)
+        killed = core.registry.take_out_of_memory()
         snapshot = await core.snapshot()
-        found = await asyncio.to_thread(self._compute, observed, snapshot, now)
+        found = await asyncio.to_thread(self._compute, observed, killed, snapshot, now)
         core.sizing.latest = found
         await self._store()
         return found
@@ -70,9 +69,17 @@ class SizingJob:
                 await asyncio.sleep(0)
         return observed
 
-    def _compute(self, observed: Sequence[ObservedContainer], snapshot: Snapshot, now: float) -> Sizing:
+    def _compute(
+        self,
+        observed: Sequence[ObservedContainer],
+        killed: Mapping[str, float],
+        snapshot: Snapshot,
+        now: float,
+    ) -> Sizing:
         config, before = self._core.config, self._core.sizing.latest
         self.usage.update(observed, now)
+        for service, memory_bytes in killed.items():
+            self.usage.note_out_of_memory(service, now, memory_bytes)
         # What is learned by leaving days out changes with the days only.
         today = day_of(now)
         services, tunings = recommend(

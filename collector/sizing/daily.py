@@ -23,6 +23,8 @@ RESOURCES = 2
 _SLOTS_PER_DAY = round(DAY_SECONDS / SLOT_SECONDS)
 _GRACE_SECONDS = 3600.0
 """Time after the end of a slot in which samples of it still count: reports wait in agents and in spools."""
+_SERVICE_BYTES, _SUM_BYTES = 1024, 256
+"""Memory besides names and histograms."""
 _PLACE_MASK = (1 << (ROW_BITS - BIN_BITS)) - 1
 
 
@@ -42,6 +44,7 @@ class _Stored(msgspec.Struct, frozen=True):
     closed_until: int = -1
     ended: dict[int, UsageSum] = {}
     out_of_memory: dict[int, float] = {}
+    node: str = ""
 
 
 @dataclass(slots=True)
@@ -58,6 +61,20 @@ class ServiceDays:
     """By container and open slot."""
     out_of_memory: dict[int, float] = field(default_factory=dict)
     """By day on which the kernel killed a container of it: the most memory that one had then, in bytes."""
+    node: str = ""
+    """The node that ran it first."""
+
+    @property
+    def size_bytes(self) -> int:
+        """About the memory that it takes without running containers."""
+        return _SERVICE_BYTES + sum(
+            _SUM_BYTES + len(each.packed) for sums in (self.days, self.ended) for each in sums.values()
+        )
+
+    @property
+    def last_day(self) -> int:
+        """The last day on which it was observed."""
+        return max((*self.days, *(slot // _SLOTS_PER_DAY for slot in self.ended)), default=-1)
 
     def totals(self) -> dict[int, UsageSum]:
         """The usage of each day, open slots included."""
@@ -130,10 +147,15 @@ def _sum(parts: Sequence[UsageSum]) -> Packed:
 
 
 class DailyUsage:
-    """The usage of all services by day. Not thread-safe."""
+    """The usage of all services by day. Not thread-safe.
 
-    def __init__(self, keep_days: int) -> None:
+    A node can run containers of a new service at any time. So services that no longer run have a limit of
+    memory per node that ran them first; those that ended first are forgotten.
+    """
+
+    def __init__(self, keep_days: int, max_bytes: int = 16 << 20) -> None:
         self._keep_days = keep_days
+        self._max_bytes = max_bytes
         self.services: dict[str, ServiceDays] = {}
         self._changed: set[str] = set()
 
@@ -145,11 +167,29 @@ class DailyUsage:
         until = int((now - _GRACE_SECONDS) // SLOT_SECONDS) - 1
         oldest = day_of(now) - self._keep_days
         for name in running.keys() | self.services.keys():
-            of = self.services.setdefault(name, ServiceDays())
+            of = self.services.get(name)
+            if of is None:
+                of = self.services[name] = ServiceDays(node=next(iter(running[name].values())).node)
             self._update(name, of, running.get(name, {}))
             if of.close(until):
                 self._changed.add(name)
             self._forget(name, of, oldest)
+        self._drop_surplus()
+
+    def _drop_surplus(self) -> None:
+        """Forget services that no longer run, of nodes that had too many of them."""
+        ended: defaultdict[str, list[str]] = defaultdict(list)
+        for name, of in self.services.items():
+            if not of.running:
+                ended[of.node].append(name)
+        for names in ended.values():
+            left_bytes = self._max_bytes
+            names.sort(key=lambda name: (self.services[name].last_day, name), reverse=True)
+            for name in names:
+                left_bytes -= len(name) + self.services[name].size_bytes
+                if left_bytes < 0:
+                    del self.services[name]
+                    self._changed.add(name)
 
     def _update(self, name: str, of: ServiceDays, running: Mapping[str, ObservedContainer]) -> None:
         for container in of.running.keys() - running.keys():
@@ -172,9 +212,9 @@ class DailyUsage:
             self._changed.add(name)
 
     def note_out_of_memory(self, service: str, at: float, memory_bytes: float) -> None:
-        """A container of a service was killed while it had this much memory."""
-        of, day = self.services.setdefault(service, ServiceDays()), day_of(at)
-        if memory_bytes > of.out_of_memory.get(day, 0.0):
+        """A container was killed while it had this much memory; ignored if its service was not observed."""
+        of, day = self.services.get(service), day_of(at)
+        if of is not None and memory_bytes > of.out_of_memory.get(day, 0.0):
             of.out_of_memory[day] = memory_bytes
             self._changed.add(service)
 
@@ -204,6 +244,7 @@ class DailyUsage:
                 closed_until=stored.closed_until,
                 ended=dict(stored.ended),
                 out_of_memory=dict(stored.out_of_memory),
+                node=stored.node,
             )
         return refused
 
@@ -211,4 +252,4 @@ class DailyUsage:
 def _pack(of: ServiceDays | None) -> bytes | None:
     if of is None:
         return None
-    return msgspec.msgpack.encode(_Stored(of.days, of.closed_until, of.ended, of.out_of_memory))
+    return msgspec.msgpack.encode(_Stored(of.days, of.closed_until, of.ended, of.out_of_memory, of.node))

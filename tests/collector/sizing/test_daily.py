@@ -23,14 +23,16 @@ FIRST_SLOT = 3000
 """The first slot of a day."""
 
 
-def observed(name: str, slots: Mapping[int, int], *, inherited: int = 0) -> ObservedContainer:
+def observed(
+    name: str, slots: Mapping[int, int], *, inherited: int = 0, node: str = "alpha", service: str = "web"
+) -> ObservedContainer:
     """A container with so many samples of one core in each slot."""
     rings: dict[str, UsageRing] = {}
     for slot, samples in sorted(slots.items()):
         count(rings, slot, [ContainerUsage(name, cpu=Sketch({0: samples}))], UsageWeights())
     parts = tuple(rings[name].slots.items()) if rings else ()
     return ObservedContainer(
-        "alpha", "web", "", SAMPLE_SECONDS, parts, NOT_MEASURED, 0, id=name, inherited=inherited
+        node, service, "", SAMPLE_SECONDS, parts, NOT_MEASURED, 0, id=name, inherited=inherited
     )
 
 
@@ -105,6 +107,24 @@ def test_old_days_and_their_services_are_forgotten() -> None:
     usage.update([], at(FIRST_SLOT) + 4 * DAY_SECONDS)
     assert not usage.services
     assert usage.pack_changes() == {"web": None}
+
+
+def test_a_node_that_runs_ever_new_services_loses_its_oldest_and_no_others() -> None:
+    usage = DailyUsage(14, max_bytes=10_000)
+    usage.update([observed("one", {FIRST_SLOT: 100}, service="job", node="beta")], at(FIRST_SLOT))
+    for number in range(30):
+        new = observed("one", {FIRST_SLOT + number: 100}, service=f"s{number:02}")
+        usage.update([new], at(FIRST_SLOT + number + 0.5))
+        assert sum(each.size_bytes for each in usage.services.values() if not each.running) < 2 * 10_000
+    usage.note_out_of_memory("unknown", at(FIRST_SLOT), 1e9)
+    kept = sorted(usage.services)
+    assert kept == ["job", *(f"s{number:02}" for number in range(31 - len(kept), 30))]
+    assert len(kept) > 5
+    stored = usage.pack_changes()
+    assert stored["s00"] is None
+    again = DailyUsage(14, max_bytes=10_000)
+    again.restore({name: value for name, value in stored.items() if value is not None})
+    assert {name: of.node for name, of in again.services.items()}["job"] == "beta"
 
 
 def test_stored_usage_that_is_not_valid_is_refused() -> None:
