@@ -131,6 +131,9 @@ class Registry:
             service = None if reported is None else reported.value.service
             if reported is not None and service:
                 had = max(reported.value.limit.memory_bytes or 0, reported.value.used.memory_bytes or 0)
+                if run.state is not None and (capacity := run.state.value.capacity.memory_bytes):
+                    # A limit can be above what the node has.
+                    had = min(had, capacity)
                 self._out_of_memory[service] = max(had, self._out_of_memory.get(service, 0))
 
     def take_out_of_memory(self) -> Mapping[str, float]:

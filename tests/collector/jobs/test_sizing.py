@@ -81,10 +81,13 @@ async def test_days_survive_a_restart_without_the_containers(tmp_path: Path) -> 
     )
 
 
-async def test_an_out_of_memory_kill_raises_the_memory_of_its_service(tmp_path: Path) -> None:
-    clock, had = Clock(), 400_000_000
+@pytest.mark.parametrize(("limit", "had"), [(400_000_000, 400_000_000), (2**63 - 1, 8_000_000_000)])
+async def test_an_out_of_memory_kill_raises_the_memory_of_its_service(
+    tmp_path: Path, limit: int, had: int
+) -> None:
+    clock = Clock()
     async with sizing_job(tmp_path / "history.db", clock) as (core, job):
-        first = with_limit(heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}, 300), had)
+        first = with_limit(heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}, 300), limit)
         apply_report(core.registry, first, START)
         await job.run_once()
         calm = await size_of(core, "web")
