@@ -70,6 +70,15 @@ def test_the_patch_for_compose_is_an_override_file() -> None:
     assert "Project shop" in text
 
 
+def test_a_name_does_not_end_the_comment_of_a_patch() -> None:
+    name = "shop\nservices: {web: {privileged: true}}\n#/web"
+    text = "\n".join(PATCHES["compose"]([ContainerSize(name, 1.0, None, None, None)]))
+    assert yaml.safe_load(text) == {
+        "services": {"web": {"deploy": {"resources": {"reservations": {"cpus": "1"}}}}}
+    }
+    assert text.splitlines()[1] == "services:"
+
+
 def test_the_patch_for_swarm_is_a_command_per_service() -> None:
     web, db = PATCHES["swarm"](SIZES)
     assert web == (

@@ -8,6 +8,8 @@ from shlex import quote
 
 import yaml
 
+from wire.text import printable
+
 _MEBIBYTE = 1 << 20
 _LEAST_MEBIBYTES = 6
 """Docker refuses a limit below."""
@@ -30,7 +32,11 @@ def compose_patch(sizes: Sequence[ContainerSize]) -> Iterator[str]:
     for each in sizes:
         projects[each.service.rpartition("/")[0]].append(each)
     for project, of in sorted(projects.items()):
-        yield f"# Project {project}: save as compose.override.yaml" if project else "# compose.override.yaml"
+        yield (
+            f"# Project {printable(project)}: save as compose.override.yaml"
+            if project
+            else "# compose.override.yaml"
+        )
         services = {each.service.rpartition("/")[2]: _compose_service(each) for each in of}
         yield yaml.safe_dump({"services": services}, sort_keys=False).rstrip()
 
