@@ -75,7 +75,7 @@ def _plain_resources(service: Document, key: str) -> dict[str, float | int]:
             found["cpu_cores"] = float(service["cpus"])
         if memory:
             found["memory_bytes"] = parse_docker_size(str(memory))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise UserError(f"services.{key}: {error}") from None
     return found
 

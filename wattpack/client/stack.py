@@ -5,7 +5,7 @@ Only the keys that matter for placement are read; all others go to Docker unchan
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,39 @@ _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[bkmgt]?)b?", re.IGNOR
 _UNITS = "bkmgt"
 
 
+_MAX_NODES = 1_000_000
+"""Values of a stack file, with all aliases written out."""
+
+
 class _Loader(yaml.SafeLoader):
-    """Reads scalars as Docker does: no numbers to base 60, no dates, and only true and false are booleans."""
+    """Reads scalars as Docker does: no numbers to base 60, no dates, and only true and false are booleans.
+
+    Aliases of aliases can stand for any number of values: such a file is refused before it is expanded.
+    """
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._sizes: dict[yaml.Node, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        is_alias = self.check_event(yaml.AliasEvent)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        if node is None:
+            return None
+        if is_alias and node not in self._sizes:
+            raise yaml.composer.ComposerError(None, None, "an alias contains itself", node.start_mark)
+        if not is_alias:
+            self._sizes[node] = 1 + sum(self._sizes[each] for each in _children(node))
+        if self._sizes[node] > _MAX_NODES:
+            raise yaml.composer.ComposerError(None, None, "too many values", node.start_mark)
+        return node
+
+
+def _children(node: yaml.Node) -> Iterator[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        yield from (each for pair in node.value for each in pair)
+    elif isinstance(node, yaml.SequenceNode):
+        yield from node.value
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -67,6 +98,11 @@ def parse_stack(text: str, name: str) -> Document:
         document = yaml.load(text, _Loader)  # noqa: S506 - a safe loader, only stricter
     except yaml.YAMLError as error:
         raise UserError(f"{name} is not valid YAML: {error}") from None
+    except RecursionError:
+        raise UserError(f"{name} is nested too deeply") from None
+    except (ValueError, LookupError, AttributeError, TypeError) as error:
+        # A tag such as !!int whose value is none, or a number with thousands of digits.
+        raise UserError(f"{name} has an invalid value: {error}") from None
     services = document.get("services") if isinstance(document, dict) else None
     if not isinstance(services, dict) or not all(isinstance(each, dict) for each in services.values()):
         raise UserError(f"{name} has no services: write them under the key services")
@@ -104,7 +140,7 @@ def _new_service(name: str, service: Document, key: str) -> dict[str, Any]:
             "constraints": [str(each) for each in placement.get("constraints") or ()],
             "max_replicas_per_node": int(placement.get("max_replicas_per_node") or 0),
         }
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise UserError(f"services.{key}: {error}") from None
     return {field: value for field, value in asked.items() if value is not None}
 

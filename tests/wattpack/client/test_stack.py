@@ -74,6 +74,12 @@ def test_docker_gets_the_rest_of_the_file_as_it_was() -> None:
     assert again["configs"] == {"one": {"file": "./one"}}
 
 
+def aliases(each: str) -> str:
+    """A file whose last line stands for 2**40 values."""
+    lines = [f"x{number}: &a{number} {each.format(number - 1)}" for number in range(1, 40)]
+    return "\n".join(["x0: &a0 {key: value}", *lines, "services: {web: {labels: *a39}}"])
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -81,6 +87,12 @@ def test_docker_gets_the_rest_of_the_file_as_it_was() -> None:
         ("version: '3'", "has no services"),
         ("services: {}", "has no services"),
         ("services: {web: 1}", "has no services"),
+        (aliases("[*a{0}, *a{0}]"), "too many values"),
+        (aliases("{{<<: [*a{0}, *a{0}]}}"), "too many values"),
+        ("services: {web: &web {labels: *web}}", "an alias contains itself"),
+        ("services: " + "[" * 5000, "is nested too deeply"),
+        ("services: {web: {scale: !!int many}}", "has an invalid value"),
+        ("services: {web: {scale: " + "9" * 5000 + "}}", "has an invalid value"),
     ],
 )
 def test_what_is_no_stack_is_an_error(text: str, why: str) -> None:
@@ -92,6 +104,11 @@ def test_a_wrong_value_names_its_service() -> None:
     document = parse_stack("services: {web: {deploy: {resources: {limits: {memory: lots}}}}}", "stack.yml")
     with pytest.raises(UserError, match=r"services\.web: 'lots' is not a size"):
         new_services(document, "shop", {})
+    huge = parse_stack(
+        "services: {web: {deploy: {resources: {limits: {memory: '" + "9" * 400 + "'}}}}}", "it"
+    )
+    with pytest.raises(UserError, match=r"services\.web: "):
+        new_services(huge, "shop", {})
     required = parse_stack("services: {web: {image: '${IMAGE:?name one}'}}", "stack.yml")
     with pytest.raises(UserError, match="the variable IMAGE is not set: name one"):
         new_services(required, "shop", {})
