@@ -18,6 +18,7 @@ from wire.mesh import MeshAssignment, MeshReport
 from wire.messages import encode
 
 _RETRY_SECONDS = 30
+_BROADCAST = ipaddress.IPv4Address("255.255.255.255")
 
 _report = msgspec.json.Decoder(MeshReport)
 
@@ -69,8 +70,14 @@ def _host(report: MeshReport, request: web.Request) -> str:
         raise ApiError(
             HTTPStatus.BAD_REQUEST, f"{host!r} is no IP address: set mesh.advertise in agent.toml", "$.host"
         ) from None
-    mapped = getattr(address, "ipv4_mapped", None)
-    return str(mapped or address)
+    address = getattr(address, "ipv4_mapped", None) or address
+    if address.is_multicast or address.is_unspecified or address == _BROADCAST:
+        raise ApiError(
+            HTTPStatus.BAD_REQUEST,
+            f"{host} is no address of one host: set mesh.advertise in agent.toml",
+            "$.host",
+        )
+    return str(address)
 
 
 ROUTES: tuple[Route, ...] = (
