@@ -1,6 +1,7 @@
 """The HTTP server that agent and collector share: listening, TLS and basic authentication, `/metrics`."""
 
 import errno
+import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -8,6 +9,8 @@ from pathlib import Path
 from ssl import SSLContext
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.log import server_logger
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
@@ -33,6 +36,12 @@ def metrics_handler(registry: CollectorRegistry) -> Handler:
     return metrics
 
 
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    """Whether a message of the server is logged: not that of a malformed request, which anyone can send."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)
+
+
 @asynccontextmanager
 async def serving(  # noqa: PLR0913 - most are left at their defaults
     app: web.Application,
@@ -53,6 +62,7 @@ async def serving(  # noqa: PLR0913 - most are left at their defaults
         from wire.http.webconfig import protect  # noqa: PLC0415 - YAML and bcrypt only where they are used
 
         tls = protect(app, Path(web_config))
+    server_logger.addFilter(_is_worth_a_line)
     # The handler decompresses the body, because it knows the size limit.
     runner = web.AppRunner(
         app,
