@@ -24,6 +24,7 @@ from collector.live.traits import application_traits
 from collector.placement.applications import place_requests
 from collector.placement.placing import place_container
 from collector.placement.question import PlacementQuestion, resolve_policy, understood, with_promise
+from collector.placement.reservations import MAX_PLACEMENTS
 from collector.policies.actions import describe
 from collector.policies.filters import describe_rejection
 from collector.policies.interface import Ranking, Request
@@ -50,6 +51,10 @@ async def deploy(loop: ControlLoop, request: DeployRequest) -> Deployment:
         reason = "driver.name is none" if situation.is_dry else "it is paused, or another one holds the lease"
         raise ApiError(HTTPStatus.CONFLICT, f"this collector does not act now: {reason}", "$")
     chosen = resolve_policy(core.config, request.policy, request.settings, "place")
+    replicas = sum(each.replicas for each in request.services)
+    if replicas > MAX_PLACEMENTS:
+        detail = f"the services have {replicas} replicas, limit {MAX_PLACEMENTS}: deploy some of them first"
+        raise ApiError(HTTPStatus.BAD_REQUEST, detail, "$.services")
     reserved: list[str] = []
     keeps = False
     try:

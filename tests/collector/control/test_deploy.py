@@ -51,6 +51,14 @@ async def test_replicas_are_spread_reserved_and_held(stage: Stage) -> None:
     assert reserved(stage) == ["beta", "gamma"]
 
 
+@pytest.mark.parametrize("policy", ["net-aware", "draps"])
+async def test_more_replicas_than_can_be_reserved_are_refused_at_once(stage: Stage, policy: str) -> None:
+    many = tuple(NewService(name=f"s{each}", replicas=1000, application="shop") for each in range(1000))
+    with pytest.raises(ApiError, match="the services have 1000000 replicas, limit 10000") as refused:
+        await deploy(await loop_of(stage), DeployRequest(services=many, policy=policy, dry=True))
+    assert refused.value.problem.field == "$.services"
+
+
 async def test_a_dry_run_reserves_nothing_and_needs_no_driver(stage: Stage) -> None:
     loop = await loop_of(stage, FakeDriver(name="none", dry=True))
     [service] = (await deploy(loop, asked(dry=True))).services
