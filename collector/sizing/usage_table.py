@@ -16,6 +16,9 @@ _PLACES = 1 << (ROW_BITS - BIN_BITS)
 _EDGES: Floats = VALUES / (1 - RELATIVE_ERROR)
 """The upper end of each bin: no sample in it is higher."""
 _ZERO = int(np.flatnonzero(VALUES)[0]) - 1
+_RANGES = ((1e-6, 1e6), (4096.0, 2.0**63))
+"""Use of CPU in cores, and of memory in bytes. Nodes can claim any, and each bin between the lowest and the
+highest use of any service takes time and memory for all services."""
 _HEADROOM = 8.0
 """The largest size, relative to the highest use of any service."""
 
@@ -145,7 +148,7 @@ class UsageTable:
         """One resource, by its place in `RESOURCES`."""
         of = (self._keys >> BIN_BITS) % _PLACES == place
         keys, seconds = self._keys[of], self._seconds[of]
-        bins = keys & _BIN_MASK
+        bins = _within(keys & _BIN_MASK, *_RANGES[place])
         used = bins[bins > _ZERO]
         low = int(used.min()) if used.size else _ZERO + 1
         high = int(used.max()) if used.size else _ZERO + 1
@@ -160,3 +163,11 @@ class UsageTable:
             seconds=seconds,
             edges=edges,
         )
+
+
+def _within(bins: Numbers, lowest: float, highest: float) -> Numbers:
+    """The bins, with use below the lowest as none, and above the highest as that."""
+    used = VALUES[_ZERO + 1 :]
+    used = used[: np.count_nonzero(used)]
+    first, last = _ZERO + 1 + np.searchsorted(used, (lowest, highest))
+    return np.where(bins < first, _ZERO, np.minimum(bins, last))

@@ -56,6 +56,19 @@ def test_small_services_get_more_room_than_large_ones() -> None:
     assert room[table.index["small3"]] > 1.5 * room[table.index["large"]]
 
 
+def test_a_node_that_claims_absurd_use_does_not_widen_the_table_of_all() -> None:
+    absurd = np.array([1e-34, 1e34])
+    honest = {f"s{n}": steady(1.0, 1, seed=n) for n in range(3)}
+    table = UsageTable.of({**honest, "liar": {0: day(absurd, absurd)}})
+    for place, highest in ((CPU, 1e6), (MEMORY, 2.0**63)):
+        usage = table.resource(place)
+        assert usage.edges.size < 2000
+        peaks = usage.peaks()[:, 0]
+        assert peaks[table.index["liar"]] == pytest.approx(highest, rel=0.03)
+        alone = UsageTable.of(honest).resource(place).peaks()[:, 0]
+        assert peaks[[table.index[name] for name in honest]] == pytest.approx(alone)
+
+
 def test_equal_services_share_the_budget() -> None:
     flat = {number: day(np.full(SAMPLES, 2.0), np.full(SAMPLES, GIBIBYTE)) for number in range(3)}
     _, (cpu, _) = sized({"one": flat, "other": flat})
