@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from collector.placement.applications import ApplicationHint
+from collector.placement.applications import MAX_CONTAINERS, MAX_SERVICES, ApplicationHint
 from collector.policies.actions import describe
-from wattpack.client.stack import Document, new_services, parse_docker_size
+from wattpack.client.stack import Document, new_services, parse_cores, parse_count, parse_docker_size
 from wattpack.output.report import count_text, table
 from wire.errors import UserError
 
@@ -53,6 +53,7 @@ def read_application(
         found.services.append({field: value for field, value in asked.items() if value is not None})
     if not found.services:
         raise UserError(f"{name} has no container to place: {'; '.join(found.notes)}")
+    _check_limits(found.services, name)
     return found
 
 
@@ -61,9 +62,9 @@ def _replicas(service: Document, replicas: int, key: str) -> int:
     if "replicas" in (service.get("deploy") or {}) or service.get("scale") is None:
         return replicas
     try:
-        return int(service["scale"])
-    except (TypeError, ValueError):
-        raise UserError(f"services.{key}: scale must be a number") from None
+        return parse_count(service["scale"], "scale")
+    except ValueError as error:
+        raise UserError(f"services.{key}: {error}") from None
 
 
 def _plain_resources(service: Document, key: str) -> dict[str, float | int]:
@@ -72,12 +73,21 @@ def _plain_resources(service: Document, key: str) -> dict[str, float | int]:
     memory = service.get("mem_reservation") or service.get("mem_limit")
     try:
         if service.get("cpus"):
-            found["cpu_cores"] = float(service["cpus"])
+            found["cpu_cores"] = parse_cores(service["cpus"])
         if memory:
             found["memory_bytes"] = parse_docker_size(str(memory))
     except (TypeError, ValueError, OverflowError) as error:
         raise UserError(f"services.{key}: {error}") from None
     return found
+
+
+def _check_limits(services: list[dict[str, Any]], name: str) -> None:
+    containers = sum(each["replicas"] for each in services)
+    if len(services) > MAX_SERVICES or containers > MAX_CONTAINERS:
+        raise UserError(
+            f"{name} has {count_text(len(services), 'service')} and {count_text(containers, 'container')},"
+            f" limit {MAX_SERVICES} and {MAX_CONTAINERS}: split the file into parts"
+        )
 
 
 def _constraints(written: list[str]) -> tuple[list[str], list[str]]:

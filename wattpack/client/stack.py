@@ -20,6 +20,7 @@ _VARIABLE = re.compile(
     r"\$(?:\$|(?P<plain>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)(?:(?P<how>:?[-?])(?P<rest>[^}]*))?\})"
 )
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[bkmgt]?)b?", re.IGNORECASE)
+_CORES = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
 _UNITS = "bkmgt"
 
 
@@ -104,10 +105,11 @@ def parse_stack(text: str, name: str) -> Document:
         # A tag such as !!int whose value is none, or a number with thousands of digits.
         raise UserError(f"{name} has an invalid value: {error}") from None
     services = document.get("services") if isinstance(document, dict) else None
-    if not isinstance(services, dict) or not all(isinstance(each, dict) for each in services.values()):
+    if not isinstance(services, dict) or not services:
         raise UserError(f"{name} has no services: write them under the key services")
-    if not services:
-        raise UserError(f"{name} has no services")
+    for key, service in services.items():
+        if not isinstance(service, dict):
+            raise UserError(f"{name}: services.{key} must be a table: write its image below it, indented")
     return dict(document)
 
 
@@ -134,11 +136,13 @@ def _new_service(name: str, service: Document, key: str) -> dict[str, Any]:
             "name": name,
             "image": service.get("image"),
             "mode": mode,
-            "replicas": int(deploy.get("replicas", 1)),
+            "replicas": parse_count(deploy.get("replicas", 1), "replicas"),
             "reserve": _quantities({**limits, **reservations}),
             "labels": {**_labels(service.get("labels")), **_labels(deploy.get("labels"))},
             "constraints": [str(each) for each in placement.get("constraints") or ()],
-            "max_replicas_per_node": int(placement.get("max_replicas_per_node") or 0),
+            "max_replicas_per_node": parse_count(
+                placement.get("max_replicas_per_node") or 0, "max_replicas_per_node"
+            ),
         }
     except (TypeError, ValueError, OverflowError) as error:
         raise UserError(f"services.{key}: {error}") from None
@@ -191,10 +195,26 @@ def _text(value: object) -> str:
 def _quantities(resources: Document) -> dict[str, float | int]:
     found: dict[str, float | int] = {}
     if resources.get("cpus") is not None:
-        found["cpu_cores"] = float(resources["cpus"])
+        found["cpu_cores"] = parse_cores(resources["cpus"])
     if resources.get("memory") is not None:
         found["memory_bytes"] = parse_docker_size(str(resources["memory"]))
     return found
+
+
+def parse_count(value: object, field: str) -> int:
+    """A number of containers; `field` is for errors."""
+    text = str(value).strip()
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{field} must be a number of containers such as 3, not {value!r}")
+    return int(text)
+
+
+def parse_cores(value: object) -> float:
+    """A number of CPU cores, as Docker reads it."""
+    text = str(value).strip()
+    if _CORES.fullmatch(text) is None:
+        raise ValueError(f"cpus must be a number of cores such as 0.5, not {value!r}")
+    return float(text)
 
 
 def parse_docker_size(text: str) -> int:

@@ -86,7 +86,7 @@ def aliases(each: str) -> str:
         ("a: [", "not valid YAML"),
         ("version: '3'", "has no services"),
         ("services: {}", "has no services"),
-        ("services: {web: 1}", "has no services"),
+        ("services: {web: 1}", r"services\.web must be a table"),
         (aliases("[*a{0}, *a{0}]"), "too many values"),
         (aliases("{{<<: [*a{0}, *a{0}]}}"), "too many values"),
         ("services: {web: &web {labels: *web}}", "an alias contains itself"),
