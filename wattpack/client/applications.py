@@ -7,7 +7,14 @@ from typing import Any
 
 from collector.placement.applications import MAX_CONTAINERS, MAX_SERVICES, ApplicationHint
 from collector.policies.actions import describe
-from wattpack.client.stack import Document, new_services, parse_cores, parse_count, parse_docker_size
+from wattpack.client.stack import (
+    Document,
+    interpolate,
+    new_services,
+    parse_cores,
+    parse_count,
+    parse_docker_size,
+)
 from wattpack.output.report import count_text, table
 from wire.errors import UserError
 
@@ -29,9 +36,10 @@ def read_application(
 ) -> ApplicationFile:
     """Return the services of a Compose file. Raise `UserError` if there is none to place."""
     found = ApplicationFile()
-    for key, service in zip(document["services"], new_services(document, name, variables), strict=True):
+    plain = {key: interpolate(each, variables) for key, each in document["services"].items()}
+    for key, service in zip(plain, new_services(document, name, variables), strict=True):
         whole = service["name"]
-        replicas = _replicas(document["services"][key], service["replicas"], key)
+        replicas = _replicas(plain[key], service["replicas"], key)
         if service["mode"] == "global":
             found.notes.append(f"{whole} is left out: it runs on every node, or is a job")
             continue
@@ -46,7 +54,7 @@ def read_application(
             "service": whole,
             "image": service.get("image"),
             "replicas": replicas,
-            "reserve": _plain_resources(document["services"][key], key) | service["reserve"],
+            "reserve": _plain_resources(plain[key], key) | service["reserve"],
             "labels": service["labels"],
             "constraints": constraints,
         }

@@ -118,7 +118,7 @@ def new_services(
 ) -> list[dict[str, Any]]:
     """Return the services of a stack as `POST /v1/deploy` takes them."""
     return [
-        {**_new_service(f"{stack}_{key}", _interpolated(service, variables), key), "application": stack}
+        {**_new_service(f"{stack}_{key}", interpolate(service, variables), key), "application": stack}
         for key, service in document["services"].items()
     ]
 
@@ -225,12 +225,12 @@ def parse_docker_size(text: str) -> int:
     return int(float(found["number"]) * 1024 ** _UNITS.index(found["unit"].lower() or "b"))
 
 
-def _interpolated(value: Any, variables: Mapping[str, str]) -> Any:  # noqa: ANN401 - any part of a document
+def interpolate(value: Any, variables: Mapping[str, str]) -> Any:  # noqa: ANN401 - any part of a document
     """Replace variables as Docker does."""
     if isinstance(value, dict):
-        return {key: _interpolated(each, variables) for key, each in value.items()}
+        return {key: interpolate(each, variables) for key, each in value.items()}
     if isinstance(value, list):
-        return [_interpolated(each, variables) for each in value]
+        return [interpolate(each, variables) for each in value]
     if not isinstance(value, str):
         return value
 

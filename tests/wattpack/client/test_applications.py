@@ -32,6 +32,13 @@ def test_a_compose_file_is_an_application() -> None:
     ]
 
 
+def test_variables_are_replaced_in_keys_outside_of_deploy() -> None:
+    text = "services: {a: {scale: '${N:-2}', mem_limit: '${MEMORY}', cpus: '${CPUS}'}}"
+    found = read_application(parse_stack(text, "f.yaml"), "x", {"MEMORY": "256m", "CPUS": "0.5"})
+    assert found.services[0]["replicas"] == 2
+    assert found.services[0]["reserve"] == {"cpu_cores": 0.5, "memory_bytes": 256 << 20}
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
