@@ -5,6 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from collector.common.labels import DELAY_MAX_LABEL, TALKS_TO_LABEL
+from collector.live.applications import is_named
+from collector.live.traits import parse_delay
 from collector.placement.applications import MAX_CONTAINERS, MAX_SERVICES, ApplicationHint
 from collector.policies.actions import describe
 from wattpack.client.stack import (
@@ -48,6 +51,8 @@ def read_application(
             continue
         if service["max_replicas_per_node"]:
             found.notes.append(f"max_replicas_per_node of {whole} is not taken into account")
+        _check_delay(service["labels"], key)
+        found.notes.extend(_unknown_peers(service["labels"], whole, {f"{name}_{each}" for each in plain}))
         constraints, unknown = _constraints(service["constraints"])
         found.notes.extend(f"the constraint {each} of {whole} is not checked" for each in unknown)
         asked = {
@@ -87,6 +92,23 @@ def _plain_resources(service: Document, key: str) -> dict[str, float | int]:
     except (TypeError, ValueError, OverflowError) as error:
         raise UserError(f"services.{key}: {error}") from None
     return found
+
+
+def _check_delay(labels: Mapping[str, str], key: str) -> None:
+    """An invalid bound counts as none for containers that run; here its author can still correct it."""
+    text = labels.get(DELAY_MAX_LABEL)
+    if text is not None and parse_delay(text) is None:
+        raise UserError(
+            f"services.{key}: the label {DELAY_MAX_LABEL}: {text!r} is not a time:"
+            " use a value such as 85ms or 0.085s"
+        )
+
+
+def _unknown_peers(labels: Mapping[str, str], service: str, known: set[str]) -> Iterator[str]:
+    """Note the services that a label names and the file does not contain; they may run already."""
+    for each in labels.get(TALKS_TO_LABEL, "").split(","):
+        if each.strip() and not any(is_named(other, each.strip()) for other in known):
+            yield f"{service} talks to {each.strip()}, which is not in the file: check {TALKS_TO_LABEL}"
 
 
 def _check_limits(services: list[dict[str, Any]], name: str) -> None:

@@ -39,6 +39,12 @@ def test_variables_are_replaced_in_keys_outside_of_deploy() -> None:
     assert found.services[0]["reserve"] == {"cpu_cores": 0.5, "memory_bytes": 256 << 20}
 
 
+def test_services_that_the_file_does_not_contain_are_noted() -> None:
+    text = "services: {a: {labels: {wattpack.talks-to: 'b, x_b, cc'}}, b: {}}"
+    found = read_application(parse_stack(text, "f.yaml"), "x", {})
+    assert found.notes == ["x_a talks to cc, which is not in the file: check wattpack.talks-to"]
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -52,6 +58,10 @@ def test_variables_are_replaced_in_keys_outside_of_deploy() -> None:
         ("services:\n  a:\n", "f.yaml: services.a must be a table"),
         ("services: {a: {mem_limit: lots}}", "services.a: 'lots' is not a size"),
         ("services: {a: {cpus: [1]}}", "services.a: cpus must be a number of cores such as 0.5, not"),
+        (
+            "services: {a: {labels: {wattpack.delay-max: quick}}}",
+            "services.a: the label wattpack.delay-max: 'quick' is not a time: use a value such as 85ms",
+        ),
         ("services: []", "f.yaml has no services: write them under the key services"),
         ("a: [", "f.yaml is not valid YAML"),
     ],
