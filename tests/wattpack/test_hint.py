@@ -231,6 +231,16 @@ async def test_an_application_is_placed_from_its_compose_file(
     assert {each["service"] for each in answer["services"]} == {"till_web", "till_db", "till_cache"}
 
 
+async def test_an_excluded_node_gets_no_container_of_an_application(
+    collector: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await collector.send(sample("calm", 1.0), sample("idle", 0.1))
+    asked = ("hint", "app", str(SHOP), "--policy", "net-aware", "--json")
+    for excluded, used in (("calm", "idle"), ("idle", "calm")):
+        answer = json.loads(await printed(collector, capsys, *asked, "--exclude", excluded))
+        assert {node for each in answer["services"] for node in each["nodes"]} == {used}
+
+
 async def test_an_application_that_does_not_fit_is_told_with_what_it_needs(
     collector: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -248,6 +258,9 @@ async def test_invalid_question_about_an_application_is_a_user_error(
     assert "cannot read gone.yaml" in await complained(collector, capsys, "hint", "app", "gone.yaml")
     hinted = await complained(collector, capsys, "hint", "web", str(SHOP))
     assert f"write 'wattpack hint app {SHOP}'" in hinted
+    assert f"write 'wattpack hint app {SHOP}'" in await complained(collector, capsys, "hint", str(SHOP))
+    unused = await complained(collector, capsys, "hint", "app", str(SHOP), "--cpu", "2", "--class", "4")
+    assert f"--cpu, --class: write this into {SHOP}, for each service" in unused
     refused = await complained(collector, capsys, "hint", "app", str(SHOP), "--delay-max", "soon")
     assert "--delay-max: 'soon' is not a time: use a value such as 85ms or 0.085s" in refused
 

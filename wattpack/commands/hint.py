@@ -22,6 +22,19 @@ from wire.errors import UserError
 from wire.resources import Quantities, Resource
 
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[kKMGT]?)(?P<binary>i?)B?(?:/s)?")
+_CONTAINER_OPTIONS = {
+    "image": "--image",
+    "cpu": "--cpu",
+    "memory": "--memory",
+    "disk": "--disk",
+    "network": "--network",
+    "task_class": "--class",
+    "kind": "--kind",
+    "constraint": "--constraint",
+    "avoid": "--avoid",
+    "talks_to": "--talks-to",
+}
+"""Options that describe one container; those of an application are in its file."""
 _POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
@@ -128,6 +141,8 @@ def container_question(arguments: argparse.Namespace) -> dict[str, Any]:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.file is not None:
         return _run_application(arguments)
+    if str(arguments.service).endswith((".yaml", ".yml")):
+        raise _misplaced_file(arguments.service)
     question = container_question(arguments) | {
         "limit": arguments.limit,
         "refused": "all" if arguments.all_rejected else "some",
@@ -145,13 +160,16 @@ def run(arguments: argparse.Namespace) -> int:
 def _run_application(arguments: argparse.Namespace) -> int:
     """Place an application; returns 1 if it cannot be placed."""
     if arguments.service != "app":
-        raise UserError(f"{arguments.file}: write 'wattpack hint app {arguments.file}' for a Compose file")
+        raise _misplaced_file(arguments.file)
+    unused = [option for field, option in _CONTAINER_OPTIONS.items() if getattr(arguments, field)]
+    if unused:
+        raise UserError(f"{', '.join(unused)}: write this into {arguments.file}, for each service")
     document = read_stack(arguments.file)
     name = arguments.name or arguments.app or stack_name(document, arguments.file)
     found = read_application(document, name)
     question = policy_question(arguments) | {
         "application": name,
-        "services": found.services,
+        "services": [each | {"exclude": arguments.exclude} for each in found.services],
         "delay_max_seconds": delay_seconds(arguments.delay_max),
         "spread": arguments.spread,
         "reserve_seconds": arguments.reserve,
@@ -164,6 +182,10 @@ def _run_application(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(format_application(hint, found.notes)))
     return 0 if hint.placed else 1
+
+
+def _misplaced_file(file: Path | str) -> UserError:
+    return UserError(f"{file}: write 'wattpack hint app {file}' for a Compose file")
 
 
 def parse_size(text: str) -> float:
