@@ -77,6 +77,8 @@ def split(workload: Workload, keep_days: int) -> Halves:
         raise UserError("no service runs in the first half of this trace: give a longer one")
     place = np.cumsum(sized) - 1
     first, second = (_rows(_renumbered(each, place), sized[each.service]) for each in (first, second))
+    if not second.service.size:
+        raise UserError("no service of the first half of this trace runs in its second: give a longer one")
     kept = _rows(first, first.seconds // DAY_SECONDS > (middle - 1e-6) // DAY_SECONDS - keep_days)
     wanted = tuple(str(name) for name in names[sized])
     given = np.full((names.size, len(PLACES)), np.nan)
