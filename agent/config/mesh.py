@@ -1,6 +1,7 @@
 """The mesh of nodes that measure the round-trip times between them."""
 
 import ipaddress
+from collections.abc import Callable
 from typing import Annotated
 
 from msgspec import Meta
@@ -34,9 +35,16 @@ class MeshConfig(Section, frozen=True):
     ] = ""
 
     def __post_init__(self) -> None:
-        _require_ip(parse_address(self.listen).host, "mesh.listen")
-        if self.advertise:
-            _require_ip(self.advertised(0).host, "mesh.advertise")
+        if not _has_ip(lambda: parse_address(self.listen)):
+            raise UserError(
+                f"mesh.listen: {self.listen!r} is not an IP address with a port: write one such as"
+                f" 0.0.0.0:{MESH_PORT}"
+            )
+        if self.advertise and not _has_ip(lambda: self.advertised(0)):
+            raise UserError(
+                f"mesh.advertise: {self.advertise!r} is not an IP address: write one such as 10.0.0.5 or"
+                f" 10.0.0.5:{MESH_PORT}"
+            )
 
     def advertised(self, bound_port: int) -> Address:
         """Where peers reach this node; without a host, the collector fills it in."""
@@ -48,8 +56,9 @@ class MeshConfig(Section, frozen=True):
             return parse_address(self.advertise)
 
 
-def _require_ip(host: str, key: str) -> None:
+def _has_ip(parse: Callable[[], Address]) -> bool:
     try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        raise UserError(f"{key} has {host!r}, which is no IP address: write one such as 10.0.0.5") from None
+        ipaddress.ip_address(parse().host)
+    except (UserError, ValueError):
+        return False
+    return True

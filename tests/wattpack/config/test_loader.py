@@ -75,6 +75,14 @@ def test_unknown_table_is_a_user_error(tmp_path: Path) -> None:
         ("node = 3\n", "agent.toml, line 1: node must be a text, not 3"),
         ("sampling = 3\n", "agent.toml, line 1: sampling is a table"),
         ('[http]\nlisten = "here"\n', "agent.toml, line 2: http.listen: 'here' is not an address"),
+        (
+            '[mesh]\nenabled = true\nlisten = "9641"\n',
+            "agent.toml, line 3: mesh.listen: '9641' is not an IP address with a port: write one such as",
+        ),
+        (
+            '[mesh]\nadvertise = "web1"\n',
+            "agent.toml, line 2: mesh.advertise: 'web1' is not an IP address: write one such as 10.0.0.5 or",
+        ),
         ("node = \n", "agent.toml is not TOML: invalid value (at line 1"),
     ],
 )
