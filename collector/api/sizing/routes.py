@@ -97,10 +97,10 @@ async def service_size(core: Core, query: SizeQuery) -> ServiceSize:
     """Get the size of one service."""
     found = core.sizing.latest.services.get(query.name)
     if found is None:
-        minutes = core.config.sizing.interval_seconds / 60
+        seconds = core.config.sizing.interval_seconds
         detail = (
-            f"service {query.name!r} has no size yet: GET /v1/sizes lists those that have one, and a new"
-            f" service is among them after about {minutes:.0f} min"
+            f"service {query.name!r} has no size yet: 'wattpack size' (GET /v1/sizes) lists those that have"
+            f" one; a new service gets one within {seconds:g} s after the next heartbeat of its node"
         )
         raise ApiError(HTTPStatus.NOT_FOUND, detail, "name")
     return _answer(found)
