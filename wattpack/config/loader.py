@@ -91,7 +91,7 @@ def _read(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise UserError(f"cannot read the configuration {file} ({reason}): check --config") from error
+        raise UserError(f"cannot read the configuration {file} ({reason}): check its path") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{file} is not UTF-8 text: save it as UTF-8") from error
 
