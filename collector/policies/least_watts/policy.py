@@ -70,7 +70,8 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
 
     def explain(row: int) -> tuple[str, ...]:
         at = int(np.searchsorted(rows, row))
-        reasons = [_watts(float(added[at]), order.size, off=not nodes.on[row])]
+        idle = _idle_power(on=bool(nodes.on[row]), asleep=bool(asleep[at]))
+        reasons = [_watts(float(added[at]), order.size, idle)]
         margin = share(after[at] - expected[row] - more, nodes.capacity[row])
         reasons.append(_keeps_free(margin, settings.short_ratio))
         if crowd[at]:
@@ -147,12 +148,18 @@ def _crowd(snapshot: Snapshot, request: Request) -> Rows:
     return np.where(in_domain, by_domain[domain], instances)
 
 
-def _watts(added: float, of: int, *, off: bool) -> str:
+def _idle_power(*, on: bool, asleep: bool) -> str:
+    """Why the idle power of a node is part of the added watts; empty if it is not."""
+    if not on:
+        return " with its idle power, because it must be switched on"
+    return " with its idle power, because it is empty and could be switched off" if asleep else ""
+
+
+def _watts(added: float, of: int, idle: str) -> str:
     room = f"{counted(of, 'node')} with room"
     if np.isnan(added):
         return f"the added power is unknown: the node has no power curve; {room}"
-    how = " with its idle power, because it must be switched on" if off else ""
-    return f"adds {added:.1f} W there{how}; {room}"
+    return f"adds {added:.1f} W there{idle}; {room}"
 
 
 def _keeps_free(margin: Floats, short_ratio: float) -> str:
