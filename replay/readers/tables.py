@@ -100,7 +100,10 @@ def _read(path: Path, layout: _Layout) -> Floats:
     except (ValueError, UnicodeDecodeError):
         return _read_slowly(path, layout)
     except (OSError, EOFError) as error:
-        raise UserError(f"cannot read the trace {path}: {error}") from None
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UserError(
+            f"cannot read the trace {path} ({reason}): check its name, and that it is complete"
+        ) from None
     return table.reshape(-1, len(layout.columns))
 
 

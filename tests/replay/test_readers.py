@@ -80,6 +80,13 @@ class TestPlanetlab:
 
 
 class TestBitbrains:
+    def test_a_truncated_file_is_a_user_error(self, tmp_path: Path) -> None:
+        lines = "".join(f"1,{slot},{slot % 97},100,0,0,0,0\n" for slot in range(5000))
+        path = tmp_path / "trace.csv.gz"
+        path.write_bytes(gzip.compress((BITBRAINS + lines).encode())[:-2000])
+        with pytest.raises(UserError, match="check its name, and that it is complete"):
+            bitbrains.read(path, ())
+
     def test_four_resources_and_sizes_from_the_file_beside(self, tmp_path: Path) -> None:
         written(tmp_path, SIZES + "7,2,5200,4096,2\n", "some-vms.csv")
         workload = bitbrains.read(
