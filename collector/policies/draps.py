@@ -143,6 +143,8 @@ class _ReliefPlanner:
         task = named if self._may_move(named) else NOWHERE
         if task == NOWHERE:
             leaving = there[self.moves.may_leave[there]]
+            if not there.size:
+                return nothing("no container runs there: processes outside containers use it")
             if not leaving.size:
                 return nothing(f"none of its {counted(there.size, 'container')} may move now")
             task = int(leaving[np.argmax(self._use(resource)[leaving])])

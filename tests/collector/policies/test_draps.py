@@ -212,6 +212,13 @@ def test_the_costliest_that_may_move_is_moved() -> None:
     assert plan.left == ("a stays short of cpu: none of its 2 containers may move now",)
 
 
+def test_a_bottleneck_without_containers_is_explained() -> None:
+    plan = rebalance(assemble([node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b")], []), SETTINGS)
+    assert plan.left == (
+        "a stays short of cpu: no container runs there: processes outside containers use it",
+    )
+
+
 def test_a_container_is_not_sent_back() -> None:
     nodes = [node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b"), node("c", 4)]
     moved = task("hog", "a", 3, came_from="b", settled_seconds=700.0)
