@@ -230,8 +230,8 @@ def _unmeasured(demand: Quantities, reserve: Quantities, *, given: bool) -> Expe
             known=False,
         )
     explanation = (
-        "unknown: the service is not measured yet and the request has no demand, so that it counts as 0; "
-        "set demand or reserve"
+        "unknown: the service is not measured yet, and neither its demand nor a reservation of CPU and memory"
+        " is given, so that it counts as 0"
     )
     return ExpectedNeed(
         assumed=Assumed(
