@@ -153,7 +153,11 @@ async def node_network(core: Core, query: NodeNetworkQuery) -> NodeNetwork:
     """The round-trip times of one node."""
     names = core.registry.tables.node_names()
     if query.name not in names:
-        raise ApiError(HTTPStatus.NOT_FOUND, f"no node is named {query.name}", "name")
+        raise ApiError(
+            HTTPStatus.NOT_FOUND,
+            f"no node is named {query.name}: 'wattpack nodes' (GET /v1/nodes) lists them",
+            "name",
+        )
     mesh, row = core.registry.mesh, names.index(query.name)
     delays = await asyncio.to_thread(mesh.delays, names) or _unknown(len(names))
     kinds, times = delays.kinds_from(row).tolist(), mesh.estimates.times or {}
