@@ -11,10 +11,11 @@ import pytest
 
 from collector.config import PlacementConfig
 from collector.main import running
+from collector.placement.answers import PlacementHint, RefusedFor, RefusedNode
 from tests.collector.api.test_hints import NEED, alarmed, sample
 from tests.collector.builders import START, Client, Clock, container, settings
 from wattpack.cli import main
-from wattpack.commands.hint import parse_size
+from wattpack.commands.hint import format_hint, parse_size
 from wire.errors import UserError
 from wire.resources import Quantities
 
@@ -202,6 +203,21 @@ def test_parse_size(text: str, expected: float) -> None:
 def test_invalid_size_is_a_user_error(text: str) -> None:
     with pytest.raises(UserError, match="is not a size"):
         parse_size(text)
+
+
+async def test_a_rejection_with_details_of_a_node_is_printed(
+    collector: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await collector.send(sample("calm", 1.0))
+    answer = await printed(collector, capsys, "hint", "--cpu", "1", "--json")
+    hint = msgspec.structs.replace(
+        msgspec.json.decode(answer, type=PlacementHint),
+        refused=(RefusedNode("far", "the round-trip time between far and calm is 100 ms"),),
+        refused_for=(RefusedFor("the round-trip time exceeds the bound", 1),),
+    )
+    lines = list(format_hint(hint))
+    assert "Rejected (the round-trip time exceeds the bound): 1 node" in lines
+    assert "Rejected far: the round-trip time between far and calm is 100 ms" in lines
 
 
 # --- Applications ---------------------------------------------------------------------------------

@@ -237,6 +237,8 @@ def format_hint(hint: PlacementHint) -> Iterator[str]:
         named = [each.node for each in hint.refused if each.why == group.why]
         which = f": {', '.join(named)}{', ...' if len(named) < group.nodes else ''}" if named else ""
         yield f"Rejected ({group.why}): {count_text(group.nodes, 'node')}{which}"
+    kinds = {group.why for group in hint.refused_for}
+    yield from (f"Rejected {each.node}: {each.why}" for each in hint.refused if each.why not in kinds)
     for note in hint.notes:
         yield f"Note: {note}."
     if hint.reservation is not None:
