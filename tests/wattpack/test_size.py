@@ -5,6 +5,7 @@ import pytest
 import yaml
 
 from wattpack.cli import main
+from wattpack.commands.size import format_size, patch_warnings
 from wattpack.output.patches import PATCHES, ContainerSize
 
 SIZES = (
@@ -101,3 +102,30 @@ def test_a_name_from_a_node_cannot_become_a_command() -> None:
     hostile = ContainerSize("web; rm -rf /", 1.0, 1.0, None, None)
     [line] = PATCHES["swarm"]([hostile])
     assert line.endswith("'web; rm -rf /'")
+
+
+def test_a_patch_warns_of_services_that_were_observed_for_less_than_a_day() -> None:
+    new, old = {"service": "shop/web\nreboot", "observed_days": 0.1}, {"service": "b", "observed_days": 1.0}
+    [line] = patch_warnings([new, old])
+    assert line == (
+        "# Warning: 'shop/web\\nreboot' was observed for 2.4 h only. A busier hour may exceed these limits:"
+        " wait for a day.\n"
+    )
+
+
+def test_what_is_unknown_or_tiny_in_the_detail_of_a_size_is_explained() -> None:
+    amounts = {"request": 0.02, "limit": 0.02, "present": None, "vpa": 0.025, "used": 0.0, "peak": 0.0}
+    change = dict.fromkeys(("cpu_cores", "memory_bytes", "nodes", "watts", "cost_per_month"))
+    size = {
+        "service": "web",
+        "containers": 1,
+        "observed_days": 0.0,
+        "confidence": 0.0,
+        "cpu": {**amounts, "above_ratio": 8.8e-27},
+        "memory": None,
+        "out_of_memory": False,
+        "change": change,
+    }
+    lines = list(format_size(size))
+    assert lines[3].endswith("above the request less than 0.01 % of the time")
+    assert lines[-1] == "change of what is reserved: unknown, as its containers have no requests now"

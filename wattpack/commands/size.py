@@ -42,6 +42,7 @@ _HEADER = (
     "CONFIDENCE",
     "CHANGE",
 )
+_SMALLEST_RATIO = 1e-4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,14 +87,26 @@ def run(arguments: argparse.Namespace) -> int:
     elif not found:
         print("No service has a size yet. Services come from Swarm, Compose and Kubernetes labels.")
     elif arguments.patch is not None:
+        print(*patch_warnings(found), sep="", end="")
         print("\n".join(PATCHES[arguments.patch]([_container_size(each) for each in found])))
     else:
-        print("\n".join(_format(found) if arguments.service is None else _detail(found[0])))
+        print("\n".join(_format(found) if arguments.service is None else format_size(found[0])))
     return 0
 
 
 async def _one(answer: Awaitable[Json]) -> list[Json]:
     return [await answer]
+
+
+def patch_warnings(sizes: Sequence[Json]) -> Iterator[str]:
+    """Comments for a patch, valid in a shell and in YAML: a day is the shortest cycle of most services."""
+    for each in sizes:
+        if each["observed_days"] < 1:
+            hours = 24 * each["observed_days"]
+            yield (
+                f"# Warning: {each['service']!r} was observed for {hours:.1f} h only. A busier hour may"
+                " exceed these limits: wait for a day.\n"
+            )
 
 
 def _container_size(size: Json) -> ContainerSize:
@@ -137,7 +150,7 @@ def _change_text(change: Json) -> str:
     return "-" if change["nodes"] is None else f"{change['nodes']:+.2f} nodes"
 
 
-def _detail(size: Json) -> Iterator[str]:
+def format_size(size: Json) -> Iterator[str]:
     containers = count_text(size["containers"], "running container")
     yield f"{size['service']}: {containers}, observed for {size['observed_days']:.1f} days"
     yield f"confidence {percent_text(size['confidence'])}: 50 % after a day, 88 % after a week"
@@ -152,17 +165,24 @@ def _detail(size: Json) -> Iterator[str]:
         )
         yield (
             f"  uses {text(part['used'])} on average, {text(part['peak'])} at most; above the request "
-            f"{100 * part['above_ratio']:.2g} % of the time"
+            f"{_small_percent(part['above_ratio'])} of the time"
         )
     if size["out_of_memory"]:
         yield "memory was raised: a container was killed because memory ran out"
     change = size["change"]
+    if all(change[field] is None for field in ("cpu_cores", "memory_bytes", "cost_per_month")):
+        yield "change of what is reserved: unknown, as its containers have no requests now"
+        return
     yield (
         f"reserved, all containers: CPU {_signed(change['cpu_cores'], ' cores')}, memory "
         f"{_signed_bytes(change['memory_bytes'])}; {_signed(change['nodes'], ' nodes')}, "
         f"{_signed(change['watts'], ' W')} if nodes can be switched off, "
         f"cost {_signed(change['cost_per_month'], ' a month')}"
     )
+
+
+def _small_percent(ratio: float) -> str:
+    return "less than 0.01 %" if 0 < ratio < _SMALLEST_RATIO else f"{100 * ratio:.2g} %"
 
 
 def _cores_text(cores: float | None) -> str:
