@@ -79,8 +79,15 @@ def explain_failure(url: str, error: Exception) -> UserError | NoAnswerError:
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError):
         hint = "; if it uses TLS, its address begins with https://" if url.startswith("http://") else ""
         return NoAnswerError(f"closes the connection without a valid answer{hint}")
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return NoAnswerError(f"does not answer ({reason})")
+    return NoAnswerError(f"does not answer ({_reason(error)})")
+
+
+def _reason(error: Exception) -> str:
+    if not isinstance(error, OSError):
+        return str(error)
+    # asyncio puts its own words into strerror; errors of name resolution have negative numbers.
+    number = error.errno or 0
+    return os.strerror(number).lower() if number > 0 else error.strerror or str(error)
 
 
 def _certificate_text(url: str, error: aiohttp.ClientConnectorCertificateError) -> str:

@@ -166,7 +166,7 @@ async def test_empty_lists_are_sentences(
 async def test_unreachable_collector_is_a_user_error(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = await printed(capsys, "status", "--collector", "http://127.0.0.1:1")
     assert status == 2
-    assert "http://127.0.0.1:1 does not answer" in err
+    assert "http://127.0.0.1:1 does not answer (connection refused)" in err
     assert "check that it is running" in err
 
 
