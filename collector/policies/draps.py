@@ -144,7 +144,7 @@ class _ReliefPlanner:
         if task == NOWHERE:
             leaving = there[self.moves.may_leave[there]]
             if not there.size:
-                return nothing("no container runs there: processes outside containers use it")
+                return nothing("no container is left there to move")
             if not leaving.size:
                 return nothing(f"none of its {counted(there.size, 'container')} may move now")
             task = int(leaving[np.argmax(self._use(resource)[leaving])])

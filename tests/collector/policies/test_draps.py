@@ -215,7 +215,7 @@ def test_the_costliest_that_may_move_is_moved() -> None:
 def test_a_bottleneck_without_containers_is_explained() -> None:
     plan = rebalance(assemble([node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b")], []), SETTINGS)
     assert plan.left == (
-        "a stays short of cpu: no container runs there: processes outside containers use it",
+        "a stays short of cpu: no container is left there to move",
     )
 
 
