@@ -133,8 +133,10 @@ class Engine:
             connection.threads, _request, connection.client, request, seconds
         )
         try:
-            # The SDK's timeout is for each read, and an engine may send a byte now and then.
-            status, body = await asyncio.wait_for(running, seconds)
+            # The SDK's timeout is for each read, and an engine may send a byte now and then. Python 3.11's
+            # `wait_for` would lose a cancellation that comes together with the answer.
+            async with asyncio.timeout(seconds):
+                status, body = await running
         except TimeoutError as error:
             raise _UnreachableError("timeout", maybe_done=True) from error
         if status >= HTTPStatus.BAD_REQUEST:
