@@ -287,7 +287,7 @@ async def test_proposal_without_a_target_has_a_reason(asker: Asker) -> None:
     _, answer = await asker.ask("/v1/alerts/proposals")
     (proposal,) = answer["proposals"]
     assert proposal["move"] is None
-    assert "none of its 0 containers" in proposal["why_not"]
+    assert "no container is left there to move" in proposal["why_not"]
 
 
 @pytest.mark.parametrize(

@@ -214,9 +214,7 @@ def test_the_costliest_that_may_move_is_moved() -> None:
 
 def test_a_bottleneck_without_containers_is_explained() -> None:
     plan = rebalance(assemble([node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b")], []), SETTINGS)
-    assert plan.left == (
-        "a stays short of cpu: no container is left there to move",
-    )
+    assert plan.left == ("a stays short of cpu: no container is left there to move",)
 
 
 def test_a_container_is_not_sent_back() -> None:
