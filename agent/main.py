@@ -7,8 +7,10 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 
+import msgspec
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
@@ -18,6 +20,7 @@ from agent.delivery.sender import ReportSender
 from agent.exposition.metrics import AgentMetrics
 from agent.exposition.state import AgentState
 from agent.mesh.mesh import open_mesh
+from agent.probing.prober import ContainerProber
 from agent.reporting.messages import container_state, container_values, node_state, node_values
 from agent.reporting.reporter import Reporter
 from agent.sampling.node_sample import NodeSample
@@ -25,6 +28,7 @@ from agent.sampling.sampler import Sampler, Survey
 from agent.sampling.ticker import ticks
 from agent.sources.machine import read_machine
 from wire.address import Address, parse_address
+from wire.errors import UserError
 from wire.http.hosts import is_named_after, is_own_host, machine_names
 from wire.http.serving import check_address, metrics_handler, serving
 from wire.messages import Report
@@ -70,8 +74,11 @@ async def running(
         AsyncExitStack() as stack,
     ):
         await _wait_for_names(sampler)
+        state.prober = _prober(config, sampler)
         sampling = _SamplingLoop(config, sampler, state, metrics, alive)
         jobs: list[_Job] = [sampling.run]
+        if state.prober is not None:
+            jobs.append(state.prober.run)
         if config.collector.enabled:
             jobs.append(state.sender.run)
         if config.mesh.enabled:
@@ -159,7 +166,7 @@ class _SamplingLoop:
 
     def _process(self, sample: NodeSample) -> None:
         if self._state.sender.gap is not None:
-            sample = replace(sample, gaps=(*sample.gaps, self._state.sender.gap))
+            sample = msgspec.structs.replace(sample, gaps=(*sample.gaps, self._state.sender.gap))
         self._state.sample = sample
         alerts = self._detector.update(sample)
         for alert in alerts:
@@ -167,7 +174,8 @@ class _SamplingLoop:
             log.log(logging.WARNING if alert.closed_at is None else logging.INFO, "%s", alert.evidence)
         names = self._sampler.names
         events, images = ([], None) if names is None else (names.take_events(), names.images)
-        report = self._reporter.report(sample, events, alerts, images)
+        probes = () if self._state.prober is None else self._state.prober.take()
+        report = self._reporter.report(sample, events, alerts, images, probes)
         if report is not None and self._reports:
             self._state.sender.enqueue(report)
 
@@ -177,6 +185,14 @@ class _SamplingLoop:
             final_report = self._reporter.final_report(self._state.sample)
             if final_report is not None:
                 self._state.sender.enqueue(final_report)
+
+
+def _prober(config: AgentConfig, sampler: Sampler) -> ContainerProber | None:
+    if not config.probe.enabled:
+        return None
+    if sampler.names is None:
+        raise UserError("probe.enabled is set, but docker.enabled is not: the engine knows the addresses")
+    return ContainerProber(sampler.names, Path(config.docker.socket), config.probe)
 
 
 async def _run_names(sampler: Sampler) -> None:

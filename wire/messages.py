@@ -39,6 +39,12 @@ MAX_NAME_LENGTH = 253
 MAX_TEXT_LENGTH = 1024
 MAX_IMAGES = 256
 """Names of images in one report."""
+MAX_PROBED_SERVICES = 100
+"""Services whose response times are in one report."""
+MAX_PROBE_SECONDS = 60.0
+"""Longest timeout of a request that measures a response time."""
+PROBE_LABEL = "wattpack.probe"
+"""Label of a container that agents probe: its port, and a path."""
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 Text = Annotated[str, Meta(max_length=MAX_TEXT_LENGTH)]
 
@@ -123,6 +129,7 @@ class Gap(_Message, frozen=True):
     """Something that the agent cannot measure on this node: what is missing, and why."""
 
     what: Text
+    """What is missing."""
     why: Text
 
 
@@ -191,9 +198,11 @@ class Event(_Message, frozen=True):
     """A start, an exit or an out-of-memory kill. It is reported at the next sample."""
 
     kind: EventKind
+    """What happened."""
     at: Time
     container: Name | None = None
     name: Name | None = None
+    """Name of the container."""
     lifetime_seconds: Seconds | None = None
     """Of a container that ended: time since its start."""
     startup_seconds: Seconds | None = None
@@ -274,6 +283,17 @@ class Heartbeat(_Message, frozen=True):
     """Hash of the machine's id, which tells two machines of the same name apart."""
 
 
+class ServiceProbe(_Message, frozen=True):
+    """Response times of the containers of a service on this node, since the last report with them."""
+
+    service: Name
+    """As in `ContainerState`; the name of a container without a service."""
+    seconds: Sketch
+    """Histogram of the response times; a failed request counts with the agent's timeout."""
+    failed: Count = 0
+    """Requests that failed: no answer in time, or a server error."""
+
+
 class Report(_Message, frozen=True):
     """One report of a node. Each part is present only if it changed since the last report.
 
@@ -284,10 +304,13 @@ class Report(_Message, frozen=True):
 
     node: Name
     boot: Name
+    """Id of one run of the agent."""
     sequence: Annotated[int, Meta(ge=1, le=2**63 - 1)]
+    """Number of the report in this run, from 1."""
     at: Time
     """Time of the sample."""
     state: NodeState | None = None
+    """The node itself."""
     containers: tuple[ContainerState, ...] = ()
     """Containers that are new or changed; with `heartbeat`, all running containers."""
     gone: tuple[Name, ...] = ()
@@ -296,9 +319,12 @@ class Report(_Message, frozen=True):
     alerts: tuple[Alert, ...] = ()
     """Alerts that opened, changed or closed; with `heartbeat`, also all open alerts."""
     heartbeat: Heartbeat | None = None
+    """Present if this is a full report."""
     images: Annotated[tuple[Name, ...], Meta(max_length=MAX_IMAGES)] | None = None
     """Names of the images that the engine of the node has, with tag or digest: the newest, if there are more.
     Sent when they changed, and every hour."""
+    probes: Annotated[tuple[ServiceProbe, ...], Meta(max_length=MAX_PROBED_SERVICES)] = ()
+    """Response times of services with the label `wattpack.probe`."""
 
 
 class Receipt(_Message, frozen=True):

@@ -123,7 +123,7 @@ class _ResourceDetector:
         """Count a sample without values for the resource."""
         self._unreadable_samples += 1
         if self.open_alert is None:
-            if self._unreadable_samples >= settings.samples:
+            if self._unreadable_samples >= settings.samples and self._pending.samples:
                 self._pending = _Pending()
             return None
         if self._unreadable_samples < settings.samples * _UNREADABLE_FACTOR:
@@ -135,7 +135,8 @@ class _ResourceDetector:
     ) -> Alert | None:
         above = {indicator for indicator, level in levels.items() if level is Level.ABOVE}
         if not above:
-            self._pending = _Pending()
+            if self._pending.samples:
+                self._pending = _Pending()
             return None
         pending, rates = self._pending, sample.rates
         pending.add(rates, levels, self._usage_by_container(sample))

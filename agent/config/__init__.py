@@ -1,7 +1,7 @@
 """The agent's settings: every key with its default, its bounds and its meaning.
 
-One module per topic: `host`, `reporting`, `delivery`, `mesh`. The values are validated on creation; only the
-command reads files.
+One module per topic: `host`, `reporting`, `delivery`, `mesh`, `probe`. The values are validated on
+creation; only the command reads files.
 """
 
 from typing import Annotated
@@ -11,6 +11,7 @@ from msgspec import Meta
 from agent.config.delivery import DeliveryConfig, HttpConfig, SpoolConfig
 from agent.config.host import DockerConfig, HostConfig, PowerConfig, RootsConfig, SamplingConfig
 from agent.config.mesh import MeshConfig
+from agent.config.probe import ProbeConfig
 from agent.config.reporting import BottleneckConfig, ReportingConfig
 from agent.config.section import Section
 
@@ -23,6 +24,7 @@ __all__ = [
     "HttpConfig",
     "MeshConfig",
     "PowerConfig",
+    "ProbeConfig",
     "ReportingConfig",
     "RootsConfig",
     "SamplingConfig",
@@ -45,3 +47,4 @@ class AgentConfig(Section, frozen=True):
     collector: DeliveryConfig = DeliveryConfig()
     spool: SpoolConfig = SpoolConfig()
     mesh: MeshConfig = MeshConfig()
+    probe: ProbeConfig = ProbeConfig()

@@ -5,6 +5,7 @@ import time
 from agent.delivery.sender import ReportSender
 from agent.mesh.mesh import Mesh
 from agent.mesh.window import Summary
+from agent.probing.prober import ContainerProber
 from agent.sampling.node_sample import NodeSample
 from wire.messages import Alert
 from wire.resources import Resource
@@ -22,6 +23,8 @@ class AgentState:
         self.sender = sender
         self.mesh: Mesh | None = None
         """None if the mesh is off."""
+        self.prober: ContainerProber | None = None
+        """None if containers are not probed."""
 
     def peer_summaries(self) -> list[tuple[str, Summary]]:
         """The results of probes, by the name of the peer."""

@@ -14,6 +14,7 @@ from agent.reporting.lifecycle import ContainerChanges, ContainerTracker
 from agent.reporting.messages import (
     CONTAINER_WIDTH,
     NODE_WIDTH,
+    ContainerFacts,
     container_state,
     container_values,
     node_state,
@@ -21,8 +22,8 @@ from agent.reporting.messages import (
 )
 from agent.reporting.usage import UsageTally, top_containers
 from agent.reporting.windows import TumblingWindows, Values, WindowTracker
-from agent.sampling.node_sample import NodeSample
-from agent.sources.docker import RuntimeEvent
+from agent.sampling.node_sample import ContainerSample, NodeSample
+from agent.sources.docker import ContainerInfo, RuntimeEvent
 from wire.messages import (
     MAX_NAME_LENGTH,
     Alert,
@@ -32,6 +33,7 @@ from wire.messages import (
     Heartbeat,
     NodeState,
     Report,
+    ServiceProbe,
 )
 from wire.resources import Quantities, Resource
 from wire.version import __version__
@@ -79,6 +81,7 @@ class Reporter:
         runtime_events: Sequence[RuntimeEvent],
         alerts: Sequence[Alert],
         images: tuple[str, ...] | None = None,
+        probes: tuple[ServiceProbe, ...] = (),
     ) -> Report | None:
         """The report for this sample; None if nothing changed."""
         events: tuple[Event, ...] = ()
@@ -92,12 +95,16 @@ class Reporter:
         full = is_first or due.heartbeat or len(self._ended) >= _MAX_ENDED
         state = self._state(sample, closes=due.host, full=full, fresh=bool(alerts))
         named = {alert.container for alert in alerts if alert.closed_at is None}
-        containers = self._states(sample, set(changes.started), named, closes=due.containers, full=full)
+        # Response times and CPU time of a service belong together.
+        probed = _containers_of(sample, {each.service for each in probes})
+        containers = self._states(
+            sample, set(changes.started), _Wanted(named, probed), closes=due.containers, full=full
+        )
         events += changes.events
         heartbeat = self._heartbeat(sample) if full else None
         reported_alerts = self._alerts(alerts, full=full)
         new_images = self._new_images(images, sample.monotonic_seconds)
-        is_due = state or containers or changes.gone or events or reported_alerts or heartbeat
+        is_due = state or containers or changes.gone or events or reported_alerts or heartbeat or probes
         if not is_due and not due.beacon and new_images is None:
             return None
         self._schedule.mark_sent(sample.monotonic_seconds)
@@ -114,6 +121,7 @@ class Reporter:
             alerts=reported_alerts,
             heartbeat=heartbeat,
             images=new_images,
+            probes=probes,
         )
 
     def _new_images(self, images: tuple[str, ...] | None, now_seconds: float) -> tuple[str, ...] | None:
@@ -142,7 +150,7 @@ class Reporter:
         if self._schedule is None:
             return None
         states = (
-            container_state(container, *tracked.track.latest())
+            container_state(container, *tracked.track.latest(), tracked.facts(container))
             for container in sample.containers
             if (tracked := self._containers.get(container.id))
         )
@@ -183,9 +191,9 @@ class Reporter:
         return state
 
     def _states(
-        self, sample: NodeSample, started: set[str], named: set[str | None], *, closes: bool, full: bool
+        self, sample: NodeSample, started: set[str], wanted: "_Wanted", *, closes: bool, full: bool
     ) -> tuple[ContainerState, ...]:
-        """States that are due; `named` are the containers that a changed alert names."""
+        """States that are due."""
         capacity, seconds = sample.rates.capacity, sample.rates.interval_seconds
         states = []
         for container in sample.containers:
@@ -199,19 +207,19 @@ class Reporter:
             limits = tracked.limits_or(limit, capacity)
             # In a full report all windows are due, and need not be compared.
             is_due = closes and track.close(limits, 0.0 if full else self._config.threshold_points)
-            is_named = container.id in named
+            is_named = container.id in wanted.named
             if is_named:
                 track.replace_latest(values, seconds)
             # A limit that the collector changed is confirmed at once.
             is_changed = tracked.reported_limit is not None and tracked.reported_limit != limit
-            if is_due or full or is_named or is_changed:
+            if is_due or full or is_named or is_changed or container.id in wanted.probed:
                 mean, window_seconds = track.latest()
             elif container.id in started or (values[_CPU] is not None and track.is_unreported(_CPU)):
                 # One sample is better than none until a window closes.
                 mean, window_seconds = values, seconds
             else:
                 continue
-            state = container_state(container, mean, window_seconds)
+            state = container_state(container, mean, window_seconds, tracked.facts(container))
             track.mark_reported(state.used, limits)
             tracked.reported_limit = limit
             states.append(state)
@@ -248,10 +256,27 @@ class Reporter:
         return heartbeat
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Containers whose state is needed before their windows close."""
+
+    named: set[str | None]
+    """Those that a changed alert names: with their last sample."""
+    probed: set[str]
+    """Those whose response times are reported."""
+
+
+def _containers_of(sample: NodeSample, services: set[str]) -> set[str]:
+    """The containers of some services, or with these names."""
+    if not services:
+        return set()
+    return {each.id for each in sample.containers if (each.info.service or each.info.name) in services}
+
+
 class _Container:
     """State of a container between two samples."""
 
-    __slots__ = ("_limits", "reported_limit", "tally", "track")
+    __slots__ = ("_facts", "_limits", "reported_limit", "tally", "track")
 
     def __init__(self, tally: UsageTally, *, from_start: bool) -> None:
         self.track = WindowTracker(CONTAINER_WIDTH, from_start=from_start)
@@ -259,6 +284,14 @@ class _Container:
         self.reported_limit: Quantities | None = None
         """The limit that was last reported; None before the first report."""
         self._limits: tuple[Quantities, Quantities, Values] | None = None
+        self._facts: tuple[ContainerInfo, ContainerFacts] | None = None
+
+    def facts(self, container: ContainerSample) -> ContainerFacts:
+        """What reports repeat of the container, until the runtime reports something else."""
+        known = self._facts
+        if known is None or known[0] is not container.info:
+            known = self._facts = container.info, ContainerFacts.of(container.id, container.info)
+        return known[1]
 
     def limits_or(self, limit: Quantities, capacity: Quantities) -> Values:
         """What the usage is a share of: the container's own limit, or the host's capacity."""

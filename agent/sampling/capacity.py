@@ -7,7 +7,7 @@ and a ratio is too low only if the hardware is slower than that start value. The
 depend on it.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from agent.sampling.rates import HostRates
 from wire.resources import Quantities, Resource

@@ -1,6 +1,6 @@
 """One sample of the node: the input of exposition, bottleneck detection and reporting."""
 
-from dataclasses import dataclass
+import msgspec
 
 from agent.sampling.rates import ContainerRates, HostRates
 from agent.sources.docker import ContainerInfo
@@ -15,8 +15,7 @@ def display_name(name: str, container_id: str) -> str:
     return (name or container_id[:SHORT_ID])[:MAX_NAME_LENGTH]
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerSample:
+class ContainerSample(msgspec.Struct, frozen=True, gc=False):
     """One running container."""
 
     rates: ContainerRates
@@ -33,8 +32,7 @@ class ContainerSample:
         return self.rates.started_at if self.info.started_at is None else self.info.started_at
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSample:
+class NodeSample(msgspec.Struct, frozen=True, gc=False):
     """The node and its containers, over the interval since the previous sample."""
 
     monotonic_seconds: float

@@ -9,14 +9,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+import msgspec
+
 from agent.sources.readings import ContainerReading, HostReading, PressureTotals, Reading, difference
 from wire.messages import Gap, Pressure
 from wire.resources import Quantities, Resource
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerRates:
-    """One container over one interval."""
+class ContainerRates(msgspec.Struct, frozen=True, gc=False):
+    """One container over one interval.
+
+    Creating one takes a tenth of the time that a frozen dataclass of as many fields takes.
+    """
 
     id: str
     runtime: str
@@ -64,8 +68,7 @@ class DeviceTotals:
     total_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class HostRates:
+class HostRates(msgspec.Struct, frozen=True, gc=False):
     """The host and its containers over one interval."""
 
     unix_seconds: float

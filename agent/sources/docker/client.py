@@ -53,6 +53,10 @@ class DockerWatcher:
     def get(self, container_id: str) -> ContainerInfo | None:
         return self._index.get(container_id)
 
+    def running(self) -> list[tuple[str, ContainerInfo]]:
+        """Id and description of each container that runs."""
+        return self._index.running()
+
     def take_events(self) -> list[RuntimeEvent]:
         """Events since the last call, in the engine's order."""
         taken = list(self._events)

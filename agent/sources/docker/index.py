@@ -24,6 +24,10 @@ class ContainerIndex:
     def get(self, container_id: str) -> ContainerInfo | None:
         return self._containers.get(container_id)
 
+    def running(self) -> list[tuple[str, ContainerInfo]]:
+        """Id and description of each container that runs."""
+        return [(each, info) for each, info in self._containers.items() if each not in self._ended]
+
     def images(self) -> set[str]:
         """Names of the images of all containers."""
         return {info.image for info in self._containers.values() if info.image}

@@ -3,6 +3,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent.bottlenecks.detector import BottleneckDetector
 from agent.config import BottleneckConfig
@@ -90,8 +91,7 @@ class Detection:
 
 
 def _at(rates: HostRates, unix_seconds: float) -> HostRates:
-    fields = {name: getattr(rates, name) for name in HostRates.__slots__}
-    return HostRates(**{**fields, "unix_seconds": unix_seconds})
+    return replace(rates, unix_seconds=unix_seconds)
 
 
 def watched(samples: Iterable[NodeSample], settings: BottleneckConfig = SETTINGS) -> list[Alert]:

@@ -1,9 +1,8 @@
-from dataclasses import replace
-
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent.reporting.messages import container_state, container_values, node_state, node_values
 from agent.sources.docker import ContainerInfo

@@ -1,8 +1,7 @@
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent.sampling.capacity import DISK_FLOOR_BYTES_PER_SECOND, NETWORK_FLOOR_BYTES_PER_SECOND, Capacities
 from agent.sampling.rates import HostRates

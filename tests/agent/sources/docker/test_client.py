@@ -135,6 +135,8 @@ async def test_lost_engine_keeps_names_and_is_logged_once(
     reported = [
         record.getMessage() for record in caplog.records if record.name.startswith("agent.sources.docker")
     ]
+    # The engine that is back may be gone again while its images are listed.
+    reported = [each for each in reported if "images are not listed" not in each]
     socket = tmp_path / "s"
     assert reported == [
         f"docker: the Docker engine at {socket} closed the connection; new containers are listed by ID",

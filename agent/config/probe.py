@@ -1,0 +1,38 @@
+"""HTTP requests to containers of this host, which measure their response time."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from agent.config.section import Section
+from wire.messages import MAX_PROBE_SECONDS
+
+
+class ProbeConfig(Section, frozen=True):
+    """Response times of containers with the label `wattpack.probe`, measured by HTTP requests to them."""
+
+    enabled: Annotated[
+        bool,
+        Meta(
+            description="Whether to send GET requests to the containers of this host that have the label"
+            " `wattpack.probe`, to no other address. Needs `docker.enabled`, and containers on a bridge"
+            " network or the network of the host."
+        ),
+    ] = False
+    interval_seconds: Annotated[
+        float, Meta(ge=0.2, le=3600, description="Time between two requests to the same container.")
+    ] = 1.0
+    timeout_seconds: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=MAX_PROBE_SECONDS,
+            description="Timeout of a request. A request that fails counts with this time.",
+        ),
+    ] = 5.0
+    report_seconds: Annotated[
+        float, Meta(ge=1, le=3600, description="Time between two reports of response times.")
+    ] = 10.0
+    max_containers: Annotated[
+        int, Meta(ge=1, le=1000, description="Maximum number of containers that are probed.")
+    ] = 50
