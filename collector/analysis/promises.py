@@ -54,7 +54,8 @@ def unknown_class_findings(unknown: Mapping[str, str], classes: Iterable[str]) -
 
 
 def _percent(ratio: float) -> str:
-    return f"{100 * ratio:.4g} %"
+    # A service that hardly ran delivers 0 %, not 7e-08 %.
+    return f"{round(100 * ratio, 4):.4g} %"
 
 
 def _waiting(waiting: int, live: int) -> str:

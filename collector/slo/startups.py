@@ -3,20 +3,31 @@
 from collections import Counter
 from collections.abc import Iterable
 from math import ceil
+from struct import Struct
 
 from collector.slo.life import Startup
 
 _PERCENTILE = 0.95
+_ENTRY = Struct("<d?i")
+"""A time, whether it is of the same node, and how often it was counted."""
 
 
 class StartupTimes:
     """Counts of start-up times, rounded to two digits: memory stays small, and the order does not matter."""
 
-    __slots__ = ("_other_node", "_same_node")
+    def __init__(self, packed: bytes = b"") -> None:
+        self._same_node: Counter[float] = Counter()
+        self._other_node: Counter[float] = Counter()
+        for seconds, is_same_node, count in _ENTRY.iter_unpack(packed):
+            self._counts(is_same_node=is_same_node)[seconds] = count
 
-    def __init__(self) -> None:
-        self._same_node: Counter[float] | None = None
-        self._other_node: Counter[float] | None = None
+    def pack(self) -> bytes:
+        """All counts; a service has few different ones, and takes little memory so."""
+        return b"".join(
+            _ENTRY.pack(seconds, is_same_node, count)
+            for is_same_node in (False, True)
+            for seconds, count in self._counts(is_same_node=is_same_node).items()
+        )
 
     def add(self, startups: Iterable[Startup]) -> None:
         for each in startups:
@@ -39,18 +50,14 @@ class StartupTimes:
         return _percentile(self._other_node)
 
     def _counts(self, *, is_same_node: bool) -> Counter[float]:
-        if is_same_node:
-            self._same_node = counts = Counter() if self._same_node is None else self._same_node
-        else:
-            self._other_node = counts = Counter() if self._other_node is None else self._other_node
-        return counts
+        return self._same_node if is_same_node else self._other_node
 
 
 def _rounded(seconds: float) -> float:
     return float(f"{seconds:.2g}")
 
 
-def _percentile(counts: Counter[float] | None) -> float | None:
+def _percentile(counts: Counter[float]) -> float | None:
     if not counts:
         return None
     rank = ceil(_PERCENTILE * counts.total())

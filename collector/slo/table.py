@@ -10,7 +10,9 @@ from collector.slo.standing import Flags, Floats, Rows
 _ROW = np.dtype(
     [
         ("service", np.int32),
+        ("node", np.int32),
         ("is_running", np.bool_),
+        ("is_vacant", np.bool_),
         ("preemptions", np.int32),
         ("admitted", np.float64),
         ("running_seconds", np.float64),
@@ -39,6 +41,11 @@ class LifeTable:
         """How many rows are in use."""
         return self._used - len(self._free)
 
+    @property
+    def limit(self) -> int:
+        """All rows are below."""
+        return self._used
+
     def take(self) -> int:
         """A row that is free."""
         if self._free:
@@ -52,11 +59,16 @@ class LifeTable:
         self._rows[row]["service"] = _FREE
         self._free.append(row)
 
-    def store(self, row: int, service: int, life: Life) -> None:
-        """Store a life in a row; `service` is the number of its service."""
+    def store(self, row: int, life: Life, *, service: int, node: int, is_vacant: bool) -> None:
+        """Store a life in a row; `service` and `node` are numbers, `node` of the one that it runs on.
+
+        `is_vacant` is whether the instance is wanted and has no incarnation.
+        """
         self._rows[row] = (
             service,
+            node,
             life.is_running,
+            is_vacant,
             life.preemptions,
             life.admitted,
             life.running_seconds,
@@ -74,6 +86,30 @@ class LifeTable:
 
     def admitted(self, row: int) -> float:
         return float(self._rows[row]["admitted"])
+
+    def since(self, row: int) -> float:
+        """When it began to run or to wait."""
+        return float(self._rows[row]["since"])
+
+    def is_vacant(self, row: int) -> bool:
+        return bool(self._rows[row]["is_vacant"])
+
+    def ended_before(self, at: float, is_batch: Flags) -> list[tuple[int, int]]:
+        """The instances that ended before a time, with the numbers of their services.
+
+        The flags have a place for each number of a service.
+        """
+        lives = self._rows[: self._used]
+        used = lives["service"] != _FREE
+        withdrawn, completed = lives["withdrawn"], lives["completed"]
+        batch = used & is_batch[lives["service"]] & np.isnan(withdrawn)
+        rows = np.flatnonzero(used & (np.where(batch, completed, withdrawn) < at))
+        return list(zip(rows.tolist(), lives["service"][rows].tolist(), strict=True))
+
+    def sizes(self, limit: int) -> Rows:
+        """How many instances each service has, by number; all numbers are below the limit."""
+        numbers = self._rows["service"][: self._used]
+        return np.bincount(numbers[numbers != _FREE], minlength=limit)
 
     def ended(self, row: int, *, is_batch: bool) -> float:
         """When an instance was withdrawn, or completed as a batch instance; NaN if it runs or waits."""
@@ -100,6 +136,7 @@ class LifeTable:
         return LivesAt(
             rows=rows,
             service=lives["service"].astype(np.intp),
+            node=lives["node"],
             is_live=is_live,
             is_completed=is_completed,
             is_running=is_running,
@@ -123,6 +160,8 @@ class LivesAt:
     rows: Rows
     service: Rows
     """The number of its service."""
+    node: np.typing.NDArray[np.int32]
+    """The number of the node that it runs on."""
     is_live: Flags
     is_completed: Flags
     is_running: Flags

@@ -1,21 +1,56 @@
-"""The transitions of an instance that may still be joined by late ones, in little memory."""
+"""The transitions of instances that may still be joined by late ones, in little memory."""
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterator
 from math import inf
-from struct import Struct
+from typing import NamedTuple
 
 from collector.slo.events import Ending, LifecycleKind
 from collector.slo.life import Transition
 
+NO_CHAIN = -1
+"""A chain without transitions."""
 _KINDS = tuple(LifecycleKind)
 _ENDINGS = (None, *Ending)
 _UNKNOWN = -1.0
-_WIDTH = 3
-"""Numbers per transition: its time, its codes in one number, its start-up time."""
-_BYTES = 8 * _WIDTH
-_TIME = Struct("d")
 _NODE_FACTOR, _INCARNATION_FACTOR, _ENDING_FACTOR = 2**20, 2**5, 2**2
+
+
+class PackedTransition(NamedTuple):
+    """A transition as numbers."""
+
+    at: float
+    codes: int
+    """Its kind, ending, incarnation and node; the last two as numbers that its owner gives them."""
+    startup_seconds: float
+
+
+def pack(each: Transition, incarnation: int, node: int) -> PackedTransition:
+    """A transition as numbers."""
+    codes = (
+        node * _NODE_FACTOR
+        + incarnation * _INCARNATION_FACTOR
+        + _ENDINGS.index(each.ending) * _ENDING_FACTOR
+        + _KINDS.index(each.kind)
+    )
+    seconds = _UNKNOWN if each.startup_seconds is None else each.startup_seconds
+    return PackedTransition(each.at, codes, seconds)
+
+
+def unpack(packed: PackedTransition, incarnations: tuple[str, ...], nodes: "NodeNames") -> Transition:
+    """A transition from its numbers."""
+    at, codes, seconds = packed
+    node, codes = divmod(codes, _NODE_FACTOR)
+    incarnation, codes = divmod(codes, _INCARNATION_FACTOR)
+    ending, kind = divmod(codes, _ENDING_FACTOR)
+    return Transition(
+        at,
+        _KINDS[kind],
+        incarnations[incarnation],
+        nodes.name(node),
+        None if seconds < 0 else seconds,
+        _ENDINGS[ending],
+    )
 
 
 class NodeNames:
@@ -36,82 +71,57 @@ class NodeNames:
         return self._names[number]
 
 
-class Transitions:
-    """Transitions in the order of their times."""
+class TransitionPool:
+    """Chains of transitions, each from the newest to the oldest; a chain is known by its first place."""
 
-    __slots__ = ("_incarnations", "_nodes", "_packed")
+    def __init__(self) -> None:
+        self._at = array("d")
+        self._codes = array("q")
+        self._startup_seconds = array("d")
+        self._next = array("i")
+        self._free = NO_CHAIN
+        """A chain of the places that are not in use."""
 
-    def __init__(self, nodes: NodeNames) -> None:
-        self._nodes = nodes
-        self._packed = b""
-        """As an array of numbers, which would take twice the memory for a few of them."""
-        self._incarnations: str | tuple[str, ...] = ()
-        """A single one is not in a tuple, for the same reason."""
-
-    def __len__(self) -> int:
-        return len(self._packed) // _BYTES
-
-    @property
-    def last_at(self) -> float:
+    def newest_at(self, chain: int) -> float:
         """The time of the newest."""
-        return float(_TIME.unpack_from(self._packed, len(self._packed) - _BYTES)[0]) if self._packed else -inf
+        return -inf if chain == NO_CHAIN else self._at[chain]
 
-    @property
-    def incarnations(self) -> tuple[str, ...]:
-        """The incarnations that they name."""
-        return (self._incarnations,) if isinstance(self._incarnations, str) else self._incarnations
+    def walk(self, chain: int) -> Iterator[PackedTransition]:
+        """The transitions of a chain, the newest first."""
+        while chain != NO_CHAIN:
+            yield PackedTransition(self._at[chain], self._codes[chain], self._startup_seconds[chain])
+            chain = self._next[chain]
 
-    def add(self, new: Transition) -> bool:
-        """Add one; returns whether it is new."""
-        numbers = array("d", self._packed)
-        packed = array("d", self._pack(new))
-        place = len(numbers)
-        while place and numbers[place - _WIDTH] >= new.at:
-            place -= _WIDTH
-            if numbers[place : place + _WIDTH] == packed:
-                return False
+    def add(self, chain: int, new: PackedTransition) -> int | None:
+        """Add one, and return the chain; None if the chain has it."""
+        newer, place = NO_CHAIN, chain
+        while place != NO_CHAIN and self._at[place] >= new.at:
+            if (self._at[place], self._codes[place], self._startup_seconds[place]) == new:
+                return None
+            newer, place = place, self._next[place]
         # Among those of one time, the order does not matter.
-        numbers[place:place] = packed
-        self._packed = numbers.tobytes()
-        return True
+        added = self._take(new, place)
+        if newer == NO_CHAIN:
+            return added
+        self._next[newer] = added
+        return chain
 
-    def replace(self, transitions: Iterable[Transition]) -> None:
-        """Keep these instead."""
-        self._incarnations, numbers = (), array("d")
-        for each in transitions:
-            numbers.extend(self._pack(each))
-        self._packed = numbers.tobytes()
+    def release(self, chain: int) -> None:
+        """Forget a chain."""
+        while chain != NO_CHAIN:
+            following = self._next[chain]
+            self._next[chain], self._free = self._free, chain
+            chain = following
 
-    def unpack(self) -> list[Transition]:
-        """All of them, the oldest first."""
-        numbers, incarnations = array("d", self._packed), self.incarnations
-        return [
-            self._unpack(incarnations, *numbers[place : place + _WIDTH])
-            for place in range(0, len(numbers), _WIDTH)
-        ]
-
-    def _pack(self, each: Transition) -> tuple[float, float, float]:
-        incarnations = self.incarnations
-        if each.incarnation not in incarnations:
-            incarnations = (*incarnations, each.incarnation)
-            self._incarnations = each.incarnation if len(incarnations) == 1 else incarnations
-        codes = (
-            self._nodes.number(each.node) * _NODE_FACTOR
-            + incarnations.index(each.incarnation) * _INCARNATION_FACTOR
-            + _ENDINGS.index(each.ending) * _ENDING_FACTOR
-            + _KINDS.index(each.kind)
-        )
-        return each.at, codes, _UNKNOWN if each.startup_seconds is None else each.startup_seconds
-
-    def _unpack(self, incarnations: tuple[str, ...], at: float, packed: float, seconds: float) -> Transition:
-        node, codes = divmod(int(packed), _NODE_FACTOR)
-        incarnation, codes = divmod(codes, _INCARNATION_FACTOR)
-        ending, kind = divmod(codes, _ENDING_FACTOR)
-        return Transition(
-            at,
-            _KINDS[kind],
-            incarnations[incarnation],
-            self._nodes.name(node),
-            None if seconds < 0 else seconds,
-            _ENDINGS[ending],
-        )
+    def _take(self, new: PackedTransition, older: int) -> int:
+        place = self._free
+        if place == NO_CHAIN:
+            self._at.append(new.at)
+            self._codes.append(new.codes)
+            self._startup_seconds.append(new.startup_seconds)
+            self._next.append(older)
+            return len(self._at) - 1
+        self._free = self._next[place]
+        self._at[place], self._codes[place], self._startup_seconds[place] = new
+        self._next[place] = older
+        return place

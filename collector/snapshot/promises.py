@@ -1,5 +1,6 @@
 """How the promises of the tasks of a snapshot stand."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -47,10 +48,20 @@ class TaskPromises:
 
     def followed_by(self, more: "TaskPromises") -> "TaskPromises":
         """These rows, followed by others with the same classes."""
+        return TaskPromises.joined((self, more))
+
+    def put(self, rows: NDArray[np.intp], values: "TaskPromises") -> None:
+        """Set some rows of columns that nobody else has yet."""
+        for name in _COLUMNS:
+            getattr(self, name)[rows] = getattr(values, name)
+
+    @staticmethod
+    def joined(parts: Sequence["TaskPromises"]) -> "TaskPromises":
+        """The rows of one or more parts with the same classes."""
         columns: dict[str, Any] = {
-            name: np.concatenate((getattr(self, name), getattr(more, name))) for name in _COLUMNS
+            name: np.concatenate([getattr(each, name) for each in parts]) for name in _COLUMNS
         }
-        return replace(self, **columns)
+        return replace(parts[0], **columns)
 
 
 _COLUMNS = tuple(each.name for each in fields(TaskPromises) if each.name != "promises")
@@ -58,14 +69,13 @@ _COLUMNS = tuple(each.name for each in fields(TaskPromises) if each.name != "pro
 
 def unpromised(promises: tuple[Promise, ...], count: int) -> TaskPromises:
     """The columns of tasks without a promise."""
-    nothing: NDArray[Any] = np.zeros(count)
     return TaskPromises(
         promises=promises,
         promise=np.full(count, NO_PROMISE, dtype=np.int8),
         slack_seconds=np.full(count, np.nan),
-        preemption_ratio=nothing,
-        startup_seconds=nothing,
-        waited_seconds=nothing,
-        admitted_seconds=nothing,
+        preemption_ratio=np.zeros(count),
+        startup_seconds=np.zeros(count),
+        waited_seconds=np.zeros(count),
+        admitted_seconds=np.zeros(count),
         is_spare=np.zeros(count, dtype=np.bool_),
     )

@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from math import isnan, nan
+from sys import intern
 
 import msgspec
 
@@ -67,15 +67,16 @@ class TrackedContainer(msgspec.Struct, gc=False):
         self.since, self.flags = at, self.flags & ~(_RUNNING | _LOST) | (_LOST if is_lost else 0)
 
 
-@dataclass(slots=True)
-class TrackedService:
+_NO_TASKS: frozenset[str] = frozenset()
+
+
+class TrackedService(msgspec.Struct, gc=False):
     """A service with a promise."""
 
-    traits: PromiseTraits
-    is_orchestrated: bool
-    containers: list[str] = field(default_factory=list)
-    """Ids of its tracked containers: a list takes less memory than a set."""
-    pending: set[str] = field(default_factory=set)
+    is_orchestrated: bool = False
+    containers: list[str] = msgspec.field(default_factory=list)
+    """Ids of its tracked containers."""
+    pending: frozenset[str] = _NO_TASKS
     """Ids of its tasks that have no container."""
 
 
@@ -89,8 +90,8 @@ class PromiseBook:
         }
         self._default = config.placement.default_slo
         self.ledger = Ledger(self.promises)
+        """With the state of each service that the book tracks; that of some is the id of their container."""
         self.containers: dict[str, TrackedContainer] = {}
-        self.services: dict[str, TrackedService] = {}
         self.changed_services: set[str] = set()
         """Those that changed since they were stored, as with instances."""
         self.changed_slots: defaultdict[str, dict[str, None]] = defaultdict(dict)
@@ -108,37 +109,77 @@ class PromiseBook:
         """Whether labels can promise something: a quick check."""
         return SLO_LABEL in labels or bool(self._default)
 
-    def set_service(self, name: str, traits: PromiseTraits, *, is_orchestrated: bool) -> TrackedService:
+    def service(self, name: str) -> TrackedService | None:
+        """A service; None if it has no promise."""
+        kept = self.ledger.attached(name)
+        # Without an orchestrator, most services have one container: its id says all about such a service.
+        if isinstance(kept, str):
+            return TrackedService(containers=[kept] if kept else [])
+        return kept if isinstance(kept, TrackedService) else None
+
+    def service_traits(self, name: str) -> PromiseTraits:
+        """What an existing service is promised."""
+        return PromiseTraits(*self.ledger.promise_of(name))
+
+    def orchestrated_services(self) -> list[str]:
+        """The names of all services that an orchestrator runs."""
+        found = ((name, self.ledger.attached(name)) for name in self.ledger.services())
+        return [name for name, kept in found if isinstance(kept, TrackedService) and kept.is_orchestrated]
+
+    def set_service(self, name: str, traits: PromiseTraits, *, is_orchestrated: bool) -> None:
         """Set the promise of a service."""
-        service = self.services.get(name)
-        if service is None:
-            service = self.services[name] = TrackedService(traits, is_orchestrated)
-        service.traits, service.is_orchestrated = traits, is_orchestrated
+        service = self.service(name) or TrackedService()
+        service.is_orchestrated = is_orchestrated
         self.ledger.set_service(name, *traits)
+        self._keep(name, service)
         self.changed_services.add(name)
-        return service
+
+    def set_pending(self, name: str, pending: frozenset[str]) -> None:
+        """Set the tasks of an existing service that have no container."""
+        service = self.service(name)
+        if service is not None and service.pending != pending:
+            service.pending = pending
+            self._keep(name, service)
+            self.changed_services.add(name)
+
+    def _keep(self, name: str, service: TrackedService) -> None:
+        is_plain = not service.is_orchestrated and not service.pending and len(service.containers) <= 1
+        self.ledger.attach(name, "".join(service.containers) if is_plain else service)
 
     def add(self, container: str, entry: TrackedContainer) -> TrackedContainer:
-        """Track a container, in place of an earlier entry."""
+        """Track a container of an existing service, in place of an earlier entry."""
         if container in self.containers:
             self.drop(container)
+        # Equal strings are kept once: there are very many entries.
+        entry.node = intern(entry.node)
+        entry.slot = None if entry.slot is None else intern(entry.slot)
+        if entry.incarnation == container:
+            entry.incarnation = container
         self.containers[container] = entry
-        self.services[entry.service].containers.append(container)
+        service = self.service(entry.service) or TrackedService()
+        service.containers.append(container)
+        self._keep(entry.service, service)
         return entry
 
     def drop(self, container: str) -> None:
         """Forget a container."""
         entry = self.containers.pop(container)
-        if (service := self.services.get(entry.service)) is not None:
+        if (service := self.service(entry.service)) is not None:
             service.containers.remove(container)
+            self._keep(entry.service, service)
         if entry.slot is not None:
             self.changed_slots[entry.service][entry.slot] = None
 
+    def containers_of(self, service: str) -> tuple[str, ...]:
+        """Ids of the tracked containers of a service."""
+        known = self.service(service)
+        return () if known is None else tuple(known.containers)
+
     def drop_service(self, name: str) -> None:
         """Forget a service and its containers."""
-        for container in list(self.services[name].containers):
+        for container in self.containers_of(name):
             self.drop(container)
-        del self.services[name]
+        self.ledger.attach(name, None)
         self.changed_services.add(name)
 
     def reassign(self, container: str, service: str, slot: str | None) -> None:
@@ -147,7 +188,7 @@ class PromiseBook:
         self.drop(container)
         if entry.slot is not None:
             self.ledger.discard(entry.service, entry.slot)
-        if not self.services[entry.service].containers:
+        if not self.containers_of(entry.service):
             self.drop_service(entry.service)
         self.add(container, TrackedContainer(entry.node, service, entry.incarnation, slot))
         if entry.is_running:

@@ -6,44 +6,73 @@ import numpy as np
 
 from collector.live.promises.book import PromiseBook
 from collector.slo.standing import Rows, Standings
-from collector.snapshot.promises import TaskPromises
+from collector.snapshot.promises import TaskPromises, unpromised
 from collector.snapshot.tables import NOWHERE
 
 
-def running_promises(standings: Standings, book: PromiseBook, containers: Sequence[str]) -> TaskPromises:
-    """Columns of containers, by id."""
-    instances = standings.instances
-    rows = dict(zip(instances.incarnations, range(len(instances.slots)), strict=True))
-    rows.pop("", None)
-    tracked = book.containers
-    found = [
-        NOWHERE if (entry := tracked.get(each)) is None else rows.get(entry.incarnation, NOWHERE)
-        for each in containers
-    ]
-    return columns_of(standings, found)
+def read_promises(
+    book: PromiseBook, containers: Sequence[str], now: float
+) -> tuple[TaskPromises, "WaitingPromises"] | None:
+    """Columns of containers, by id, and the promises of instances that wait; None without instances."""
+    # These stay for long: taken first, they leave no gaps in the memory.
+    columns = unpromised(tuple(book.promises.values()), len(containers))
+    rows, waiting = _ledger_rows(book, containers), WaitingPromises()
+    # The last place is that of containers without a promise, whose row is `NOWHERE`.
+    place = np.full(book.ledger.row_limit + 1, NOWHERE, dtype=np.intp)
+    is_empty = True
+    for standings, ledger_rows in book.ledger.blocks(now):
+        block = columns_of(standings, np.arange(ledger_rows.size))
+        waiting.add(standings, block)
+        place[ledger_rows] = np.arange(ledger_rows.size)
+        found = place[rows]
+        columns.put(np.flatnonzero(found != NOWHERE), block.rows(found[found != NOWHERE]))
+        place[ledger_rows] = NOWHERE
+        is_empty = is_empty and not ledger_rows.size
+    return None if is_empty else (columns, waiting)
+
+
+def _ledger_rows(book: PromiseBook, containers: Sequence[str]) -> Rows:
+    """The rows of the instances that containers are the present incarnations of."""
+    row_of, tracked = book.ledger.row_of, book.containers
+    if not tracked:
+        return np.full(len(containers), NOWHERE, dtype=np.intp)
+    entries = (tracked.get(each) for each in containers)
+    return np.fromiter(
+        (
+            NOWHERE if entry is None else row_of(entry.service, entry.slot, entry.incarnation)
+            for entry in entries
+        ),
+        dtype=np.intp,
+        count=len(containers),
+    )
 
 
 class WaitingPromises:
     """The promises of instances that wait. The others are not kept, as there may be very many."""
 
-    def __init__(self, standings: Standings) -> None:
-        instances = standings.instances
-        waiting = np.flatnonzero(~instances.is_running)
-        self._columns = columns_of(standings, waiting)
-        self._blank = columns_of(standings, [NOWHERE])
+    def __init__(self) -> None:
+        self._columns: list[TaskPromises] = []
+        self._count = 0
         self._by_incarnation: dict[str, int] = {}
         self._by_slot: dict[tuple[str, str], int] = {}
-        for place, row in enumerate(waiting.tolist()):
+
+    def add(self, standings: Standings, columns: TaskPromises) -> None:
+        """Add the instances of some services, with their columns."""
+        instances = standings.instances
+        waiting = np.flatnonzero(~instances.is_running)
+        for place, row in enumerate(waiting.tolist(), self._count):
             if instances.incarnations[row]:
                 self._by_incarnation[instances.incarnations[row]] = place
             service = standings.services.names[instances.service[row]]
             self._by_slot[service, instances.slots[row]] = place
+        self._columns.append(columns.rows(waiting))
+        self._count += waiting.size
 
     def columns(self, book: PromiseBook, tasks: Sequence[str]) -> TaskPromises:
         """Columns of tasks by id: pending ones, and stopped containers."""
         rows = np.array([self._find(book, each) for each in tasks], dtype=np.intp)
         # The last row is that of tasks without a promise.
-        return self._columns.followed_by(self._blank).rows(rows)
+        return TaskPromises.joined([*self._columns, unpromised(self._columns[0].promises, 1)]).rows(rows)
 
     def _find(self, book: PromiseBook, task: str) -> int:
         entry = book.containers.get(task)

@@ -5,7 +5,7 @@ from math import isnan
 
 from collector.common.labels import SLO_LABEL
 from collector.live.promises.book import PromiseBook, TrackedContainer
-from collector.live.promises.reported import ReportedContainers
+from collector.live.promises.reported import ReportedContainers, UnlistedContainer
 from collector.live.traits import PromiseTraits
 from collector.live.updates import OrchestratedService, OrchestratedTask
 from collector.slo.events import LifecycleKind
@@ -29,35 +29,34 @@ class OrchestratedServices:
             if (name := service.labels.get(SLO_LABEL)) and name not in self._book.promises:
                 self._book.unknown_classes[service.name] = name
             self._put(service, now)
-        for name, known in list(self._book.services.items()):
-            if known.is_orchestrated and name not in listed:
+        for name in self._book.orchestrated_services():
+            if name not in listed:
                 self._remove(name, now)
         self.viewed_at = now
 
     def _put(self, service: OrchestratedService, now: float) -> None:
         book, name = self._book, service.name
-        traits, known = book.traits(service.labels), book.services.get(name)
+        traits, known = book.traits(service.labels), book.service(name)
         if not traits.promise:
             self._leave_out(service, traits, now)
             return
         is_new = known is None
-        if known is None or not known.is_orchestrated or known.traits != traits:
-            known = book.set_service(name, traits, is_orchestrated=True)
+        if known is None or not known.is_orchestrated or book.service_traits(name) != traits:
+            book.set_service(name, traits, is_orchestrated=True)
+        known_pending = frozenset() if known is None else known.pending
         running: dict[str, str] = {}
         for task in service.tasks:
             # A pod may have several containers: the first stands for it.
             if task.container and running.setdefault(task.id, task.container) == task.container:
                 self._list(name, task, now, is_new=is_new)
         pending = {task.id: task for task in service.tasks if not task.container}
-        for task_id in known.pending - pending.keys() - running.keys():
+        for task_id in known_pending - pending.keys() - running.keys():
             book.enter(TrackedContainer("", name, task_id), LifecycleKind.ENDED, now)
-        for task_id in pending.keys() - known.pending:
+        for task_id in pending.keys() - known_pending:
             task = pending[task_id]
             book.enter(_entry(name, task), LifecycleKind.WAITING, self._created(task, now, is_new=is_new))
-        if known.pending != pending.keys():
-            known.pending = set(pending)
-            book.changed_services.add(name)
-        for container in set(known.containers).difference(running.values()):
+        book.set_pending(name, frozenset(pending))
+        for container in set(book.containers_of(name)).difference(running.values()):
             self._unlist(container, now)
         if traits.mode is not ServiceMode.BATCH:
             wanted = len(pending) + len(running) if service.instances is None else service.instances
@@ -65,7 +64,7 @@ class OrchestratedServices:
 
     def _leave_out(self, service: OrchestratedService, traits: PromiseTraits, now: float) -> None:
         """A service has no promise, or no longer."""
-        if service.name in self._book.services:
+        if self._book.service(service.name) is not None:
             self._remove(service.name, now)
             self._book.ledger.set_service(service.name, *traits)
         for task in service.tasks:
@@ -86,16 +85,17 @@ class OrchestratedServices:
             return
         node = self._reported.nodes.get(task.node)
         reported = None if node is None else node.unlisted.pop(container, None)
+        # The state of the node has the same text: it is kept once.
+        container = container if reported is None else reported.id
         if known is not None and known.is_running and known.node == task.node:
-            reported = known.since, None
+            reported = UnlistedContainer(container, known.since)
         entry = _entry(service, task)
         entry.is_listed, entry.is_reported = True, node is not None
         book.add(container, entry)
         created_at = self._created(task, now, is_new=is_new)
         book.enter(entry, LifecycleKind.WAITING, created_at)
         if reported is not None:
-            started_at, startup_seconds = reported
-            book.run(container, max(started_at, created_at), startup_seconds)
+            book.run(container, max(reported.started_at, created_at), reported.startup_seconds)
         elif task.running_since is not None:
             # Its node reported it before its labels were known, or has not reported it yet.
             book.run(container, min(max(task.running_since, created_at), now))

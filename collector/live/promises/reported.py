@@ -10,8 +10,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isinf, nextafter
+from typing import NamedTuple
 
-from collector.live.promises.book import PromiseBook, TrackedContainer, TrackedService
+from collector.live.promises.book import PromiseBook, TrackedContainer
 from collector.live.promises.node_times import NodeTimes, ReportTimes
 from collector.live.updates import ContainerChanges, Succession
 from collector.slo.events import Ending, LifecycleKind
@@ -23,13 +24,22 @@ _TASK_NAME_PARTS = 3
 _ENDS = (EventKind.STOPPED, EventKind.DIED)
 
 
+class UnlistedContainer(NamedTuple):
+    """A container that its node reports, and that the orchestrator does not list yet."""
+
+    id: str
+    """The same object as in the state of the node."""
+    started_at: float
+    startup_seconds: float | None = None
+
+
 @dataclass(slots=True)
 class ReportingNode:
     """A node, as far as its containers have promises."""
 
     times: NodeTimes = field(default_factory=NodeTimes)
-    unlisted: dict[str, tuple[float, float | None]] = field(default_factory=dict)
-    """Containers that the orchestrator does not list yet: when they started, and how long that took."""
+    unlisted: dict[str, UnlistedContainer] = field(default_factory=dict)
+    """Containers that the orchestrator does not list yet."""
     is_silent: bool = False
     lost: list[str] = field(default_factory=list)
     """Containers that ran when it became silent."""
@@ -80,7 +90,7 @@ class ReportedContainers:
         # A container that ended while the agent was down was last known to run at its last report.
         ended_at = times.since if changes.is_new_run else times.at
         for container in changes.gone:
-            self._end(report.node, container, ended_at)
+            self._vanish(report.node, container, ended_at)
 
     def add_successions(self, successions: Iterable[Succession]) -> None:
         """Let containers that replace others in moves continue their instances."""
@@ -102,7 +112,7 @@ class ReportedContainers:
         """Note the containers of a restored report that the orchestrator may list later."""
         for state in new:
             if state.id not in self._book.containers and self._awaits_listing(state):
-                self.node(node).unlisted[state.id] = times.of(state.started_at), None
+                self.node(node).unlisted[state.id] = UnlistedContainer(state.id, times.of(state.started_at))
 
     def replay(self, report: Report, received_at: float, since: float) -> None:
         """Apply a report again, of which nothing is known but what it contains."""
@@ -122,7 +132,11 @@ class ReportedContainers:
             missing = of_node.difference(each.id for each in report.containers)
             gone += [name for name in missing if name in tracked and tracked[name].is_running]
         of_node.update(each.id for each in report.containers)
-        self.apply(report, times, ContainerChanges(new=new, gone=gone))
+        # Of a report that came late, this is the end of an earlier run.
+        late = {name for name in gone if name in tracked and tracked[name].since > times.at}
+        self.apply(report, times, ContainerChanges(new=new, gone=[name for name in gone if name not in late]))
+        for name in late:
+            self._end(report.node, name, times.at)
 
     def reconcile(self, running: Mapping[str, Sequence[ContainerState]], now: float) -> None:
         """Start the containers that run and are not tracked; end those that are tracked and do not run."""
@@ -139,10 +153,12 @@ class ReportedContainers:
 
     def tidy(self) -> None:
         """Forget moves whose containers are both gone, and count the containers of each node again."""
-        tracked = self._book.containers
+        # A dictionary does not shrink by itself.
+        tracked = self._book.containers = dict(self._book.containers.items())
         counts = Counter(entry.node for entry in tracked.values())
         for name, node in self.nodes.items():
             node.tracked = counts[name]
+            node.unlisted = dict(node.unlisted)
         self.predecessors = {
             after: before
             for after, before in self.predecessors.items()
@@ -191,7 +207,8 @@ class ReportedContainers:
         if entry is None and state is not None:
             entry = self._identify(node, state)
             if entry is None and self._awaits_listing(state):
-                self.node(node).unlisted.setdefault(container, (at, startup_seconds))
+                unlisted = self.node(node).unlisted
+                unlisted.setdefault(state.id, UnlistedContainer(state.id, at, startup_seconds))
         if entry is None:
             return
         if entry.node != node:
@@ -233,11 +250,23 @@ class ReportedContainers:
         if entry is not None and entry.node == node:
             self._book.end(container, at, ending)
 
+    def _vanish(self, node: str, container: str, at: float) -> None:
+        """A node no longer has a container; an event may have reported its end before."""
+        entry = self._book.containers.get(container)
+        if entry is not None and entry.node == node:
+            if entry.is_running:
+                # A new promise counts from when it is known, which may be after the end of a container.
+                # An end at the time of the start would count as a restart.
+                at = max(at, nextafter(entry.since, inf))
+            elif entry.since <= at and not entry.is_lost:
+                return
+        self._end(node, container, at)
+
     def _awaits_listing(self, state: ContainerState) -> bool:
         """Whether a container counts only if the orchestrator lists it."""
         if not self._is_orchestrated:
             return False
-        service = self._book.services.get(state.service or state.name)
+        service = self._book.service(state.service or state.name)
         is_of_orchestrator = service is not None and service.is_orchestrated
         return is_of_orchestrator or any(label in state.labels for label in _ORCHESTRATOR_LABELS)
 
@@ -251,8 +280,8 @@ class ReportedContainers:
         if self.node(node).tracked >= self._most_tracked:
             return None  # as with its other limits, a node cannot fill the memory with ever new names
         self.node(node).tracked += 1
-        service = book.services.get(name)
-        if service is None or (traits != service.traits and not self._runs_elsewhere(service, node)):
+        is_new = book.service(name) is None
+        if is_new or (traits != book.service_traits(name) and not self._runs_elsewhere(name, node)):
             book.set_service(name, traits, is_orchestrated=False)
         slot = _swarm_slot(state.labels)
         if slot is None and (predecessor := self.predecessors.get(state.id)) is not None:
@@ -271,14 +300,12 @@ class ReportedContainers:
 
     def _is_free_for(self, node: str, name: str) -> bool:
         """Whether a service does not exist, or runs or ran on this node."""
-        service = self._book.services.get(name)
-        if service is None or not service.containers:
-            return True
-        return any(self._book.containers[each].node == node for each in service.containers)
+        containers = self._book.containers_of(name)
+        return not containers or any(self._book.containers[each].node == node for each in containers)
 
-    def _runs_elsewhere(self, service: TrackedService, node: str) -> bool:
+    def _runs_elsewhere(self, service: str, node: str) -> bool:
         """Whether other nodes run a service: a node does not change the promise of these."""
-        entries = (self._book.containers[each] for each in service.containers)
+        entries = (self._book.containers[each] for each in self._book.containers_of(service))
         return any(entry.is_running and entry.node != node for entry in entries)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from collector.live.promises.book import PromiseBook, TrackedContainer
+from collector.live.promises.book import PromiseBook, TrackedContainer, TrackedService
 from collector.live.traits import PromiseTraits
-from collector.slo.records import StoredInstance
+from collector.slo.instances import StoredInstance
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +46,8 @@ def pack_changes(book: PromiseBook) -> dict[str, bytes | None]:
     """The values that changed since the last call; None for what is gone."""
     values: dict[str, bytes | None] = {}
     for name in book.changed_services:
-        service = book.services.get(name)
-        values[service_key(name)] = None if service is None else _packed_service(book, name)
+        service = book.service(name)
+        values[service_key(name)] = None if service is None else _packed_service(book, name, service)
     for name, slots in book.changed_slots.items():
         containers = _by_slot(book, name)
         for slot in slots:
@@ -62,15 +62,14 @@ def pack_changes(book: PromiseBook) -> dict[str, bytes | None]:
     return values
 
 
-def _packed_service(book: PromiseBook, name: str) -> bytes:
-    service = book.services[name]
-    stored = StoredService(service.traits, service.is_orchestrated, frozenset(service.pending))
+def _packed_service(book: PromiseBook, name: str, service: TrackedService) -> bytes:
+    stored = StoredService(book.service_traits(name), service.is_orchestrated, service.pending)
     return msgspec.msgpack.encode(stored)
 
 
 def _by_slot(book: PromiseBook, service: str) -> Mapping[str, dict[str, TrackedContainer]]:
     found: defaultdict[str, dict[str, TrackedContainer]] = defaultdict(dict)
-    for container in book.services[service].containers if service in book.services else ():
+    for container in book.containers_of(service):
         entry = book.containers[container]
         if entry.slot is not None:
             found[entry.slot][container] = entry
@@ -95,13 +94,13 @@ def restore(book: PromiseBook, values: Mapping[str, bytes]) -> None:
             match key:
                 case [service]:
                     stored = _services.decode(value)
-                    known = book.set_service(service, stored.traits, is_orchestrated=stored.is_orchestrated)
-                    known.pending = set(stored.pending)
+                    book.set_service(service, stored.traits, is_orchestrated=stored.is_orchestrated)
+                    book.set_pending(service, stored.pending)
                 case [service, _]:
                     slot = _slots.decode(value)
                     book.ledger.restore(slot.instance)
                     for container, entry in slot.containers.items():
-                        if service in book.services:
+                        if book.service(service) is not None:
                             book.add(container, entry)
         except (msgspec.DecodeError, ValueError, TypeError) as error:
             log.warning("left out a stored promise of %s that is not valid: %s", key, error)

@@ -6,7 +6,7 @@ from threading import RLock
 from collector.config import CollectorConfig
 from collector.live.promises import storage
 from collector.live.promises.book import PromiseBook
-from collector.live.promises.columns import WaitingPromises, running_promises
+from collector.live.promises.columns import WaitingPromises, read_promises
 from collector.live.promises.node_times import ReportTimes
 from collector.live.promises.orchestrated import OrchestratedServices
 from collector.live.promises.reported import ReportedContainers
@@ -88,7 +88,8 @@ class PromiseTracker:
                     continue
                 if not entry.since < before:
                     continue
-                is_orchestrated = book.services[entry.service].is_orchestrated
+                known = book.service(entry.service)
+                is_orchestrated = known is not None and known.is_orchestrated
                 is_vacant = entry.slot in book.ledger.vacant_slots(entry.service)
                 if not is_orchestrated and entry.slot is not None and is_vacant:
                     book.withdraw(entry.service, entry.slot, entry.since)
@@ -96,9 +97,9 @@ class PromiseTracker:
             forgotten = book.ledger.forget(before)
             for service, slot in forgotten:
                 book.changed_slots[service][slot] = None
-            left = set(book.ledger.services())
-            for name in ({service for service, _ in forgotten} - left) & book.services.keys():
-                book.drop_service(name)
+            for name in {service for service, _ in forgotten}:
+                if not book.ledger.has_instances(name) and book.service(name) is not None:
+                    book.drop_service(name)
             book.stopped &= book.containers.keys()
             self._reported.tidy()
 
@@ -117,12 +118,9 @@ class PromiseTracker:
     def columns(self, containers: Sequence[str], now: float) -> TaskPromises | None:
         """How the promises of containers stand; None if there is no promise at all."""
         with self._lock:
-            standings = self._book.ledger.standings(now)
-            self._waiting = None
-            if not standings.instances.slots:
-                return None
-            self._waiting = WaitingPromises(standings)
-            return running_promises(standings, self._book, containers)
+            found = read_promises(self._book, containers, now)
+            self._waiting = None if found is None else found[1]
+            return None if found is None else found[0]
 
     def waiting_columns(self, tasks: Sequence[str]) -> TaskPromises | None:
         """As `columns`, and at the same time, for tasks that wait: pending ones, and stopped containers."""

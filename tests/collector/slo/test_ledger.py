@@ -303,3 +303,53 @@ def test_what_is_folded_into_sums_still_counts(mode: ServiceMode) -> None:
     # The first incarnations are past: reports of them change nothing.
     assert not ledger.apply(started(2, "a0"))
     assert not ledger.apply(started(9_000, f"a{turns - 40}", None))
+
+
+@pytest.mark.parametrize("later", [0, 30])
+def test_many_transitions_at_one_time_do_not_accumulate(later: int) -> None:
+    names = [f"a{turn}" for turn in range(300)]
+    events = [event for name in names for event in (started(10, name), ended(10, name))]
+    for turn, name in enumerate(names[:later]):
+        events += [started(20 + 2 * turn, f"late-{name}"), ended(21 + 2 * turn, f"late-{name}")]
+    ledger = ledger_of(events)
+    stored = ledger.stored("web", "1")
+    assert stored is not None
+    assert len(stored.transitions) <= 64
+    instance = by_slot(ledger.standings(100))["web", "1"]
+    assert (instance["running_seconds"], instance["waiting_seconds"]) == (later, 90 - later)
+
+
+def test_a_service_that_has_one_instance_left_continues_with_it() -> None:
+    ledger = ledger_of([started(0, "a", "1"), started(0, "b", "2"), withdrawn(10, "1"), ended(20, "b", "2")])
+    assert ledger.forget(15) == [("web", "1")]
+    assert ledger.slot_of("web", "b") == "2"
+    assert ledger.vacant_slots("web") == {"2"}
+    assert ledger.apply(started(30, "c", None))
+    assert ledger.slot_of("web", "c") == "2"
+    assert ledger.apply(started(30, "d", None))
+    assert ledger.live_slots("web") == ["2", "3"]
+
+
+def test_a_service_with_an_attached_value_outlives_its_instances() -> None:
+    ledger = ledger_of(
+        [started(0, "a"), withdrawn(10), started(0, "b", service="api"), withdrawn(10, service="api")]
+    )
+    ledger.attach("web", "value")
+    assert ledger.forget(20) == [("web", "1"), ("api", "1")]
+    assert list(ledger.services()) == ["web"]
+    assert not ledger.has_instances("web")
+    assert ledger.promise_of("web") == ("silver", ServiceMode.INDEPENDENT)
+    ledger.attach("web", None)
+    assert not list(ledger.services())
+    assert ledger.attached("web") is None
+
+
+def test_a_number_that_is_used_again_has_nothing_of_its_last_service() -> None:
+    ledger = ledger_of([started(0, "a", startup_seconds=5.0), ended(5, "a"), withdrawn(10)])
+    ledger.forget(20)
+    ledger.set_service("api", "gold", ServiceMode.INDEPENDENT)
+    ledger.apply(started(30, "b", service="api"))
+    columns = by_service(ledger.standings(40))
+    assert columns.keys() == {"api"}
+    assert columns["api"]["availability"] == 1.0
+    assert by_slot(ledger.standings(40))["api", "1"]["running_seconds"] == 10

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.slo import assessment
 from collector.slo.events import Ending, LifecycleEvent, LifecycleKind
+from collector.slo.instances import StoredInstance
 from collector.slo.ledger import Ledger
 from collector.slo.promises import ServiceMode
-from collector.slo.records import StoredInstance
+from collector.slo.standing import NOWHERE
 from tests.collector.slo.builders import (
     PROMISES,
     by_service,
@@ -256,3 +258,28 @@ def _turn(at: float) -> list[LifecycleEvent]:
         started(at + 2, f"t{at}", "0", node="n2"),
         ended(at + 9, f"t{at}", "0"),
     ]
+
+
+@given(events=any_events(), mode=MODES, promise=NAMES)
+def test_blocks_of_services_are_the_parts_of_the_whole(
+    events: list[LifecycleEvent], mode: ServiceMode, promise: str
+) -> None:
+    ledger = ledger_of(events, mode, promise)
+    whole = ledger.standings(END)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(assessment, "_BLOCK_INSTANCES", 1)
+        blocks = list(ledger.blocks(END))
+    services = {name: columns for each in blocks for name, columns in by_service(each.standings).items()}
+    instances = {key: columns for each in blocks for key, columns in by_slot(each.standings).items()}
+    assert services.keys() == by_service(whole).keys()
+    for name, columns in by_service(whole).items():
+        assert services[name] == pytest.approx(columns, nan_ok=True)
+    assert instances.keys() == by_slot(whole).keys()
+    for key, columns in by_slot(whole).items():
+        assert instances[key] == pytest.approx(columns, nan_ok=True)
+    for each in blocks:
+        names, found = each.standings.services.names, each.standings.instances
+        for row, service, slot, incarnation in zip(
+            each.rows.tolist(), found.service.tolist(), found.slots, found.incarnations, strict=True
+        ):
+            assert ledger.row_of(names[service], slot, incarnation) == (row if incarnation else NOWHERE)

@@ -8,7 +8,7 @@ from collector.live.registry import Registry
 from collector.live.updates import OrchestratedService, OrchestratedTask
 from tests.collector.builders import START, container
 from tests.collector.live.promises.builders import SILVER, config, node, seconds
-from wire.messages import ContainerState
+from wire.messages import ContainerState, Event, EventKind
 
 SWARM = {"com.docker.swarm.service.id": "s"}
 
@@ -191,3 +191,18 @@ def test_the_first_container_of_a_pod_stands_for_it(registry: Registry) -> None:
     pod[0] = OrchestratedTask(id="p", container="id-of-main2", node="alpha", created_at=START + 5)
     registry.promises.put_services(web(*pod, instances=1), START + 30)
     assert seconds(registry.promises.standings(START + 35)) == {("web", "1"): (25, 5)}
+
+
+@pytest.mark.parametrize(
+    ("events", "waiting_seconds"), [((), 20), ((Event(EventKind.DIED, START + 8, "id-of-a"),), 22)]
+)
+def test_a_container_that_ended_before_its_promise_is_known_waits_for_its_replacement(
+    registry: Registry, events: tuple[Event, ...], waiting_seconds: float
+) -> None:
+    promises = registry.promises
+    alpha = node(registry)
+    alpha.start(START + 5, swarm("a"))
+    promises.put_services(web(running(1, "a", created_at=START - 5)), START + 10)
+    alpha.report(START + 8, received_at=START + 12, gone=("id-of-a",), events=events)
+    promises.put_services(web(task(2, "1", created_at=START + 13), instances=1), START + 20)
+    assert seconds(promises.standings(START + 30)) == {("web", "1"): (0, waiting_seconds)}

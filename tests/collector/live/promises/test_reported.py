@@ -160,6 +160,18 @@ def test_a_silent_node_lets_its_instances_wait_from_its_last_report_on(registry:
     assert seconds(registry.promises.standings(now + 10)) == {SHOP: (20 + DOWN_SECONDS, 0)}
 
 
+def test_a_container_that_is_gone_when_its_silent_node_comes_back_does_not_run_on(registry: Registry) -> None:
+    """The report of its end was made before the last one was received: the end must not be its start."""
+    alpha = node(registry)
+    alpha.start(START + 5, promised("a"))
+    alpha.report(START + 10, received_at=START + 13)
+    registry.note_silence(START + 2000)
+    alpha.report(START + 12, received_at=START + 2100, gone=("id-of-a",))
+    [(running, waiting)] = seconds(registry.promises.standings(START + 3000)).values()
+    assert running == pytest.approx(8, abs=1)
+    assert running + waiting == pytest.approx(2995)
+
+
 def test_a_node_that_comes_back_with_another_run_continues_what_ran_all_along(registry: Registry) -> None:
     alpha = node(registry)
     alpha.start(START + 10, promised("web"), promised("db", "store"), promised("old", "legacy"))
