@@ -1,0 +1,169 @@
+"""The demand of a service: CPU in cores, as observed at each decision, and as expected until the next one.
+
+The expected growth is a linear function of three things: the last growth, the growth at this time of earlier
+days, and how far demand is off those days. Its coefficients are fitted to what happened, and its errors are
+those that it would have made in similar situations.
+"""
+
+from math import exp, isfinite, log
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+_DAY_SECONDS = 86_400.0
+_SLOTS = 480
+"""A day in slots of three minutes."""
+_DAYS = 7
+"""The last week counts in the usual demand of a slot."""
+_KEPT = 480
+"""Forecasts that are kept to learn from: those of a day, if decisions are three minutes apart."""
+_RIDGE = 0.01
+"""Until more was observed, the coefficients stay near 0: demand is expected to stay as it is."""
+_LEAST_CORES = 1e-3
+"""Less demand than this counts as this much, since growth is relative."""
+_MOST_GROWTH = log(10.0)
+_ROUNDING = 1e-6
+_REWEIGHTED = 5
+_HUBER = 1.345 * 1.483
+"""Errors above so many times their median count less: 95 % efficient if they are normal."""
+_PRIOR_ERRORS = 0.1 * np.array((-1.64, -1.04, -0.67, -0.39, -0.13, 0.13, 0.39, 0.67, 1.04, 1.64))
+"""Errors before any was observed: of a normal distribution with a deviation of a tenth. They count as much as
+ten observed ones."""
+_Floats = NDArray[np.float64]
+_Slot = Annotated[int, Meta(ge=0, lt=_SLOTS)]
+
+
+class Forecast(msgspec.Struct, frozen=True, array_like=True):
+    """A forecast, and the highest demand until it was over."""
+
+    growth: float
+    """Growth before it was made; then the usual growth, and how far usual demand was above demand."""
+    usual_growth: float
+    below_usual: float
+    base: float
+    """Logarithm of the demand when it was made."""
+    highest: float
+    """Logarithm of the highest demand since then."""
+    until_seconds: float
+
+    def __post_init__(self) -> None:
+        if not all(map(isfinite, msgspec.structs.astuple(self))):
+            raise ValueError("a forecast has numbers that are none")
+
+
+class CpuDemand(msgspec.Struct, frozen=True, array_like=True):
+    """What is known about the demand of a service."""
+
+    at_seconds: float = 0.0
+    """When it was last observed; then its logarithm, and how that grew since the time before."""
+    last: float | None = None
+    growth: float = 0.0
+    usual: dict[_Slot, tuple[float, int]] = {}
+    """Per slot of the day: the usual logarithm of demand, and on how many days it was observed."""
+    past: tuple[Forecast, ...] = ()
+    """Forecasts that are over; the newest last."""
+    pending: tuple[Forecast, ...] = ()
+
+    def __post_init__(self) -> None:
+        numbers = (
+            self.at_seconds,
+            self.last or 0.0,
+            self.growth,
+            *(usual for usual, _ in self.usual.values()),
+        )
+        if not all(map(isfinite, numbers)):
+            raise ValueError("the demand has numbers that are none")
+
+
+class Expected(msgspec.Struct, frozen=True):
+    """The highest demand that is expected, and the factors by which it may be off, with their weights."""
+
+    cores: float
+    factors: _Floats
+    weights: _Floats
+
+
+def observe_demand(demand: CpuDemand, at_seconds: float, cores: float, gap_seconds: float) -> CpuDemand:
+    """Add an observation, and close the forecasts that are over.
+
+    After a longer gap than `gap_seconds`, it is not known what happened to the forecasts.
+    """
+    now = log(max(cores, _LEAST_CORES))
+    if not 0 < at_seconds - demand.at_seconds <= gap_seconds:
+        demand = msgspec.structs.replace(demand, last=None, pending=())
+    later = [msgspec.structs.replace(each, highest=max(each.highest, now)) for each in demand.pending]
+    over = [each for each in later if each.until_seconds <= at_seconds + _ROUNDING]
+    return msgspec.structs.replace(
+        demand,
+        at_seconds=at_seconds,
+        last=now,
+        growth=0.0 if demand.last is None else now - demand.last,
+        past=(*demand.past, *over)[-_KEPT:],
+        pending=tuple(each for each in later if each.until_seconds > at_seconds + _ROUNDING),
+    )
+
+
+def forecast_demand(demand: CpuDemand, ahead_seconds: float) -> tuple[CpuDemand, Expected]:
+    """The highest demand in this time from now; and the demand with this forecast, to learn from it."""
+    assert demand.last is not None
+    slot, until = _slot(demand.at_seconds), demand.at_seconds + ahead_seconds
+    usual, days = demand.usual.get(slot, (demand.last, 0))
+    then, _ = demand.usual.get(_slot(until), (usual, 0))
+    made = Forecast(demand.growth, then - usual, usual - demand.last, demand.last, log(_LEAST_CORES), until)
+    expected = _expect(demand.past, made)
+    days = min(days + 1, _DAYS)
+    usual += (demand.last - usual) / days
+    return (
+        msgspec.structs.replace(
+            demand, pending=(*demand.pending, made), usual={**demand.usual, slot: (usual, days)}
+        ),
+        expected,
+    )
+
+
+def _expect(past: tuple[Forecast, ...], made: Forecast) -> Expected:
+    """Fit the growth to what happened, and weigh its errors by how similar the situations were."""
+    table = np.array([msgspec.structs.astuple(each)[:5] for each in past]).reshape(-1, 5)
+    features, base, grown = table[:, :3], table[:, 3], table[:, 4] - table[:, 3]
+    coefficients = _fit(features, grown)
+    # A line through small changes says nothing about large ones: nothing is expected that did not happen yet.
+    bounds = max(-_MOST_GROWTH, grown.min(initial=0.0)), min(_MOST_GROWTH, grown.max(initial=0.0))
+    now = np.array((made.growth, made.usual_growth, made.below_usual))
+    growth = float(np.clip(coefficients @ now, *bounds))
+    errors = grown - np.clip(features @ coefficients, *bounds)
+    weights = _similarity(base - made.base) * _similarity(features[:, 0] - made.growth)
+    return Expected(
+        exp(made.base + growth),
+        np.exp(np.concatenate([_PRIOR_ERRORS, errors])),
+        np.concatenate([np.ones(_PRIOR_ERRORS.size), weights]),
+    )
+
+
+def _fit(features: _Floats, grown: _Floats) -> _Floats:
+    """Coefficients that a few surprises do not affect: large errors count less, by Huber's weights."""
+    weights: _Floats = np.ones(grown.size)
+    coefficients: _Floats = np.zeros(features.shape[1])
+    for _ in range(_REWEIGHTED):
+        weighted = features * weights[:, np.newaxis]
+        squares = weighted.T @ features + _RIDGE * np.eye(features.shape[1])
+        coefficients = np.asarray(np.linalg.solve(squares, weighted.T @ grown), dtype=np.float64)
+        errors = np.abs(grown - features @ coefficients)
+        usual = _HUBER * np.median(errors) if errors.size else 0.0
+        weights = np.minimum(1.0, max(usual, _ROUNDING) / np.maximum(errors, _ROUNDING))
+    return coefficients
+
+
+def _similarity(differences: _Floats) -> _Floats:
+    """Weights by a normal kernel, with Silverman's bandwidth for two dimensions."""
+    if not differences.size:
+        return differences
+    width = differences.std() * differences.size ** (-1 / 6)
+    weights: _Floats = np.exp(-0.5 * (differences / max(width, _ROUNDING)) ** 2)
+    return weights
+
+
+def _slot(at_seconds: float) -> int:
+    return int(at_seconds % _DAY_SECONDS / _DAY_SECONDS * _SLOTS + _ROUNDING) % _SLOTS

@@ -1,0 +1,107 @@
+"""The interface of an elasticity policy: a target and an observation in, a decision out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+
+class Weights(msgspec.Struct, frozen=True, kw_only=True):
+    """How much each part of the cost counts; ge-kube's defaults."""
+
+    performance: float = 0.90
+    """Weight of a broken target."""
+    resources: float = 0.09
+    """Weight of reserved CPU, relative to the most that the bounds allow."""
+    adaptation: float = 0.01
+    """Weight of a change of size."""
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """What a service must deliver, and the bounds within which it may be changed."""
+
+    service: str
+    metric_max: float
+    """The bound of its metric: for a response time, in seconds."""
+    replicas_min: int = 1
+    """Fewest replicas that it may have."""
+    replicas_max: int = 10
+    """Most replicas that it may have."""
+    cpu_min_cores: float = 0.1
+    """Smallest CPU limit of a replica."""
+    cpu_max_cores: float = 1.0
+    """Largest CPU limit of a replica."""
+    cpu_step_cores: float = 0.1
+    """0 keeps the CPU limit as it is."""
+    weights: Weights = Weights()
+    """What counts how much when sizes are compared."""
+    cool_down_seconds: float = 180.0
+    """Minimum time from the start of one change to the start of the next."""
+    decide_seconds: float = 180.0
+    """Time between two decisions."""
+    utilization_target: float = 0.8
+    """Share of its CPU limit that a replica is to use, for policies that need it; HPA's default."""
+    explore: bool = True
+    """Whether a policy may try actions whose effect it does not know."""
+
+
+class Observation(msgspec.Struct, frozen=True, kw_only=True):
+    """A service at one time."""
+
+    at_seconds: float
+    """Unix time."""
+    replicas: int
+    """Replicas that run."""
+    cpu_limit_cores: float | None
+    """CPU limit of a replica; None without a limit, which policies keep so."""
+    cpu_used_cores: float | None
+    """CPU time of all replicas, in cores, since the last decision; None if unknown."""
+    metric: float | None
+    """The metric since the last decision; None if unknown."""
+    changed_at_seconds: float | None = None
+    """When the last change began; None if there was none."""
+    effect_seconds: float | None = None
+    """Time from the start of a change until new replicas answer requests; None if unknown."""
+    used_core_watts: float | None = None
+    """Power that one more core in use takes on its nodes; None if unknown."""
+    reserved_core_watts: float | None = None
+    """Idle power of its nodes per core of their capacity: what a reserved core keeps on; None if unknown."""
+
+
+class ElasticDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """How a service should run from now on."""
+
+    replicas: int
+    cpu_limit_cores: float | None
+    reasons: tuple[str, ...]
+    learned: bytes
+    """What the policy knows afterwards, for its next decision. Versioned by the policy; opaque to others."""
+    explored: bool = False
+    """Whether it tries an action to learn its effect."""
+
+
+class LearnedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of what a policy learned, for people."""
+
+    state: str
+    """A state of the service, in words."""
+    action: str
+    """What the policy would do in it, or expects."""
+    cost: float
+    """What the policy expects it to cost; the lower the better."""
+    observed: int
+    """How often it was observed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElasticPolicy:
+    """An elasticity policy. Pure: the same arguments give the same decision."""
+
+    name: str
+    summary: str
+    decide: Callable[[Target, Observation, bytes], ElasticDecision]
+    """Decide for a service. The last argument is `learned` of its last decision, empty at first; data of
+    another version counts as empty. The random numbers of exploration derive from the service and the time
+    of the observation."""
+    explain: Callable[[Target, bytes], tuple[LearnedRow, ...]]
+    """What was learned so far, as a table."""
