@@ -30,6 +30,7 @@ class Assumed(msgspec.Struct, frozen=True, kw_only=True):
     """What the container is assumed to need, and why."""
 
     basis: Basis
+    """Where the expected use comes from."""
     explanation: str
     demand: Quantities
     """Its envelope."""
@@ -39,6 +40,19 @@ class Assumed(msgspec.Struct, frozen=True, kw_only=True):
     """Its reservation."""
 
 
+class AdmissionVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a node may promise the container what it asks for."""
+
+    admitted: bool
+    """Whether the probability is within the limit, or nothing else runs on the node."""
+    probability: float
+    """Probability that any resource of the node is short in a window of five minutes, with the container."""
+    limit: float
+    """`placement.risk_max`."""
+    reason: str
+    """The verdict as a sentence, with what was predicted and observed recently."""
+
+
 class RankedNode(msgspec.Struct, frozen=True, kw_only=True):
     """A node where the container fits."""
 
@@ -46,6 +60,7 @@ class RankedNode(msgspec.Struct, frozen=True, kw_only=True):
     score: float | None
     """Null if it is not finite: the node then comes last."""
     state: LivenessLabel
+    """Whether reports of the node arrive on time."""
     report_age_seconds: float | None
     """Null for a node that is off."""
     predicted_ratio: Ratios
@@ -64,6 +79,8 @@ class RankedNode(msgspec.Struct, frozen=True, kw_only=True):
     """Actions that must come first."""
     gets: Quantities | None
     """The reservation on this node if the container is cut there; null if it is not cut."""
+    admission: AdmissionVerdict | None = None
+    """Null if `placement.risk_max` is 1."""
 
 
 class RefusedNode(msgspec.Struct, frozen=True):
@@ -71,6 +88,8 @@ class RefusedNode(msgspec.Struct, frozen=True):
 
     node: str
     why: str
+    admission: AdmissionVerdict | None = None
+    """Null if it is refused for another reason."""
 
 
 class RefusedFor(msgspec.Struct, frozen=True):
@@ -84,9 +103,11 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     """A reservation: it counts against the free capacity of the node."""
 
     id: str
+    """Id of the reservation, to give it back with."""
     node: str
     service: str | None
     made_at: float
+    """Unix time at which it was made."""
     expires_at: float
     """It ends earlier when an agent reports a new container of the service on the node."""
     demand: Quantities
@@ -109,6 +130,7 @@ class PlacementHint(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
     """Number of earlier placements."""
     assumed: Assumed
+    """What the container is expected to use, and how that is known."""
     nodes: tuple[RankedNode, ...]
     fitting: int
     """Number of ranked nodes where its expected use fits; `nodes` has the best ranked nodes."""
@@ -118,6 +140,7 @@ class PlacementHint(msgspec.Struct, frozen=True, kw_only=True):
     refused: tuple[RefusedNode, ...]
     """By name; the first few, or all if requested."""
     refused_for: tuple[RefusedFor, ...]
+    """How many nodes were left out, by reason."""
     notes: tuple[str, ...]
     """What could not be taken into account."""
     reservation: Reservation | None
@@ -165,7 +188,9 @@ class PolicyInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A policy."""
 
     name: str
+    """Name, as in settings and requests."""
     summary: str
+    """What it does, in a sentence."""
     places: bool
     """Whether it ranks nodes for a request."""
     plans: bool

@@ -6,6 +6,7 @@ from collector.placement.answers import Assumed
 from collector.placement.question import PlacementQuestion, understood
 from collector.placement.ranking import rank
 from collector.placement.reservations import PendingPlacement, Reservations
+from collector.policies.admission.rule import AdmissionRule
 from collector.policies.interface import Ranking, Request
 from collector.policies.resolve import PolicyChoice
 from collector.snapshot.tables import Snapshot
@@ -30,11 +31,12 @@ def place_container(  # noqa: PLR0913 - what is asked, of whom, and when
     *,
     default_class: int,
     now: float,
+    admission: AdmissionRule | None = None,
 ) -> Placement:
     """Rank the nodes, and reserve the best one if asked; raises `UserError` if too many are reserved."""
     request, assumed = understood(question, snapshot, default_class)
     left = reservations.left_by([question.service], now) if question.service else frozenset[str]()
-    ranking = rank(snapshot, request, chosen.policy, chosen.settings, left)
+    ranking = rank(snapshot, request, chosen.policy, chosen.settings, left, admission=admission)
     reservation = None
     if question.reserve_seconds and ranking.best is not None:
         reservation = reservations.place(

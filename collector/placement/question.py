@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Meta
 
 from collector.analysis.usage import quantities
-from collector.common.errors import ApiError, message_and_path
+from collector.common.errors import ApiError, field_sentence, message_and_path
 from collector.common.labels import SLO_LABEL
 from collector.config import CollectorConfig
 from collector.live.traits import promise_traits, task_traits
@@ -90,7 +90,9 @@ def resolve_policy(
     except SettingsError as invalid:
         what, where = message_and_path(invalid.error)
         path = f"$.settings{where.removeprefix('$')}"
-        raise ApiError(HTTPStatus.BAD_REQUEST, f"{what} - at `{path}`", path) from invalid
+        raise ApiError(
+            HTTPStatus.BAD_REQUEST, field_sentence(what, path.removeprefix("$.")), path
+        ) from invalid
     except UserError as error:
         raise ApiError(HTTPStatus.BAD_REQUEST, str(error), "$.policy") from error
 

@@ -10,6 +10,7 @@ from collector.common.liveness import Liveness
 from collector.common.ratios import ratios_of
 from collector.common.text import counted
 from collector.placement.answers import (
+    AdmissionVerdict,
     Assumed,
     Basis,
     PlacementHint,
@@ -18,6 +19,7 @@ from collector.placement.answers import (
     RefusedNode,
     Reservation,
 )
+from collector.policies.admission.rule import AdmissionRule
 from collector.policies.distance import NOT_MEASURED, bound_of, describe_distance
 from collector.policies.filters import describe_rejection
 from collector.policies.interface import Policy, PolicySettings, Ranking, Rejection, Request
@@ -32,14 +34,19 @@ _ROUNDING = 1e-9
 _NO_CURVE = "the node has not reported a power curve yet"
 
 
-def rank(
+def rank(  # noqa: PLR0913 - what is asked, of whom, and under which rules
     snapshot: Snapshot,
     request: Request,
     policy: Policy,
     settings: PolicySettings,
     left: frozenset[str] = frozenset(),
+    *,
+    admission: AdmissionRule | None = None,
 ) -> Ranking:
-    """Rank nodes by a policy; nodes that were just `left` are refused, doubtful ones come last."""
+    """Rank nodes by a policy; nodes that were just `left` are refused, doubtful ones come last.
+
+    So are nodes that `admission` does not let promise that much; without it, every node may.
+    """
     assert policy.place is not None
     asked = replace(request, exclude=request.exclude | left) if left else request
     ranking = policy.place(snapshot, asked, settings)
@@ -53,7 +60,10 @@ def rank(
         refused[rows[refused[rows] == Rejection.EXCLUDED]] = Rejection.CAME_FROM
     in_doubt = doubtful(snapshot)[ranking.rows]
     order = np.concatenate((np.flatnonzero(~in_doubt), np.flatnonzero(in_doubt)))
-    return replace(ranking, rows=ranking.rows[order], scores=ranking.scores[order], refused=refused)
+    ranking = replace(ranking, rows=ranking.rows[order], scores=ranking.scores[order], refused=refused)
+    if admission is None:
+        return ranking
+    return admission.apply(snapshot, request, ranking, has_margins=policy.has_margins)
 
 
 def doubtful(snapshot: Snapshot) -> Flags:
@@ -94,7 +104,11 @@ def hint(  # noqa: PLR0913 - question and result
         fitting=int(ranking.rows.size) - short,
         short=short,
         refused=tuple(
-            RefusedNode(names[row], _describe_refusal(snapshot, request, ranking, row))
+            RefusedNode(
+                names[row],
+                _describe_refusal(snapshot, request, ranking, row),
+                _admission(ranking, row) if ranking.refused[row] == Rejection.RISK else None,
+            )
             for row in named.tolist()
         ),
         refused_for=tuple(
@@ -103,6 +117,18 @@ def hint(  # noqa: PLR0913 - question and result
         ),
         notes=unchecked(snapshot, request),
         reservation=reservation,
+    )
+
+
+def _admission(ranking: Ranking, row: int) -> AdmissionVerdict | None:
+    risks = ranking.risks
+    if risks is None:
+        return None
+    return AdmissionVerdict(
+        admitted=bool(risks.admitted[row]),
+        probability=float(risks.probability[row]),
+        limit=risks.limit,
+        reason=risks.reason(row),
     )
 
 
@@ -115,6 +141,8 @@ def _describe_refusal(snapshot: Snapshot, request: Request, ranking: Ranking, ro
     code = int(ranking.refused[row])
     if code == Rejection.DISTANCE:
         return describe_distance(snapshot, request, row)
+    if code == Rejection.RISK and ranking.risks is not None:
+        return ranking.risks.reason(row)
     return describe_rejection(code)
 
 
@@ -203,6 +231,7 @@ def _ranked(
                 ),
                 needs=ranking.needs(row),
                 gets=ranking.gets(row),
+                admission=_admission(ranking, row),
             )
         )
     return tuple(found)

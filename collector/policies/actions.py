@@ -57,6 +57,8 @@ class Kill(_ContainerAction, frozen=True, kw_only=True, tag="kill"):
     """The node that it runs on."""
     target: str | None
     """The node that it starts on; null if it waits for room."""
+    sheds: bool = False
+    """Whether it is optional, and stops while resources are short: the limits of moves do not apply."""
 
 
 class Start(_ContainerAction, frozen=True, kw_only=True, tag="start"):
@@ -64,6 +66,8 @@ class Start(_ContainerAction, frozen=True, kw_only=True, tag="start"):
 
     target: str
     """The node that it starts on."""
+    sheds: bool = False
+    """Whether it is optional, and was stopped while resources were short."""
 
 
 class PowerOn(_BaseAction, frozen=True, kw_only=True, tag="power-on"):
@@ -80,9 +84,43 @@ class PowerOff(_BaseAction, frozen=True, kw_only=True, tag="power-off"):
     """Power that it saves."""
 
 
+class _ServiceAction(_BaseAction, frozen=True, kw_only=True):
+    service: str
+    """Name of the service, as the orchestrator knows it."""
+
+    @property
+    def title(self) -> str:
+        return self.service
+
+
+class Scale(_ServiceAction, frozen=True, kw_only=True, tag="scale"):
+    """Change the number of replicas of a service."""
+
+    replicas: int
+    """Replicas that it has afterwards."""
+    replicas_before: int
+    """Replicas that it has when the action is planned."""
+    nodes: tuple[str, ...] = ()
+    """Nodes that the new replicas should start on, one for each; empty if the orchestrator chooses."""
+    sheds: bool = False
+    """Whether an optional service stops while resources are short, or starts again afterwards: the bounds
+    and the cool-down of elasticity do not apply."""
+
+
+class Resize(_ServiceAction, frozen=True, kw_only=True, tag="resize"):
+    """Change the CPU limit of every replica of a service."""
+
+    cpu_limit_cores: float
+    """CPU limit of each replica afterwards."""
+    cpu_limit_cores_before: float | None
+    """Null without a limit."""
+
+
 Relocation = Move | Kill | Start
 """Actions that change where a container runs."""
-Action = Relocation | Cut | PowerOn | PowerOff
+ServiceAction = Scale | Resize
+"""Actions that change a whole service. They state the goal, so that a repeated one changes nothing."""
+Action = Relocation | Cut | PowerOn | PowerOff | ServiceAction
 
 
 def affected_nodes(action: Action) -> frozenset[str]:
@@ -92,6 +130,10 @@ def affected_nodes(action: Action) -> frozenset[str]:
             return frozenset((node, target))
         case Start(target=node) | Kill(node=node) | Cut(node=node) | PowerOn(node=node) | PowerOff(node=node):
             return frozenset((node,))
+        case Scale(nodes=nodes):
+            return frozenset(nodes)
+        case Resize():
+            return frozenset()
 
 
 def describe(action: Action) -> str:
@@ -102,7 +144,8 @@ def describe(action: Action) -> str:
         case Cut():
             return f"limit {action.title} on {action.node} to {describe_amounts(action.allocated)}"
         case Kill(target=None):
-            return f"stop {action.title} on {action.node} until there is room"
+            until = "nothing is short" if action.sheds else "there is room"
+            return f"stop {action.title} on {action.node} until {until}"
         case Kill():
             return f"stop {action.title} on {action.node} and start it on {action.target}"
         case Start():
@@ -111,16 +154,27 @@ def describe(action: Action) -> str:
             return f"switch {action.node} on"
         case PowerOff():
             return f"switch {action.node} off"
+        case Scale():
+            count = "1 replica" if action.replicas == 1 else f"{action.replicas} replicas"
+            where = f", the new ones on {', '.join(sorted(set(action.nodes)))}" if action.nodes else ""
+            return f"scale {action.service} from {action.replicas_before} to {count}{where}"
+        case Resize():
+            return f"limit each replica of {action.service} to {describe_cores(action.cpu_limit_cores)}"
 
 
 def describe_amounts(quantities: Quantities) -> str:
     """Format CPU and memory, as far as they are set."""
     parts = []
     if quantities.cpu_cores is not None:
-        parts.append(f"{quantities.cpu_cores:g} {'core' if quantities.cpu_cores == 1 else 'cores'}")
+        parts.append(describe_cores(quantities.cpu_cores))
     if quantities.memory_bytes is not None:
         parts.append(megabytes(quantities.memory_bytes))
     return " and ".join(parts) or "no limit"
+
+
+def describe_cores(cores: float) -> str:
+    """Format a number of CPU cores."""
+    return f"{cores:g} {'core' if cores == 1 else 'cores'}"
 
 
 def megabytes(amount_bytes: float) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from collector.common.liveness import Liveness
 from collector.policies.interface import Request
 from collector.snapshot.applications import NO_APPLICATIONS
 from collector.snapshot.delays import Delays
@@ -55,14 +56,19 @@ def peers_of(snapshot: Snapshot, request: Request) -> Rows:
 
 
 def nodes_of(snapshot: Snapshot, services: Rows) -> Rows:
-    """Return the nodes that run some services, pending tasks included."""
+    """Return the nodes that run some services, pending tasks included.
+
+    A node that is down runs none: otherwise the unknown times to it would keep its containers from being
+    replaced.
+    """
     if not services.size:
         return _NO_ROWS
     on = [snapshot.tasks.node[snapshot.tasks_of(int(row))] for row in services]
     if snapshot.pending.nodes.size:
         on.append(snapshot.pending.nodes[np.isin(snapshot.pending.services, services)])
     rows = np.unique(np.concatenate(on))
-    return np.asarray(rows[rows != NOWHERE])
+    rows = rows[rows != NOWHERE]
+    return np.asarray(rows[snapshot.nodes.liveness[rows] != Liveness.DOWN])
 
 
 def near_all(delays: Delays, rows: Rows, bound: float) -> Flags:

@@ -6,13 +6,15 @@ resource available, an unknown service to the one with the most available on ave
 Bottleneck (algorithm 2): the container that the alert names moves to a node that does not run its service
 yet, unless all do; again by availability of the service's dominant resource, or of the short one.
 Availability is a share of capacity, so that large nodes do not attract everything. If no node that is on has
-room, one that is off is switched on. If the named container has ended or may not move, the one that uses the
-most of the short resource moves instead.
+room, one that is off is switched on; if none of those has either, a node will do that stays below the share
+at which nodes are relieved. If the named container has ended or may not move, the one that uses the most of
+the short resource moves instead.
 
 A container that no move brought to its node need not stay there for the cool-down if an alert names it: a new
 container that fills a node would otherwise drive out the older ones.
 """
 
+import itertools
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -123,6 +125,7 @@ class _ReliefPlanner:
         self._load = np.nan_to_num(snapshot.nodes.capacity - free_of_load(snapshot), nan=0.0)
         # Each relief counts in the next: two bottlenecks must not send their containers to the same gap.
         self._home = snapshot.tasks.node.copy()
+        self._fills = settings.fill_ratio, min(1.0, settings.relieve_ratio)
         self._may_leave_early = may_leave(snapshot, msgspec.structs.replace(settings, cool_down_seconds=0.0))
 
     def relieve(self, node: int, resource: int) -> Relief:
@@ -149,16 +152,17 @@ class _ReliefPlanner:
                 return nothing(f"none of its {counted(there.size, 'container')} may move now")
             task = int(leaving[np.argmax(self._use(resource)[leaving])])
         choice = self._candidates(node, task, resource)
-        target, wake = self._best(choice, task, node, resource), None
-        if target == NOWHERE:
-            why = f"no node {choice.among} has room for {tasks.names[task]}"
-            # The nodes that this plan has switched on already may receive.
-            asleep = may_wake(self._snapshot) & ~self.moves.may_receive
-            choice = replace(choice, nodes=asleep, among="that is switched off")
-            target = self._best(choice, task, node, resource)
-            if target == NOWHERE:
-                return nothing(why)
-            wake = self._wake(target)
+        # The nodes that this plan has switched on already may receive.
+        asleep = may_wake(self._snapshot) & ~self.moves.may_receive
+        woken = replace(choice, nodes=asleep, among="that is switched off")
+        for fill, each in itertools.product(self._fills, (choice, woken)):
+            target = self._best(each, task, node, resource, fill)
+            if target != NOWHERE:
+                break
+        else:
+            return nothing(f"no node {choice.among} has room for {tasks.names[task]}")
+        wake = self._wake(target) if each is woken else None
+        choice = each
         cost = float(move_joules(self._snapshot, np.array([task]))[0])
         move = self.moves.add(task, target, self._reasons(task, target, resource, choice), cost_joules=cost)
         self._load[node] -= tasks.mean[task]
@@ -202,12 +206,12 @@ class _ReliefPlanner:
             return _Choice(running, by, "(all run the service)")
         return _Choice(running & ~has, by, "without the service")
 
-    def _best(self, choice: _Choice, task: int, node: int, resource: int) -> int:
+    def _best(self, choice: _Choice, task: int, node: int, resource: int, fill: float) -> int:
         """Return the candidate with the most available where the task fits and causes no new bottleneck."""
         nodes, tasks = self._snapshot.nodes, self._snapshot.tasks
         after = share(self._load + tasks.envelope[task], nodes.capacity)
         known = np.nan_to_num(after, nan=0.0)
-        fits = (known <= self._settings.fill_ratio + _ROUNDING).all(axis=1)
+        fits = (known <= fill + _ROUNDING).all(axis=1)
         fits &= self.moves.open_to(task)
         before = share(self._load[node], nodes.capacity[node])[resource]
         helps = ~(known[:, resource] >= before)

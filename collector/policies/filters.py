@@ -134,6 +134,7 @@ _DESCRIPTIONS: Mapping[int, str] = {
     Rejection.BUSY: "a resource of the node is busy, or waited for, most of the time",
     Rejection.CAME_FROM: "the service was just moved away from the node",
     Rejection.DISTANCE: "the round-trip time to a node of its application exceeds the bound, or is unknown",
+    Rejection.RISK: "the node would be short of a resource too often",
     Rejection.NEEDS_ROOM: "it fits only after other containers are limited, moved or stopped",
 }
 

@@ -13,7 +13,7 @@ from collector.policies.actions import Action
 from collector.policies.sorting import rising
 from collector.snapshot.constraints import Constraint
 from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import Codes, Snapshot, TaskKind
+from collector.snapshot.tables import Codes, Flags, Snapshot, TaskKind
 from wire.errors import UserError
 from wire.resources import Quantities, Resource
 
@@ -83,6 +83,7 @@ class Rejection(IntEnum):
     NEEDS_ROOM = 16
     BUSY = 17
     DISTANCE = 18
+    RISK = 19
 
 
 def _no_actions(_row: int) -> tuple[Action, ...]:
@@ -91,6 +92,18 @@ def _no_actions(_row: int) -> tuple[Action, ...]:
 
 def _full_reservation(_row: int) -> Quantities | None:
     return None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NodeRisks:
+    """Per node of a snapshot: whether it may promise what a request asks for."""
+
+    probability: Floats
+    """That any of its resources is short in a window of five minutes, with the container."""
+    limit: float
+    admitted: Flags
+    reason: Callable[[int], str]
+    """The verdict on a node, given by its row, with the figures behind it."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -110,6 +123,8 @@ class Ranking:
     """The actions that must come first for the request to fit on a ranked node."""
     gets: Callable[[int], Quantities | None] = field(default=_full_reservation)
     """The reservation on a ranked node if the request itself is cut there; None if it is not cut."""
+    risks: NodeRisks | None = None
+    """The judgement of admission; None if there was none."""
 
     @property
     def best(self) -> int | None:
@@ -207,7 +222,12 @@ class FillLimits(Stability, frozen=True):
 
     fill_ratio: Annotated[
         float,
-        Meta(gt=0, le=1, description="Maximum share of any resource of a node after a placement or move."),
+        Meta(
+            gt=0,
+            le=1,
+            description="Maximum share of any resource of a node after a placement or move. DRAPS fills a"
+            " node up to `relieve_ratio` if nothing else relieves another.",
+        ),
     ] = 0.8
     relieve_ratio: Annotated[
         float,
@@ -241,6 +261,9 @@ class Policy:
     knob: Knob | None = None
     keeps_promises: bool = False
     """Whether its plans keep promises of availability by rules of their own: whom it stops, and how often."""
+    has_margins: bool = False
+    """Whether it limits the time that a node is short by margins of its own: admission then refuses a node
+    only where shortages were more frequent than predicted."""
     timer_seconds: float = 300.0
     """Time between two runs, unless the operator sets another."""
     place: Callable[[Snapshot, Request, Any], Ranking] | None = None

@@ -169,14 +169,17 @@ class Moves:
         self.left: list[str] = []
         self._home = snapshot.tasks.node.copy()
         self._books = ReservationBook.of(snapshot)
+        every = np.arange(len(snapshot.tasks.ids))
+        self._reservations = allocations(snapshot.tasks, every)
+        self._limits = limit_left(snapshot.tasks.task_class, cut_received(snapshot.tasks, every))
         self._spans = Spans(snapshot)
 
     def open_to(self, task: int) -> Flags:
         """Return the nodes that its reservation, its last move and the bound of its application allow."""
-        amounts = self._reservation(task)
+        amounts = self._reservations[task]
         allowed = np.ones(len(self._snapshot.nodes.names), dtype=np.bool_)
         if amounts.any() and not self._stability.overbooks:
-            allowed = self._books.fits(amounts, self._limit(task))
+            allowed = self._books.fits(amounts, float(self._limits[task]))
         if self.barred[task] != NOWHERE:
             allowed[self.barred[task]] = False
         near = self._spans.open_to(task, self._home)
@@ -184,21 +187,13 @@ class Moves:
 
     def reserve(self, task: int, node: int) -> None:
         """Count the reservation of a task on another node from now on; on `NOWHERE`, on none."""
-        amounts, home = self._reservation(task), int(self._home[task])
+        amounts, home = self._reservations[task], int(self._home[task])
         if home != NOWHERE:
             self._books.take_away(home, amounts)
         if node != NOWHERE:
             task_class = int(self._snapshot.tasks.task_class[task])
-            self._books.add(node, amounts, task_class, self._limit(task))
+            self._books.add(node, amounts, task_class, float(self._limits[task]))
         self._home[task] = node
-
-    def _reservation(self, task: int) -> Floats:
-        amounts: Floats = allocations(self._snapshot.tasks, np.array([task]))[0]
-        return amounts
-
-    def _limit(self, task: int) -> float:
-        tasks, row = self._snapshot.tasks, np.array([task])
-        return float(limit_left(tasks.task_class[row], cut_received(tasks, row))[0])
 
     def pays(self, gain_watts: float, cost_joules: float) -> bool:
         """Whether the saved power pays for the energy of the moves within the payback time."""

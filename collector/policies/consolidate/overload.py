@@ -37,6 +37,13 @@ PUBLISHED = {
 LOOK_BACK = 30
 _REGRESSED = 10
 """Few enough to follow the newest loads."""
+LOADS_READ = {
+    Overload.FIXED: 0,
+    Overload.MEDIAN_DEVIATION: LOOK_BACK,
+    Overload.QUARTILES: LOOK_BACK,
+    Overload.REGRESSION: _REGRESSED,
+}
+"""How many of the newest loads each rule reads."""
 _FEWEST = 12
 """With fewer loads, neither deviation nor quartiles are reliable."""
 

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from collector.common.text import counted
 from collector.policies.actions import Action, Move, PowerOff, PowerOn
-from collector.policies.consolidate.overload import LOOK_BACK, PUBLISHED, Overload, overloaded
+from collector.policies.consolidate.overload import LOADS_READ, LOOK_BACK, PUBLISHED, Overload, overloaded
 from collector.policies.filters import eligible, free_of_load, without_room
 from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request, Stability, rank_by_score
 from collector.policies.least_watts.cost import UNKNOWN_WATTS
@@ -120,19 +120,31 @@ class _Cluster:
 
     def over(self, rows: Rows, more: Floats | None = None, history: Floats | None = None) -> Flags:
         """Return the overloaded hosts, as they are or with one more container on each."""
-        load, past = self.load[rows, _CPU], self.history[rows]
-        if more is not None and history is not None:
-            load, past = load + more[_CPU], past + history
-        whole = self.capacity[rows, _CPU]
-        used = np.logical_or.accumulate(past > _ROUNDING * whole[:, None], axis=1)
-        settings = self.settings
+        settings, whole, load = self.settings, self.capacity[rows, _CPU], self.load[rows, _CPU]
+        if more is not None:
+            load = load + more[_CPU]
         return overloaded(
             load / whole,
-            np.where(used, past / whole[:, None], np.nan),
+            self._recent(rows, whole, history, LOADS_READ[settings.overload]),
             rule=settings.overload,
             safety=settings.parameter,
             fallback=settings.fallback_ratio,
         )
+
+    def _recent(self, rows: Rows, whole: Floats, history: Floats | None, most: int) -> Floats:
+        """Return the last loads of hosts as shares of their CPU, with those of one more container on each.
+
+        NaN is a load before the first container.
+        """
+        if not most:
+            return np.empty((rows.size, 0))
+        past = self.history[rows]
+        if history is not None:
+            past += history
+        earlier = past.shape[1] - min(most, past.shape[1])
+        used = past > _ROUNDING * whole[:, None]
+        since = used[:, earlier:] | used[:, :earlier].any(axis=1, keepdims=True)
+        return np.where(np.logical_or.accumulate(since, axis=1), past[:, earlier:] / whole[:, None], np.nan)
 
     def put(self, task: int, node: int) -> None:
         """Assume that a task runs elsewhere."""
@@ -148,12 +160,18 @@ class _Cluster:
         """Return where a task adds the least power without overload; of equals the first by name."""
         open_to = self.receives & ~excluded & self.moves.open_to(task)
         need = self.need[task]
-        rows = np.flatnonzero(open_to & np.all(self.capacity - self.load >= need, axis=1))
-        rows = rows[~(self.awake[rows] & self.over(rows, need, self.task_history[task]))]
+        # Column by column: many times as fast as row by row.
+        for amount, capacity, load in zip(need, self.capacity.T, self.load.T, strict=True):
+            open_to &= capacity - load >= amount
+        rows = np.flatnonzero(open_to)
+        over = self.awake[rows]
+        over[over] = self.over(rows[over], need, self.task_history[task])
+        rows = rows[~over]
         if not rows.size:
             return None
         after = self.snapshot.nodes.power.watts((self.load[rows] + need) / self.capacity[rows], rows)
-        added = np.nan_to_num(after - self.watts[rows], nan=UNKNOWN_WATTS)
+        added = after - self.watts[rows]
+        added[np.isnan(added)] = UNKNOWN_WATTS
         least = int(np.argmin(added))
         return _Choice(int(rows[least]), float(added[least]), rows.size)
 

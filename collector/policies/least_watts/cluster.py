@@ -121,16 +121,14 @@ class PlannedCluster:
     def _risk(self, expected: Floats, variance: Floats, limit: Floats) -> Floats:
         """What the margins predict. Memory does not come and go: envelopes fit, or they do not."""
         risk = np.zeros((len(expected), len(RESOURCES)))
-        for place, tail in enumerate(self.margins.tails):
+        for place in range(len(RESOURCES)):
             if not self.usage.constrains[place]:
                 continue
             room = limit[:, place] - expected[:, place]
             if place == MEMORY:
                 predicted = np.less(room, 0.0).astype(np.float64)
             else:
-                deviation = np.sqrt(np.maximum(variance[:, place], 0.0) * self.margins.together[place])
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    predicted = tail.share_above(np.nan_to_num(room / deviation, nan=0.0))
+                predicted = self.margins.share_short(place, room, variance[:, place])
             risk[:, place] = np.where(np.isnan(room), 0.0, predicted)
         return risk
 

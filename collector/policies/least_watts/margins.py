@@ -6,6 +6,7 @@ does, and how often their use exceeds its mean by how many deviations.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -27,6 +28,7 @@ _FULL_RATIO = 0.7
 """Mean use of a group, of a node's CPU: about the mean use of a node that keeps three deviations free."""
 _HALVINGS = 50
 _MOST_DEVIATIONS = 100.0
+_POINTS_PER_DEVIATION = 50
 
 
 def student_tail(deviations: Floats, freedom: int) -> Floats:
@@ -62,6 +64,20 @@ class Tail:
         weighted: Floats = observed + self.assumed * student_tail(deviations, self.freedom)
         return weighted / (self.residuals.size + self.assumed)
 
+    @cached_property
+    def _on_grid(self) -> Floats:
+        points = np.arange(0.0, _MOST_DEVIATIONS, 1.0 / _POINTS_PER_DEVIATION)
+        return np.append(self.share_above(points), 0.0)
+
+    def share_above_at_most(self, deviations: Floats) -> Floats:
+        """The same, up to the next lower point of a grid: many times as fast for many nodes.
+
+        Anything below 0 deviations counts as 0, and nothing is above the last point.
+        """
+        grid = self._on_grid
+        points = np.clip(deviations * _POINTS_PER_DEVIATION, 0.0, grid.size - 1.0).astype(np.intp)
+        return grid[points]
+
     def deviations(self, share: float) -> float:
         """The deviations that are exceeded for this share of the time."""
         low, high = 0.0, _MOST_DEVIATIONS
@@ -84,6 +100,12 @@ class Margins:
     """One per resource."""
     deviations: Floats
     """Deviations that a node keeps free, per resource."""
+
+    def share_short(self, place: int, room: Floats, variance: Floats) -> Floats:
+        """The share of the windows in which nodes with so much room are short of a resource."""
+        deviation = np.sqrt(np.maximum(variance, 0.0) * self.together[place])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.tails[place].share_above(np.nan_to_num(room / deviation, nan=0.0))
 
     def reason(self, short_ratio: float) -> str:
         """The margin of the CPU and where it comes from, for people."""

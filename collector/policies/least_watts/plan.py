@@ -47,9 +47,9 @@ def rebalance(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
 
 def _plan(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
     cluster = PlannedCluster(snapshot, settings)
-    strained = _exceeds_budget(cluster)
-    _relieve(cluster, strained=strained)
-    emptied = set() if strained else _empty(cluster)
+    strain = _strain(cluster)
+    _relieve(cluster, strained=strain is not None)
+    emptied = _empty(cluster) if strain is None else set()
     names, watts = snapshot.nodes.names, np.nan_to_num(snapshot.nodes.watts, nan=0.0)
     idle = np.flatnonzero((cluster.tasks == 0) & cluster.moves.may_receive & may_sleep(snapshot))
     wake = [
@@ -74,7 +74,11 @@ def _plan(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
     watts_before, watts_after = estimate_watts(snapshot, actions)
     return Plan(
         actions=actions,
-        reasons=(cluster.margins.reason(settings.short_ratio), cluster.usage.shares.reason()),
+        reasons=(
+            cluster.margins.reason(settings.short_ratio),
+            cluster.usage.shares.reason(),
+            *(() if strain is None else (strain,)),
+        ),
         left=tuple(cluster.moves.left),
         watts_before=watts_before,
         watts_after=watts_after,
@@ -130,14 +134,20 @@ def _relieve_node(cluster: PlannedCluster, node: int, risk: float, *, strained: 
         _move_off(cluster, task, choice, node, risk)
 
 
-def _exceeds_budget(cluster: PlannedCluster) -> bool:
-    """Whether relief would need more moves than the budget: one for each window in which a node is short.
+def _strain(cluster: PlannedCluster) -> str | None:
+    """Why the nodes in use are too few, if relief needs more moves than the budget; None if they are enough.
 
-    Then the nodes in use are too few, and another one is worth its power.
+    It needs one for each window in which a node is short. Beyond the budget, another node is worth its power.
     """
     rows = np.flatnonzero(cluster.tasks > 0)
     moves_per_day = float(cluster.risk(rows).max(axis=1).sum()) * _DAY_SECONDS / WINDOW_SECONDS
-    return moves_per_day > cluster.settings.moves_per_day * len(cluster.snapshot.tasks.ids)
+    budget = cluster.settings.moves_per_day * len(cluster.snapshot.tasks.ids)
+    if not moves_per_day > budget:
+        return None
+    return (
+        f"no node is emptied: those in use are expected to be short in {moves_per_day:.3g} windows of five"
+        f" minutes a day, and the budget is {budget:.3g} moves a day"
+    )
 
 
 def _move_off(cluster: PlannedCluster, task: int, choice: Choice, node: int, risk: float) -> None:

@@ -14,14 +14,14 @@ from collector.policies.distance import application_of, near_members
 from collector.policies.filters import eligible_at_any_distance, reject_strained, without_room
 from collector.policies.interface import Policy, Ranking, Rejection, Request
 from collector.policies.least_watts.cost import UNKNOWN_WATTS, Costs, promise_room, share
+from collector.policies.least_watts.need import expected_shares, request_need, sums_with_pending
 from collector.policies.least_watts.outlook import learned
 from collector.policies.least_watts.plan import rebalance
 from collector.policies.least_watts.settings import KNOB, LeastWattsSettings
-from collector.policies.least_watts.usage import Usage, node_sums, usable
-from collector.policies.outlook import MEMORY, amounts, needed
+from collector.policies.least_watts.usage import usable
+from collector.policies.outlook import amounts, needed
 from collector.policies.sorting import rising
 from collector.policies.stability import may_sleep
-from collector.snapshot.columns import best_guess, four, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows, picked
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES
@@ -38,9 +38,9 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
     nodes = snapshot.nodes
     usage, margins = learned(snapshot, settings)
     spread = margins.deviations
-    shares = _shares(snapshot, usage)
-    more, more_variance = _wanted(request, usage, shares)
-    expected, variance = _node_sums(snapshot, usage, shares)
+    shares = expected_shares(snapshot, usage)
+    more, more_variance = request_need(request, usage, shares)
+    expected, variance = sums_with_pending(snapshot, usage, shares)
     variance, more_variance = variance * margins.together, more_variance * margins.together
     need = needed(expected + more, variance + more_variance, spread)
     refused = eligible_at_any_distance(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
@@ -98,44 +98,6 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
     )
 
 
-def _shares(snapshot: Snapshot, usage: Usage) -> Floats:
-    """The share of its reservation that a container of unknown use is expected to use."""
-    pending = snapshot.pending
-    known = pending.is_known
-    ratios = usage.shares.with_more(pending.mean[known], pending.allocated[known]).ratios
-    return np.where(usage.constrains, ratios, 0.0)
-
-
-def _node_sums(snapshot: Snapshot, usage: Usage, shares: Floats) -> tuple[Floats, Floats]:
-    """Expected use and variance of each node, pending tasks included.
-
-    A pending task of which only the reservation is known counts with the share that containers use of it.
-    """
-    nodes, tasks, count = snapshot.nodes, snapshot.tasks, len(snapshot.nodes.names)
-    expected, variance = snapshot.cached("node sums", lambda: node_sums(snapshot, usage))
-    strays = snapshot.cached("task variance", lambda: sum_by_node(tasks.node, tasks.variance, count))
-    pending = snapshot.pending
-    all_pending, counted_pending = (
-        sum_by_node(pending.nodes, each, count)
-        for each in (pending.mean, np.where(pending.is_known[:, None], pending.mean, pending.mean * shares))
-    )
-    used = np.nan_to_num(nodes.used, nan=0.0) - all_pending
-    total = np.fmax(expected, used) + counted_pending
-    total[:, ~usage.constrains] = 0.0
-    return np.asfortranarray(total), variance + np.maximum(nodes.variance - strays, 0.0)
-
-
-def _wanted(request: Request, usage: Usage, shares: Floats) -> tuple[Floats, Floats]:
-    """The expected use of the request and its variance; of memory, its envelope."""
-    demand, mean, reserve = (np.array(four(each)) for each in (request.demand, request.mean, request.reserve))
-    variance = np.array(request.variance)
-    if not request.known and not variance.any():
-        return best_guess(reserve, demand) * shares, np.zeros(len(RESOURCES))
-    expected = best_guess(mean, demand, reserve)
-    expected[MEMORY] = best_guess(demand, reserve)[MEMORY]
-    return np.where(usage.constrains, expected, 0.0), variance
-
-
 def _crowd(snapshot: Snapshot, request: Request) -> Rows:
     """How many of the request's service would fail together with it on each node, if that matters."""
     none = np.zeros(len(snapshot.nodes.names), dtype=np.intp)
@@ -174,6 +136,7 @@ LEAST_WATTS = Policy(
     summary="fewest watts added, on nodes that are short no longer than accepted",
     settings=LeastWattsSettings,
     knob=KNOB,
+    has_margins=True,
     place=place,
     rebalance=rebalance,
 )

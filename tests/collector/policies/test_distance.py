@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.common.liveness import Liveness
 from collector.policies.actions import Kill, Move, Start
 from collector.policies.baselines import FIRST_FIT
 from collector.policies.distance import describe_distance
@@ -68,6 +69,16 @@ def test_an_unknown_time_does_not_satisfy_a_bound_and_both_nodes_are_named() -> 
     assert describe_distance(snapshot, Request(service="web"), 1) == (
         "the round-trip time between b and a is unknown; the bound of application shop is 85 ms"
     )
+
+
+def test_members_on_a_node_that_is_down_do_not_keep_others_from_being_placed() -> None:
+    snapshot = shop()
+    liveness = snapshot.nodes.liveness.copy()
+    liveness[0] = Liveness.DOWN
+    down = replace(
+        snapshot, nodes=replace(snapshot.nodes, liveness=liveness), delays=delays_of(("?", "na", "na", "na"))
+    )
+    assert rank(down, service="web").rows.tolist() == [1, 2, 3]
 
 
 def test_without_round_trip_times_bounds_refuse_nothing() -> None:

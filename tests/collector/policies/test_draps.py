@@ -180,12 +180,22 @@ def test_two_alerts_do_not_switch_the_same_node_on_twice() -> None:
 
 
 def test_the_target_must_not_become_the_next_bottleneck() -> None:
-    """Neither one that has an alert itself, nor one filled beyond the level that is left for moves."""
+    """Neither one that has an alert itself, nor one filled to the level at which nodes are relieved."""
     short = node("a", 9.5, bottleneck=CPU_IS_SHORT)
     hog = [task("hog", "a", 3)]
     assert moves(rebalance(assemble([short, node("b", 4.9)], hog), SETTINGS)) == {"hog": "b"}
-    assert moves(rebalance(assemble([short, node("b", 5.1)], hog), SETTINGS)) == {}
+    assert moves(rebalance(assemble([short, node("b", 6.1)], hog), SETTINGS)) == {}
     assert moves(rebalance(assemble([short, node("b", bottleneck=DISK_IS_SHORT)], hog), SETTINGS)) == {}
+
+
+def test_a_node_that_is_filled_further_than_placements_do_relieves_if_no_other_has_room() -> None:
+    """A container that fills most of any node: the others on its node wait for nothing but an empty one."""
+    short = node("a", 9.9, bottleneck=CPU_IS_SHORT)
+    hog = [task("hog", "a", 8.3), task("steady", "a", 1.6)]
+    empty, fuller = node("b"), node("c", 0.6)
+    assert moves(rebalance(assemble([short, empty, fuller], hog), SETTINGS)) == {"hog": "b"}
+    large = node("d", 0.6, capacity=amount(20, 10))
+    assert moves(rebalance(assemble([short, large, empty], hog), SETTINGS)) == {"hog": "d"}
 
 
 def test_a_move_that_only_moves_the_bottleneck_is_left() -> None:

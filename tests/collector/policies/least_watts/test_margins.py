@@ -42,6 +42,15 @@ def test_the_share_above_falls_with_the_deviations(tail: Tail, one: float, two: 
     assert 0 <= high <= low <= 1
 
 
+@given(tail=_tails, deviations=st.floats(0, 99))
+def test_the_share_by_the_grid_is_that_of_a_point_just_below(tail: Tail, deviations: float) -> None:
+    (about,) = tail.share_above_at_most(np.array([deviations]))
+    exact, below = tail.share_above(np.array([deviations, deviations - 0.021]))
+    # Of a point of the grid itself, the last digit of both may differ.
+    assert exact * (1 - 1e-12) <= about <= below
+    assert tail.share_above_at_most(np.array([np.inf, 200.0])).tolist() == [0.0, 0.0]
+
+
 @given(tail=_tails, share=st.floats(0.0001, 0.5))
 def test_deviations_are_the_fewest_that_are_exceeded_for_the_share(tail: Tail, share: float) -> None:
     deviations = tail.deviations(share)

@@ -120,8 +120,13 @@ def test_nothing_is_emptied_while_relief_would_exceed_the_budget_of_moves() -> N
         make_task("three", "c", 0.1),
     ]
     nodes = [make_node(name) for name in "abc"]
-    assert plan_moves(assemble(nodes, tasks), LeastWattsSettings(moves_per_day=1)) == []
-    assert plan_moves(assemble(nodes, tasks), _MANY_MOVES) != []
+    plan = rebalance(assemble(nodes, tasks), LeastWattsSettings(moves_per_day=1))
+    assert moves_of(plan) == []
+    assert plan.reasons[-1].startswith("no node is emptied: ")
+    assert plan.reasons[-1].endswith(" a day, and the budget is 3 moves a day")
+    plan = rebalance(assemble(nodes, tasks), _MANY_MOVES)
+    assert moves_of(plan) != []
+    assert not any("no node is emptied" in each for each in plan.reasons)
 
 
 # --- Emptying ---------------------------------------------------------------------------------

@@ -1,0 +1,5 @@
+"""Admission: may a node still promise what a container asks for?
+
+In: a snapshot, a request, and how often nodes were short in the past. Out: per node, the probability that it
+is short with the container, and whether that is accepted. Pure: the record of the past is a value of its own.
+"""

@@ -1,0 +1,72 @@
+"""The rule of admission: a container is admitted where the probability of a shortage stays within a limit."""
+
+from dataclasses import dataclass, replace
+
+from collector.policies.admission.record import ShortageRecord, corrected
+from collector.policies.admission.risk import shortage_probability
+from collector.policies.interface import NodeRisks, Ranking, Rejection, Request
+from collector.snapshot.tables import Flags, Snapshot
+
+_FEWEST_WINDOWS = 12.0
+"""Windows from which on the past of a node is worth a mention: an hour."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class AdmissionRule:
+    """The limit, and what happened so far."""
+
+    limit: float
+    record: ShortageRecord
+
+    def judge(self, snapshot: Snapshot, request: Request, *, has_margins: bool = False) -> NodeRisks:
+        """Judge all nodes.
+
+        A container that is alone on a node is admitted: otherwise the largest would be admitted nowhere. A
+        policy with margins of its own has counted the same risk already: it is believed on every node that
+        was not short more often than predicted.
+        """
+        nodes = snapshot.nodes
+        probability = corrected(shortage_probability(snapshot, request), self.record.corrections(nodes.names))
+        admitted: Flags = (probability <= self.limit) | (nodes.tasks == 0)
+        if has_margins:
+            admitted |= ~self.record.were_exceeded(nodes.names)
+
+        def reason(row: int) -> str:
+            is_empty = bool(nodes.tasks[row] == 0)
+            return self._reason(
+                nodes.names[row], float(probability[row]), admitted=bool(admitted[row]), is_empty=is_empty
+            )
+
+        return NodeRisks(probability=probability, limit=self.limit, admitted=admitted, reason=reason)
+
+    def _reason(self, node: str, probability: float, *, admitted: bool, is_empty: bool) -> str:
+        chance = f"short of a resource {probability:.2%} of the time with it"
+        if probability <= self.limit:
+            verdict = f"{chance}, limit {self.limit:.2%}"
+        elif is_empty:
+            verdict = f"{chance}, but nothing else runs there"
+        elif admitted:
+            verdict = f"{chance}, but not short more often than predicted until now"
+        else:
+            verdict = f"{chance}, above the limit of {self.limit:.2%}"
+        past = self.record.of(node)
+        if past.windows < _FEWEST_WINDOWS:
+            return verdict
+        predicted, short = past.predicted / past.windows, past.short / past.windows
+        return f"{verdict}; recently {predicted:.2%} predicted and {short:.2%} observed"
+
+    def apply(
+        self, snapshot: Snapshot, request: Request, ranking: Ranking, *, has_margins: bool = False
+    ) -> Ranking:
+        """Refuse the ranked nodes that are not admitted."""
+        risks = self.judge(snapshot, request, has_margins=has_margins)
+        keeps = risks.admitted[ranking.rows]
+        refused = ranking.refused.copy()
+        refused[ranking.rows[~keeps]] = Rejection.RISK
+        return replace(
+            ranking,
+            rows=ranking.rows[keeps],
+            scores=ranking.scores[keeps],
+            refused=refused,
+            risks=risks,
+        )

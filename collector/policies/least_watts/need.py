@@ -1,0 +1,62 @@
+"""What nodes need and what a request adds, tasks included that no node has reported yet."""
+
+import numpy as np
+
+from collector.policies.interface import Request
+from collector.policies.least_watts.usage import Usage, node_sums
+from collector.policies.outlook import MEMORY
+from collector.snapshot.columns import best_guess, four, sum_by_node
+from collector.snapshot.power_curves import Floats, Rows
+from collector.snapshot.tables import Snapshot
+from wire.resources import RESOURCES
+
+
+def expected_shares(snapshot: Snapshot, usage: Usage) -> Floats:
+    """The share of its reservation that a container of unknown use is expected to use."""
+    pending = snapshot.pending
+    known = pending.is_known
+    ratios = usage.shares.with_more(pending.mean[known], pending.allocated[known]).ratios
+    return np.where(usage.constrains, ratios, 0.0)
+
+
+def pending_use(snapshot: Snapshot, shares: Floats) -> Floats:
+    """What each pending task is expected to use.
+
+    One of which only the reservation is known counts with the share that containers use of it.
+    """
+    pending = snapshot.pending
+    return np.where(pending.is_known[:, None], pending.mean, pending.mean * shares)
+
+
+def reported_use(snapshot: Snapshot) -> Floats:
+    """What each node has reported: its use without pending tasks."""
+    pending = snapshot.pending
+    waiting = sum_by_node(pending.nodes, pending.mean, len(snapshot.nodes.names))
+    return np.nan_to_num(snapshot.nodes.used, nan=0.0) - waiting
+
+
+def pending_variance(snapshot: Snapshot, rows: Rows | slice = slice(None)) -> Floats:
+    """The variance of the pending tasks of each node, or of some."""
+    tasks, count = snapshot.tasks, len(snapshot.nodes.names)
+    strays = snapshot.cached("task variance", lambda: sum_by_node(tasks.node, tasks.variance, count))
+    return np.maximum(snapshot.nodes.variance[rows] - strays[rows], 0.0)
+
+
+def sums_with_pending(snapshot: Snapshot, usage: Usage, shares: Floats) -> tuple[Floats, Floats]:
+    """Expected use and variance of each node, pending tasks included."""
+    expected, variance = snapshot.cached("node sums", lambda: node_sums(snapshot, usage))
+    pending = sum_by_node(snapshot.pending.nodes, pending_use(snapshot, shares), len(snapshot.nodes.names))
+    total = np.fmax(expected, reported_use(snapshot)) + pending
+    total[:, ~usage.constrains] = 0.0
+    return np.asfortranarray(total), variance + pending_variance(snapshot)
+
+
+def request_need(request: Request, usage: Usage, shares: Floats) -> tuple[Floats, Floats]:
+    """The expected use of the request and its variance; of memory, its envelope."""
+    demand, mean, reserve = (np.array(four(each)) for each in (request.demand, request.mean, request.reserve))
+    variance = np.array(request.variance)
+    if not request.known and not variance.any():
+        return best_guess(reserve, demand) * shares, np.zeros(len(RESOURCES))
+    expected = best_guess(mean, demand, reserve)
+    expected[MEMORY] = best_guess(demand, reserve)[MEMORY]
+    return np.where(usage.constrains, expected, 0.0), variance

@@ -1,0 +1,83 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collector.placement.ranking import rank
+from collector.policies.admission.record import WINDOW_SECONDS, ShortageRecord
+from collector.policies.admission.rule import AdmissionRule
+from collector.policies.interface import Rejection, Request
+from collector.policies.resolve import resolve
+from collector.snapshot.tables import Snapshot
+from tests.collector.policies.clusters import amount
+from tests.collector.policies.least_watts.builders import make_node, make_task
+from tests.collector.snapshot.builders import assemble
+from wire.resources import Quantities
+
+_SPREAD = resolve("spread", {}, "place")
+_ONE = Request(reserve=Quantities(cpu_cores=1.0), demand=amount(1, 0.1), mean=amount(1, 0.1), known=True)
+
+
+def _cluster() -> Snapshot:
+    """A calm node, a full one and an empty one."""
+    tasks = [make_task(f"calm-{each}", "calm", 0.5) for each in range(4)]
+    tasks += [make_task(f"full-{each}", "full", 1.1, deviation=0.6) for each in range(8)]
+    return assemble([make_node(name) for name in ("calm", "full", "empty")], tasks)
+
+
+def test_ranked_nodes_beyond_the_limit_are_refused_with_the_figures() -> None:
+    snapshot, rule = _cluster(), AdmissionRule(0.05, ShortageRecord())
+    before = rank(snapshot, _ONE, _SPREAD.policy, _SPREAD.settings)
+    after = rank(snapshot, _ONE, _SPREAD.policy, _SPREAD.settings, admission=rule)
+    full, calm, empty = (snapshot.nodes.index[name] for name in ("full", "calm", "empty"))
+    assert full in before.rows
+    assert sorted(after.rows) == sorted((calm, empty))
+    assert after.refused[full] == Rejection.RISK
+    assert after.risks is not None
+    assert after.risks.probability[calm] < 0.05 < after.risks.probability[full]
+    assert after.risks.reason(full).endswith("% of the time with it, above the limit of 5.00%")
+    assert after.risks.reason(calm).endswith("limit 5.00%")
+
+
+def test_a_container_is_admitted_where_nothing_else_runs() -> None:
+    snapshot, rule = _cluster(), AdmissionRule(0.05, ShortageRecord())
+    risks = rule.judge(snapshot, Request(demand=amount(30, 1), mean=amount(30, 1), known=True))
+    empty = snapshot.nodes.index["empty"]
+    assert risks.admitted.tolist() == [row == empty for row in range(3)]
+    assert risks.reason(empty).endswith("but nothing else runs there")
+
+
+@settings(max_examples=30, deadline=None)
+@given(one=st.floats(0.001, 1), two=st.floats(0.001, 1), cores=st.floats(0, 20))
+def test_a_higher_limit_admits_no_less(one: float, two: float, cores: float) -> None:
+    strict, lax = sorted((one, two))
+    snapshot, request = _cluster(), Request(demand=amount(cores, 0.1), mean=amount(cores, 0.1), known=True)
+    admitted = [
+        AdmissionRule(each, ShortageRecord()).judge(snapshot, request).admitted for each in (strict, lax)
+    ]
+    assert np.all(admitted[0] <= admitted[1])
+
+
+def test_what_happened_is_part_of_the_reason_and_of_the_verdict() -> None:
+    record = ShortageRecord()
+    tasks = [make_task(f"t{each}", "a", 1.0, deviation=0.4) for each in range(7)]
+    for window in range(30):
+        node = make_node("a", used=amount(7, 1), history=[(1.0, 0.1, 0.0, 0.0)] * 4)
+        record.observe(assemble([node], tasks, at=window * WINDOW_SECONDS))
+    snapshot = assemble([make_node("a", used=amount(7, 1))], tasks)
+    fresh, warned = (AdmissionRule(0.05, each).judge(snapshot, _ONE) for each in (ShortageRecord(), record))
+    assert warned.probability[0] > fresh.probability[0]
+    assert "predicted and 100.00% observed" in warned.reason(0)
+    assert "observed" not in fresh.reason(0)
+
+
+def test_a_policy_with_margins_is_believed_until_a_node_is_short_more_often_than_predicted() -> None:
+    tasks = [make_task(f"full-{each}", "a", 1.1, deviation=0.6) for each in range(8)]
+    snapshot, record = assemble([make_node("a", used=amount(7, 1))], tasks), ShortageRecord()
+    before = AdmissionRule(0.05, record).judge(snapshot, _ONE, has_margins=True)
+    assert before.probability[0] > 0.05
+    assert before.admitted[0]
+    assert before.reason(0).endswith("not short more often than predicted until now")
+    for window in range(30):
+        node = make_node("a", used=amount(7, 1), history=[(1.0, 0.1, 0.0, 0.0)] * 4)
+        record.observe(assemble([node], tasks, at=window * WINDOW_SECONDS))
+    assert not AdmissionRule(0.05, record).judge(snapshot, _ONE, has_margins=True).admitted[0]
