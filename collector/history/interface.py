@@ -175,7 +175,9 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     """Start of the step, as Unix time."""
     mean: Quantities
+    """Mean use of each resource in the step."""
     max: Quantities
+    """Highest use of each resource in the step."""
     mean_watts: float | None
     max_watts: float | None
 
@@ -186,6 +188,34 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     step_seconds: float
     """At least the requested step: older data is coarser, and the number of points is limited."""
     points: tuple[Point, ...]
+
+
+class ClusterPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Power of all nodes together in one step. Idle, system and containers add up to the total."""
+
+    at: float
+    """Start of the step, as Unix time."""
+    watts: float
+    """Mean power of the nodes that reported it, while they reported."""
+    idle_watts: float
+    """Power of the nodes without any load."""
+    system_watts: float
+    """Power of processes outside containers."""
+    containers_watts: float
+    """Power of the containers, without idle power."""
+    error_watts: float
+    """Expected error of `watts`, if all nodes are wrong in the same direction."""
+    nodes: int
+    """Number of nodes with data in this step."""
+
+
+class ClusterSeries(msgspec.Struct, frozen=True, kw_only=True):
+    """Power of the cluster over time, in steps of equal length. Steps without data are omitted."""
+
+    step_seconds: float
+    """At least the requested step: older data is coarser, and the number of points is limited."""
+    points: tuple[ClusterPoint, ...]
+    """The power of each step, in order of time."""
 
 
 class GroupBy(StrEnum):
@@ -213,9 +243,11 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     system_joules: float | None = None
     """Nodes and days only: the rest. Idle + system + containers is the total."""
     containers_joules: float | None = None
+    """Nodes and days only: energy of all containers, without idle power."""
     node: str | None = None
     """Containers only: the node it ran on."""
     name: str | None = None
+    """Containers only: its name in the runtime."""
     service: str | None = None
 
 
@@ -261,6 +293,14 @@ class History(Protocol):
         self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float
     ) -> Series:
         """The series of a node, container (by id) or service in `[start, end)`, of limited length."""
+
+    async def cluster_series(
+        self, start: float, end: float, step_seconds: float, error_ratios: Mapping[str, float]
+    ) -> ClusterSeries:
+        """The power of all nodes together in `[start, end)`, of limited length.
+
+        `error_ratios` is the expected relative error of each node's watts now; others have the mean of them.
+        """
 
     async def energy(
         self, start: float, end: float, by: GroupBy, label: str | None = None

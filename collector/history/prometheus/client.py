@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
+from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
 import msgspec
@@ -72,7 +73,9 @@ class Client:
     def __init__(self, settings: EndpointConfig, session: aiohttp.ClientSession) -> None:
         self._settings = settings
         self._session = session
-        self.url = settings.url.rstrip("/")
+        self._base = settings.url.rstrip("/")
+        self.url = _without_credentials(self._base)
+        """Its address, for messages: anyone who may read sees them."""
 
     async def write(self, request: bytes, url: str = "") -> None:
         """Send a remote write request; raises `HistoryUnavailable`, or `StoreRejected` for good."""
@@ -81,7 +84,7 @@ class Client:
             hdrs.CONTENT_ENCODING: "snappy",
             "X-Prometheus-Remote-Write-Version": "0.1.0",
         }
-        status, body = await self._post(url or f"{self.url}/api/v1/write", request, headers)
+        status, body = await self._post(url or f"{self._base}/api/v1/write", request, headers)
         if status in _PERMANENT_FAILURES:
             raise StoreRejected(_excerpt(status, body))
         if status // 100 != 2:  # noqa: PLR2004 - any of the 2xx
@@ -111,7 +114,7 @@ class Client:
     async def _query(self, path: str, parameters: dict[str, str]) -> bytes:
         # VictoriaMetrics otherwise withholds the last 30 s; other stores ignore this.
         form = aiohttp.FormData({**parameters, "latency_offset": "1ms", "nocache": "1"})()
-        status, body = await self._post(f"{self.url}/api/v1/{path}", form)
+        status, body = await self._post(f"{self._base}/api/v1/{path}", form)
         if status != HTTPStatus.OK:
             raise HistoryUnavailable(_excerpt(status, body))
         return body
@@ -133,6 +136,11 @@ class Client:
                 return answer.status, await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise HistoryUnavailable(_reason(error)) from error
+
+
+def _without_credentials(url: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 @asynccontextmanager

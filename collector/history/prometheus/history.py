@@ -22,6 +22,7 @@ from collector.common.outages import Dependency, Outages
 from collector.config import CollectorConfig, LimitsConfig
 from collector.history.interface import (
     Account,
+    ClusterSeries,
     ContainerKey,
     EventPosition,
     GroupBy,
@@ -122,6 +123,13 @@ class PrometheusHistory:
         if start < self._began_at:
             return await self._store.series(kind, name, start, end, step_seconds)
         return await self._file.series(kind, name, start, end, step_seconds)
+
+    async def cluster_series(
+        self, start: float, end: float, step_seconds: float, error_ratios: Mapping[str, float]
+    ) -> ClusterSeries:
+        if start < self._began_at:
+            return await self._store.cluster_series(start, end, step_seconds, error_ratios)
+        return await self._file.cluster_series(start, end, step_seconds, error_ratios)
 
     async def energy(
         self, start: float, end: float, by: GroupBy, label: str | None = None

@@ -8,9 +8,11 @@ import asyncio
 import math
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import fsum
 from typing import Final
 
-from collector.history.interface import Point, Series, SubjectKind
+from collector.history.interface import ClusterPoint, ClusterSeries, Point, Series, SubjectKind
 from collector.history.prometheus.client import Client, quoted
 from collector.history.prometheus.schema import INFO, INSTANCE, USAGE_METRICS
 from collector.history.prometheus.writer import REPEAT_SECONDS
@@ -23,6 +25,11 @@ _NODE_USAGE_METRICS: Final = {
     Resource.DISK: "wattpack_node_disk_bytes_per_second",
     Resource.NETWORK: "wattpack_node_network_bytes_per_second",
 }
+_CLUSTER_METRICS: Final = (
+    "wattpack_node_power_watts",
+    "wattpack_node_power_idle_watts",
+    "wattpack_node_power_system_watts",
+)
 _MEAN, _MAX = "avg_over_time", "max_over_time"
 _WATTS: Final = "watts"
 
@@ -37,7 +44,7 @@ class StoreSeries:
         self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float
     ) -> Series:
         """The series of one of them in `[start, end)`; raises `HistoryUnavailable`."""
-        step = math.ceil(max(step_seconds, 2 * REPEAT_SECONDS, (end - start) / MAX_POINTS))
+        step = _step(start, end, step_seconds)
         names = _metrics(kind)
         queries = [(key, over) for key in names for over in (_MEAN, _MAX)]
         answers = await asyncio.gather(
@@ -55,6 +62,61 @@ class StoreSeries:
                         steps[at - step][which] = float(value)
         points = (_point(at, values) for at, values in sorted(steps.items()))
         return Series(step_seconds=float(step), points=tuple(points))
+
+    async def cluster_series(
+        self, start: float, end: float, step_seconds: float, error_ratios: Mapping[str, float]
+    ) -> ClusterSeries:
+        """The power of all nodes together; raises `HistoryUnavailable`."""
+        step = _step(start, end, step_seconds)
+        answers = await asyncio.gather(
+            *(
+                self._client.query_range(
+                    f"sum by ({INSTANCE}) ({_MEAN}({metric}[{step}s]))", start + step, end, step
+                )
+                for metric in _CLUSTER_METRICS
+            )
+        )
+        other_ratio = fsum(error_ratios.values()) / len(error_ratios) if error_ratios else 0.0
+        steps: defaultdict[float, _ClusterSum] = defaultdict(_ClusterSum)
+        for place, found in enumerate(answers):
+            for each in found:
+                ratio = error_ratios.get(each.metric.get(INSTANCE, ""), other_ratio)
+                for at, value in each.values:
+                    if math.isfinite(float(value)):
+                        steps[at - step].add(place, float(value), ratio)
+        points = (total.point(at) for at, total in sorted(steps.items()) if total.nodes)
+        return ClusterSeries(step_seconds=float(step), points=tuple(points))
+
+
+@dataclass(slots=True)
+class _ClusterSum:
+    """The sum over all nodes in one step."""
+
+    watts: list[float] = field(default_factory=lambda: [0.0] * len(_CLUSTER_METRICS))
+    error_watts: float = 0.0
+    nodes: int = 0
+
+    def add(self, place: int, watts: float, error_ratio: float) -> None:
+        self.watts[place] += watts
+        if place == 0:
+            self.error_watts += watts * error_ratio
+            self.nodes += 1
+
+    def point(self, at: float) -> ClusterPoint:
+        watts, idle, system = self.watts
+        return ClusterPoint(
+            at=at,
+            watts=watts,
+            idle_watts=idle,
+            system_watts=system,
+            containers_watts=max(0.0, watts - idle - system),
+            error_watts=self.error_watts,
+            nodes=self.nodes,
+        )
+
+
+def _step(start: float, end: float, step_seconds: float) -> int:
+    return math.ceil(max(step_seconds, 2 * REPEAT_SECONDS, (end - start) / MAX_POINTS))
 
 
 def _metrics(kind: SubjectKind) -> dict[str, str]:

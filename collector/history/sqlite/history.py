@@ -16,6 +16,7 @@ from collector import config
 from collector.config import LimitsConfig
 from collector.history.interface import (
     Account,
+    ClusterSeries,
     ContainerKey,
     EventPosition,
     GroupBy,
@@ -32,7 +33,6 @@ from collector.history.interface import (
     UsageTotal,
     WindowEnd,
 )
-from collector.history.sqlite.energy import EnergyReader
 from collector.history.sqlite.files.connection import (
     IN_MEMORY,
     DiskThread,
@@ -43,6 +43,8 @@ from collector.history.sqlite.files.connection import (
     open_for_writing,
 )
 from collector.history.sqlite.files.damage import FileWatch, set_wrong_rows_aside
+from collector.history.sqlite.power.cluster import ClusterReader
+from collector.history.sqlite.power.energy import EnergyReader
 from collector.history.sqlite.reader import SqliteReader
 from collector.history.sqlite.retention import Retention, RetentionJob
 from collector.history.sqlite.rollup_store import RollupReader, RollupUpdate, RollupWriter
@@ -145,6 +147,7 @@ class _Reading:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.reader = SqliteReader(connection)
         self.series = SeriesReader(connection)
+        self.cluster = ClusterReader(connection)
         self.energy = EnergyReader(connection)
         self.windows = WindowReader(connection)
 
@@ -239,6 +242,12 @@ class SqliteHistory:
         self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float
     ) -> Series:
         read = partial(self._reading.series.read, kind, name, start, end, step_seconds)
+        return await self._read_thread.run(read)
+
+    async def cluster_series(
+        self, start: float, end: float, step_seconds: float, error_ratios: Mapping[str, float]
+    ) -> ClusterSeries:
+        read = partial(self._reading.cluster.read, start, end, step_seconds, error_ratios)
         return await self._read_thread.run(read)
 
     async def energy(self, start: float, end: float, by: GroupBy, label: str | None = None) -> list[Account]:

@@ -23,7 +23,7 @@ from wire.resources import Quantities
 
 MAX_POINTS = 2000
 _RAW = 0
-_LOOKBACK_SECONDS = 900.0
+LOOKBACK_SECONDS = 900.0
 """The values at the start of a period come with the last heartbeat before it."""
 _LARGEST = 2**63 - 1
 
@@ -51,6 +51,19 @@ def step_for(step_seconds: float, start: float, end: float, resolution: int) -> 
     return resolution * math.ceil(step / resolution) if resolution else step
 
 
+def oldest_times(connection: sqlite3.Connection) -> dict[int, float]:
+    """The time of the oldest sample, and of the oldest rollup of each step."""
+    found = {}
+    for step in STEPS:
+        (slot,) = connection.execute(_OLDEST_SLOT, (step,)).fetchone()
+        if slot is not None:
+            found[step] = float(slot * step)
+    (received_at,) = connection.execute("SELECT min(received_at) FROM reports").fetchone()
+    if received_at is not None:
+        found[_RAW] = received_at
+    return found
+
+
 class SeriesReader:
     """Reads series."""
 
@@ -61,7 +74,7 @@ class SeriesReader:
         """The series of one of them in `[start, end)`."""
         # The samples of a service are spread over all reports; its rollups have an index.
         finest = FINE_SECONDS if kind is SubjectKind.SERVICE else _RAW
-        oldest_at = self._oldest_at()
+        oldest_at = oldest_times(self._connection)
         resolution = max(finest, resolution_for(max(step_seconds, finest), start, oldest_at))
         step = step_for(step_seconds, start, end, resolution)
         subjects = [number for (number,) in self._connection.execute(_SUBJECTS[kind], (name,))]
@@ -71,18 +84,6 @@ class SeriesReader:
             _point(slot * step, slots[slot]) for slot in sorted(slots) if start < (slot + 1) * step
         )
         return Series(step_seconds=step, points=points)
-
-    def _oldest_at(self) -> dict[int, float]:
-        """The time of the oldest sample, and of the oldest rollup of each step."""
-        found = {}
-        for step in STEPS:
-            (slot,) = self._connection.execute(_OLDEST_SLOT, (step,)).fetchone()
-            if slot is not None:
-                found[step] = float(slot * step)
-        (received_at,) = self._connection.execute("SELECT min(received_at) FROM reports").fetchone()
-        if received_at is not None:
-            found[_RAW] = received_at
-        return found
 
     def _rollups(self, query: "_Query", step: int) -> Slots:
         statement = _NODE_ROLLUPS if query.kind is SubjectKind.NODE else _CONTAINER_ROLLUPS
@@ -99,7 +100,7 @@ class SeriesReader:
         statement = _NODE_SAMPLES if query.kind is SubjectKind.NODE else _CONTAINER_SAMPLES
         slots: defaultdict[int, list[SlotSums]] = defaultdict(list)
         for subject in query.subjects:
-            rows = self._connection.execute(statement, (subject, query.start - _LOOKBACK_SECONDS))
+            rows = self._connection.execute(statement, (subject, query.start - LOOKBACK_SECONDS))
             periods = _clipped(_parse_samples(rows), query.start, query.end)
             for slot, sums in sum_slots(periods, query.step).items():
                 slots[slot].append(sums)

@@ -24,8 +24,8 @@ Values = tuple[float | None, ...]
 """CPU cores, memory bytes, disk and network bytes per second, watts; None if unknown."""
 
 WIDTH = 5
-_MAX_DELAY_SECONDS = 7 * 86_400.0
-_MAX_AHEAD_SECONDS = 60.0
+MAX_DELAY_SECONDS = 7 * 86_400.0
+MAX_AHEAD_SECONDS = 60.0
 
 
 class Sample(NamedTuple):
@@ -77,7 +77,7 @@ def report_time(at: float, received_at: float) -> float:
 
     Reports that waited in a spool are plausible; a time in the future or weeks ago is not.
     """
-    is_plausible = received_at - _MAX_DELAY_SECONDS < at <= received_at + _MAX_AHEAD_SECONDS
+    is_plausible = received_at - MAX_DELAY_SECONDS < at <= received_at + MAX_AHEAD_SECONDS
     return at if is_plausible else received_at
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.history.interface import GroupBy
-from collector.history.sqlite.energy import EnergyReader
 from collector.history.sqlite.files.connection import open_for_writing
+from collector.history.sqlite.power.energy import EnergyReader
 from collector.history.sqlite.rollup_store import RollupReader, RollupUpdate, RollupWriter
 from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.writer import SqliteWriter, Submission

@@ -35,6 +35,10 @@ def parts(start: float, end: float, detail_from: float) -> Iterator[tuple[int, i
                 yield FINE_SECONDS, slot
 
 
+def _is_whole(hour: int, start: float, end: float) -> bool:
+    return start <= hour * COARSE_SECONDS and (hour + 1) * COARSE_SECONDS <= end
+
+
 class EnergyReader:
     """Sums up energy."""
 
@@ -49,8 +53,16 @@ class EnergyReader:
         start, end = max(start, first * COARSE_SECONDS), min(end, (last + 1) * COARSE_SECONDS)
         found = self._connection.execute(DETAIL_FROM).fetchone()
         detail_from = 0.0 if found is None else float(found[0])
+        all_parts = list(parts(start, end, detail_from))
+        hours = [slot for step, slot in all_parts if step == COARSE_SECONDS and _is_whole(slot, start, end)]
+        edges = [
+            each for each in all_parts if each[0] != COARSE_SECONDS or not _is_whole(each[1], start, end)
+        ]
         given: _Given = {
-            "parts": json.dumps(list(parts(start, end, detail_from))),
+            "parts": json.dumps(all_parts),
+            "edges": json.dumps(edges),
+            "first_hour": min(hours, default=0),
+            "last_hour": max(hours, default=-1),
             "start": start,
             "end": end,
         }
@@ -104,10 +116,10 @@ def _day(number: int) -> str:
 
 
 _STORED_HOURS = "SELECT min(slot), max(slot) FROM node_rollups WHERE step = ?"
-_PARTS = """
+_SHARES = """
 WITH parts AS (
     SELECT json_extract(value, '$[0]') AS step, json_extract(value, '$[1]') AS slot
-    FROM json_each(:parts)
+    FROM json_each({parts})
 ), shares AS (
     SELECT p.step, p.slot, r.node_id, r.joules, r.idle_joules, r.containers_joules,
            coalesce(CASE WHEN r.covered_until > r.covered_from THEN
@@ -117,6 +129,7 @@ WITH parts AS (
     FROM parts p CROSS JOIN node_rollups r ON r.step = p.step AND r.slot = p.slot
 )
 """
+_PARTS = _SHARES.format(parts=":parts")
 _NODE_SUMS = "sum(s.share * s.joules), sum(s.share * s.idle_joules), sum(s.share * s.containers_joules)"
 _BY_DAY = f"""{_PARTS}
 SELECT s.slot * s.step / {_DAY_SECONDS} AS day, {_NODE_SUMS} FROM shares s GROUP BY day ORDER BY day
@@ -124,13 +137,18 @@ SELECT s.slot * s.step / {_DAY_SECONDS} AS day, {_NODE_SUMS} FROM shares s GROUP
 _BY_NODE = f"""{_PARTS}
 SELECT n.name, {_NODE_SUMS} FROM shares s JOIN nodes n ON n.id = s.node_id GROUP BY n.id
 """  # noqa: S608 - names of our own
-_BY_CONTAINER = f"""{_PARTS}
+# All of a whole hour counts: one range of the table. Only at the edges does the share of each node matter.
+_BY_CONTAINER = f"""{_SHARES.format(parts=":edges")}
 , sums AS (
-    SELECT r.container_id, sum(s.share * r.joules) AS joules
-    FROM parts p CROSS JOIN container_rollups r ON r.step = p.step AND r.slot = p.slot
-    JOIN containers c ON c.id = r.container_id
-    JOIN shares s ON s.step = r.step AND s.slot = r.slot AND s.node_id = c.node_id
-    GROUP BY r.container_id
+    SELECT container_id, sum(joules) AS joules FROM (
+        SELECT r.container_id, r.joules FROM container_rollups r
+        WHERE r.step = {COARSE_SECONDS} AND r.slot BETWEEN :first_hour AND :last_hour
+        UNION ALL
+        SELECT r.container_id, s.share * r.joules
+        FROM parts p CROSS JOIN container_rollups r ON r.step = p.step AND r.slot = p.slot
+        JOIN containers c ON c.id = r.container_id
+        JOIN shares s ON s.step = r.step AND s.slot = r.slot AND s.node_id = c.node_id
+    ) GROUP BY container_id
 )
 SELECT n.name, c.runtime_id, f.body, s.joules
 FROM sums s JOIN containers c ON c.id = s.container_id JOIN nodes n ON n.id = c.node_id

@@ -1,0 +1,110 @@
+"""Write the rollups of a past that no report describes: of a demo, or of another monitoring system."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collector.history.sqlite.schema import (
+    CONTAINER_JOULES,
+    COVERED,
+    NODE_JOULES,
+    ROLLUP_VALUES,
+    SET_DETAIL_FROM,
+)
+
+Floats = NDArray[np.float64]
+
+_HOUR_SECONDS = 3600
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class PastSlot:
+    """One slot of the past: means over it, per node and per container, and the highest values."""
+
+    step_seconds: int
+    slot: int
+    """Unix time of its start, divided by its length."""
+    covered_from: float
+    covered_until: float
+    """The part of the slot that is known."""
+    nodes: Floats
+    """A row per node: cores, bytes, bytes per second of disk and network, watts."""
+    idle_watts: Floats
+    container_watts: Floats
+    """The sum over the containers of each node."""
+    containers: Floats
+    """As `nodes`."""
+    peak_factor: float
+    """The highest values, relative to the means."""
+
+
+def write_past(
+    connection: sqlite3.Connection,
+    nodes: Sequence[str],
+    containers: Sequence[str],
+    slots: Iterator[PastSlot],
+    detail_from: float,
+) -> None:
+    """Insert the slots, for nodes and containers (by id) that reports have named before.
+
+    Slots of five minutes begin at `detail_from`.
+    """
+    node_ids = _ids(connection, "SELECT name, id FROM nodes", nodes)
+    container_ids = _ids(connection, "SELECT runtime_id, id FROM containers", containers)
+    with connection:
+        connection.execute("BEGIN")
+        for slot in slots:
+            _insert(connection, slot, node_ids, container_ids)
+        whole_hour = -(-detail_from // _HOUR_SECONDS) * _HOUR_SECONDS
+        connection.execute(SET_DETAIL_FROM, (str(whole_hour).encode(),))
+
+
+def _ids(connection: sqlite3.Connection, query: str, names: Sequence[str]) -> list[int]:
+    known = dict(connection.execute(query))
+    return [known[name] for name in names]
+
+
+def _insert(
+    connection: sqlite3.Connection, slot: PastSlot, node_ids: list[int], container_ids: list[int]
+) -> None:
+    seconds = slot.covered_until - slot.covered_from
+    key = (slot.step_seconds, slot.slot)
+    sums = slot.nodes * seconds
+    joules = np.column_stack([slot.nodes[:, -1], slot.idle_watts, slot.container_watts]) * seconds
+    connection.executemany(
+        _ADD_NODE,
+        [
+            (*key, each, seconds, *totals, *maxima, *energy, slot.covered_from, slot.covered_until)
+            for each, totals, maxima, energy in zip(
+                node_ids,
+                sums.tolist(),
+                (slot.nodes * slot.peak_factor).tolist(),
+                joules.tolist(),
+                strict=True,
+            )
+        ],
+    )
+    sums = slot.containers * seconds
+    connection.executemany(
+        _ADD_CONTAINER,
+        [
+            (*key, each, seconds, *totals, *maxima, totals[-1])
+            for each, totals, maxima in zip(
+                container_ids, sums.tolist(), (slot.containers * slot.peak_factor).tolist(), strict=True
+            )
+        ],
+    )
+
+
+def _statement(table: str, columns: Sequence[str]) -> str:
+    marks = ", ".join("?" for _ in columns)
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608 - names of our own
+
+
+_ADD_NODE = _statement("node_rollups", ("step", "slot", "node_id", *ROLLUP_VALUES, *NODE_JOULES, *COVERED))
+_ADD_CONTAINER = _statement(
+    "container_rollups", ("step", "slot", "container_id", *ROLLUP_VALUES, *CONTAINER_JOULES)
+)

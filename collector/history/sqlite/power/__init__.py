@@ -1,0 +1,1 @@
+"""Energy of periods, and the power of the cluster over time."""

@@ -1,0 +1,208 @@
+"""Power of the cluster over time: from the samples of all nodes while they are kept, else from rollups."""
+
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, fsum, inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collector.history.interface import ClusterPoint, ClusterSeries
+from collector.history.sqlite.rollups import FINE_SECONDS
+from collector.history.sqlite.series import LOOKBACK_SECONDS, oldest_times, resolution_for, step_for
+from collector.history.sqlite.timeline import MAX_AHEAD_SECONDS, MAX_DELAY_SECONDS, SampleColumns, sum_samples
+
+Floats = NDArray[np.float64]
+
+_HELD_SECONDS = 60.0
+"""A node that reported within this time, two default beacons, is taken to use what it last reported."""
+_MOST_SAMPLES = 200_000
+"""Reports that one request reads, which takes 100 MB for a while. Rollups serve what has more."""
+_WATTS, _IDLE, _SYSTEM, _ERROR = range(4)
+
+
+@dataclass(slots=True)
+class _Sum:
+    """One step of the series, or a part of it: joules of all nodes, and the time that they cover."""
+
+    joules: float = 0.0
+    idle_joules: float = 0.0
+    containers_joules: float = 0.0
+    error_joules: float = 0.0
+    seconds: float = 0.0
+    nodes: int = 0
+
+    def add(self, other: "_Sum") -> None:
+        self.joules += other.joules
+        self.idle_joules += other.idle_joules
+        self.containers_joules += other.containers_joules
+        self.error_joules += other.error_joules
+        self.seconds += other.seconds
+        self.nodes = max(self.nodes, other.nodes)
+
+    def point(self, at: float) -> ClusterPoint:
+        watts, idle, containers = (
+            joules / self.seconds for joules in (self.joules, self.idle_joules, self.containers_joules)
+        )
+        return ClusterPoint(
+            at=at,
+            watts=watts,
+            idle_watts=idle,
+            # Rounding can make it negative.
+            system_watts=max(0.0, watts - idle - containers),
+            containers_watts=containers,
+            error_watts=self.error_joules / self.seconds,
+            nodes=self.nodes,
+        )
+
+
+class ClusterReader:
+    """Reads the power of all nodes together."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def read(
+        self, start: float, end: float, step_seconds: float, error_ratios: Mapping[str, float]
+    ) -> ClusterSeries:
+        """The series in `[start, end)`."""
+        oldest = oldest_times(self._connection)
+        resolution = resolution_for(step_seconds, start, oldest)
+        if not resolution and FINE_SECONDS in oldest and self._has_many_samples(start, end):
+            resolution = FINE_SECONDS
+        step = step_for(step_seconds, start, end, resolution)
+        sums = (
+            self._rollups(start, end, step, resolution, error_ratios)
+            if resolution
+            else self._samples(start, end, step)
+        )
+        points = tuple(
+            sums[slot].point(slot * step)
+            for slot in sorted(sums)
+            if start < (slot + 1) * step and sums[slot].seconds > 0
+        )
+        return ClusterSeries(step_seconds=step, points=points)
+
+    def _has_many_samples(self, start: float, end: float) -> bool:
+        given = {"since": start - LOOKBACK_SECONDS, "until": end + _HELD_SECONDS, "most": _MOST_SAMPLES}
+        (count,) = self._connection.execute(_COUNT, given).fetchone()
+        return bool(count > _MOST_SAMPLES)
+
+    def _rollups(
+        self, start: float, end: float, step: float, resolution: int, error_ratios: Mapping[str, float]
+    ) -> Mapping[int, _Sum]:
+        given = {
+            "step": resolution,
+            "first": int(start // resolution),
+            "after": ceil(end / resolution),
+            "ratios": json.dumps(error_ratios),
+            "other_ratio": fsum(error_ratios.values()) / len(error_ratios) if error_ratios else 0.0,
+        }
+        merged: defaultdict[int, _Sum] = defaultdict(_Sum)
+        nodes_before = 0
+        for slot, nodes, begins_at, ends_at, *sums in self._connection.execute(_ROLLUPS, given):
+            is_whole = begins_at <= slot * resolution and ends_at >= (slot + 1) * resolution
+            if not is_whole and nodes < nodes_before:
+                continue  # it has just begun, and not all nodes are in it
+            nodes_before = nodes
+            # While a slot lasts, each node covers another part of it: then the mean power of each counts.
+            seconds = resolution if is_whole else max(1.0, ends_at - begins_at)
+            joules = sums[:4] if is_whole else [watts * seconds for watts in sums[4:]]
+            part = _Sum(joules[0], joules[1], joules[2], joules[3], seconds, nodes)
+            merged[int(slot * resolution // step)].add(part)
+        return merged
+
+    def _samples(self, start: float, end: float, step: float) -> Mapping[int, _Sum]:
+        given = {"since": start - LOOKBACK_SECONDS, "until": end + _HELD_SECONDS}
+        rows = np.array(self._connection.execute(_SAMPLES, given).fetchall(), dtype=np.float64).reshape(-1, 8)
+        last = np.array(self._connection.execute(_LAST, given).fetchall(), dtype=np.float64).reshape(-1, 2)
+        if not rows.size:
+            return {}
+        columns = sum_samples(_columns(rows, last, end), step)
+        sums: dict[int, _Sum] = {}
+        latest = int((end - 1e-6) // step)
+        order = np.argsort(columns.slot, kind="stable")
+        slots, begins = np.unique(columns.slot[order], return_index=True)
+        for slot, some in zip(slots.tolist(), np.split(order, begins)[1:], strict=True):
+            if not start < (slot + 1) * step or slot > latest:
+                continue
+            seconds, totals = columns.seconds[some], np.nan_to_num(columns.totals[some], nan=0.0)
+            # The last step is not over: what each node used so far counts for all of it.
+            span = float(seconds.max()) if slot in {latest, int(start // step)} else step
+            watts = (totals / np.maximum(seconds, 1e-9)[:, None] if span < step else totals / step).sum(
+                axis=0
+            )
+            joules = watts * span
+            sums[slot] = _Sum(
+                joules=float(joules[_WATTS]),
+                idle_joules=float(joules[_IDLE]),
+                containers_joules=float(max(0.0, joules[_WATTS] - joules[_IDLE] - joules[_SYSTEM])),
+                error_joules=float(joules[_ERROR]),
+                seconds=span,
+                nodes=int((~np.isnan(columns.totals[some, _WATTS])).sum()),
+            )
+        return sums
+
+
+def _columns(rows: Floats, last: Floats, end: float) -> SampleColumns:
+    """Samples by node, each with a last one that repeats the values until the node is no longer heard."""
+    node, own, received = rows[:, 0], rows[:, 1], rows[:, 2]
+    at = np.where((received - MAX_DELAY_SECONDS < own) & (own <= received + MAX_AHEAD_SECONDS), own, received)
+    rows = np.column_stack((node, at, rows[:, 3:]))
+    reported = dict(zip(last[:, 0].tolist(), last[:, 1].tolist(), strict=True))
+    is_last = np.append(node[1:] != node[:-1], [True])
+    ends = rows[is_last].copy()
+    until = [
+        min(end, max(reported.get(each, -inf), own) + _HELD_SECONDS) for each, own in ends[:, :2].tolist()
+    ]
+    ends[:, 1] = np.maximum(ends[:, 1], until)
+    ends[:, 2] = 0.0
+    rows = np.concatenate((rows, ends))
+    # A node's own clock may have been set back: then its samples are out of order, and have no duration.
+    order = np.lexsort((np.append(np.arange(at.size), np.full(len(ends), at.size)), rows[:, 0]))
+    rows = rows[order]
+    values = rows[:, 3:].copy()
+    values[:, _ERROR] *= values[:, _WATTS]
+    return SampleColumns(
+        subject=rows[:, 0].astype(np.int64),
+        at=rows[:, 1],
+        window_seconds=rows[:, 2],
+        exists=np.ones(len(rows), dtype=np.bool_),
+        values=values,
+        from_at=np.full(len(rows), -inf),
+    )
+
+
+_COVERED = "max(1e-3, r.covered_until - r.covered_from)"
+_RATIO = "coalesce(e.value, :other_ratio)"
+_JOULES = ("r.joules", "r.idle_joules", "r.containers_joules", f"r.joules * {_RATIO}")
+_ROLLUPS = f"""
+WITH ratios AS MATERIALIZED (
+    SELECT n.id, e.value FROM json_each(:ratios) e JOIN nodes n ON n.name = e.key
+)
+SELECT r.slot, count(*), min(r.covered_from), max(r.covered_until),
+       {", ".join(f"sum({each})" for each in _JOULES)},
+       {", ".join(f"sum({each} / {_COVERED})" for each in _JOULES)}
+FROM node_rollups r LEFT JOIN ratios e ON e.id = r.node_id
+WHERE r.step = :step AND r.slot >= :first AND r.slot < :after
+    AND r.joules > 0 AND r.covered_until > r.covered_from
+GROUP BY r.slot ORDER BY r.slot
+"""  # noqa: S608 - names of our own
+_SAMPLES = """
+SELECT b.node_id, r.at, r.received_at, s.window_seconds, s.watts, s.idle_watts, s.system_watts, s.error_ratio
+FROM reports r JOIN node_samples s ON s.report_id = r.id JOIN boots b ON b.id = r.boot_id
+WHERE r.received_at >= :since AND r.received_at < :until AND s.watts IS NOT NULL
+ORDER BY b.node_id, b.id, r.sequence
+"""
+_LAST = """
+SELECT b.node_id, max(r.received_at) FROM reports r JOIN boots b ON b.id = r.boot_id
+WHERE r.received_at >= :since AND r.received_at < :until GROUP BY b.node_id
+"""
+_COUNT = """
+SELECT count(*) FROM (
+    SELECT 1 FROM reports WHERE received_at >= :since AND received_at < :until LIMIT :most + 1
+)
+"""
