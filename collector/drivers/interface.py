@@ -58,6 +58,12 @@ class ServiceView:
     """Why it must not move (global, pinned, local data, one replica without the label); None if it may."""
     stops_to_move: bool = False
     """Whether a move stops a task before its replacement runs."""
+    stops_to_resize: bool = False
+    """Whether a change of its limits stops a task before its replacement runs."""
+    stopped_replicas: int = 0
+    """How many replicas it had before it was stopped because resources were short; 0 if it was not."""
+    is_updating: bool = False
+    """Whether the orchestrator still replaces or starts tasks of an earlier change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +133,7 @@ class ActionResult:
     before: bytes = b""
     """The data that `undo` needs, as JSON; empty if there is nothing to undo."""
     containers: tuple[str, ...] = ()
-    """The containers that replace the moved one."""
+    """The containers that replace the moved one; all containers of a service that was scaled or resized."""
     nothing_to_do: bool = False
 
 

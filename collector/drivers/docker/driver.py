@@ -3,17 +3,30 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import chain
 
 from collector.config import DriverConfig
 from collector.drivers.docker.client import Engine, EngineError, Json
 from collector.drivers.docker.cuts import cut, limits_before, uncut
 from collector.drivers.docker.engines import Engines, open_engines
-from collector.drivers.docker.models import DockerContainer, Listed, service_view, task_view
-from collector.drivers.docker.moves import Target, move, stop, wait_until_healthy
+from collector.drivers.docker.models import DockerContainer, Listed, service_names, service_view, task_view
+from collector.drivers.docker.moves import DestinationEngine, move, stop, wait_until_healthy
 from collector.drivers.interface import ActionResult, Driver, DriverError, Hold, NodeView, OrchestratorState
-from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start, short_id
+from collector.policies.actions import (
+    Action,
+    Cut,
+    Kill,
+    Move,
+    PowerOff,
+    PowerOn,
+    Resize,
+    Scale,
+    Start,
+    short_id,
+)
 from wire.errors import UserError
+from wire.resources import Quantities
 
 
 class DockerHosts:
@@ -34,12 +47,19 @@ class DockerHosts:
         names = self._engines.names
         hosts = await asyncio.gather(*(self._containers(name) for name in names))
         containers = [(name, each) for name, there in zip(names, hosts, strict=True) for each in there or ()]
+        services = service_names(containers)
         return OrchestratorState(
             nodes=tuple(
                 NodeView(name=name, ready=there is not None) for name, there in zip(names, hosts, strict=True)
             ),
-            services=tuple(service_view(container, self._all_grants) for _, container in containers),
-            tasks=tuple(task_view(container, name) for name, container in containers),
+            services=tuple(
+                service_view(container, self._all_grants, service)
+                for service, (_, container) in zip(services, containers, strict=True)
+            ),
+            tasks=tuple(
+                task_view(container, name, service)
+                for service, (name, container) in zip(services, containers, strict=True)
+            ),
         )
 
     async def carry_out(self, action: Action) -> ActionResult:
@@ -57,6 +77,13 @@ class DockerHosts:
                 return await self._start(action)
             case PowerOn() | PowerOff():
                 raise DriverError(f"{action.node} cannot be switched: the driver docker cannot drain hosts")
+            case Scale():
+                raise DriverError(
+                    f"{action.service} cannot be scaled: it is a single container, and the driver docker"
+                    " creates none. Run it as a service of a Swarm"
+                )
+            case Resize():
+                return await self._resize(action)
 
     async def undo(self, action: Action, done: ActionResult) -> None:
         match action:
@@ -71,6 +98,8 @@ class DockerHosts:
             case Start():
                 for container in done.containers:
                     await self._stop(action.target, container)
+            case Resize():
+                await self._unresize(action, done)
 
     async def release(self, *, keep_parked: bool = False) -> tuple[str, ...]:  # noqa: ARG002 - nothing is parked
         return ()
@@ -88,13 +117,35 @@ class DockerHosts:
             self._original_limits.setdefault(action.task, limits_before(done))
         return done
 
+    async def _resize(self, action: Resize) -> ActionResult:
+        """Change the CPU limit of the container of this name, while it runs."""
+        node, container = await self._find(action.service)
+        done = await cut(self._engines.of(node), _as_cut(action, node, container.id))
+        return replace(done, containers=(container.id,))
+
+    async def _unresize(self, action: Resize, done: ActionResult) -> None:
+        node, container = await self._find(action.service)
+        if done.before and done.containers == (container.id,):
+            await uncut(self._engines.of(node), _as_cut(action, node, container.id), done)
+
+    async def _find(self, name: str) -> tuple[str, DockerContainer]:
+        """Return the running container of a service, and its host. Raise `DriverError`."""
+        containers = [
+            (node, each) for node in self._engines.names for each in await self._containers(node) or ()
+        ]
+        for service, (node, container) in zip(service_names(containers), containers, strict=True):
+            # The other host that has the name may not answer now.
+            if name in {service, f"{service}@{node}"}:
+                return node, container
+        raise DriverError(f"there is no running container {name}")
+
     async def _move(self, container: str, source: str, target: str) -> ActionResult:
         here, there = self._engines.of(source), self._engines.of(target)
         limits = self._original_limits.get(container)
         if source == target:
             return ActionResult(what=f"{short_id(container)} runs on {target} already", nothing_to_do=True)
         try:
-            to = Target(there, self._settings.allow.get(target, ()))
+            to = DestinationEngine(there, self._settings.allow.get(target, ()))
             created, remark = await move(here, to, container, self._settings, limits)
         except DriverError as error:
             raise DriverError(
@@ -132,6 +183,16 @@ class DockerHosts:
         except DriverError:
             return None
         return [container for container in found if container is not None]
+
+
+def _as_cut(action: Resize, node: str, container: str) -> Cut:
+    return Cut(
+        task=container,
+        name=action.service,
+        node=node,
+        allocated=Quantities(action.cpu_limit_cores),
+        reasons=action.reasons,
+    )
 
 
 async def _inspect(engine: Engine, container: str) -> DockerContainer | None:

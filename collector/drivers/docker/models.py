@@ -1,6 +1,6 @@
 """Responses of an engine about containers. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -112,10 +112,26 @@ class Stats(msgspec.Struct, frozen=True):
         return max(0, memory.usage - inactive)
 
 
-def service_view(container: DockerContainer, grants: Collection[str] = ()) -> ServiceView:
+def service_names(containers: Sequence[tuple[str, DockerContainer]]) -> list[str]:
+    """Return a name for each container of some hosts that no other host's container has.
+
+    That is its own, or `NAME@HOST` if several hosts have it: labels of one must not apply to the other.
+    """
+    hosts: dict[str, set[str]] = {}
+    for host, container in containers:
+        hosts.setdefault(container.plain_name, set()).add(host)
+    return [
+        f"{name}@{host}" if len(hosts[name]) > 1 or "@" in name else name
+        for host, name in ((host, container.plain_name) for host, container in containers)
+    ]
+
+
+def service_view(
+    container: DockerContainer, grants: Collection[str] = (), name: str | None = None
+) -> ServiceView:
     """Return a single container as a service; `grants` are those of any host that it could move to."""
     return ServiceView(
-        name=container.plain_name,
+        name=container.plain_name if name is None else name,
         mode=Mode.ALONE,
         limit=limit_of(container.host_config),
         image=str(container.config.get("Image", "")),
@@ -124,11 +140,9 @@ def service_view(container: DockerContainer, grants: Collection[str] = ()) -> Se
     )
 
 
-def task_view(container: DockerContainer, node: str) -> TaskView:
+def task_view(container: DockerContainer, node: str, service: str) -> TaskView:
     """Return a container as the task of its service."""
-    return TaskView(
-        container=container.id, service=container.plain_name, node=node, state=container.state.status
-    )
+    return TaskView(container=container.id, service=service, node=node, state=container.state.status)
 
 
 def limit_of(host_config: Json) -> Quantities:

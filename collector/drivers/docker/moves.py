@@ -29,7 +29,7 @@ class _Network(msgspec.Struct, rename="pascal", frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class DestinationEngine:
     """The host that a container moves to."""
 
     engine: Engine
@@ -38,7 +38,7 @@ class Target:
 
 
 async def move(
-    source: Engine, to: Target, container: str, settings: DriverConfig, limits: Json | None
+    source: Engine, to: DestinationEngine, container: str, settings: DriverConfig, limits: Json | None
 ) -> tuple[str, str]:
     """Move a container to another engine; return the id of the new one, and a remark."""
     target = to.engine

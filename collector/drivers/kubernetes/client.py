@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -11,10 +12,35 @@ import msgspec
 
 from collector.config import DriverConfig
 from collector.drivers.interface import DriverError
-from collector.drivers.kubernetes.models import KubeNode, KubeNodeList, KubePod, KubePodList
+from collector.drivers.kubernetes.models import (
+    KubeNode,
+    KubeNodeList,
+    KubePod,
+    KubePodList,
+    KubeWorkload,
+    KubeWorkloadList,
+)
 from wire.errors import UserError
 
 Response = TypeVar("Response")
+
+
+class ApiServerError(DriverError):
+    """The API server refused a request."""
+
+    def __init__(self, status: int | None, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of workload that has replicas, and the requests about it."""
+
+    name: str
+    read: Callable[..., Any]
+    scale: Callable[..., Any]
+    change: Callable[..., Any]
 
 
 class ApiServer:
@@ -23,6 +49,17 @@ class ApiServer:
     def __init__(self, client: Any, api: Any, seconds: float) -> None:  # noqa: ANN401 - an extra, not always there
         self._client = client
         self._core = client.CoreV1Api(api)
+        apps = client.AppsV1Api(api)
+        self._apps = apps
+        self._kinds = tuple(
+            _Kind(
+                kind,
+                read=getattr(apps, f"read_namespaced_{kind}_scale"),
+                scale=getattr(apps, f"patch_namespaced_{kind}_scale"),
+                change=getattr(apps, f"patch_namespaced_{kind}"),
+            )
+            for kind in ("deployment", "stateful_set", "replica_set")
+        )
         self._seconds = seconds
 
     async def nodes(self) -> tuple[KubeNode, ...]:
@@ -52,6 +89,66 @@ class ApiServer:
         """Merge a change into a node; None removes a key."""
         await self._request(KubeNode, self._core.patch_node, name, change)
 
+    async def workloads(self) -> tuple[KubeWorkload, ...]:
+        """Return all Deployments and StatefulSets; none if the server does not allow to list them."""
+        found: list[KubeWorkload] = []
+        for list_all in (
+            self._apps.list_deployment_for_all_namespaces,
+            self._apps.list_stateful_set_for_all_namespaces,
+        ):
+            with contextlib.suppress(ApiServerError):
+                found += (await self._request(KubeWorkloadList, list_all)).items
+        return tuple(found)
+
+    async def replicas(self, namespace: str, name: str) -> int:
+        """Return the number of replicas that a workload should have."""
+        _, scale = await self._of_workload(namespace, name, lambda kind: (kind.read, ()))
+        return scale.spec.replicas
+
+    async def scale(self, namespace: str, name: str, replicas: int) -> str:
+        """Set the number of replicas of a workload, and return its kind."""
+        body = {"spec": {"replicas": replicas}}
+        kind, _ = await self._of_workload(namespace, name, lambda kind: (kind.scale, (body,)))
+        return kind
+
+    async def change_template(self, namespace: str, name: str, containers: list[dict[str, Any]]) -> None:
+        """Merge changes of containers into the template of a workload; its controller replaces the pods."""
+        body = {"spec": {"template": {"spec": {"containers": containers}}}}
+        await self._of_workload(namespace, name, lambda kind: (kind.change, (body,)))
+
+    async def annotate(self, namespace: str, name: str, annotations: Mapping[str, str | None]) -> None:
+        """Merge annotations into a workload; None removes one."""
+        body = {"metadata": {"annotations": dict(annotations)}}
+        await self._of_workload(namespace, name, lambda kind: (kind.change, (body,)))
+
+    async def resize(self, pod: KubePod, containers: list[dict[str, Any]]) -> bool:
+        """Change the resources of a pod in place; return whether the server can."""
+        name, namespace = pod.metadata.name, pod.metadata.namespace
+        resize = getattr(self._core, "patch_namespaced_pod_resize", None)
+        if resize is None:  # an old client
+            return False
+        try:
+            await self._request(dict[str, Any], resize, name, namespace, {"spec": {"containers": containers}})
+        except ApiServerError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            # Either the server has no such subresource, or the pod has ended.
+            return pod.metadata.uid not in {each.metadata.uid for each in await self.pods(pod.spec.node_name)}
+        return True
+
+    async def _of_workload(
+        self, namespace: str, name: str, call: Callable[["_Kind"], tuple[Callable[..., Any], tuple[Any, ...]]]
+    ) -> tuple[str, KubeWorkload]:
+        """Send a request about a workload whose kind is unknown; return its kind and the response."""
+        for kind in self._kinds:
+            method, arguments = call(kind)
+            try:
+                return kind.name, await self._request(KubeWorkload, method, name, namespace, *arguments)
+            except ApiServerError as error:
+                if error.status != HTTPStatus.NOT_FOUND:
+                    raise
+        raise DriverError(f"there is no Deployment, StatefulSet or ReplicaSet {namespace}/{name}")
+
     async def _request(
         self,
         kind: type[Response],
@@ -64,7 +161,7 @@ class ApiServer:
             with contextlib.closing(response):
                 body: bytes = response.data
                 if response.status >= HTTPStatus.BAD_REQUEST:
-                    raise DriverError(_refusal(response.status, body))
+                    raise ApiServerError(response.status, _refusal(response.status, body))
                 return body
 
         # The client blocks. Its own models are slow to parse.
@@ -78,7 +175,7 @@ class ApiServer:
         try:
             yield
         except self._client.ApiException as error:
-            raise DriverError(_refusal(error.status, error.body or error.reason)) from error
+            raise ApiServerError(error.status, _refusal(error.status, error.body or error.reason)) from error
         except (HTTPError, OSError) as error:
             raise DriverError(f"the API server does not answer ({error})") from error
         except msgspec.DecodeError as error:

@@ -7,10 +7,11 @@ from contextlib import asynccontextmanager
 from collector.config import DriverConfig
 from collector.drivers.interface import ActionResult, Driver, DriverError, Hold, OrchestratorState
 from collector.drivers.kubernetes.client import ApiServer, connect
-from collector.drivers.kubernetes.models import view_of
 from collector.drivers.kubernetes.moves import Evictor
 from collector.drivers.kubernetes.power import KubernetesPower
-from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
+from collector.drivers.kubernetes.scaling import KubernetesScaler
+from collector.drivers.kubernetes.views import view_of
+from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Resize, Scale, Start
 
 
 class Kubernetes:
@@ -23,11 +24,14 @@ class Kubernetes:
     def __init__(self, server: ApiServer, settings: DriverConfig) -> None:
         self._server = server
         self._evictor = Evictor(server, settings)
+        self._scaler = KubernetesScaler(server, settings)
         self._switch = KubernetesPower(server, settings)
 
     async def view(self) -> OrchestratorState:
-        nodes, pods = await asyncio.gather(self._server.nodes(), self._server.pods())
-        return view_of(nodes, pods)
+        nodes, pods, workloads = await asyncio.gather(
+            self._server.nodes(), self._server.pods(), self._server.workloads()
+        )
+        return view_of(nodes, pods, workloads)
 
     async def carry_out(self, action: Action) -> ActionResult:
         match action:
@@ -47,6 +51,10 @@ class Kubernetes:
                 return await self._switch.on(action.node)
             case PowerOff():
                 return await self._switch.off(action.node)
+            case Scale():
+                return await self._scaler.scale(action)
+            case Resize():
+                return await self._scaler.resize(action)
 
     async def undo(self, action: Action, done: ActionResult) -> None:
         match action:
@@ -54,6 +62,10 @@ class Kubernetes:
                 await self._switch.off(action.node)
             case PowerOff() if done.before:
                 await self._switch.on(action.node)
+            case Scale():
+                await self._scaler.unscale(action)
+            case Resize():
+                await self._scaler.unresize(action, done)
             case Start():
                 for container in done.containers:
                     await self._evictor.stop(container, action.target)

@@ -1,20 +1,18 @@
 """Responses of the API server about nodes and pods. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL, TALKS_TO_LABEL
+from collector.common.labels import STOPPED_LABEL
 from collector.common.quantities import parse_quantity
-from collector.drivers.interface import Mode, NodeView, OrchestratorState, PendingView, ServiceView, TaskView
 from wire.resources import Quantities
 
-_HOSTNAME = "kubernetes.io/hostname"
+HOSTNAME = "kubernetes.io/hostname"
 _MIRROR = "kubernetes.io/config.mirror"
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
-_LOCAL_VOLUMES = ("hostPath", "emptyDir", "local")
 _CLOSING = frozenset({"NoSchedule", "NoExecute"})
 
 
@@ -48,6 +46,7 @@ class Condition(_Model, frozen=True):
 
     type: str
     status: str = "Unknown"
+    reason: str = ""
     message: str = ""
 
 
@@ -96,6 +95,7 @@ class _Resources(_Model, frozen=True):
 
 
 class _Container(_Model, frozen=True):
+    name: str = ""
     image: str = ""
     resources: _Resources = _Resources()
 
@@ -140,6 +140,8 @@ class _ContainerState(_Model, frozen=True):
 class _ContainerStatus(_Model, frozen=True):
     container_id: str = msgspec.field(name="containerID", default="")
     state: _ContainerState = _ContainerState()
+    resources: _Resources | None = None
+    """Its actual limits; servers without in-place resize do not report them."""
 
     @property
     def id(self) -> str:
@@ -196,6 +198,30 @@ class KubePod(_Model, frozen=True):
         return self.metadata.deletion_timestamp is None and self.status.phase in {"Pending", "Running"}
 
     @property
+    def has_ended(self) -> bool:
+        """Whether its containers have ended for good."""
+        return self.status.phase in {"Succeeded", "Failed"}
+
+    @property
+    def resize_refused(self) -> str | None:
+        """Why the node cannot give it the resources that it should have; None if it can, or has."""
+        return next(
+            (
+                each.message or each.reason
+                for each in self.status.conditions
+                if each.type == "PodResizePending" and each.status == "True" and each.reason == "Infeasible"
+            ),
+            None,
+        )
+
+    @property
+    def actual_cpu_limit(self) -> float | None:
+        """The CPU limit of all its containers together, as its node has set it; None without one."""
+        reported = [each.resources for each in self.status.container_statuses if each.resources is not None]
+        limits = [each.limits for each in reported or [each.resources for each in self.spec.containers]]
+        return sum_quantities(limits).cpu_cores
+
+    @property
     def is_ready(self) -> bool:
         return self.lives and _holds(self.status.conditions, "Ready")
 
@@ -208,8 +234,8 @@ class KubePod(_Model, frozen=True):
     def _request(self, resource: str) -> float:
         whole = self.spec.resources.requests.get(resource)
         if whole is not None:
-            return _amount(whole)
-        return sum(_amount(each.resources.requests.get(resource, 0)) for each in self.spec.containers)
+            return amount(whole)
+        return sum(amount(each.resources.requests.get(resource, 0)) for each in self.spec.containers)
 
     @property
     def containers(self) -> tuple[str, ...]:
@@ -234,7 +260,7 @@ class KubePod(_Model, frozen=True):
             else affinity.pod_anti_affinity.required
         )
         return any(
-            term.topology_key == _HOSTNAME
+            term.topology_key == HOSTNAME
             and term.label_selector is not None
             and term.label_selector.match_labels.items() <= self.metadata.labels.items()
             for term in terms
@@ -257,133 +283,62 @@ class KubePodList(_Model, frozen=True):
     items: tuple[KubePod, ...] = ()
 
 
-def view_of(nodes: Iterable[KubeNode], pods: Iterable[KubePod]) -> OrchestratorState:
-    """Convert nodes and pods to the common state."""
-    living = [pod for pod in pods if pod.lives]
-    workloads: dict[str, list[KubePod]] = {}
-    for pod in living:
-        workloads.setdefault(pod.workload, []).append(pod)
-    return OrchestratorState(
-        nodes=tuple(
-            NodeView(
-                name=node.name,
-                ready=node.ready,
-                accepts=node.accepts,
-                labels=node.metadata.labels,
-                is_manager=node.is_manager,
-            )
-            for node in nodes
-        ),
-        services=tuple(service_view(name, members) for name, members in workloads.items()),
-        tasks=tuple(
-            TaskView(
-                container=status.id,
-                service=pod.workload,
-                node=pod.spec.node_name,
-                state=pod.status.phase.lower(),
-                # The requests are those of the pod: they count once.
-                reserve=pod.requests if place == 0 else Quantities(0.0, 0),
-                task=pod.metadata.uid,
-                slot=pod.slot,
-                created_at=pod.created_at,
-                running_since=status.running_since,
-            )
-            for pod in living
-            if pod.spec.node_name
-            for place, status in enumerate(each for each in pod.status.container_statuses if each.id)
-        ),
-        pending=tuple(_pending_view(pod) for pod in living if not pod.containers),
-    )
+class _Template(_Model, frozen=True):
+    metadata: Meta = Meta()
+    spec: _PodSpec = _PodSpec()
 
 
-def _pending_view(pod: KubePod) -> PendingView:
-    return PendingView(
-        id=pod.metadata.uid,
-        service=pod.workload,
-        slot=pod.slot,
-        since=pod.created_at,
-        node=pod.spec.node_name or None,
-        requested=pod.requests,
-        constraints=_constraints(pod),
-        spread=pod.spreads,
-        labels=pod.metadata.labels,
-        reason=next((each.message for each in pod.status.conditions if each.status == "False"), ""),
-    )
+class _WorkloadSpec(_Model, frozen=True):
+    replicas: int = 1
+    template: _Template = _Template()
 
 
-def _constraints(pod: KubePod) -> tuple[str, ...]:
-    return tuple(f"{label}=={value}" for label, value in pod.spec.node_selector.items())
+class _WorkloadStatus(_Model, frozen=True):
+    replicas: int = 0
+    ready_replicas: int = 0
+    updated_replicas: int = 0
 
 
-def service_view(name: str, pods: list[KubePod]) -> ServiceView:
-    """Return a workload from its pods, which are alike."""
-    pod = pods[0]
-    containers = pod.spec.containers
-    mode = Mode.GLOBAL if pod.is_daemon else Mode.ALONE if pod.owner is None else Mode.REPLICATED
-    return ServiceView(
-        name=name,
-        mode=mode,
-        replicas=len(pods),
-        reserve=pod.requests,
-        limit=_sum(container.resources.limits for container in containers),
-        constraints=_constraints(pod),
-        image=containers[0].image if containers else "",
-        labels=_labels(pod),
-        namespace=pod.metadata.namespace,
-        stays=next(_reasons(pod, len(pods)), None),
-        stops_to_move=True,  # an eviction comes first
-    )
+class KubeWorkload(_Model, frozen=True):
+    """A Deployment or StatefulSet, or the subresource `scale` of one."""
+
+    metadata: Meta = Meta()
+    spec: _WorkloadSpec = _WorkloadSpec()
+    status: _WorkloadStatus = _WorkloadStatus()
+
+    @property
+    def name(self) -> str:
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def stopped_replicas(self) -> int:
+        """How many replicas it had before it was stopped because resources were short; 0 if it was not."""
+        noted = self.metadata.annotations.get(STOPPED_LABEL, "")
+        return int(noted) if noted.isascii() and noted.isdigit() and not self.spec.replicas else 0
+
+    @property
+    def is_updating(self) -> bool:
+        """Whether pods are being replaced or started."""
+        status = self.status
+        return not self.spec.replicas == status.replicas == status.ready_replicas == status.updated_replicas
 
 
-def _labels(pod: KubePod) -> Mapping[str, str]:
-    """Return the labels of a pod, and an annotation whose value no label can have: it contains commas."""
-    listed = pod.metadata.annotations.get(TALKS_TO_LABEL)
-    return pod.metadata.labels if listed is None else {**pod.metadata.labels, TALKS_TO_LABEL: listed}
+class KubeWorkloadList(_Model, frozen=True):
+    """A list of Deployments or StatefulSets."""
+
+    items: tuple[KubeWorkload, ...] = ()
 
 
-def _reasons(pod: KubePod, replicas: int) -> Iterator[str]:
-    """Return why a pod must not move, the strongest reason first."""
-    label = pod.metadata.labels.get(MOVE_LABEL)
-    if label == NEVER:
-        yield f"its label {MOVE_LABEL} is {NEVER}"
-    yield from _immovable(pod)
-    if label == ALLOWED:
-        return
-    for volume in pod.spec.volumes:
-        if any(kind in volume for kind in _LOCAL_VOLUMES):
-            yield f"it uses the volume {volume.get('name')}, which stays behind {NO_MOVE_LABEL}"
-    if replicas <= 1:
-        yield f"it has one replica {NO_MOVE_LABEL}"
-
-
-def reason_to_run(pod: KubePod) -> str | None:
-    """Return why a pod must not be stopped; None if it may, since another one replaces it."""
-    if pod.is_daemon:
-        return "it runs on every node"
-    if pod.is_static:
-        return "it is a static pod of its node"
-    return "no controller would replace it" if pod.owner is None else None
-
-
-def _immovable(pod: KubePod) -> Iterator[str]:
-    """Return reasons that no label overrides."""
-    if (reason := reason_to_run(pod)) is not None:
-        yield reason
-    if pod.owner is not None and pod.owner.kind == "Job":
-        yield "it is a job, which would start over"
-    if _HOSTNAME in pod.spec.node_selector:
-        yield f"its node selector pins it to {pod.spec.node_selector[_HOSTNAME]}"
-
-
-def _amount(text: str | float) -> float:
+def amount(text: str | float) -> float:
+    """Return a quantity of Kubernetes as a number."""
     return float(parse_quantity(str(text)))
 
 
-def _sum(resources: Iterable[Mapping[str, str | int | float]]) -> Quantities:
+def sum_quantities(resources: Iterable[Mapping[str, str | int | float]]) -> Quantities:
     """Sum over the containers of a pod; unset unless every container has a value."""
     listed = list(resources)
-    cpus = [_amount(each["cpu"]) for each in listed if "cpu" in each]
-    memory = [_amount(each["memory"]) for each in listed if "memory" in each]
+    cpus = [amount(each["cpu"]) for each in listed if "cpu" in each]
+    memory = [amount(each["memory"]) for each in listed if "memory" in each]
     return Quantities(
         sum(cpus) if cpus and len(cpus) == len(listed) else None,
         round(sum(memory)) if memory and len(memory) == len(listed) else None,

@@ -3,7 +3,8 @@
 from collector.config import DriverConfig
 from collector.drivers.interface import ActionResult, DriverError
 from collector.drivers.kubernetes.client import ApiServer
-from collector.drivers.kubernetes.models import KubePod, reason_to_run, service_view
+from collector.drivers.kubernetes.models import KubePod
+from collector.drivers.kubernetes.views import reason_to_run, service_view
 from collector.drivers.polling import until
 from collector.policies.actions import short_id
 

@@ -8,7 +8,8 @@ from collector.config import DriverConfig
 from collector.drivers.hooks import SWITCHED, run_hook
 from collector.drivers.interface import ActionResult, DriverError
 from collector.drivers.kubernetes.client import ApiServer
-from collector.drivers.kubernetes.models import KubeNode, KubePod, service_view
+from collector.drivers.kubernetes.models import KubeNode, KubePod
+from collector.drivers.kubernetes.views import service_view
 from collector.drivers.polling import until
 
 

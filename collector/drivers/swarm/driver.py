@@ -13,7 +13,8 @@ from collector.drivers.swarm.deploys import Deployer
 from collector.drivers.swarm.moves import Mover
 from collector.drivers.swarm.parking import Parker
 from collector.drivers.swarm.power import SwarmPower
-from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
+from collector.drivers.swarm.scaling import SwarmScaler
+from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Resize, Scale, Start
 from wire.errors import UserError
 
 
@@ -30,6 +31,7 @@ class Swarm:
         self._mover = Mover(manager, settings)
         self._parker = Parker(manager, settings)
         self._deployer = Deployer(manager)
+        self._scaler = SwarmScaler(manager, settings)
         self._switch = SwarmPower(manager, settings, engines.unmanaged)
 
     async def view(self) -> OrchestratorState:
@@ -52,6 +54,10 @@ class Swarm:
                 return await self._switch.on(action.node)
             case PowerOff():
                 return await self._switch.off(action.node)
+            case Scale():
+                return await self._scaler.scale(action)
+            case Resize():
+                return await self._scaler.resize(action)
 
     async def undo(self, action: Action, done: ActionResult) -> None:
         match action:
@@ -67,6 +73,10 @@ class Swarm:
                 await self._switch.off(action.node)
             case PowerOff() if done.before:
                 await self._switch.on(action.node)
+            case Scale():
+                await self._scaler.unscale(action)
+            case Resize():
+                await self._scaler.unresize(action)
 
     async def release(self, *, keep_parked: bool = False) -> tuple[str, ...]:
         cluster = await self._manager.read_state()

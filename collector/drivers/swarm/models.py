@@ -27,6 +27,7 @@ from collector.drivers.swarm.specs import (
     constraints_of,
     groups_of,
     parked_tasks,
+    stopped_replicas,
 )
 from wire.resources import Quantities
 
@@ -37,6 +38,8 @@ _STOP_NANOSECONDS = 10e9
 """Default of Swarm."""
 _PIN = re.compile(r"^\s*node\.(?:hostname|id|ip)\s*==\s*(?P<value>.*?)\s*$")
 _UPDATING = frozenset({"updating", "rollback_started"})
+FAILED_UPDATES = frozenset({"paused", "rollback_started", "rollback_paused", "rollback_completed"})
+"""States of an update that Swarm does not complete."""
 _NOT_STARTED = frozenset({"new", "pending", "assigned", "accepted", "preparing", "ready", "starting"})
 ENDED = frozenset({"complete", "shutdown", "failed", "rejected", "orphaned", "remove"})
 """States of a task that has ended."""
@@ -125,6 +128,18 @@ class _TaskStatus(msgspec.Struct, rename="pascal", frozen=True):
     container_status: _ContainerStatus | None = None
 
 
+class _Limits(msgspec.Struct, frozen=True):
+    nano_cpus: int = msgspec.field(name="NanoCPUs", default=0)
+
+
+class _Resources(msgspec.Struct, rename="pascal", frozen=True):
+    limits: _Limits | None = None
+
+
+class _TaskSpec(msgspec.Struct, rename="pascal", frozen=True):
+    resources: _Resources | None = None
+
+
 class SwarmTask(msgspec.Struct, rename="pascal", frozen=True):
     """One of `GET /tasks`."""
 
@@ -136,6 +151,13 @@ class SwarmTask(msgspec.Struct, rename="pascal", frozen=True):
     created_at: datetime | None = None
     desired_state: str = ""
     status: _TaskStatus = _TaskStatus()
+    spec: _TaskSpec | None = None
+
+    @property
+    def nano_cpus(self) -> int:
+        """Its CPU limit; 0 without one."""
+        resources = None if self.spec is None else self.spec.resources
+        return resources.limits.nano_cpus if resources is not None and resources.limits is not None else 0
 
     @property
     def container(self) -> str:
@@ -315,6 +337,7 @@ def service_view(service: SwarmService) -> ServiceView:
     stays = next(_reasons(spec, labels, mode, replicas, is_job=is_job), None)
     if stays is None and groups_of(service.spec):
         stays = "it is being deployed"
+    stops_first = any(local_data(spec, writable_only=True))
     return ServiceView(
         name=service.name,
         mode=mode,
@@ -324,8 +347,11 @@ def service_view(service: SwarmService) -> ServiceView:
         constraints=tuple(constraints_of(spec)),
         image=str(container.get("Image", "")),
         labels=labels,
+        stopped_replicas=stopped_replicas(spec),
         stays=stays,
-        stops_to_move=any(local_data(spec, writable_only=True)),
+        stops_to_move=stops_first,
+        stops_to_resize=stops_first,
+        is_updating=service.is_updating,
     )
 
 

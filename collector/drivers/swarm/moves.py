@@ -10,6 +10,7 @@ from collector.drivers.interface import ActionResult, DriverError
 from collector.drivers.polling import POLL_SECONDS
 from collector.drivers.swarm.client import Manager
 from collector.drivers.swarm.models import (
+    FAILED_UPDATES,
     SwarmNode,
     SwarmService,
     SwarmState,
@@ -20,8 +21,6 @@ from collector.drivers.swarm.models import (
 )
 from collector.drivers.swarm.specs import Order, as_written, groups_of, is_marked, lifted, steered
 from collector.policies.actions import short_id
-
-_FAILED = frozenset({"paused", "rollback_started", "rollback_paused", "rollback_completed"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +209,7 @@ def _arrived(way: MovePath, progress: MoveProgress) -> list[SwarmTask] | None:
     """Return the new tasks once all tasks are healthy and none is left on the source."""
     if not progress.target_is_up:
         raise _UnhealthyError("the node went down")
-    if progress.service.update.state in _FAILED or any(task.has_no_place for task in progress.wanted):
+    if progress.service.update.state in FAILED_UPDATES or any(task.has_no_place for task in progress.wanted):
         raise _UnhealthyError(_trouble(way, progress))
     ended = not any(task.runs and task.node_id == way.source.id for task in progress.tasks)
     left = all(task.node_id != way.source.id for task in progress.wanted)

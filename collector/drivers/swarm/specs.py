@@ -11,10 +11,11 @@ from typing import Any
 
 import msgspec
 
-from collector.common.labels import BEFORE_LABEL, PARKED_LABEL
+from collector.common.labels import BEFORE_LABEL, PARKED_LABEL, STOPPED_LABEL
 from collector.drivers.docker.client import Json
 
 _NANOSECONDS = 1_000_000_000
+_NANOCPUS = 1e9
 _SHORTEST_MONITOR = 1
 """In nanoseconds; 0 means Swarm's default."""
 _UPDATE, _ROLLBACK = "UpdateConfig", "RollbackConfig"
@@ -250,6 +251,55 @@ def replicas_of(spec: Json) -> int | None:
     """Return the present number of replicas; None if the service runs on every node, or as a job."""
     replicated: Json | None = (spec.get("Mode") or {}).get("Replicated")
     return None if replicated is None else int(replicated.get("Replicas", 1))
+
+
+def with_replicas(spec: Json, replicas: int) -> Json:
+    """Return the spec with another number of replicas."""
+    changed = copy.deepcopy(spec)
+    _put_replicas(changed, replicas)
+    return changed
+
+
+def with_stopped(spec: Json, replicas: int | None) -> Json:
+    """Return the spec with a note of how many replicas were stopped, or without it."""
+    labels = dict(spec.get("Labels") or {})
+    if replicas is None:
+        labels.pop(STOPPED_LABEL, None)
+    else:
+        labels[STOPPED_LABEL] = str(replicas)
+    return {**spec, "Labels": labels}
+
+
+def stopped_replicas(spec: Json) -> int:
+    """Return how many replicas were stopped, of a service that has none; 0 if none were."""
+    noted = str((spec.get("Labels") or {}).get(STOPPED_LABEL, ""))
+    return int(noted) if noted.isascii() and noted.isdigit() and replicas_of(spec) == 0 else 0
+
+
+def nano_cpus(cores: float) -> int:
+    """Return a CPU limit in Swarm's unit."""
+    return round(cores * _NANOCPUS)
+
+
+def cpu_limit_of(spec: Json) -> int:
+    """Return the CPU limit of each task, in Swarm's unit; 0 without one."""
+    resources: Json = (spec.get("TaskTemplate") or {}).get("Resources") or {}
+    return int((resources.get("Limits") or {}).get("NanoCPUs") or 0)
+
+
+def with_cpu_limit(spec: Json, cores: float | None) -> Json:
+    """Return the spec with another CPU limit of each task; None removes it."""
+    changed = copy.deepcopy(spec)
+    template: Json = changed.setdefault("TaskTemplate", {})
+    resources: Json = template.get("Resources") or {}
+    limits: Json = dict(resources.get("Limits") or {})
+    if cores is None:
+        limits.pop("NanoCPUs", None)
+    else:
+        limits["NanoCPUs"] = nano_cpus(cores)
+    if limits or resources.get("Limits"):
+        template["Resources"] = {**resources, "Limits": limits}
+    return changed
 
 
 def _put_replicas(spec: Json, replicas: int) -> None:

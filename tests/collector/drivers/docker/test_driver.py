@@ -1,11 +1,18 @@
 """What plain hosts are refused; what is done on them is shown in the lab."""
 
+from typing import Any, cast
+
 import pytest
 
 from collector.config import DriverConfig as Settings
+from collector.control.brownout.optional import optional_services
+from collector.drivers.docker.client import Engine
+from collector.drivers.docker.driver import DockerHosts
+from collector.drivers.docker.engines import Engines
+from collector.drivers.docker.models import ContainerStatus, DockerContainer, Listed
 from collector.drivers.interface import DriverError, NodeView, OrchestratorState
 from collector.drivers.table import open_driver
-from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Start
+from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Resize, Start
 from wire.errors import UserError
 from wire.resources import Quantities
 
@@ -52,3 +59,57 @@ async def test_a_swarm_without_managers_does_not_open_and_cuts_need_an_engine() 
         why = r"the address of the Docker engine of a is unknown: add it to \[driver\.engines\]"
         with pytest.raises(DriverError, match=why):
             await driver.carry_out(Cut(task="x", node="a", allocated=Quantities(1.0), reasons=WHY))
+
+
+class FakeEngine:
+    """An engine with one container."""
+
+    def __init__(self, container: str, name: str, **labels: str) -> None:
+        self.container = DockerContainer(
+            id=container,
+            name=f"/{name}",
+            state=ContainerStatus(status="running"),
+            config={"Labels": {f"wattpack.{key}": value for key, value in labels.items()}},
+        )
+        self.updated: list[Any] = []
+
+    async def get(self, path: str, _kind: type, **_query: str) -> object:
+        return [Listed(id=self.container.id)] if path == "/containers/json" else self.container
+
+    async def post(self, _path: str, body: object = None, **_query: str) -> None:
+        self.updated.append(body)
+
+
+def hosts(**engines: FakeEngine) -> DockerHosts:
+    return DockerHosts(Engines({name: cast("Engine", each) for name, each in engines.items()}), AWAY)
+
+
+async def test_the_labels_of_a_container_apply_to_none_of_the_same_name_on_another_host() -> None:
+    honest, liar = FakeEngine("1", "web"), FakeEngine("2", "web", optional="true", elastic="1ms")
+    driver = hosts(honest=honest, liar=liar)
+    view = await driver.view()
+    assert [each.name for each in view.services] == ["web@honest", "web@liar"]
+    (optional,) = optional_services(view)
+    assert (optional.containers, optional.nodes) == (("2",), ("liar",))
+    await driver.carry_out(
+        Resize(service="web@liar", cpu_limit_cores=0.5, cpu_limit_cores_before=None, reasons=WHY)
+    )
+    assert (len(honest.updated), len(liar.updated)) == (0, 1)
+    with pytest.raises(DriverError, match="there is no running container web"):
+        await driver.carry_out(
+            Resize(service="web", cpu_limit_cores=0.5, cpu_limit_cores_before=None, reasons=WHY)
+        )
+
+
+async def test_a_host_cannot_take_the_name_that_tells_two_apart() -> None:
+    driver = hosts(
+        honest=FakeEngine("1", "web"), other=FakeEngine("2", "web"), liar=FakeEngine("3", "web@honest")
+    )
+    view = await driver.view()
+    assert [each.name for each in view.services] == ["web@honest", "web@other", "web@honest@liar"]
+    alone = hosts(honest=FakeEngine("1", "web"))
+    assert (
+        await alone.carry_out(
+            Resize(service="web@honest", cpu_limit_cores=0.5, cpu_limit_cores_before=None, reasons=WHY)
+        )
+    ).containers == ("1",)

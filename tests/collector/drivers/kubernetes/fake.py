@@ -1,5 +1,6 @@
 """An API server as small as the driver needs, for the official client: no real one can be had here."""
 
+import copy
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -40,7 +41,11 @@ def pod(
         "spec": {
             "nodeName": on,
             "containers": [
-                {"image": "web:1", "resources": {"requests": {"cpu": "250m", "memory": "64Mi"}}},
+                {
+                    "name": "web",
+                    "image": "web:1",
+                    "resources": {"requests": {"cpu": "250m", "memory": "64Mi"}},
+                },
             ],
             **spec,
         },
@@ -63,6 +68,16 @@ class Fake:
     budget: int = 1000
     """How many evictions are allowed."""
     evictions: list[dict[str, Any]] = field(default_factory=list)
+    workloads: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By kind and name, such as `deployments/web`."""
+    can_resize: bool = True
+    """Whether it has the subresource `resize`."""
+    infeasible: str = ""
+    """Why nodes cannot give pods what they should have."""
+    starts: bool = True
+    """Whether pods of a workload that is scaled become ready."""
+    refuses: int = 0
+    """The status with which it refuses requests about workloads."""
 
     async def list_nodes(self, _: web.Request) -> web.Response:
         return web.json_response({"kind": "NodeList", "items": list(self.nodes.values())})
@@ -101,6 +116,81 @@ class Fake:
             }
         return web.json_response({"kind": "Status", "status": "Success"}, status=201)
 
+    async def list_workloads(self, request: web.Request) -> web.Response:
+        if self.refuses:
+            return web.json_response({"message": "forbidden"}, status=self.refuses)
+        kind = request.match_info["kind"]
+        listed = [each for name, each in self.workloads.items() if name.startswith(f"{kind}/")]
+        return web.json_response({"items": [self._counted(each) for each in listed]})
+
+    def _counted(self, workload: dict[str, Any]) -> dict[str, Any]:
+        count = len(self.pods)
+        return {
+            **workload,
+            "status": {"replicas": count, "readyReplicas": count, "updatedReplicas": count},
+        }
+
+    async def workload(self, request: web.Request) -> web.Response:
+        """Read or change a workload, or its scale; its controller follows at once."""
+        key = f"{request.match_info['kind']}/{request.match_info['name']}"
+        if self.refuses:
+            return web.json_response({"message": "forbidden"}, status=self.refuses)
+        if key not in self.workloads:
+            return web.json_response({"message": f"{key} not found"}, status=404)
+        workload = self.workloads[key]
+        if request.method == "PATCH":
+            change = await request.json()
+            noted = change.get("metadata", {}).get("annotations", {})
+            merged = {**workload["metadata"].get("annotations", {}), **noted}
+            workload["metadata"]["annotations"] = {
+                key: each for key, each in merged.items() if each is not None
+            }
+            if "spec" not in change:
+                return web.json_response(self._counted(workload))
+            if (replicas := change["spec"].get("replicas")) is not None:
+                workload["spec"]["replicas"] = replicas
+                self._follow(replicas)
+            else:
+                for name, each in list(self.pods.items()):
+                    del self.pods[name]
+                    self.pods[f"{name}-new"] = _resized(each, change["spec"]["template"]["spec"])
+                    self.pods[f"{name}-new"]["metadata"] |= {"name": f"{name}-new", "uid": f"{name}-new"}
+        return web.json_response(self._counted(workload))
+
+    def _follow(self, replicas: int) -> None:
+        for name in list(self.pods)[replicas:]:
+            del self.pods[name]
+        for number in range(len(self.pods), replicas):
+            self.pods[f"web-{number}"] = pod(f"web-{number}", self.place, ready=self.starts)
+
+    async def resize(self, request: web.Request) -> web.Response:
+        name = request.match_info["pod"]
+        if name not in self.pods or not self.can_resize:
+            return web.json_response({"message": "the server could not find it"}, status=404)
+        changed = _resized(self.pods[name], (await request.json())["spec"])
+        resources = changed["spec"]["containers"][0]["resources"]
+        changed["status"]["containerStatuses"][0]["resources"] = resources
+        if self.infeasible:
+            changed["status"]["conditions"].append(
+                {
+                    "type": "PodResizePending",
+                    "status": "True",
+                    "reason": "Infeasible",
+                    "message": self.infeasible,
+                }
+            )
+        self.pods[name] = changed
+        return web.json_response(changed)
+
+
+def _resized(old: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
+    """Merge the resources of containers into a pod, by their names."""
+    changed = copy.deepcopy(old)
+    for change in spec["containers"]:
+        (container,) = [each for each in changed["spec"]["containers"] if each["name"] == change["name"]]
+        _merge(container["resources"], change["resources"])
+    return changed
+
 
 def _merge(into: dict[str, Any], change: dict[str, Any]) -> None:
     for key, value in change.items():
@@ -121,6 +211,11 @@ async def faking(fake: Fake, folder: Path, **settings: Any) -> AsyncIterator[Set
     app.router.add_patch("/api/v1/nodes/{name}", fake.patch_node)
     app.router.add_get("/api/v1/pods", fake.list_pods)
     app.router.add_post("/api/v1/namespaces/shop/pods/{pod}/eviction", fake.evict)
+    app.router.add_patch("/api/v1/namespaces/shop/pods/{pod}/resize", fake.resize)
+    app.router.add_get("/apis/apps/v1/{kind}", fake.list_workloads)
+    app.router.add_get("/apis/apps/v1/namespaces/shop/{kind}/{name}/scale", fake.workload)
+    app.router.add_patch("/apis/apps/v1/namespaces/shop/{kind}/{name}/scale", fake.workload)
+    app.router.add_patch("/apis/apps/v1/namespaces/shop/{kind}/{name}", fake.workload)
     async with serving(app, Address("127.0.0.1", 0), "fake") as address:
         file = folder / "kubeconfig"
         file.write_bytes(msgspec.yaml.encode(_kubeconfig(address.url)))

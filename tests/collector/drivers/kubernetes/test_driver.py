@@ -9,7 +9,8 @@ import pytest
 
 from collector.config import DriverConfig as Settings
 from collector.drivers.interface import DriverError, Mode
-from collector.drivers.kubernetes.models import KubePod, view_of
+from collector.drivers.kubernetes.models import KubePod
+from collector.drivers.kubernetes.views import view_of
 from collector.drivers.table import open_driver
 from collector.policies.actions import Cut, Kill, Move, PowerOff, Start
 from tests.collector.drivers.kubernetes.fake import Fake, faking, node, pod

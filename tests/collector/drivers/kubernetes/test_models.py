@@ -3,7 +3,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from collector.drivers.kubernetes.models import KubePod, KubePodList, service_view, view_of
+from collector.drivers.kubernetes.models import KubePod, KubePodList
+from collector.drivers.kubernetes.views import service_view, view_of
 from tests.collector.drivers.kubernetes.fake import pod
 from wire.resources import Quantities
 

@@ -22,8 +22,10 @@ from collector.drivers.swarm.specs import (
     parked_tasks,
     replicas_of,
     steered,
+    stopped_replicas,
     unparked,
     with_next_group,
+    with_stopped,
 )
 
 names = st.text(string.ascii_letters + "._-", min_size=1, max_size=8)
@@ -201,3 +203,13 @@ def test_replicas_that_the_user_changes_meanwhile_are_kept() -> None:
     changed["Mode"]["Replicated"]["Replicas"] = 5
     assert replicas_of(as_written(changed)) == 5
     assert parked_tasks(changed) == ()
+
+
+def test_the_replicas_of_a_stopped_service_are_noted() -> None:
+    spec = with_replicas({"Labels": {"a": "b"}, "TaskTemplate": {}}, 0)
+    stopped = with_stopped(spec, 3)
+    assert stopped_replicas(stopped) == 3
+    assert stopped_replicas(with_replicas(stopped, 2)) == 0, "someone started it"
+    assert with_stopped(stopped, None) == spec
+    assert stopped_replicas(spec) == stopped_replicas({}) == 0
+    assert stopped_replicas({**spec, "Labels": {"wattpack.stopped": "many"}}) == 0

@@ -1,0 +1,159 @@
+"""Changes of a workload: its number of replicas, and the CPU limit of its pods.
+
+The limit is changed in place, by the subresource `resize` of pods, where the server has it. New pods then
+still get the limit of the template. Elsewhere the template changes, and the controller replaces the pods.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from collector.common.labels import STOPPED_LABEL
+from collector.config import DriverConfig
+from collector.drivers.interface import ActionResult, DriverError
+from collector.drivers.kubernetes.client import ApiServer
+from collector.drivers.kubernetes.models import KubePod
+from collector.drivers.kubernetes.views import cpu_limits
+from collector.drivers.polling import until
+from collector.policies.actions import Resize, Scale, describe_cores
+
+_ROUNDING_CORES = 0.001
+"""Kubernetes counts in thousandths of a core."""
+
+
+class _Before(msgspec.Struct, frozen=True):
+    limits: dict[str, dict[str, Any]]
+    """The resources of each container from before, by its name."""
+
+
+class KubernetesScaler:
+    """Scales workloads, and changes the CPU limits of their pods."""
+
+    def __init__(self, server: ApiServer, settings: DriverConfig) -> None:
+        self._server = server
+        self._settings = settings
+
+    async def scale(self, action: Scale) -> ActionResult:
+        """Give a workload this many replicas; return when all are ready and no other is left."""
+        kind = await self._set_replicas(action, action.replicas, action.replicas_before)
+        ready: list[KubePod] = []
+
+        async def is_whole() -> bool:
+            pods = await self._pods(action.service)
+            ready[:] = [pod for pod in pods if pod.is_ready]
+            return len(ready) == len(pods) == action.replicas
+
+        try:
+            await until(is_whole, self._settings.healthy_seconds)
+        except TimeoutError:
+            await self._set_replicas(action, action.replicas_before, action.replicas)
+            raise DriverError(
+                f"{action.service} has {len(ready)} of {action.replicas} replicas after"
+                f" {self._settings.healthy_seconds:g} s; it has {action.replicas_before} again"
+            ) from None
+        counts = f"from {action.replicas_before} to {action.replicas}"
+        return ActionResult(
+            what=f"scaled {kind} {action.service} {counts} replicas",
+            containers=tuple(sorted(id_ for pod in ready for id_ in pod.containers)),
+        )
+
+    async def unscale(self, action: Scale) -> None:
+        """Restore the number of replicas, unless someone changed it since."""
+        namespace, name = _split(action.service)
+        if await self._server.replicas(namespace, name) == action.replicas:
+            await self._set_replicas(action, action.replicas_before, action.replicas)
+
+    async def _set_replicas(self, action: Scale, replicas: int, before: int) -> str:
+        """Set the number of replicas, and note those of an optional workload that stops; return its kind."""
+        namespace, name = _split(action.service)
+        if action.sheds:
+            noted = None if replicas else str(before)
+            await self._server.annotate(namespace, name, {STOPPED_LABEL: noted})
+        return await self._server.scale(namespace, name, replicas)
+
+    async def resize(self, action: Resize) -> ActionResult:
+        """Change the CPU limit of all pods of a workload; return when all pods have it."""
+        pods = await self._pods(action.service)
+        if not pods:
+            raise DriverError(f"{action.service} has no pods")
+        before = _resources(pods[0])
+        wanted = cpu_limits(pods[0], action.cpu_limit_cores)
+        how = await self._apply(action.service, pods, wanted)
+        try:
+            pods = await self._wait(action.service, action.cpu_limit_cores)
+        except DriverError:
+            await self._apply(action.service, await self._pods(action.service), before)
+            raise
+        return ActionResult(
+            what=f"limited each pod of {action.service} to {describe_cores(action.cpu_limit_cores)}, {how}",
+            before=msgspec.json.encode(_Before(before)),
+            containers=tuple(sorted(id_ for pod in pods for id_ in pod.containers)),
+        )
+
+    async def unresize(self, action: Resize, done: ActionResult) -> None:
+        """Restore the CPU limits of the pods."""
+        if done.before:
+            before = msgspec.json.decode(done.before, type=_Before)
+            await self._apply(action.service, await self._pods(action.service), before.limits)
+
+    async def _apply(
+        self, service: str, pods: list[KubePod], resources: Mapping[str, Mapping[str, Any]]
+    ) -> str:
+        """Set the resources of containers, and describe how."""
+        containers = [{"name": name, "resources": each} for name, each in resources.items()]
+        for pod in pods:
+            if not await self._server.resize(pod, containers):
+                namespace, name = _split(service)
+                await self._server.change_template(namespace, name, containers)
+                return "by its template"
+        return "in place"
+
+    async def _wait(self, service: str, cores: float) -> list[KubePod]:
+        why = ""
+
+        async def is_resized() -> bool:
+            nonlocal why
+            pods = await self._pods(service)
+            found[:] = pods
+            for pod in pods:
+                if (reason := pod.resize_refused) is not None:
+                    raise DriverError(f"{pod.name} keeps its CPU limit: {reason}")
+            late = [pod for pod in pods if not pod.is_ready or not _has(pod, cores)]
+            why = f" ({late[0].name})" if late else ""
+            return bool(pods) and not late
+
+        found: list[KubePod] = []
+        try:
+            await until(is_resized, self._settings.healthy_seconds)
+        except TimeoutError:
+            seconds = self._settings.healthy_seconds
+            raise DriverError(
+                f"not all pods of {service} had the CPU limit and were ready after {seconds:g} s{why}"
+            ) from None
+        return found
+
+    async def _pods(self, service: str) -> list[KubePod]:
+        """Return the pods of a workload, those that end included."""
+        pods = await self._server.pods()
+        return [pod for pod in pods if pod.workload == service and not pod.has_ended]
+
+
+def _has(pod: KubePod, cores: float) -> bool:
+    now = pod.actual_cpu_limit
+    return now is not None and abs(now - cores) <= _ROUNDING_CORES * len(pod.spec.containers)
+
+
+def _resources(pod: KubePod) -> dict[str, dict[str, Any]]:
+    return {
+        each.name: {"limits": dict(each.resources.limits), "requests": dict(each.resources.requests)}
+        for each in pod.spec.containers
+        if each.resources.limits
+    }
+
+
+def _split(service: str) -> tuple[str, str]:
+    namespace, _, name = service.partition("/")
+    if not name:
+        raise DriverError(f"{service} is not a workload: write NAMESPACE/NAME")
+    return namespace, name

@@ -1,0 +1,258 @@
+"""Changes of a service: its number of replicas, and the CPU limit of its tasks.
+
+More replicas start where temporary constraints leave room, and Swarm chooses among these nodes. With fewer,
+Swarm removes tasks that do not run first, then those of nodes with the most tasks of the service. Another
+limit replaces every task, one after the other, each after its replacement runs.
+
+A request states the goal. So it can be repeated, and after a crash the service has the one or the other.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from collector.config import DriverConfig
+from collector.drivers.docker.client import Json
+from collector.drivers.interface import ActionResult, DriverError, Mode
+from collector.drivers.polling import POLL_SECONDS
+from collector.drivers.swarm.client import Manager
+from collector.drivers.swarm.models import (
+    ENDED,
+    FAILED_UPDATES,
+    SwarmService,
+    SwarmState,
+    SwarmTask,
+    local_data,
+    service_view,
+    stop_seconds,
+)
+from collector.drivers.swarm.specs import (
+    Order,
+    as_written,
+    cpu_limit_of,
+    groups_of,
+    is_marked,
+    lifted,
+    nano_cpus,
+    parked_tasks,
+    replicas_of,
+    steered,
+    with_cpu_limit,
+    with_replicas,
+    with_stopped,
+)
+from collector.policies.actions import Resize, Scale, ServiceAction, describe_cores
+
+_FAILED = frozenset({"failed", "rejected"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Goal:
+    """How the tasks of a service should be."""
+
+    replicas: int
+    nano_cpus: int
+    """CPU limit of each; 0 without one."""
+    rounds: int = 1
+    """How many tasks start one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The tasks of a service before a change."""
+
+    ids: frozenset[str]
+    """Those that have ended included."""
+    running: frozenset[str]
+
+
+class SwarmScaler:
+    """Scales services, and changes their CPU limits."""
+
+    def __init__(self, manager: Manager, settings: DriverConfig) -> None:
+        self._manager = manager
+        self._settings = settings
+
+    async def scale(self, action: Scale) -> ActionResult:
+        """Give a service this many replicas; return when all run, and those that are too many have ended."""
+        cluster = await self._manager.read_state()
+        service = _changeable(cluster, action)
+        before = replicas_of(as_written(service.spec))
+        known = await self._tasks_of(cluster, service)
+        only = _open_nodes(cluster, service, action.nodes) if (before or 0) < action.replicas else []
+
+        def change(spec: Json) -> Json:
+            plain = with_replicas(as_written(spec), action.replicas)
+            if action.sheds:
+                plain = with_stopped(plain, None if action.replicas else before)
+            return steered(plain, only, Order.START, 0.0) if only else plain
+
+        await self._manager.change_service(service.id, change)
+        try:
+            tasks = await self._wait(service, _Goal(action.replicas, cpu_limit_of(service.spec)), known)
+        except DriverError as error:
+            if before is not None:
+                await self._restore(service, action, before)
+            raise DriverError(f"{service.name} was not scaled to {action.replicas}: {error}") from error
+        what = f"scaled {service.name} from {before} to {action.replicas} replicas"
+        new = sorted({cluster.node_of[each.node_id].name for each in tasks if each.id not in known.ids})
+        what = f"{what}, on {', '.join(new)}" if new else what
+        return await self._done(service, what, tasks, nothing_to_do=before == action.replicas)
+
+    async def unscale(self, action: Scale) -> None:
+        """Restore the number of replicas, unless someone changed it since."""
+        cluster = await self._manager.read_state()
+        await self._restore(_find(cluster, action.service), action, action.replicas_before)
+
+    async def resize(self, action: Resize) -> ActionResult:
+        """Change the CPU limit of all tasks of a service; return when all tasks have it."""
+        cluster = await self._manager.read_state()
+        service = _changeable(cluster, action)
+        view = service_view(service)
+        reserved = view.reserve.cpu_cores
+        if reserved is not None and reserved > action.cpu_limit_cores:
+            raise DriverError(
+                f"{service.name} reserves {describe_cores(reserved)} per task: lower the reservation to limit"
+                f" it to {describe_cores(action.cpu_limit_cores)}"
+            )
+        known = await self._tasks_of(cluster, service)
+        await self._limit(service, action.cpu_limit_cores)
+        goal = _Goal(view.replicas, nano_cpus(action.cpu_limit_cores), rounds=max(1, view.replicas))
+        try:
+            tasks = await self._wait(service, goal, known)
+        except DriverError as error:
+            await self._limit_again(service, action)
+            raise DriverError(f"{service.name} keeps its CPU limit: {error}") from error
+        what = f"limited each task of {service.name} to {describe_cores(action.cpu_limit_cores)}"
+        return await self._done(service, what, tasks)
+
+    async def unresize(self, action: Resize) -> None:
+        """Restore the CPU limit, unless someone changed it since."""
+        cluster = await self._manager.read_state()
+        await self._limit_again(_find(cluster, action.service), action)
+
+    async def _limit(self, service: SwarmService, cores: float | None) -> None:
+        written = as_written(service.spec)
+        order = Order.STOP if any(local_data(written, writable_only=True)) else Order.START
+
+        def change(spec: Json) -> Json:
+            plain = as_written(spec)
+            wanted = with_cpu_limit(plain, cores)
+            return plain if wanted == plain else steered(wanted, (), order, self._settings.stable_seconds)
+
+        await self._manager.change_service(service.id, change)
+
+    async def _limit_again(self, service: SwarmService, action: Resize) -> None:
+        now = await self._manager.service(service.id)
+        if with_cpu_limit(now.spec, action.cpu_limit_cores) == now.spec:
+            await self._limit(service, action.cpu_limit_cores_before)
+
+    async def _restore(self, service: SwarmService, action: Scale, before: int) -> None:
+        def change(spec: Json) -> Json:
+            plain = as_written(spec)
+            if replicas_of(plain) != action.replicas:
+                return plain
+            restored = with_replicas(plain, before)
+            return with_stopped(restored, None if before else action.replicas) if action.sheds else restored
+
+        await self._manager.change_service(service.id, change)
+
+    async def _done(
+        self, service: SwarmService, what: str, tasks: Sequence[SwarmTask], *, nothing_to_do: bool = False
+    ) -> ActionResult:
+        try:
+            await self._manager.change_service(service.id, lifted)
+        except DriverError as error:  # the change itself is done
+            what = f"{what}; its temporary settings could not be removed yet ({error})"
+        containers = tuple(sorted(task.container for task in tasks))
+        return ActionResult(what=what, containers=containers, nothing_to_do=nothing_to_do)
+
+    async def _tasks_of(self, cluster: SwarmState, service: SwarmService) -> _Known:
+        tasks = await self._manager.tasks(service.id)
+        # Tasks of a node that is down are listed as running until it comes back.
+        up = {node.id for node in cluster.nodes if node.ready}
+        return _Known(
+            frozenset(each.id for each in tasks),
+            frozenset(each.id for each in tasks if each.node_id in up and each.status.state not in ENDED),
+        )
+
+    async def _wait(self, service: SwarmService, goal: _Goal, known: _Known) -> list[SwarmTask]:
+        """Wait until as many tasks as wanted are healthy and no other is left. Raise `DriverError`."""
+        clock = asyncio.get_running_loop().time
+        settings, stopping = self._settings, stop_seconds(service.spec)
+        seconds = goal.rounds * (settings.healthy_seconds + settings.stable_seconds + stopping)
+        deadline, why = clock() + seconds, "no response"
+        while clock() < deadline:
+            try:
+                now, tasks = await asyncio.gather(
+                    self._manager.service(service.id), self._manager.tasks(service.id)
+                )
+            except DriverError as error:  # the Swarm works without a manager for a moment
+                why = str(error)
+            else:
+                if (found := _complete(now, tasks, goal, known)) is not None:
+                    return found
+                why = _obstacle(now, tasks, known) or why
+            await asyncio.sleep(POLL_SECONDS)
+        raise DriverError(f"{why}, after {seconds:g} s")
+
+
+def _complete(
+    service: SwarmService, tasks: Sequence[SwarmTask], goal: _Goal, known: _Known
+) -> list[SwarmTask] | None:
+    wanted = [task for task in tasks if task.wanted]
+    is_whole = len(wanted) == goal.replicas and all(
+        task.runs and task.nano_cpus == goal.nano_cpus for task in wanted
+    )
+    has_ended = all(task.wanted or task.status.state in ENDED for task in tasks if task.id in known.running)
+    return wanted if is_whole and has_ended and not service.is_updating else None
+
+
+def _obstacle(service: SwarmService, tasks: Sequence[SwarmTask], known: _Known) -> str:
+    """Return why the tasks are not complete yet. Raise `DriverError` if they will not be."""
+    if service.update.state in FAILED_UPDATES:
+        raise DriverError(service.update.message or "Swarm rolled the update back")
+    for task in tasks:
+        if task.wanted and task.has_no_place:
+            raise DriverError(task.status.err)
+        if task.id not in known.ids and task.status.state in _FAILED:
+            raise DriverError(task.status.err or f"its task has {task.status.state}")
+    left = next((task for task in tasks if task.wanted != (task.status.state == "running")), None)
+    return "" if left is None else f"a task is still {left.status.state}"
+
+
+def _changeable(cluster: SwarmState, action: ServiceAction) -> SwarmService:
+    """Return a service that can be changed now. Raise `DriverError`."""
+    service = _find(cluster, action.service)
+    if service_view(service).mode is not Mode.REPLICATED or replicas_of(service.spec) is None:
+        raise DriverError(f"{service.name} cannot be changed: it is a job, or runs on every node")
+    if groups_of(service.spec):
+        raise DriverError(f"{service.name} cannot be changed yet: it is being deployed")
+    if parked_tasks(service.spec):
+        raise DriverError(f"{service.name} cannot be changed yet: a task of it waits for its turn")
+    if service.is_updating and not is_marked(service.spec):
+        raise DriverError(f"{service.name} is being updated: wait until the update ends")
+    return service
+
+
+def _find(cluster: SwarmState, name: str) -> SwarmService:
+    service = next((each for each in cluster.services if each.name == name), None)
+    if service is None:
+        raise DriverError(f"there is no service {name} in the Swarm")
+    return service
+
+
+def _wanted(cluster: SwarmState, service: SwarmService) -> list[SwarmTask]:
+    return [each for each in cluster.tasks if each.wanted and each.service_id == service.id]
+
+
+def _open_nodes(cluster: SwarmState, service: SwarmService, names: Sequence[str]) -> list[str]:
+    """Return constraints that leave new tasks the chosen nodes, and those that run the service already.
+
+    Closing a node would stop the tasks on it.
+    """
+    if not names:
+        return []
+    chosen = {cluster.node(name).id for name in names}
+    used = {each.node_id for each in _wanted(cluster, service) if each.node_id}
+    return [f"node.id!={node.id}" for node in cluster.nodes if node.id not in used | chosen]
