@@ -6,11 +6,12 @@ service outlives its containers, so that the next one starts with it.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import msgspec
 import numpy as np
+from msgspec import structs
 
 from collector.analysis.availability import Availability, availability
 from collector.analysis.bottlenecks import Bottleneck
@@ -32,9 +33,11 @@ _RENEW_SECONDS = 3600.0
 """The time at which a running service was last seen may be this old."""
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class ServiceProfile:
-    """The profile of a service; the numbers are of one container."""
+class ServiceProfile(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
+    """The profile of a service; the numbers are of one container.
+
+    There are very many, and none has a reference cycle, so the garbage collector may skip them.
+    """
 
     name: str
     image: str
@@ -215,7 +218,7 @@ def _services(  # noqa: PLR0913, PLR0917 - all that a profile depends on
         if name not in running and each.profiled and each.last_seen_at >= oldest
     ]
     for each in _limited(ended, settings.max_ended_services_per_node):
-        yield replace(each, containers=0, nodes=0)
+        yield structs.replace(each, containers=0, nodes=0)
 
 
 def _limited(services: Iterable[ServiceProfile], most: int) -> Iterator[ServiceProfile]:

@@ -6,9 +6,9 @@ with them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import nan
 
+import msgspec
 import numpy as np
 
 from collector.analysis.histograms import Floats
@@ -21,16 +21,14 @@ _HALF_SURE_SECONDS = 600.0
 _KEPT = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Dominance:
+class Dominance(msgspec.Struct, frozen=True, gc=False):
     """A dominant resource, and since when."""
 
     resource: Resource
     since: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dominant:
+class Dominant(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The dominant resource of a service."""
 
     history: tuple[Dominance, ...]

@@ -8,8 +8,10 @@ of a full pass.
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+
+import msgspec
+from msgspec import structs
 
 from collector.analysis.histograms import Floats
 from collector.analysis.services import ContainerSlot, pool
@@ -29,16 +31,18 @@ _MOST_SECONDS = 2 * SLOTS * SLOT_SECONDS
 _Containers = tuple[ObservedContainer, ...]
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class PooledUsage:
-    """The usage of all containers of a running service; the statistics are of one container."""
+class PooledUsage(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
+    """The usage of all containers of a running service; the statistics are of one container.
+
+    There are very many, and none has a reference cycle, so the garbage collector may skip them.
+    """
 
     image: str
     containers: int
     nodes: int
     node: str = ""
     """The node, if there is only one."""
-    statistics: Floats = field(default_factory=lambda: NOT_MEASURED)
+    statistics: Floats = msgspec.field(default_factory=lambda: NOT_MEASURED)
     """Per resource and `Statistic`."""
     observed_seconds: float = 0.0
 
@@ -83,22 +87,20 @@ class RunningServices:
                 del self._of[name]
                 self._pooled.pop(name, None)
                 continue
-            images = Counter(each.image for each in containers)
             nodes = self._of[name]
-            found = PooledUsage(
-                image=images.most_common(1)[0][0],
+            one = containers[0]
+            # The statistics of a single container were computed when its samples came.
+            is_known = len(containers) == 1 and bool(one.parts)
+            self._pooled[name] = PooledUsage(
+                image=_most_common(containers),
                 containers=len(containers),
                 nodes=len(nodes),
                 node=next(iter(nodes)) if len(nodes) == 1 else "",
+                statistics=one.statistics if is_known else NOT_MEASURED,
+                observed_seconds=one.samples * one.sample_seconds * _plausible(one) if is_known else 0.0,
             )
             if len(containers) > 1:
                 several.append(name)
-            elif containers[0].parts:
-                # Its statistics were computed when its samples came.
-                [one] = containers
-                seconds = one.samples * one.sample_seconds * _plausible(one)
-                found = replace(found, statistics=one.statistics, observed_seconds=seconds)
-            self._pooled[name] = found
         try:
             self._pool(several, at)
         except Exception:
@@ -114,7 +116,7 @@ class RunningServices:
                 pooled.services, pooled.statistics, pooled.observed_seconds.tolist(), strict=True
             ):
                 name = services[row]
-                self._pooled[name] = replace(
+                self._pooled[name] = structs.replace(
                     self._pooled[name], statistics=statistics.copy(), observed_seconds=seconds
                 )
 
@@ -149,6 +151,13 @@ class RunningServices:
         of = self._of[name]
         for node in sorted(of):
             yield from of[node]
+
+
+def _most_common(containers: Sequence[ObservedContainer]) -> str:
+    """The image of most of these containers; of equals the first."""
+    if len(containers) == 1:
+        return containers[0].image
+    return Counter(each.image for each in containers).most_common(1)[0][0]
 
 
 def _plausible(container: ObservedContainer) -> float:

@@ -7,6 +7,7 @@ registry belongs to the loop. Everything else runs in a thread. Each result repl
 import asyncio
 import logging
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -97,10 +98,7 @@ class AnalysisJob:
         now = self._core.clock()
         refused = tuple(self._refused(now))
         promises = promise_findings(await self._core.standings(), self._core.config.analysis.promise_seconds)
-        # Between two scrapes, the power of services may change.
-        self._core.registry.service_powers(now)
-        classes = self._core.config.slo
-        unknown = unknown_class_findings(self._core.registry.unknown_classes(classes), classes)
+        unknown = unknown_class_findings(await self._survey(now), self._core.config.slo)
         found = (*await self._in_thread(self._find, now), *refused, *unknown, *promises)
         kept = {each.id for each in self._tracker.listed()}
         changed = self._tracker.update(found, now)
@@ -123,6 +121,24 @@ class AnalysisJob:
             if number % _NODES_AT_ONCE == 0:
                 await asyncio.sleep(0)
         return observed
+
+    async def _survey(self, now: float) -> Mapping[str, str]:
+        """Count the energy of services, and find those whose label names no class of promises.
+
+        A few nodes at a time, as all containers are looked at. Between two scrapes, power may change.
+        """
+        registry, classes = self._core.registry, self._core.config.slo
+        watts: defaultdict[str, float] = defaultdict(float)
+        unknown = dict(registry.promises.unknown_classes)
+        names = registry.names()
+        for start in range(0, len(names), _NODES_AT_ONCE):
+            nodes = names[start : start + _NODES_AT_ONCE]
+            for service, more in registry.service_watts(now, nodes).items():
+                watts[service] += more
+            unknown |= registry.unknown_classes(classes, nodes)
+            await asyncio.sleep(0)
+        registry.count_energy(watts, self._core.clock())
+        return unknown
 
     def _find(self, now: float) -> tuple[Finding, ...]:
         return findings(self._core.registry.tables.snapshot(now))
@@ -182,14 +198,20 @@ def _packed_profiles(services: Mapping[str, ServiceProfile]) -> dict[str, bytes 
 
 
 @asynccontextmanager
-async def analysing(core: Core) -> AsyncIterator[AnalysisJob]:
-    """Run the analysis periodically while the block runs."""
-    settings = core.config.analysis
+async def restored_analysis(core: Core) -> AsyncIterator[AnalysisJob]:
+    """The analysis with the results of before a restart; `analysing` runs it."""
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="analysis") as threads:
         job = AnalysisJob(core, threads)
         await job.restore()
-        async with in_background(
-            repeat(job.analyse, settings.interval_seconds, "analysis"),
-            repeat(job.detect, settings.bottleneck_seconds, "bottleneck detection"),
-        ):
-            yield job
+        yield job
+
+
+@asynccontextmanager
+async def analysing(core: Core, job: AnalysisJob) -> AsyncIterator[None]:
+    """Run the analysis periodically while the block runs."""
+    settings = core.config.analysis
+    async with in_background(
+        repeat(job.analyse, settings.interval_seconds, "analysis"),
+        repeat(job.detect, settings.bottleneck_seconds, "bottleneck detection"),
+    ):
+        yield

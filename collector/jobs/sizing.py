@@ -36,6 +36,8 @@ class SizingJob:
     def __init__(self, core: Core) -> None:
         self._core = core
         self.usage = DailyUsage(core.config.sizing.keep_days, core.config.limits.max_bytes)
+        self._restored: Sequence[ObservedContainer] = ()
+        """Containers that ran before a restart, until the first run has counted them."""
 
     async def restore(self) -> None:
         """Restore the usage of before a restart from the history.
@@ -44,8 +46,7 @@ class SizingJob:
         """
         for name in self.usage.restore(await self._core.history.get_values(_KIND)):
             log.warning("the stored usage of service %r is not valid: it is learned again", name)
-        observed = await self._collect()
-        await asyncio.to_thread(self.usage.update, observed, self._core.clock())
+        self._restored = await self._collect()
 
     async def run_once(self) -> Sizing:
         """Compute all sizes and publish them; store what changed. Raises `HistoryUnavailable`."""
@@ -55,7 +56,7 @@ class SizingJob:
         killed = core.registry.take_out_of_memory()
         snapshot = await core.snapshot()
         found = await asyncio.to_thread(self._compute, observed, killed, snapshot, now)
-        core.sizing.latest = found
+        self._restored, core.sizing.latest = (), found
         await self._store()
         return found
 
@@ -77,6 +78,9 @@ class SizingJob:
         now: float,
     ) -> Sizing:
         config, before = self._core.config, self._core.sizing.latest
+        running = {(each.node, each.id) for each in observed} if self._restored else set()
+        if ended := [each for each in self._restored if (each.node, each.id) not in running]:
+            self.usage.update([*ended, *observed], now)
         self.usage.update(observed, now)
         for service, memory_bytes in killed.items():
             self.usage.note_out_of_memory(service, now, memory_bytes)
@@ -159,11 +163,16 @@ def cluster_of(snapshot: Snapshot, config: CollectorConfig) -> Cluster:
     )
 
 
-@asynccontextmanager
-async def sizing(core: Core) -> AsyncIterator[SizingJob]:
-    """Compute sizes periodically while the block runs."""
+async def restored_sizing(core: Core) -> SizingJob:
+    """The job with the usage of before a restart; `sizing` runs it."""
     job = SizingJob(core)
     await job.restore()
+    return job
+
+
+@asynccontextmanager
+async def sizing(core: Core, job: SizingJob) -> AsyncIterator[None]:
+    """Compute sizes periodically while the block runs."""
     async with in_background(
         repeat(
             job.run_once,
@@ -172,4 +181,4 @@ async def sizing(core: Core) -> AsyncIterator[SizingJob]:
             expected=HistoryUnavailable,
         )
     ):
-        yield job
+        yield

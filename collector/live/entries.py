@@ -1,7 +1,9 @@
 """One node of the registry, and the entries that readers get."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec import structs
 
 from collector.analysis.usage import UsageRing
 from collector.common.liveness import Liveness
@@ -67,7 +69,7 @@ class TrackedNode:
         """The update with the open alerts of this node, and the containers that they name."""
         alerts = self.alerts.open_alerts(self.run.boot, self.run.complete_until)
         cpu, memory, disk, network = (alerts.get(resource) for resource in RESOURCES)
-        return replace(
+        return structs.replace(
             update,
             bottleneck=(cpu is not None, memory is not None, disk is not None, network is not None),
             culprits=(_named_by(cpu), _named_by(memory), _named_by(disk), _named_by(network)),

@@ -13,14 +13,16 @@ from collector.history.interface import SlotUsage
 from collector.live.node_columns import NodeTable
 from collector.live.promises.tracker import PromiseTracker
 from collector.live.snapshots import SnapshotBuilder
+from collector.live.table import places
 from collector.live.task_columns import TaskTable, quantities
+from collector.live.task_lists import TaskList, list_tasks
 from collector.live.updates import Allocation, NodeRecord, NodeStatus, NodeUpdate, Succession
 from collector.live.windows import UsageWindows
 from collector.network.mesh import Mesh
 from collector.snapshot.columns import ServiceFacts, strictest_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Generation, Region, Snapshot, highest_ratio, region_of
-from wire.resources import RESOURCES
+from wire.resources import RESOURCES, Quantities
 
 CLASSES = (1, 2, 3, 4)
 """SLA classes, the strictest first."""
@@ -58,7 +60,7 @@ class LiveTables:
             self._tasks.drop(update.node, update.gone, update.last_report_at)
             if not update.containers:
                 return []
-            capacity = self._nodes.table.columns.capacity[row].tolist()
+            capacity = self._nodes.table.columns.capacity[row]
             new = self._tasks.put(update.node, row, capacity, update.containers, update.last_report_at)
             if self._own_id is not None and any(each.startswith(self._own_id) for each in new):
                 self._nodes.put_own_node(update.node)
@@ -260,6 +262,35 @@ class LiveTables:
         """Ids by node of the containers of these services, with this name, in this group; None is any."""
         with self._lock:
             return self._tasks.find(services, name, group)
+
+    def list_tasks(
+        self,
+        *,
+        node: str | None = None,
+        service: str | None = None,
+        name: str | None = None,
+        group: int | None = None,
+    ) -> TaskList:
+        """The containers on this node, of this service, with this name, in this group; None is any.
+
+        By the names of their nodes.
+        """
+        with self._lock:
+            rows = self._tasks.find_rows(None if service is None else (service,), name, group)
+            nodes = self._nodes.table
+            of_node = self._tasks.table.columns.node[rows]
+            if node is not None:
+                row = self._nodes.row(node)
+                rows = rows[of_node == (NOWHERE if row is None else row)]
+            else:
+                rows = rows[np.argsort(places(nodes.order(), nodes.size)[of_node], kind="stable")]
+            return list_tasks(self._tasks, rows)
+
+    def reservation(self, node: str, container: str) -> Quantities:
+        """What is reserved for a container; empty if it does not run."""
+        with self._lock:
+            row = self._tasks.row(node, container)
+            return Quantities() if row is None else quantities(self._tasks.table.columns.allocated[row])
 
     def running(self, containers: Iterable[str]) -> set[str]:
         """Those of some containers that a node reports."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import inf
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,18 @@ def busy_ratios(state: NodeState) -> tuple[float | None, float | None, float | N
         max((each for each in (disk_busy, *waits) if each is not None), default=None),
         None,
     )
+
+
+def _ratios(state: NodeState | None) -> list[float]:
+    """The share of each resource that is used; NaN if it is unknown."""
+    if state is None:
+        return [nan] * len(RESOURCES)
+    return [
+        nan
+        if used is None or whole is None or not (0 <= used < inf and 0 < whole < inf)
+        else float(used) / float(whole)
+        for used, whole in zip(amounts(state.used), amounts(state.capacity), strict=True)
+    ]
 
 
 @dataclass(slots=True)
@@ -150,8 +162,9 @@ class NodeTable:
             columns.reported_watts[row] = np.nan if power is None else power.watts
         if update.state is not None or update.is_new_run:
             window_seconds = 0.0 if update.state is None else update.state.window_seconds
-            ratios = self._ratios(columns, slice(row, row + 1))
-            self.windows.put((row,), ratios, update.last_report_at, (window_seconds,))
+            self.windows.put(
+                (row,), np.array([_ratios(update.state)]), update.last_report_at, (window_seconds,)
+            )
         if update.curve is not None and update.curve is not entry.curve:
             if update.curve != entry.curve:
                 self._put_curve(entry, update.curve)
@@ -235,13 +248,6 @@ class NodeTable:
         columns = self.table.columns
         age_seconds = max(0.0, now - float(columns.failed_at[row]))
         return float(columns.failures[row] * 2.0 ** (-age_seconds / self._half_life_seconds))
-
-    @staticmethod
-    def _ratios(columns: NodeColumns, rows: slice) -> Floats:
-        used, capacity = columns.used[rows], columns.capacity[rows]
-        known = (used >= 0) & (used < inf) & (capacity > 0) & (capacity < inf)
-        ratios: Floats = np.divide(used, capacity, out=np.full(used.shape, np.nan), where=known)
-        return ratios
 
     def _add(self, node: str) -> _Node:
         entry = self._nodes[node] = _Node(self.table.add(node))

@@ -25,7 +25,9 @@ from collector.config import CollectorConfig
 from collector.history.interface import UsageKey, UsageTotal, WindowEnd, is_pulled
 from collector.live.entries import AlertEntry, NodeEntry, TrackedNode
 from collector.live.limits.admission import Admission
+from collector.live.limits.node_account import Limit
 from collector.live.live_tables import LiveTables
+from collector.live.probes import ServiceProbes
 from collector.live.service_energy import ServiceEnergy, ServicePower, sum_watts
 from collector.live.updates import ContainerChanges, NodeUpdate, Succession
 from collector.live.usage.cluster import ClusterUsage
@@ -48,6 +50,7 @@ class Registry:
         self.tables = LiveTables(config, own_host)
         self.usage = ClusterUsage(self._entries, self.tables, UsageWeights.of(config.envelopes))
         self.promises = self.tables.promises
+        self.probes = ServiceProbes()
         self._service_energy = ServiceEnergy()
         self.mesh = self.tables.mesh
         self.restored_at = 0.0
@@ -122,7 +125,13 @@ class Registry:
             is_new_run=is_new_run,
         )
         self.promises.apply(report, times, changes)
+        self._note_probes(report, received_at)
         return merged.is_ahead
+
+    def _note_probes(self, report: Report, received_at: float) -> None:
+        surplus = self.probes.add(report.node, report.probes, received_at) if report.probes else 0
+        if surplus:
+            self.admission.refuse(report.node, Limit.BYTES, received_at, surplus)
 
     def _note_out_of_memory(self, report: Report, run: AgentRun) -> None:
         killed = {each.container for each in report.events if each.kind is EventKind.OUT_OF_MEMORY}
@@ -248,6 +257,7 @@ class Registry:
             self.usage.take_over(new, old)
             self._remove(old)
         self.usage.drop_old(now)
+        self.probes.drop_old(now)
         return renamed
 
     def note_silence(self, now: float) -> None:
@@ -275,24 +285,35 @@ class Registry:
 
     def service_powers(self, now: float) -> list[ServicePower]:
         """Power of the services on nodes that are not down, and their energy since the start."""
+        return self.count_energy(self.service_watts(now, self._entries), now)
+
+    def count_energy(self, watts: Mapping[str, float], now: float) -> list[ServicePower]:
+        """Count the energy of services up to now; `watts` is their power from now on."""
+        return self._service_energy.update(watts, now)
+
+    def service_watts(self, now: float, nodes: Iterable[str]) -> dict[str, float]:
+        """Power of the services on those of these nodes that are not down."""
         reported = (
             (each.value.service, each.value.power.watts)
-            for entry in self._entries.values()
+            for entry in self._listed(nodes)
             if self._liveness(entry, now) is not Liveness.DOWN
             for each in entry.run.containers.values()
             if each.value.service and each.value.power is not None
         )
-        return self._service_energy.update(sum_watts(reported), now)
+        return sum_watts(reported)
 
-    def unknown_classes(self, classes: Container[str]) -> dict[str, str]:
-        """Services whose label names none of these classes of promises, with that name."""
-        found = dict(self.promises.unknown_classes)
-        for entry in self._entries.values():
+    def unknown_classes(self, classes: Container[str], nodes: Iterable[str]) -> dict[str, str]:
+        """Services on these nodes whose label names none of these classes of promises, with that name."""
+        found: dict[str, str] = {}
+        for entry in self._listed(nodes):
             for each in entry.run.containers.values():
                 name = each.value.labels.get(SLO_LABEL)
                 if name and name not in classes:
                     found[each.value.service or each.value.name] = name
         return found
+
+    def _listed(self, nodes: Iterable[str]) -> Iterator[TrackedNode]:
+        return (self._entries[each] for each in nodes if each in self._entries)
 
     def _remove(self, name: str) -> None:
         del self._entries[name]

@@ -79,15 +79,22 @@ class _ServiceTable:
 
     services: Services
     places: Rows
+    facts: Mapping[str, ServiceFacts]
+    """What the services come from."""
 
     @classmethod
-    def of(cls, running: _RunningServices, facts: Mapping[str, ServiceFacts]) -> "_ServiceTable":
-        names = sorted({*running.names, *facts})
-        place = {name: place for place, name in enumerate(names)}
+    def of(
+        cls, running: _RunningServices, facts: Mapping[str, ServiceFacts], last: "_ServiceTable | None"
+    ) -> "_ServiceTable":
+        """The table; the services of the last one, if they are the same: containers that move change none."""
+        names = {*running.names, *facts}
+        if last is not None and last.facts is facts and last.services.index.keys() == names:
+            services = last.services
+        else:
+            services = service_table([facts.get(name) or ServiceFacts(name=name) for name in sorted(names)])
         places = np.full(running.size, NOWHERE, dtype=np.intp)
-        places[running.order] = [place[name] for name in running.names]
-        table = service_table([facts.get(name) or ServiceFacts(name=name) for name in names])
-        return cls(table, places)
+        places[running.order] = [services.index[name] for name in running.names]
+        return cls(services, places, facts)
 
 
 class _Cached(Generic[Value]):
@@ -123,6 +130,7 @@ class SnapshotBuilder:
         self._task_windows: _Cached[TaskWindows] = _Cached()
         self._images: _Cached[ImageTable | None] = _Cached()
         self._last_nodes: Nodes | None = None
+        self._last_services: _ServiceTable | None = None
 
     def put_services(self, services: Sequence[ServiceFacts]) -> None:
         """Replace the facts about all services."""
@@ -164,8 +172,10 @@ class SnapshotBuilder:
         """Assemble the tables, with the sums over the tasks of each node."""
         running, facts = copy.running, copy.facts
         services = self._services.get(
-            (running.version, facts.version), lambda: _ServiceTable.of(running, facts.by_name)
+            (running.version, facts.version),
+            lambda: _ServiceTable.of(running, facts.by_name, self._last_services),
         )
+        self._last_services = services
         applications = self._applications.get(
             (running.version, facts.version, copy.claims_version, copy.nodes_version),
             lambda: application_table(copy.claims, services.services, copy.node_names.names, self._rules),

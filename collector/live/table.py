@@ -54,8 +54,8 @@ class Table(Generic[Columns]):
 
     def remove(self, row: int) -> None:
         """Blank a row, and free it for reuse."""
-        for name, column in _arrays(self.columns):
-            column[row] = getattr(self._blank, name)[0]
+        for column, blank in self._blanks:
+            column[row] = blank
         self._names[row] = None
         self._touched.add(row)
         self._free.append(row)
@@ -81,6 +81,7 @@ class Table(Generic[Columns]):
 
     def _grow(self, size: int) -> None:
         self.columns = grown(self.columns, self._blank, self.size, size)
+        self._blanks = [(column, getattr(self._blank, name)[0]) for name, column in _arrays(self.columns)]
         self._names = np.concatenate([self._names, np.full(size - self.size, None, dtype=np.object_)])
         self._free += range(size - 1, self.size - 1, -1)
         self.size = size

@@ -78,6 +78,8 @@ class TaskColumns:
     service: Rows
     came_from: Rows
     used: Floats
+    watts: Floats
+    """NaN if its node does not report it."""
     mean: Floats
     variance: Floats
     envelope: Floats
@@ -106,6 +108,7 @@ def _blank() -> TaskColumns:
         service=np.full(1, NOWHERE, dtype=np.intp),
         came_from=np.full(1, NOWHERE, dtype=np.intp),
         used=blank_resources(),
+        watts=np.full(1, np.nan),
         mean=blank_resources(),
         variance=blank_resources(0.0),
         envelope=blank_resources(),
@@ -160,7 +163,7 @@ class _Count:
     tasks: NDArray[np.int64]
 
 
-class _Task(msgspec.Struct, gc=False):
+class ReportedTask(msgspec.Struct, gc=False):
     """The node of a row, its last reported state, and its limits there.
 
     There are very many, and none has a reference cycle: the garbage collector skips them.
@@ -174,6 +177,18 @@ class _Task(msgspec.Struct, gc=False):
     """The namespace of its service in Kubernetes; empty elsewhere."""
 
 
+def _is_described(before: ContainerState, now: ContainerState) -> bool:
+    """Whether the columns that seldom change are the same for both states, on a node of the same capacity."""
+    return (
+        before.labels == now.labels
+        and before.limit == now.limit
+        and before.service == now.service
+        and before.started_at == now.started_at
+        and before.name == now.name
+        and before.runtime == now.runtime
+    )
+
+
 class TaskTable:
     """Every running task, by its node and its id there."""
 
@@ -182,7 +197,9 @@ class TaskTable:
         self._default_class = default_class
         self._spans_nodes = spans_nodes
         self._rows: dict[str, dict[str, int]] = {}
-        self._reported: dict[int, _Task] = {}
+        self._reported: dict[int, ReportedTask] = {}
+        self._capacity: dict[str, bytes] = {}
+        """Of each node, at its last report with containers."""
         self._unique: dict[str, int] = {}
         self._shared: dict[str, set[int]] = {}
         """Ids that several nodes report, which is unusual: these rows are named node/id."""
@@ -241,6 +258,13 @@ class TaskTable:
         self, services: Collection[str] | None, name: str | None, group: int | None
     ) -> dict[str, list[str]]:
         """Ids by node of the containers that match all of these; None is any."""
+        found: dict[str, list[str]] = {}
+        for task in self.reported(self.find_rows(services, name, group)):
+            found.setdefault(task.node, []).append(task.state.id)
+        return found
+
+    def find_rows(self, services: Collection[str] | None, name: str | None, group: int | None) -> Rows:
+        """The rows that match all of these; None is any."""
         columns = self.table.columns
         matching: Flags = columns.node != NOWHERE
         if services is not None:
@@ -249,32 +273,42 @@ class TaskTable:
             matching &= columns.name == name
         if group is not None:
             matching &= columns.group == group
-        found: dict[str, list[str]] = {}
-        for row in np.flatnonzero(matching).tolist():
-            task = self._reported[row]
-            found.setdefault(task.node, []).append(task.state.id)
-        return found
+        return np.flatnonzero(matching)
+
+    def reported(self, rows: Rows) -> list[ReportedTask]:
+        """The tasks of rows in use."""
+        return list(map(self._reported.__getitem__, rows.tolist()))
 
     def put(
         self,
         node: str,
         node_row: int,
-        capacity: Sequence[float],
+        capacity: Floats,
         containers: Sequence[ContainerState],
         at: float,
     ) -> list[str]:
         """Store the reported states of containers; returns the ids of new ones."""
-        of_node = self._rows.setdefault(node, {})
+        of_node, reported = self._rows.setdefault(node, {}), self._reported
+        whole, key = capacity.tolist(), capacity.tobytes()
+        is_same_node = self._capacity.get(node) == key
+        self._capacity[node] = key
         rows, new = [], []
         for state in containers:
             row = of_node.get(state.id)
             if row is None:
                 new.append(state.id)
                 row = of_node[state.id] = self._add(node, node_row, state.id, at)
-            self._describe(row, node, state, promised_limits(state, capacity))
             rows.append(row)
+            task = reported.get(row)
+            if task is not None and is_same_node and _is_described(task.state, state):
+                task.state = state
+            else:
+                self._describe(row, node, state, promised_limits(state, whole))
         used = np.array([amounts(state.used) for state in containers], dtype=float)
         self.table.columns.used[rows] = used
+        self.table.columns.watts[rows] = [
+            np.nan if state.power is None else state.power.watts for state in containers
+        ]
         window_seconds = [state.window_seconds for state in containers]
         self.windows.put(rows, np.where(np.isfinite(used), used, np.nan), at, window_seconds)
         return new
@@ -297,6 +331,7 @@ class TaskTable:
         """Remove all containers of a node."""
         self.drop(node, list(self._rows.get(node, ())))
         self._rows.pop(node, None)
+        self._capacity.pop(node, None)
         if freed := self.applications.drop_node(node):
             for row, task in self._reported.items():
                 if task.state.service in freed:
@@ -410,13 +445,13 @@ class TaskTable:
         if before is None or state.name != before.name:
             columns.name[row] = state.name
         if task is None:
-            task = self._reported[row] = _Task(node, state, limits)
+            task = self._reported[row] = ReportedTask(node, state, limits)
         else:
             task.state, task.limits = state, limits
         if before is None or state.labels != before.labels or state.service != before.service:
             self._claim(row, task)
 
-    def _claim(self, row: int, task: _Task) -> None:
+    def _claim(self, row: int, task: ReportedTask) -> None:
         """Set the application of the service of a task, by its labels."""
         service = task.state.service
         if service is None:

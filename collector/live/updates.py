@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from collector.snapshot.columns import Four
 from collector.snapshot.tables import Generation, Region
 from wire.messages import ContainerState, NodeState, PowerCurve
@@ -15,8 +17,7 @@ Culprits = tuple[str, str, str, str]
 NO_CULPRITS: Culprits = ("", "", "", "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeUpdate:
+class NodeUpdate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The changes that one report makes to its node. None means unchanged."""
 
     node: str
@@ -40,8 +41,7 @@ class NodeUpdate:
     """Names of the images on the node."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerChanges:
+class ContainerChanges(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The changes that one report makes to the containers of its node."""
 
     new: Sequence[ContainerState] = ()

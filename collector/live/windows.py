@@ -25,6 +25,7 @@ _NOT_YET = -1
 _BLOCK = 1024
 """Rows that are added at once: doubling would take up to twice the memory."""
 _Columns = dict[str, NDArray[Any]]
+_SUMS = ("weighed", "seconds", "last_weighed", "last_seconds")
 
 
 def _blank(rows: int) -> _Columns:
@@ -37,6 +38,9 @@ def _blank(rows: int) -> _Columns:
         "last_weighed": np.zeros(sums, np.float32),
         "last_seconds": np.zeros(sums, np.float32),
     }
+
+
+_BLANK_ROW = {name: column[0] for name, column in _blank(1).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,8 @@ class UsageWindows:
         """How many slots have closed, counting those before the first report."""
         self._version = 0
         self._waiting: list[tuple[Sequence[int], Floats, float, Sequence[float]]] = []
+        self._inheriting: dict[int, KeptRow] = {}
+        """Rows that continue others, after what waits is written."""
         self._waiting_rows: set[int] = set()
 
     @property
@@ -83,16 +89,20 @@ class UsageWindows:
 
     def _flush(self) -> None:
         """Write what waits. Many reports cost little more than one."""
-        if not self._waiting:
+        if not self._waiting and not self._inheriting:
             return
-        rows, values, at, window_seconds = zip(*self._waiting, strict=True)
-        self._waiting, self._waiting_rows = [], set()
-        self._write(
-            np.array([row for each in rows for row in each], dtype=np.intp),
-            np.concatenate(values),
-            np.repeat(at, [len(each) for each in rows]),
-            np.array([seconds for each in window_seconds for seconds in each]),
-        )
+        waiting, self._waiting, self._waiting_rows = self._waiting, [], set()
+        if waiting:
+            rows, values, at, window_seconds = zip(*waiting, strict=True)
+            self._write(
+                np.array([row for each in rows for row in each], dtype=np.intp),
+                np.concatenate(values),
+                np.repeat(at, [len(each) for each in rows]),
+                np.array([seconds for each in window_seconds for seconds in each]),
+            )
+        inheriting, self._inheriting = self._inheriting, {}
+        if inheriting:
+            self._inherit(list(inheriting), list(inheriting.values()))
 
     def _flush_if_waiting(self, row: int) -> None:
         if row in self._waiting_rows:
@@ -180,9 +190,8 @@ class UsageWindows:
         """Clear a row, which something else may get next."""
         self._flush_if_waiting(row)
         self._make_room(row)
-        blank = _blank(1)
         for name, column in self._columns.items():
-            column[row] = blank[name][0]
+            column[row] = _BLANK_ROW[name]
         self._ring.clear(row)
 
     def keep(self, row: int, until: float = -np.inf) -> KeptRow:
@@ -210,16 +219,23 @@ class UsageWindows:
 
     def inherit(self, row: int, kept: KeptRow) -> None:
         """Let a row continue its predecessor: in slots that closed while that one ran, its mean counts."""
-        self._flush_if_waiting(row)
-        self._make_room(row)
-        columns, earlier = self._columns, self._present(kept)
-        own = self._ring.row(row)
-        is_own = np.isnan(earlier.slots)
-        ended_since = slice(max(0, SLOTS - (self.closed - kept.closed)), SLOTS)
-        is_own[ended_since] = ~np.isnan(own[ended_since])
-        self._ring.put_row(row, np.where(is_own, own, earlier.slots))
-        for name in ("weighed", "seconds", "last_weighed", "last_seconds"):
-            columns[name][row] += earlier.values[name]
+        if row in self._inheriting:
+            self._flush()
+        self._waiting_rows.add(row)
+        self._inheriting[row] = kept
+
+    def _inherit(self, rows: Sequence[int], kept: Sequence[KeptRow]) -> None:
+        self._make_room(max(rows))
+        present = [self._present(each) for each in kept]
+        own = np.stack([self._ring.row(row) for row in rows])
+        earlier = np.stack([each.slots for each in present])
+        missed = self.closed - np.array([each.closed for each in kept])
+        is_closed_since = np.arange(SLOTS) >= SLOTS - missed[:, None]
+        is_own = np.where(is_closed_since[:, :, None], ~np.isnan(own), np.isnan(earlier))
+        for row, slots in zip(rows, np.where(is_own, own, earlier), strict=True):
+            self._ring.put_row(row, slots)
+        for name in _SUMS:
+            self._columns[name][rows] += np.stack([each.values[name] for each in present])
         self._version += 1
 
     def _present(self, kept: KeptRow) -> KeptRow:
@@ -227,7 +243,7 @@ class UsageWindows:
         missed = self.closed - kept.closed
         if not missed:
             return kept
-        values = {name: column[0] for name, column in _blank(1).items()}
+        values = dict(_BLANK_ROW)
         slots = np.full_like(kept.slots, np.nan)
         if missed < SLOTS:
             slots[: SLOTS - missed] = kept.slots[missed:]
@@ -283,7 +299,7 @@ class UsageWindows:
 
 def _sums(values: NDArray[Any], seconds: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
     """Values times the seconds for which they held, and those seconds where they are known."""
-    held = np.broadcast_to(seconds.astype(np.float32)[:, None], values.shape)
+    held = seconds.astype(np.float32)[:, None]
     known = ~np.isnan(values)
     return np.where(known, values * held, np.float32(0)), np.where(known, held, np.float32(0))
 

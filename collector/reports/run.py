@@ -7,7 +7,7 @@ reports do no harm, and the order in which reports arrive does not matter.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import msgspec
@@ -32,8 +32,7 @@ class Reported(msgspec.Struct, Generic[Part], frozen=True, gc=False):
     value: Part
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(msgspec.Struct, frozen=True, gc=False):
     """What a report changed."""
 
     is_ahead: bool
@@ -74,7 +73,7 @@ class AgentRun:
         if report.images is None or report.sequence < self.images_sequence:
             return merged
         self.images_sequence = report.sequence
-        return replace(merged, images=report.images)
+        return msgspec.structs.replace(merged, images=report.images)
 
     def _merge(self, report: Report, received_at: float) -> Merged:
         is_ahead = bool(self.newest.sequence) and report.sequence > self.newest.sequence + 1

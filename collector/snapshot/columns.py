@@ -1,8 +1,8 @@
 """Helpers that build the columns of a snapshot: rows of resources, and sums over the tasks of each node."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from collector.snapshot.power_curves import Floats, Rows
@@ -32,8 +32,7 @@ def four_columns(rows: Sequence[Sequence[float]]) -> Floats:
     return np.array(rows, dtype=np.float64).reshape(-1, len(RESOURCES))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceFacts:
+class ServiceFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One service; the values are per instance."""
 
     name: str

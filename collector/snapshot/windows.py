@@ -42,11 +42,17 @@ class TaskWindows:
     @cached_property
     def amounts(self) -> Amounts:
         """One plane per task, its rows from the oldest slot to the newest; NaN is unknown."""
-        amounts = np.full((self._rows.size, len(self._slots), len(RESOURCES)), np.nan, np.float32)
+        rows = self._rows
+        amounts = np.full((rows.size, len(self._slots), len(RESOURCES)), np.nan, np.float32)
+        highest = int(rows.max(initial=-1))
         for place, slot in enumerate(self._slots):
-            if slot is not None:
-                some = np.flatnonzero(self._rows < len(slot))
-                amounts[some, place] = slot[self._rows[some]]
+            if slot is None:
+                continue
+            if highest < len(slot):
+                amounts[:, place] = slot.take(rows, axis=0)
+            else:
+                some = np.flatnonzero(rows < len(slot))
+                amounts[some, place] = slot[rows[some]]
         return amounts
 
     def followed_by_unknown(self, count: int) -> "TaskWindows":

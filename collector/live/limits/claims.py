@@ -3,6 +3,7 @@
 Each function returns its argument itself if all of it is within the bounds.
 """
 
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -15,6 +16,8 @@ _TOLERANCE: Final = 1.25
 """A rate over a short interval can exceed the number of cores, because clocks have ticks."""
 _ROUNDING: Final = 1.001
 """Parts of a sum can exceed the sum by the error of rounding."""
+_CAPACITIES: Final = 256
+"""How many different capacities are remembered."""
 
 
 def state_within(state: NodeState, max_watts: float) -> NodeState:
@@ -104,10 +107,16 @@ def _bounded(value: float | None, capacity: float | None) -> float | None:
 def _sketch_within(sketch: Sketch | None, capacity: float | None) -> Sketch | None:
     if sketch is None or not capacity or not sketch.bins:
         return sketch
-    if max(sketch.bins) <= bin_of(_TOLERANCE * capacity):
+    if max(sketch.bins) <= _highest_bin(capacity):
         return sketch
     bounded, highest = Sketch(zeros=sketch.zeros), bin_of(capacity)
     for reported, count in sketch.bins.items():
         index = min(reported, highest)
         bounded.bins[index] = bounded.bins.get(index, 0) + count
     return bounded
+
+
+@lru_cache(_CAPACITIES)
+def _highest_bin(capacity: float) -> int:
+    """The highest bin of samples within a capacity. All containers of a node share it."""
+    return bin_of(_TOLERANCE * capacity)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
-from collector.analysis.histograms import Packed, added, flat, samples_of, with_flat
+from collector.analysis.histograms import Packed, added, flatten, samples_of, with_flat
 from collector.analysis.usage import UsageRing, UsageWeights, add, count, settle
 from collector.history.interface import UsageKey, UsageTotal
 from wire.messages import ContainerUsage
@@ -72,10 +72,7 @@ class UsageTracker:
             new = self._new.get(each.id)
             if new is None:
                 new = self._new[each.id] = _NewUsage(slot)
-            keys, counts, samples = flat(each)
-            new.keys += keys
-            new.counts += counts
-            new.samples += samples
+            new.samples += flatten(each, new.keys, new.counts)
             ring = self.rings.get(each.id)
             if ring is None or new.samples >= _UPDATE_RATIO * ring.samples:
                 due[each.id] = None

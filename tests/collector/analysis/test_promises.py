@@ -40,6 +40,11 @@ def test_a_broken_promise_is_found_with_the_time_by_which_it_is_behind() -> None
     ]
 
 
+def test_a_service_that_hardly_ran_delivers_zero() -> None:
+    [evidence] = _evidence([started(0, "a"), ended(1e-6, "a")], 2000)
+    assert "90 % promised, 0 % delivered" in evidence
+
+
 def test_a_broken_promise_that_recovers_is_found_until_it_is_kept() -> None:
     events = [waiting(0, "a", "1"), started(0, "b", "2"), started(50, "a", "1")]
     assert _evidence(events, 400) == [

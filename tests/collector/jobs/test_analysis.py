@@ -20,7 +20,7 @@ from collector.common.periodic import repeat
 from collector.core.parts import Core
 from collector.history.interface import HistoryUnavailable
 from collector.history.sqlite.history import open_sqlite
-from collector.jobs.analysis import AnalysisJob, analysing
+from collector.jobs.analysis import AnalysisJob, analysing, restored_analysis
 from collector.live.registry import Registry
 from collector.live.usage.cluster import ClusterUsage
 from collector.snapshot.tables import NOWHERE
@@ -370,10 +370,24 @@ async def test_the_analysis_runs_periodically_and_retries_after_a_failure(
     async with open_sqlite(config.history) as history:
         core = Core(config, Registry(config), history, Clock())
         apply_report(core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}), START)
-        async with analysing(core):
+        async with restored_analysis(core) as job, analysing(core, job):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(10):
                     while "web" not in core.analysis.latest.services:
                         await sleep(0)
             assert "web" in core.analysis.latest.services
     assert "no idea" in caplog.text
+
+
+async def test_the_detection_looks_at_the_containers_of_all_nodes(tmp_path: Path) -> None:
+    clock, count = Clock(), 11
+    async with analysis_job(tmp_path / "history.db", clock) as (core, job):
+        for number in range(count):
+            web = container(f"web-{number}", service="web")
+            odd = container(f"odd-{number}", service=f"odd-{number}", labels={"wattpack.slo": "siver"})
+            apply_report(core.registry, report(f"node-{number}", containers=[web, odd]), START)
+        assert {each.subject for each in await job.detect()} == {f"odd-{number}" for number in range(count)}
+        clock.now += 10
+        powers = {each.service: each for each in core.registry.service_powers(clock.now)}
+        assert powers["web"].watts == 2.5 * count
+        assert powers["web"].joules_total == pytest.approx(10 * 2.5 * count)

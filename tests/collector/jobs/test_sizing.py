@@ -102,3 +102,22 @@ async def test_an_out_of_memory_kill_raises_the_memory_of_its_service(
     assert calm.memory.request < had
     assert raised.out_of_memory
     assert raised.memory.request == raised.memory.limit == pytest.approx(1.2 * had)
+
+
+async def test_a_container_that_ends_between_a_restart_and_the_first_run_counts(tmp_path: Path) -> None:
+    both = {"web-1": ("web", HUNGRY), "web-2": ("web", HUNGRY), "api-1": ("api", HUNGRY)}
+    found = []
+    for runs_before in (True, False):
+        clock = Clock()
+        async with sizing_job(tmp_path / f"{runs_before}.db", clock) as (core, job):
+            apply_report(core.registry, heartbeat("alpha", 1, START, both, 300), START)
+            await job.restore()
+            if runs_before:
+                await job.run_once()
+            left = {"web-2": ("web", HUNGRY)}
+            apply_report(core.registry, heartbeat("alpha", 2, START + 5, left), START + 5)
+            await job.run_once()
+            await job.run_once()
+            found.append([msgspec.to_builtins(await size_of(core, name)) for name in ("web", "api")])
+    assert found[0] == found[1]
+    assert [each["containers"] for each in found[0]] == [1, 0]

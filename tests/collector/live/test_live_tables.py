@@ -253,6 +253,8 @@ def test_allocations_of_an_orchestrator_override_limits() -> None:
     assert taken.tasks.allocated[:, 0].tolist() == [1.5, 1.0]
     assert taken.nodes.allocated[0, :2].tolist() == [2.5, 4e8]
     assert taken.nodes.overbooking[0] == pytest.approx(2.5 / 4)
+    assert registry.tables.reservation("alpha", "id-of-a") == Quantities(1.5, 300_000_000)
+    assert registry.tables.reservation("beta", "id-of-a") == Quantities()
     assert taken.tasks.came_from.tolist() == [1, NOWHERE]
     assert taken.tasks.kind.tolist() == [TaskKind.SERVICE, TaskKind.SERVICE]
     registry.tables.put_allocations([replace(promise, everywhere=True)])

@@ -129,6 +129,60 @@ def test_row_continues_elsewhere_within_a_slot_and_after_slots_without_reports()
     assert known(windows, 2) == [0.5]
 
 
+_ROWS = 4
+_STEPS = st.one_of(
+    st.tuples(st.just("put"), st.integers(0, _ROWS - 1), st.floats(0.125, 1, width=32)),
+    st.tuples(st.just("wait"), st.integers(1, 400), st.just(0.0)),
+    st.tuples(st.just("clear"), st.integers(0, _ROWS - 1), st.just(0.0)),
+    st.tuples(st.just("keep"), st.integers(0, _ROWS - 1), st.just(0.0)),
+    st.tuples(st.just("put_back"), st.integers(0, _ROWS - 1), st.just(0.0)),
+    st.tuples(st.just("inherit"), st.integers(0, _ROWS - 1), st.just(0.0)),
+)
+
+
+def _windows_after(steps: list[tuple[str, int, float]], *, one_by_one: bool) -> np.ndarray:
+    windows, now = UsageWindows(), BEGIN
+    valid_until = np.full(_ROWS, math.inf)
+    windows.advance(now, valid_until)
+    kept = windows.keep(0)
+    for step, number, cpu in steps:
+        match step:
+            case "put":
+                put(windows, cpu, now, 100.0, row=number)
+            case "wait":
+                now += number
+                windows.advance(now, valid_until)
+            case "clear":
+                windows.clear(number)
+            case "keep":
+                kept = windows.keep(number, until=now)
+            case "put_back":
+                windows.put_back(number, kept)
+            case "inherit":
+                windows.inherit(number, kept)
+        if one_by_one:
+            windows.version  # noqa: B018 - writes what waits
+            windows.size_bytes  # noqa: B018 - and the rows that were replaced
+    windows.advance(now + 2 * SLOT_SECONDS, valid_until)
+    return windows.windows(np.arange(_ROWS)).amounts
+
+
+@given(st.lists(_STEPS, max_size=40))
+def test_what_is_written_together_is_the_same_as_one_by_one(steps: list[tuple[str, int, float]]) -> None:
+    together, alone = (_windows_after(steps, one_by_one=each) for each in (False, True))
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_windows_that_were_handed_out_do_not_change() -> None:
+    windows = UsageWindows()
+    for number in range(4):
+        put(windows, 0.5, BEGIN + number * SLOT_SECONDS)
+    shared = windows.windows(np.array([0]))
+    windows.clear(0)
+    assert known(windows) == []
+    assert shared.amounts[0, -3:, 0].tolist() == [0.5, 0.5, 0.5]
+
+
 def test_memory_of_fifty_thousand_containers_is_bounded() -> None:
     windows = UsageWindows()
     for row in range(0, 50_000, 50):

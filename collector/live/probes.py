@@ -1,0 +1,126 @@
+"""Response times of services, as the agents of their nodes measure them. Any thread may call it.
+
+Each node has a share in the result of a service by the containers that it runs of it, however many requests
+it reports: one that lies changes no more than its own share.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+
+from wire.messages import MAX_PROBE_SECONDS, ServiceProbe
+from wire.sketch import Sketch, bin_of, middle_of
+
+_KEEP_SECONDS = 900.0
+_MOST_BINS = 1000
+"""Of one histogram: from a microsecond to the longest timeout are fewer."""
+_HIGHEST_BIN = bin_of(MAX_PROBE_SECONDS)
+"""No request takes longer than the longest timeout."""
+_BIN_BYTES, _PART_BYTES, _LETTER_BYTES = 100, 600, 4
+_MOST_NODE_BYTES = 10 << 20
+"""Memory for all histograms of a node: enough for those of 50 services that are probed every second."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseSummary:
+    """The response times of a service in a period."""
+
+    seconds: float
+    """The quantile that was asked for."""
+    requests: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    received_at: float
+    probe: ServiceProbe
+
+
+class ServiceProbes:
+    """The reported response times of the last minutes."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, deque[_Part]] = {}
+        """By node, the oldest first."""
+        self._bytes: Counter[str] = Counter()
+        """Memory of all parts, by node."""
+        self._lock = Lock()
+
+    def add(self, node: str, probes: Iterable[ServiceProbe], received_at: float) -> int:
+        """Add what a node reports; return how much of it exceeds its limits."""
+        surplus = 0
+        with self._lock:
+            self._drop_old(node, received_at)
+            parts = self._parts.setdefault(node, deque())
+            for probe in probes:
+                bins, size_bytes = probe.seconds.bins, _size_bytes(probe)
+                is_absurd = len(bins) > _MOST_BINS or max(bins, default=0) > _HIGHEST_BIN
+                if is_absurd or self._bytes[node] + size_bytes > _MOST_NODE_BYTES:
+                    surplus += 1
+                    continue
+                parts.append(_Part(received_at, probe))
+                self._bytes[node] += size_bytes
+        return surplus
+
+    def drop_old(self, now: float) -> None:
+        """Forget nodes that reported no response times for long."""
+        with self._lock:
+            for node in list(self._parts):
+                self._drop_old(node, now)
+
+    def _drop_old(self, node: str, now: float) -> None:
+        parts = self._parts.get(node, deque())
+        while parts and now - parts[0].received_at > _KEEP_SECONDS:
+            self._bytes[node] -= _size_bytes(parts.popleft().probe)
+        if not parts:
+            self._parts.pop(node, None)
+            self._bytes.pop(node, None)
+
+    def summary(
+        self, names: Mapping[str, str], since: float, shares: Mapping[str, float], quantile: float
+    ) -> ResponseSummary | None:
+        """Summarize a service since a time; None without a request.
+
+        `names` are those that its nodes have for it, `shares` how much each node counts.
+        """
+        weights: dict[float, float] = {}
+        requests = failed = 0
+        with self._lock:
+            for node, share in shares.items():
+                parts = [
+                    part.probe
+                    for part in self._parts.get(node, ())
+                    if part.received_at > since and part.probe.service == names.get(node)
+                ]
+                count = sum(part.seconds.count for part in parts)
+                requests += count
+                failed += sum(min(part.failed, part.seconds.count) for part in parts)
+                for part in parts:
+                    _add(weights, part.seconds, share / count if count else 0.0)
+        value = _weighted_quantile(weights, quantile)
+        return None if value is None else ResponseSummary(value, requests, failed)
+
+
+def _size_bytes(probe: ServiceProbe) -> int:
+    return _PART_BYTES + _LETTER_BYTES * len(probe.service) + _BIN_BYTES * len(probe.seconds.bins)
+
+
+def _add(weights: dict[float, float], sketch: Sketch, weight: float) -> None:
+    if sketch.zeros:
+        weights[0.0] = weights.get(0.0, 0.0) + weight * sketch.zeros
+    for index, count in sketch.bins.items():
+        value = middle_of(index)
+        weights[value] = weights.get(value, 0.0) + weight * count
+
+
+def _weighted_quantile(weights: Mapping[float, float], quantile: float) -> float | None:
+    """Return the smallest value that at least this share of the weight does not exceed."""
+    wanted = quantile * sum(weights.values())
+    below = 0.0
+    for value in sorted(weights):
+        below += weights[value]
+        if below >= wanted * (1 - 1e-9):
+            return value
+    return None
