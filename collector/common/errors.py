@@ -1,5 +1,6 @@
 """Errors of the API: raised anywhere, returned by the middleware as a problem document."""
 
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 
@@ -8,6 +9,16 @@ from aiohttp import web
 
 from wire.errors import PROBLEM_TYPE, problem
 from wire.messages import encode
+
+_EXPECTED = re.compile(r"Expected `(?P<kind>\w+)(?: \| null)?`(?P<rest>[^,]*)(?:, got .*)?")
+_KINDS = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "object": "an object",
+    "array": "a list",
+}
 
 
 class ApiError(Exception):
@@ -40,3 +51,10 @@ def message_and_path(error: msgspec.ValidationError) -> tuple[str, str]:
     what, _, where = str(error).partition(" - at `")
     # An invalid key has the form "at `key` in `$[0].labels`".
     return what, where.removesuffix("`").removeprefix("key` in `") or "$"
+
+
+def field_sentence(message: str, name: str) -> str:
+    """What is wrong with a field, such as `reserve.cpu_cores must be a number >= 0.0`."""
+    if match := _EXPECTED.fullmatch(message):
+        return f"{name} must be {_KINDS.get(match['kind'], match['kind'])}{match['rest']}"
+    return f"{name}: {message[:1].lower()}{message[1:]}"

@@ -5,6 +5,8 @@ The table in docs/operations.md is generated from `LABELS`. An invalid value cou
 
 from dataclasses import dataclass
 
+from wire.messages import PROBE_LABEL
+
 ALLOWED, NEVER = "allowed", "never"
 DAEMON = "daemon"
 """A value of `KIND_LABEL`."""
@@ -25,6 +27,13 @@ SLO_MODE_LABEL = "wattpack.slo-mode"
 APP_LABEL = "wattpack.app"
 DELAY_MAX_LABEL = "wattpack.delay-max"
 TALKS_TO_LABEL = "wattpack.talks-to"
+OPTIONAL_LABEL = "wattpack.optional"
+WEIGHT_LABEL = "wattpack.weight"
+STOPPED_LABEL = "wattpack.stopped"
+ELASTIC_LABEL = "wattpack.elastic"
+ELASTIC_REPLICAS_LABEL = "wattpack.elastic-replicas"
+ELASTIC_CPU_LABEL = "wattpack.elastic-cpu"
+ELASTIC_EXPLORE_LABEL = "wattpack.elastic-explore"
 
 NO_MOVE_LABEL = f"and no label {MOVE_LABEL}={ALLOWED}"
 """The end of a sentence about a service that needs this label to be moved."""
@@ -97,6 +106,43 @@ LABELS = (
         " applies only to the services that these labels connect. In Kubernetes, an annotation of the pod.",
     ),
     Label(
+        ELASTIC_LABEL,
+        "service",
+        "a time: `200ms`, `0.2s`, or a number",
+        "not scaled",
+        "The service is scaled with its load: bound of the 95th percentile of its response times, or of the"
+        " metric that `[elastic.NAME]` queries.",
+    ),
+    Label(
+        ELASTIC_REPLICAS_LABEL,
+        "service",
+        "`1-10`",
+        "`1-10`",
+        "Minimum and maximum number of replicas of an elastic service.",
+    ),
+    Label(
+        ELASTIC_CPU_LABEL,
+        "service",
+        "`0.1-1/0.1`: minimum, maximum and step, in cores",
+        "the CPU limit does not change",
+        "CPU limits that a replica of an elastic service may have.",
+    ),
+    Label(
+        ELASTIC_EXPLORE_LABEL,
+        "service",
+        _MOVE_VALUES,
+        f"`{ALLOWED}`",
+        "Whether the elasticity policy may try sizes whose effect it does not know.",
+    ),
+    Label(
+        PROBE_LABEL,
+        "container",
+        "a port, or a port and a path: `8080`, `8080/health`",
+        "not probed",
+        "Agents with `probe.enabled` measure the response time of the container by GET requests. It must be a"
+        " label of the container: in Swarm, `--container-label`.",
+    ),
+    Label(
         MOVE_LABEL,
         "container, service",
         _MOVE_VALUES,
@@ -110,6 +156,29 @@ LABELS = (
         f"`{ALLOWED}`, unless `control.opt_in` is set",
         f"With `{NEVER}`, Wattpack takes no action on the service; a node keeps its containers, gets no new"
         f" ones and is not switched. With `control.opt_in`, it acts only on services with `{ALLOWED}`.",
+    ),
+    Label(
+        OPTIONAL_LABEL,
+        "service; container (Docker)",
+        "`true`",
+        "unset",
+        "The service is optional: it stops while a node or the cluster is short and nothing can move, and"
+        " starts again afterwards.",
+    ),
+    Label(
+        WEIGHT_LABEL,
+        "service; container (Docker)",
+        "a number from 0 on",
+        "`1`",
+        "How much an optional service counts: the lightest stops first, and starts again last.",
+    ),
+    Label(
+        STOPPED_LABEL,
+        "service, by the Swarm and Kubernetes drivers",
+        "the number of replicas before",
+        "",
+        "The optional service was stopped because resources are short. The collector removes the label when"
+        " it starts the service again. In Kubernetes, an annotation of the workload.",
     ),
     Label(
         GENERATION_LABEL,

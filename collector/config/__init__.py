@@ -1,16 +1,21 @@
 """The collector's settings: every key with its default, its bounds and its meaning.
 
-One module per topic: `server`, `storage`, `cluster`, `network`, `sizing`, `control`. They are values, checked
+One module per topic: `server`, `storage`, `cluster`, `network`, `sizing`, `control`,
+`elastic`. They are values, checked
 when they are made; the rest of the collector is given them and knows no files.
 """
 
+from difflib import get_close_matches
 from typing import Annotated, Any
 
 from msgspec import Meta, field
 from msgspec.structs import force_setattr
 
+from collector.config.brownout import BrownoutConfig, PowerConfig
 from collector.config.cluster import AnalysisConfig, ApplicationRule, EnvelopeConfig, LivenessConfig, NodeRule
 from collector.config.control import ControlConfig, DriverConfig, PlacementConfig
+from collector.config.elastic import ElasticRule
+from collector.config.energy import EnergyConfig
 from collector.config.network import MeshConfig
 from collector.config.section import Section
 from collector.config.server import AccessConfig, HttpConfig, IngestConfig, LimitsConfig, TlsConfig
@@ -23,10 +28,13 @@ __all__ = [
     "AccessConfig",
     "AnalysisConfig",
     "ApplicationRule",
+    "BrownoutConfig",
     "CollectorConfig",
     "ControlConfig",
     "DriverConfig",
+    "ElasticRule",
     "EndpointConfig",
+    "EnergyConfig",
     "EnvelopeConfig",
     "HistoryConfig",
     "HttpConfig",
@@ -36,6 +44,7 @@ __all__ = [
     "MeshConfig",
     "NodeRule",
     "PlacementConfig",
+    "PowerConfig",
     "PullConfig",
     "SizingConfig",
     "SloClass",
@@ -60,8 +69,11 @@ class CollectorConfig(Section, frozen=True):
     envelopes: EnvelopeConfig = EnvelopeConfig()
     analysis: AnalysisConfig = AnalysisConfig()
     sizing: SizingConfig = SizingConfig()
+    energy: EnergyConfig = EnergyConfig()
     placement: PlacementConfig = PlacementConfig()
     control: ControlConfig = ControlConfig()
+    brownout: BrownoutConfig = BrownoutConfig()
+    power: PowerConfig = PowerConfig()
     driver: DriverConfig = DriverConfig()
     nodes: Annotated[
         dict[str, NodeRule],
@@ -90,6 +102,15 @@ class CollectorConfig(Section, frozen=True):
             " name."
         ),
     ] = field(default_factory=default_classes)
+    elastic: Annotated[
+        dict[str, ElasticRule],
+        Meta(
+            description="`[elastic.web]`: a table per service that is scaled with its load, by the name that"
+            " the orchestrator has for it. [elastic.md](elastic.md) lists the keys, such as `metric_max`"
+            " (bound of the response time in seconds, or of the metric of `query`), `replicas_max` (10) and"
+            " `policy`. Labels `wattpack.elastic*` of the service mean the same."
+        ),
+    ] = field(default_factory=dict)
     policies: Annotated[
         dict[str, dict[str, Any]],
         Meta(
@@ -113,7 +134,18 @@ class CollectorConfig(Section, frozen=True):
                 'store.url: empty, but history.store is "prometheus": set it to the address of the store,'
                 " such as http://127.0.0.1:8428"
             )
+        if not (self.store.url or self.pull.url):
+            for key, promql in (
+                ("price_query", self.energy.price_query),
+                ("co2_query", self.energy.co2_query),
+            ):
+                if promql:
+                    raise UserError(
+                        f"energy.{key}: no store can answer it: set store.url or pull.url to the address of a"
+                        " Prometheus, or remove the query"
+                    )
         self._check_policies()
+        self._check_elastic()
 
     def _check_policies(self) -> None:
         from collector.policies.resolve import resolve  # noqa: PLC0415 - policies import numpy
@@ -123,3 +155,18 @@ class CollectorConfig(Section, frozen=True):
                 resolve(name, settings)
             except UserError as error:
                 raise UserError(f"policies.{name}: {error}") from error
+
+    def _check_elastic(self) -> None:
+        from collector.elastic.table import ELASTIC_POLICIES  # noqa: PLC0415 - policies import numpy
+
+        for name, rule in self.elastic.items():
+            if rule.query and not self.store.url:
+                raise UserError(
+                    f"store.url: empty, but [elastic.{name}] has a query: set it to the address of the store,"
+                    " such as http://127.0.0.1:9090"
+                )
+            if rule.policy not in ELASTIC_POLICIES:
+                near = get_close_matches(rule.policy, ELASTIC_POLICIES, n=1)
+                names = ", ".join(ELASTIC_POLICIES)
+                advice = f"did you mean {near[0]!r}?" if near else f"choose one of {names}"
+                raise UserError(f"elastic.{name}.policy: there is no policy {rule.policy!r}: {advice}")

@@ -56,6 +56,17 @@ class PlacementConfig(Section, frozen=True):
         str,
         Meta(description="Policy of requests that do not name one. `GET /v1/policies` lists the policies."),
     ] = "least-watts"
+    risk_max: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=1,
+            description="Maximum probability that a node is short of a resource in a window of five minutes,"
+            " with the container that it is asked for; beyond it the node is refused. `least-watts` keeps"
+            " margins of its own: with it, a node is refused only if it was short more often than predicted."
+            " 1 admits all.",
+        ),
+    ] = 0.05
     scheduled_seconds: Annotated[
         float,
         Meta(
@@ -360,6 +371,11 @@ class DriverConfig(Section, frozen=True):
     def spans_nodes(self) -> bool:
         """Whether one orchestrator runs the containers of all nodes, so that it lists them reliably."""
         return self.name in {"swarm", "kubernetes"}
+
+    @property
+    def places_tasks(self) -> bool:
+        """Whether the collector chooses the nodes of new tasks; in Kubernetes, kube-scheduler does."""
+        return self.name != "kubernetes"
 
     @property
     def manager_addresses(self) -> tuple[str, ...]:

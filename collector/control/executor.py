@@ -18,9 +18,9 @@ from collector.control.records import (
 )
 from collector.control.situation import Situation
 from collector.control.steps import batches, failed_prerequisite
-from collector.control.verification import containers_of, find_effect, target_of
+from collector.control.verification import containers_of, find_effect, service_containers, target_of
 from collector.drivers.interface import ActionResult, Driver, DriverError
-from collector.policies.actions import Kill, Move, Start, describe
+from collector.policies.actions import Kill, Move, ServiceAction, Start, describe
 from collector.policies.interface import Request
 from collector.snapshot.tables import Snapshot
 
@@ -105,7 +105,10 @@ class Executor:
         if (refusal := first_refusal(step, self._situation.guard_context(snapshot, name))) is not None:
             await self.change(name, place, state=StepState.REFUSED, guard=refusal[0], why=refusal[1])
             return False
-        before = tuple(sorted(containers_of(snapshot, step.service, target_of(step.action))))
+        if isinstance(step.action, ServiceAction):
+            before = service_containers(step.action, self._situation.view)
+        else:
+            before = tuple(sorted(containers_of(snapshot, step.service, target_of(step.action))))
         await self.change(
             name, place, state=StepState.STARTED, started_at=self._core.clock(), there_before=before
         )
@@ -126,6 +129,8 @@ class Executor:
             self._core.registry.promises.expect_stop(step.action.task)
         if not isinstance(step.action, Move | Kill) or step.keeps_promises:
             return  # the place of a container that is stopped for another one is kept for that one
+        if isinstance(step.action, Kill) and step.action.sheds:
+            return  # it starts again where it was
         source = step.action.node
         # An orchestrator and the agents may use different names for a service.
         names = {each.service for each in self._situation.view.tasks if each.container == step.action.task}
@@ -165,7 +170,7 @@ class Executor:
 
     async def _is_verified(self, name: str, place: int, snapshot: Snapshot) -> bool:
         step = self._journal.require(name).steps[place]
-        found = find_effect(step, snapshot, self._situation.limit(step))
+        found = find_effect(step, snapshot, self._situation.limits(step))
         if found is None:
             return False
         containers = step.containers or tuple(sorted(found))

@@ -4,6 +4,7 @@ Entries are on disk first, so that a collector that was killed finds everything 
 """
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -15,6 +16,8 @@ from collector.config import ControlConfig
 from collector.control.records import CARRIED_OUT, IN_MOTION, Decision, Pause, Step, outcome_of
 from collector.history.interface import History
 from collector.policies.actions import Kill
+
+log = logging.getLogger(__name__)
 
 _DECISIONS, _INPUTS, _SWITCH = "decision", "decision-input", "acting"
 _PAUSE, _IDENTITY = "pause", "identity"
@@ -33,6 +36,24 @@ _entries = msgspec.msgpack.Decoder(_Entry)
 _pauses = msgspec.msgpack.Decoder(Pause)
 
 
+def _decoded(name: str, packed: bytes) -> _Entry | None:
+    """A stored decision; None if it is damaged: the others count all the same."""
+    try:
+        return _entries.decode(packed)
+    except msgspec.DecodeError as error:
+        log.warning("decision %s in the journal cannot be read, and is left out: %s", name, error)
+        return None
+
+
+def _decoded_pause(packed: bytes) -> Pause:
+    """The stored pause. A damaged one is a pause still: nothing acts that was not to act."""
+    try:
+        return _pauses.decode(packed)
+    except msgspec.DecodeError as error:
+        log.warning("the pause in the journal cannot be read, and lasts until it is resumed: %s", error)
+        return Pause(since=0.0, why="paused, but the record of it is damaged")
+
+
 class Journal:
     """All stored decisions, the oldest first."""
 
@@ -47,12 +68,13 @@ class Journal:
 
     async def load(self) -> None:
         """Load the stored decisions. Raise `HistoryUnavailable`."""
-        found = [_entries.decode(packed) for packed in (await self._history.get_values(_DECISIONS)).values()]
+        stored = await self._history.get_values(_DECISIONS)
+        found = [each for name, packed in stored.items() if (each := _decoded(name, packed)) is not None]
         found.sort(key=lambda each: (each.decision.at, each.decision.id))
         self._entries = {each.decision.id: each for each in found}
         switch = await self._history.get_values(_SWITCH)
-        self.pause = _pauses.decode(switch[_PAUSE]) if _PAUSE in switch else None
-        self.identity = switch.get(_IDENTITY, b"").decode()
+        self.pause = _decoded_pause(switch[_PAUSE]) if _PAUSE in switch else None
+        self.identity = switch.get(_IDENTITY, b"").decode(errors="replace")
         if not self.identity:
             self.identity = secrets.token_hex(_ID_BYTES)
             await self._history.put_values(_SWITCH, {_IDENTITY: self.identity.encode()})

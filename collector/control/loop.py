@@ -15,9 +15,12 @@ from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
 from collector.control.actor import Actor
+from collector.control.brownout.brownout import Brownout
+from collector.control.elastic.controller import ElasticController
 from collector.control.journal import open_journal
 from collector.control.lease import Lease, lease_path
 from collector.control.make_room import ROOM_POLICY, plan_room, reserve_room, room_policy, room_seconds
+from collector.control.planner import Decider
 from collector.control.queue_events import QueueState, promised_tasks
 from collector.control.records import Decision, DecisionOutcome, Trigger
 from collector.control.recovery import recover
@@ -27,6 +30,7 @@ from collector.core.parts import Core
 from collector.drivers.interface import Driver
 from collector.drivers.table import open_driver
 from collector.history.interface import HistoryUnavailable
+from collector.history.prometheus.client import Client, connect
 from collector.placement.question import PlacementQuestion, with_promise
 from collector.policies.resolve import PolicyChoice, resolve
 from collector.snapshot.tables import Snapshot
@@ -42,7 +46,7 @@ _RENEWALS = 3
 class ControlLoop:
     """The control loop of one collector."""
 
-    def __init__(self, core: Core, actor: Actor) -> None:
+    def __init__(self, core: Core, actor: Actor, store: Client | None = None) -> None:
         config = core.config
         self._core, self._settings = core, config.control
         self._alert_policy = _resolve(config, config.control.policy)
@@ -58,6 +62,8 @@ class ControlLoop:
         self._deciding = asyncio.Lock()
         """One decision at a time: each starts from the result of the last."""
         self.actor = actor
+        self.brownout = Brownout(core, actor)
+        self.elastic = ElasticController(actor, store)
 
     async def renew(self) -> None:
         """Renew the lease."""
@@ -92,10 +98,15 @@ class ControlLoop:
             decision = await self.actor.planner.answer_alerts(self._alert_policy)
             if decision is not None:
                 await self.actor.executor.carry_out(decision)
+        # Optional services stop before a timer policy limits or stops others.
+        if await self.brownout.run(self._alert_policy):
+            await follow_up(self.actor.situation)
+            return
         if self._timer_policy is not None and await self._is_due(self._timer_policy):
             self._timer_ran_at = self._core.clock()
             await self._run_timer_policy(self._timer_policy)
         await self._start_waiting()
+        await self.elastic.turn()
         await follow_up(self.actor.situation)
 
     async def _is_due(self, chosen: PolicyChoice) -> bool:
@@ -122,7 +133,7 @@ class ControlLoop:
         plan = await asyncio.to_thread(self._room_policy.rebalance, snapshot)
         actions = tuple(each for each in plan.actions if getattr(each, "task", "") not in kept)
         decision = await self.actor.planner.record(
-            Trigger.WAITING, self._room_policy, snapshot, replace(plan, actions=actions)
+            Trigger.WAITING, Decider.of(self._room_policy), snapshot, replace(plan, actions=actions)
         )
         if decision is not None:
             await self.actor.executor.carry_out(decision)
@@ -154,7 +165,9 @@ class ControlLoop:
             snapshot = await self.actor.situation.snapshot()
             found = plan_room(snapshot, question, policy, config.placement.default_class)
             request = msgspec.to_builtins(question)
-            decision = await self.actor.planner.record(Trigger.REQUEST, policy, snapshot, found.plan, request)
+            decision = await self.actor.planner.record(
+                Trigger.REQUEST, Decider.of(policy), snapshot, found.plan, request
+            )
             assert decision is not None, "a request is always recorded"
             decision = await self.actor.executor.carry_out(decision)
             seconds = room_seconds(question, decision.outcome, self._settings.reservation_seconds)
@@ -232,7 +245,11 @@ async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[Cont
             lease = Lease(lease_path(core.config), holder, settings.lease_seconds)
             core.outages.watch(Dependency.DRIVER)
             core.outages.watch(Dependency.OTHER_CLOCK)
-        loop = ControlLoop(core, Actor.of(core, driver, journal, lease))
+        store = None
+        if any(rule.query for rule in core.config.elastic.values()):
+            store = await stack.enter_async_context(connect(core.config.store, "store"))
+        loop = ControlLoop(core, Actor.of(core, driver, journal, lease), store)
+        await loop.elastic.load()
         await loop.renew()
         if lease is not None:
             stack.push_async_callback(lease.give_back)

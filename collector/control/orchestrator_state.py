@@ -36,6 +36,8 @@ class CompletedActions:
     """Containers that replaced others in moves."""
     waiting: Mapping[str, Step] = field(default_factory=dict)
     """The stops of containers that wait for room, by container."""
+    stopped: Mapping[str, Step] = field(default_factory=dict)
+    """The stops of optional containers while resources are short, by container."""
 
     @classmethod
     def of(cls, steps: Iterable[Step]) -> "CompletedActions":
@@ -46,6 +48,7 @@ class CompletedActions:
         off: set[str] = set()
         successions: list[Succession] = []
         waiting: dict[str, Step] = {}
+        stopped: dict[str, Step] = {}
         for step in steps:
             if step.first_started_at is not None:
                 first_started_at |= dict.fromkeys(step.containers, step.first_started_at)
@@ -59,11 +62,12 @@ class CompletedActions:
                     off.add(node)
                 case PowerOn(node=node):
                     off.discard(node)
-                case Kill(task=task, target=None):
-                    waiting[task] = step
+                case Kill(task=task, target=None, sheds=sheds):
+                    (stopped if sheds else waiting)[task] = step
                 case Kill(task=task) | Start(task=task):
                     waiting.pop(task, None)
-        return cls(came_from, first_started_at, cuts, frozenset(off), tuple(successions), waiting)
+                    stopped.pop(task, None)
+        return cls(came_from, first_started_at, cuts, frozenset(off), tuple(successions), waiting, stopped)
 
 
 def waiting_tasks(completed: CompletedActions) -> list[WaitingTask]:

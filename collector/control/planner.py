@@ -4,6 +4,7 @@ import asyncio
 import logging
 import re
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -13,13 +14,34 @@ from collector.control.records import Decision, Step, Trigger
 from collector.control.situation import Situation
 from collector.control.steps import planned_step
 from collector.control.verification import alerts, load
-from collector.policies.actions import Action, affected_nodes, describe
+from collector.policies.actions import Action, ServiceAction, affected_nodes, describe
 from collector.policies.interface import Plan
 from collector.policies.resolve import PolicyChoice
 from collector.snapshot.codec import pack
 from collector.snapshot.tables import Snapshot
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decider:
+    """What makes a decision: a policy, and its settings."""
+
+    policy: str
+    settings: dict[str, Any]
+    keeps_promises: bool = False
+    subject: str = ""
+    """The service that it decides about; empty if it decides about all."""
+
+    @classmethod
+    def of(cls, chosen: PolicyChoice) -> "Decider":
+        """Return a policy that makes plans for the whole cluster."""
+        return cls(
+            policy=chosen.policy.name,
+            settings=msgspec.to_builtins(chosen.settings),
+            keeps_promises=chosen.policy.keeps_promises,
+        )
+
 
 _COUNT = re.compile(r"\b\d+ ((?:more )?\w+?)s?\b")
 """A number and its noun: a reason in which only the number changed is not recorded again."""
@@ -30,7 +52,7 @@ class Planner:
 
     def __init__(self, situation: Situation) -> None:
         self._situation = situation
-        self._last_recorded: dict[Trigger, object] = {}
+        self._last_recorded: dict[tuple[Trigger, str], object] = {}
         self.decided: Counter[tuple[Trigger, str]] = Counter()
         """Decisions since the start, by trigger and policy."""
 
@@ -38,34 +60,35 @@ class Planner:
         """Decide about the open bottlenecks; None if the decision is the same as the last."""
         snapshot = await self._situation.snapshot()
         if not snapshot.nodes.has_bottleneck.any():
-            self._last_recorded.pop(Trigger.ALERT, None)
+            self._last_recorded.pop((Trigger.ALERT, ""), None)
             return None
         return await self.decide(Trigger.ALERT, chosen, snapshot)
 
     async def decide(self, trigger: Trigger, chosen: PolicyChoice, snapshot: Snapshot) -> Decision | None:
         """Run a policy and record its plan; None if it is the same as the last."""
         plan = await asyncio.to_thread(chosen.rebalance, snapshot)
-        return await self.record(trigger, chosen, snapshot, plan)
+        return await self.record(trigger, Decider.of(chosen), snapshot, plan)
 
     async def record(
         self,
         trigger: Trigger,
-        chosen: PolicyChoice,
+        decider: Decider,
         snapshot: Snapshot,
         plan: Plan,
         request: dict[str, Any] | None = None,
     ) -> Decision | None:
         """Record a plan with the snapshot that it was made from."""
-        keeps_promises = chosen.policy.keeps_promises
+        keeps_promises = decider.keeps_promises
         steps = tuple(
             planned_step(action, snapshot, trigger, keeps_promises=keeps_promises) for action in plan.actions
         )
         context = self._situation.guard_context(snapshot)
         refusals = [first_refusal(step, context) for step in steps]
         is_dry = self._situation.is_dry
-        # A stop or start that failed is tried again: the promise is still there.
-        is_wanted = keeps_promises and not is_dry and None in refusals
-        is_new = self._is_new(trigger, plan, steps, tuple(refusal and refusal[0] for refusal in refusals))
+        # A stop or start that failed is tried again: the promise is still there. So is a change of a service.
+        is_wanted = bool(keeps_promises or decider.subject) and not is_dry and None in refusals
+        guards = tuple(refusal and refusal[0] for refusal in refusals)
+        is_new = self._is_new((trigger, decider.subject), plan, steps, guards)
         if not (is_new or is_wanted):
             return None
         if is_dry:
@@ -81,8 +104,8 @@ class Planner:
             id=self._situation.journal.new_id(),
             at=context.now,
             trigger=trigger,
-            policy=chosen.policy.name,
-            settings=msgspec.to_builtins(chosen.settings),
+            policy=decider.policy,
+            settings=decider.settings,
             driver=self._situation.driver_name,
             dry=is_dry,
             alerts=open_alerts,
@@ -97,13 +120,14 @@ class Planner:
             ended_at=context.now if is_dry or not steps else None,
         )
         packed = await asyncio.to_thread(pack, snapshot)
-        decision = await self._situation.journal.add(decision, packed, self._situation.waiting.keys())
-        self.decided[trigger, chosen.policy.name] += 1
+        waiting = self._situation.waiting.keys() | self._situation.completed.stopped.keys()
+        decision = await self._situation.journal.add(decision, packed, waiting)
+        self.decided[trigger, decider.policy] += 1
         _log(decision)
         return decision
 
     def _is_new(
-        self, trigger: Trigger, plan: Plan, steps: tuple[Step, ...], guards: tuple[str | None, ...]
+        self, cause: tuple[Trigger, str], plan: Plan, steps: tuple[Step, ...], guards: tuple[str | None, ...]
     ) -> bool:
         """Whether a plan differs from the last recorded one; requests are always recorded."""
         content = (
@@ -113,16 +137,23 @@ class Planner:
             # An empty plan during an outage of the orchestrator is not the same as one without.
             self._situation.trouble is not None,
         )
-        if trigger is not Trigger.REQUEST and (
-            self._last_recorded.get(trigger) == content or not (steps or plan.left)
+        if cause[0] is not Trigger.REQUEST and (
+            self._last_recorded.get(cause) == content or not (steps or plan.left)
         ):
             return False
-        self._last_recorded[trigger] = content
+        self._last_recorded[cause] = content
         return True
 
 
-def _subject(action: Action) -> tuple[str | None, ...]:
+def _subject(action: Action) -> tuple[object, ...]:
     """Return what identifies an action, without its reasons and gains."""
+    if isinstance(action, ServiceAction):
+        return (
+            action.kind,
+            action.service,
+            getattr(action, "replicas", None),
+            getattr(action, "cpu_limit_cores", None),
+        )
     return action.kind, *(getattr(action, field, None) for field in ("task", "node", "target"))
 
 

@@ -49,6 +49,10 @@ class Trigger(StrEnum):
     """A request for room."""
     WAITING = "waiting"
     """Containers wait for room."""
+    BROWNOUT = "brownout"
+    """Resources are short, or no longer are: optional services stop or start."""
+    ELASTIC = "elastic"
+    """A service needs other replicas or CPU limits."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +60,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     action: Action
     state: StepState = StepState.PLANNED
+    """How far it is: from `planned` to `verified`, or why not."""
     service: str | None = None
     answers_alert: bool = False
     """Whether the decision answers alerts of nodes."""
@@ -70,7 +75,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     first_started_at: float | None = None
     """When the container started, or the first one if moves brought it here; null if unknown."""
     there_before: tuple[str, ...] = ()
-    """Containers of the service on the target before the step."""
+    """Containers of the service before the step; those on the target if a container moves."""
     guard: str | None = None
     """Name of the guard that refused it."""
     why: str | None = None
@@ -78,7 +83,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     what: str | None = None
     """What the driver did."""
     containers: tuple[str, ...] = ()
-    """Containers that replace the moved one."""
+    """Containers that replace the moved one; all of its containers if a service was changed."""
     started_at: float | None = None
     done_at: float | None = None
     ended_at: float | None = None
@@ -120,6 +125,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """A decision: its cause, its steps and their outcome."""
 
     id: str
+    """Id of the decision, for `GET /v1/decisions/{id}`."""
     at: float
     trigger: Trigger
     policy: str
@@ -141,6 +147,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Estimated power of the cluster before the plan."""
     watts_after: float | None = None
     before: Load
+    """Load of the affected nodes when it was decided."""
     after: Load | None = None
     """Load after the effect could show; null until then."""
     outcome: DecisionOutcome = DecisionOutcome.NOTHING

@@ -50,7 +50,7 @@ async def _determine_outcome(actor: Actor, name: str, place: int, step: Step) ->
             deadline = deadline or clock() + timeout_seconds
             last = action_status(step, situation.view)
             if isinstance(step.action, Cut) and find_effect(
-                step, await situation.snapshot(), situation.limit(step)
+                step, await situation.snapshot(), situation.limits(step)
             ):
                 last = ActionStatus.DONE
             if last is ActionStatus.DONE:

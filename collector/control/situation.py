@@ -22,7 +22,8 @@ from collector.control.orchestrator_state import (
 from collector.control.records import IN_MOTION, Pause, Step
 from collector.core.parts import Core
 from collector.drivers.interface import Driver, DriverError, Hold, OrchestratorState
-from collector.policies.actions import Cut
+from collector.elastic.interface import Target
+from collector.policies.actions import Cut, Resize
 from collector.snapshot.promises import NO_PROMISE
 from collector.snapshot.tables import Snapshot
 from collector.snapshot.waiting import with_waiting
@@ -47,6 +48,8 @@ class Situation:
         self.holder: str | None = "no collector yet"
         """The holder of the lease, if it is not this collector."""
         self._taken_over_at: float | None = None
+        self.targets: Mapping[str, Target] = {}
+        """What elastic services must deliver, and their bounds, by the orchestrator's names."""
 
     @property
     def driver_name(self) -> str:
@@ -161,7 +164,7 @@ class Situation:
         """Write the orchestrator's last state and the actions since to the registry and its tables."""
         tables, completed = self.core.registry.tables, self.completed
         self.core.registry.add_successions(completed.successions)
-        self.core.registry.promises.put_queue(completed.waiting)
+        self.core.registry.promises.put_queue({**completed.waiting, **completed.stopped})
         tables.put_allocations(allocations(self.view, completed, opt_in=self.settings.opt_in))
         for host in hosts(self.view, completed, tables.node_names()):
             tables.put_status(host)
@@ -213,16 +216,25 @@ class Situation:
             trouble=self.trouble,
             driver_back_at=self._driver_back_at,
             has_queue=self._driver.has_queue,
+            targets=self.targets,
             earlier=[step for decision, step in started if decision.id != own],
             own=[step for decision, step in started if decision.id == own],
         )
 
-    def limit(self, step: Step) -> Quantities | None:
-        """Return the limits that the node of a cut container reports for it."""
-        action = step.action
-        if not isinstance(action, Cut):
-            return None
-        for node in self.core.registry.nodes(self.core.clock(), node=action.node):
-            if action.task in node.run.containers:
-                return node.run.containers[action.task].value.limit
-        return None
+    def limits(self, step: Step) -> dict[str, Quantities]:
+        """Return the limits that nodes report for the containers whose limits a step changes."""
+        wanted: Collection[str]
+        node: str | None
+        match step.action:
+            case Cut(task=task, node=name):
+                wanted, node = (task,), name
+            case Resize():
+                wanted, node = step.containers, None
+            case _:
+                return {}
+        return {
+            container: state.run.containers[container].value.limit
+            for state in self.core.registry.nodes(self.core.clock(), node=node)
+            for container in wanted
+            if container in state.run.containers
+        }

@@ -9,16 +9,28 @@ import numpy as np
 
 from collector.analysis.usage import quantities
 from collector.control.records import IN_MOTION, Step, StepState, Trigger
-from collector.policies.actions import Action, Kill, Move, PowerOff, PowerOn, Start, affected_nodes
+from collector.policies.actions import (
+    Action,
+    Kill,
+    Move,
+    PowerOff,
+    PowerOn,
+    ServiceAction,
+    Start,
+    affected_nodes,
+)
 from collector.snapshot.tables import NOWHERE, Snapshot
 
 _MEMORY = 1
+_CARRIED_OUT = frozenset({StepState.VERIFIED, *IN_MOTION})
 
 
 def planned_step(
     action: Action, snapshot: Snapshot, trigger: Trigger = Trigger.TIMER, *, keeps_promises: bool = False
 ) -> Step:
     """An action of a plan, with what guards have to know of its container and of the policy."""
+    if isinstance(action, ServiceAction):
+        return Step(action=action, service=action.service)
     tasks = snapshot.tasks
     row = NOWHERE if isinstance(action, PowerOn | PowerOff) else tasks.index.get(action.task, NOWHERE)
     if row == NOWHERE:
@@ -88,9 +100,10 @@ def failed_prerequisite(steps: Sequence[Step], position: int) -> str | None:
     own = steps[position]
     mine = affected_nodes(own.action)
     for step in steps[:position]:
+        if step.state in _CARRIED_OUT:
+            continue
         if own.keeps_promises and not (isinstance(own.action, Start) and isinstance(step.action, Kill)):
             continue
-        shared = mine & affected_nodes(step.action)
-        if shared and step.state not in {StepState.VERIFIED, *IN_MOTION}:
+        if shared := mine & affected_nodes(step.action):
             return f"an earlier step on {min(shared)} was not carried out"
     return None

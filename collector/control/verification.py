@@ -1,5 +1,6 @@
 """Whether an action took effect, by the agents' reports; after a crash, by the orchestrator's state."""
 
+from collections.abc import Mapping
 from enum import Enum, auto
 
 import numpy as np
@@ -7,7 +8,19 @@ import numpy as np
 from collector.common.liveness import Liveness
 from collector.control.records import AnsweredAlert, Load, Step
 from collector.drivers.interface import OrchestratorState, TaskView
-from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Relocation, Start
+from collector.policies.actions import (
+    Action,
+    Cut,
+    Kill,
+    Move,
+    PowerOff,
+    PowerOn,
+    Relocation,
+    Resize,
+    Scale,
+    ServiceAction,
+    Start,
+)
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES, Quantities
 
@@ -29,10 +42,10 @@ def containers_of(snapshot: Snapshot, service: str | None, node: str) -> frozens
     return frozenset(snapshot.tasks.ids[task] for task in rows[snapshot.tasks.node[rows] == on])
 
 
-def find_effect(step: Step, snapshot: Snapshot, limit: Quantities | None) -> frozenset[str] | None:
+def find_effect(step: Step, snapshot: Snapshot, limits: Mapping[str, Quantities]) -> frozenset[str] | None:
     """Return the containers that show the effect of a step in the agents' reports; None if none do yet.
 
-    `limit` is the present limits of a cut container.
+    `limits` is the present limits of the containers whose limits the step changes.
     """
     action, nodes = step.action, snapshot.nodes
     match action:
@@ -44,7 +57,17 @@ def find_effect(step: Step, snapshot: Snapshot, limit: Quantities | None) -> fro
             new = _replacements(step, snapshot)
             return new if new and is_left else None
         case Cut():
-            return frozenset({action.task}) if _is_close(limit, action.allocated) else None
+            is_cut = _is_close(limits.get(action.task), action.allocated)
+            return frozenset({action.task}) if is_cut else None
+        case Scale():
+            gone = set(step.there_before).difference(step.containers)
+            is_there = all(_runs(snapshot, each) for each in step.containers)
+            is_gone = not any(_runs(snapshot, each) for each in gone)
+            return frozenset(step.containers) if is_there and is_gone else None
+        case Resize(cpu_limit_cores=cores):
+            wanted = Quantities(cores)
+            is_resized = all(_is_close(limits.get(each), wanted) for each in step.containers)
+            return frozenset(step.containers) if is_resized else None
         case PowerOff() | PowerOn():
             row = nodes.index.get(action.node, NOWHERE)
             if row == NOWHERE:
@@ -62,10 +85,12 @@ def _replacements(step: Step, snapshot: Snapshot) -> frozenset[str]:
     """
     if not step.containers:
         return containers_of(snapshot, step.service, target_of(step.action)) - set(step.there_before)
-    tasks = snapshot.tasks
-    return frozenset(
-        name for name in step.containers if name in tasks.index and tasks.node[tasks.index[name]] != NOWHERE
-    )
+    return frozenset(name for name in step.containers if _runs(snapshot, name))
+
+
+def _runs(snapshot: Snapshot, container: str) -> bool:
+    row = snapshot.tasks.index.get(container, NOWHERE)
+    return row != NOWHERE and bool(snapshot.tasks.node[row] != NOWHERE)
 
 
 def _runs_on(snapshot: Snapshot, container: str, node: str) -> bool:
@@ -122,13 +147,50 @@ def action_status(step: Step, view: OrchestratorState) -> ActionStatus:
                 if node is not None and node.ready and node.accepts
                 else ActionStatus.NOT_DONE
             )
+        case Scale() | Resize():
+            return _service_status(action, step, view)
         case Cut():
             # Only agents report the limits of single containers.
             return ActionStatus.UNDER_WAY
 
 
+def _service_status(action: ServiceAction, step: Step, view: OrchestratorState) -> ActionStatus:
+    """Return the status of a change of a service: its specification, and whether its tasks follow it."""
+    service = next((each for each in view.services if each.name == action.service), None)
+    if service is None:
+        return ActionStatus.NEITHER
+    if isinstance(action, Scale):
+        is_set, is_unchanged = (
+            service.replicas == action.replicas,
+            service.replicas == action.replicas_before,
+        )
+        is_whole = len({each.task or each.container for each in _running(step, view)}) == action.replicas
+    else:
+        is_set = same_limit(service.limit.cpu_cores, action.cpu_limit_cores)
+        is_unchanged = same_limit(service.limit.cpu_cores, action.cpu_limit_cores_before)
+        is_whole = True
+    if is_set:
+        return ActionStatus.DONE if is_whole and not service.is_updating else ActionStatus.UNDER_WAY
+    return ActionStatus.NOT_DONE if is_unchanged else ActionStatus.NEITHER
+
+
+def same_limit(one: float | None, other: float | None) -> bool:
+    """Whether two CPU limits are the same, up to rounding."""
+    return _is_close(Quantities(one), Quantities(other)) and (one is None) == (other is None)
+
+
+def service_containers(action: ServiceAction, view: OrchestratorState) -> tuple[str, ...]:
+    """Return the containers of the service that an action changes."""
+    return tuple(sorted(each.container for each in view.tasks if each.service == action.service))
+
+
 def new_containers(step: Step, view: OrchestratorState) -> tuple[str, ...]:
-    """Return the containers of the service on the target that were not there before."""
+    """Return the containers of the service on the target that were not there before.
+
+    Of a service that was changed as a whole, return all.
+    """
+    if isinstance(step.action, ServiceAction):
+        return service_containers(step.action, view)
     return tuple(
         each.container
         for each in _running(step, view)

@@ -11,9 +11,11 @@ class NodeEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     node: str
     kind: EventKind
+    """What happened."""
     at: float
     container: str | None
     name: str | None
+    """Name of the container; null if it is not about a container."""
     lifetime_seconds: float | None
     startup_seconds: float | None
     exit_code: int | None

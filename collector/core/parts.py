@@ -13,9 +13,12 @@ from collector.common.outages import Outages
 from collector.config import CollectorConfig
 from collector.core.applied import AppliedReports
 from collector.core.snapshots import SnapshotCache
+from collector.core.tariff import TariffSource
 from collector.history.interface import History
 from collector.live.registry import Registry
 from collector.placement.reservations import Reservations
+from collector.policies.admission.record import ShortageRecord
+from collector.policies.admission.rule import AdmissionRule
 from collector.sizing.recommendations import LatestSizing
 from collector.slo.standing import Standings
 from collector.snapshot.tables import Snapshot
@@ -73,9 +76,19 @@ class Core:
     events: EventStream = field(default_factory=EventStream)
     reservations: Reservations = field(default_factory=Reservations)
     """Recent placements that no node has reported yet."""
+    shortages: ShortageRecord = field(default_factory=ShortageRecord)
+    """How often nodes were short, beside what was predicted."""
     snapshots: SnapshotCache = field(default_factory=SnapshotCache)
+    tariffs: TariffSource | None = None
+    """Price and emissions of energy."""
     planning: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a plan that was asked for is made: many at once would take all threads and the processor."""
+
+    @property
+    def admission(self) -> AdmissionRule | None:
+        """Whether nodes may still promise that much; None if all are admitted."""
+        limit = self.config.placement.risk_max
+        return AdmissionRule(limit, self.shortages) if limit < 1 else None
 
     async def standings(self) -> Standings:
         """How promises of availability stand now."""

@@ -14,16 +14,17 @@ from typing import NamedTuple
 import msgspec
 
 from collector.common.errors import ApiError
-from collector.control.deploy.constraints import Role, UnknownConstraintError, conditions_of
+from collector.control.deploy.constraints import UnknownConstraintError, conditions_of
 from collector.control.deploy.models import Deployment, DeployRequest, NewService, ServiceDeployment
+from collector.control.deploy.questions import container_question
 from collector.control.loop import ControlLoop
 from collector.control.records import DecisionOutcome
 from collector.control.situation import Situation
+from collector.core.placing import place_now
 from collector.drivers.interface import DriverError
 from collector.live.traits import application_traits
 from collector.placement.applications import place_requests
-from collector.placement.placing import place_container
-from collector.placement.question import PlacementQuestion, resolve_policy, understood, with_promise
+from collector.placement.question import PlacementQuestion, resolve_policy, understood
 from collector.placement.reservations import MAX_PLACEMENTS
 from collector.policies.actions import describe
 from collector.policies.filters import describe_rejection
@@ -144,21 +145,13 @@ def _reason_to_leave(service: NewService) -> str | None:
 
 def _question(situation: Situation, request: DeployRequest, service: NewService) -> PlacementQuestion:
     """Return the question for a container of a service."""
-    conditions = list(conditions_of(service.constraints))
-    roles = [each for each in conditions if isinstance(each, Role)]
-    unfit = {node.name for node in situation.view.nodes for role in roles if not role.matches(node)}
-    return PlacementQuestion(
-        service=service.name,
-        image=service.image,
-        reserve=service.reserve,
-        labels=service.labels,
-        constraints=tuple(each for each in conditions if isinstance(each, str)),
-        exclude=frozenset(unfit),
+    return container_question(
+        service,
+        situation.view.nodes,
         spread=request.spread and service.replicas > 1,
-        application=application_traits(service.labels, service.application or "").name or None,
+        reserve_seconds=situation.settings.reservation_seconds,
         policy=request.policy,
         settings=request.settings,
-        reserve_seconds=situation.settings.reservation_seconds,
     )
 
 
@@ -214,19 +207,8 @@ async def _place_one(
 ) -> tuple[str, tuple[str, ...]]:
     """Choose and reserve the node of one container; return it with the reasons."""
     situation, core = loop.actor.situation, loop.actor.situation.core
-    chosen = resolve_policy(core.config, question.policy, question.settings, "place")
     snapshot = await situation.snapshot()
-    try:
-        found = place_container(
-            snapshot,
-            with_promise(question, core.config),
-            chosen,
-            core.reservations,
-            default_class=core.config.placement.default_class,
-            now=core.clock(),
-        )
-    except UserError as error:
-        raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), "$") from error
+    chosen, found = place_now(core, snapshot, question, field="$")
     best = found.ranking.best
     if best is None or found.reservation is None:
         why = _why_nowhere(found.ranking)

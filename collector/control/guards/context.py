@@ -1,12 +1,13 @@
 """The input of the guards."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from collector.config import ControlConfig
 from collector.config.schedule import Schedule
 from collector.control.records import IN_MOTION, Pause, Step
 from collector.drivers.interface import OrchestratorState, ServiceView
+from collector.elastic.interface import Target
 from collector.snapshot.tables import Snapshot
 
 
@@ -35,6 +36,8 @@ class GuardContext:
     """Recently started steps of other decisions."""
     own: Sequence[Step] = ()
     """Started steps of the same decision."""
+    targets: Mapping[str, Target] = field(default_factory=dict)
+    """The bounds of elastic services, by the orchestrator's names."""
 
     @property
     def started(self) -> list[Step]:

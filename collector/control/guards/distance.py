@@ -4,8 +4,18 @@ import numpy as np
 
 from collector.control.guards.context import GuardContext, Refusal
 from collector.control.records import CARRIED_OUT, IN_MOTION, Step
-from collector.policies.actions import Relocation
-from collector.policies.distance import Spans, describe_pair
+from collector.policies.actions import Relocation, Scale
+from collector.policies.distance import (
+    Spans,
+    application_of,
+    bound_of,
+    describe_distance,
+    describe_pair,
+    near_members,
+    peers_of,
+    within,
+)
+from collector.policies.interface import Request
 from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import NOWHERE, Snapshot
 
@@ -21,6 +31,8 @@ def stays_near(step: Step, context: GuardContext) -> Refusal:
     snapshot, action = context.snapshot, step.action
     if snapshot.applications is None or snapshot.delays is None:
         return None
+    if isinstance(action, Scale):
+        return _new_replicas_near(action, snapshot)
     if not isinstance(action, Relocation) or action.target is None:
         return None
     task, target = snapshot.tasks.index.get(action.task), snapshot.nodes.index.get(action.target)
@@ -31,6 +43,28 @@ def stays_near(step: Step, context: GuardContext) -> Refusal:
     if near is None or near[target]:
         return None
     return f"{action.title} must not move to {action.target}: {_reason(snapshot, task, target, home)}"
+
+
+def _new_replicas_near(action: Scale, snapshot: Snapshot) -> Refusal:
+    """Refuse new replicas that are too far from a member of their application, or from each other."""
+    request = Request(service=action.service)
+    near, delays, bound = near_members(snapshot, request), snapshot.delays, bound_of(snapshot, request)
+    assert delays is not None
+    rows = [snapshot.nodes.index[name] for name in action.nodes if name in snapshot.nodes.index]
+    for row in rows:
+        if near is not None and not near[row]:
+            why = describe_distance(snapshot, request, row)
+            return f"{action.service} must not start on {snapshot.nodes.names[row]}: {why}"
+    if peers_of(snapshot, request).size and len(set(rows)) > 1 and np.isfinite(bound):
+        for row in rows:
+            seconds = delays.from_node(row)
+            far = [other for other in rows if other != row and not within(seconds[[other]], bound)[0]]
+            if far:
+                one, other = snapshot.nodes.names[row], snapshot.nodes.names[far[0]]
+                application = application_of(snapshot, request)
+                why = describe_pair(one, other, float(seconds[far[0]]), bound, application)
+                return f"{action.service} must not start on both: {why}"
+    return None
 
 
 def _destinations(context: GuardContext) -> Rows:

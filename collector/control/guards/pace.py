@@ -8,7 +8,7 @@ instance is stopped twice within a minute. They do not use up the limits of othe
 from collector.common.text import counted
 from collector.control.guards.context import GuardContext, Refusal
 from collector.control.records import Step, StepState
-from collector.policies.actions import Kill, Move, Relocation, affected_nodes, megabytes
+from collector.policies.actions import Kill, Move, Relocation, Start, affected_nodes, megabytes
 
 _HOUR_SECONDS = 3600.0
 _FAILED = (StepState.FAILED, StepState.UNDONE, StepState.UNCLEAR)
@@ -19,7 +19,12 @@ _MAX_FAILED = 5
 
 def _counts(step: Step) -> bool:
     """Whether a step is a move by these limits."""
-    return isinstance(step.action, Relocation) and not step.keeps_promises
+    return isinstance(step.action, Relocation) and not step.keeps_promises and not _sheds(step)
+
+
+def _sheds(step: Step) -> bool:
+    """Whether a step stops or starts an optional container: brownout limits these itself."""
+    return isinstance(step.action, Kill | Start) and step.action.sheds
 
 
 def not_too_many_at_once(step: Step, context: GuardContext) -> Refusal:
@@ -51,11 +56,12 @@ def not_too_many_for_one_node(step: Step, context: GuardContext) -> Refusal:
         return None
     recent = [each for each in context.started if (each.started_at or 0.0) > since]
     for node in sorted(affected_nodes(action)):
-        there = [each for each in recent if node in affected_nodes(each.action)]
-        failed = sum(each.state in _FAILED for each in there)
+        failed = sum(each.state in _FAILED and node in affected_nodes(each.action) for each in recent)
+        if failed < _MAX_FAILED:
+            continue
         # Of many stops and starts some fail, where another task took the room.
-        is_usual = step.keeps_promises and 2 * failed < len(there)
-        if failed >= _MAX_FAILED and not is_usual:
+        there = sum(node in affected_nodes(each.action) for each in recent)
+        if not step.keeps_promises or 2 * failed >= there:
             return f"{counted(failed, 'move')} from or to {node} failed in the last hour, limit {_MAX_FAILED}"
     source = getattr(action, "node", None)
     moved = sum(
@@ -78,7 +84,7 @@ def _subject(step: Step) -> str | None:
 
 def has_cooled_down(step: Step, context: GuardContext) -> Refusal:
     """Refuse to move a service again within its cool-down; after a failed move, within a shorter one."""
-    if not isinstance(step.action, Move | Kill) or step.keeps_promises:
+    if not isinstance(step.action, Move | Kill) or step.keeps_promises or _sheds(step):
         return None
     settings, who = context.settings, _subject(step)
     for each in context.earlier:
@@ -134,13 +140,13 @@ def has_settled(step: Step, context: GuardContext) -> Refusal:
     since = None if context.taken_over_at is None else context.now - context.taken_over_at
     if since is not None and since < context.settings.settle_seconds:
         return f"another collector acted until {since:.0f} s ago: wait until its changes show"
+    mine, settle_seconds = affected_nodes(step.action), context.settings.settle_seconds
     for each in context.earlier:
         # An undone or failed move has no effect to wait for.
         if each.state is not StepState.VERIFIED or not isinstance(each.action, Move) or each.ended_at is None:
             continue
-        shared = affected_nodes(each.action) & affected_nodes(step.action)
         ago = context.now - each.ended_at
-        if shared and ago < context.settings.settle_seconds:
+        if ago < settle_seconds and (shared := affected_nodes(each.action) & mine):
             return f"{min(shared)} was part of a move {ago:.0f} s ago: wait until its effect shows"
     return None
 

@@ -10,10 +10,9 @@ import numpy as np
 
 from collector.control.guards.context import GuardContext, Refusal
 from collector.control.records import Step
-from collector.policies.actions import Action, Kill, Move, PowerOff
+from collector.policies.actions import Kill, Move, PowerOff, Resize, Scale
 from collector.policies.stability import keeps_awake
 from collector.snapshot.power_curves import Rows
-from collector.snapshot.tables import Snapshot
 
 _NONE: Rows = np.empty(0, dtype=np.intp)
 
@@ -26,8 +25,12 @@ def keeps_promises(step: Step, context: GuardContext) -> Refusal:
     service = context.service(step)
     if isinstance(step.action, Move) and (service is None or not service.stops_to_move):
         return None  # its replacement runs first
-    is_open_ended = isinstance(step.action, Kill) and step.action.target is None
-    for row in _stopped(step.action, snapshot):
+    match step.action:
+        case Kill(target=None) | Scale(replicas=0):
+            is_open_ended = True
+        case _:
+            is_open_ended = False
+    for row in _stopped(step, context):
         startup_seconds = float(slo.startup_seconds[row])
         left_seconds = float(slo.slack_seconds[row]) + startup_seconds
         down_seconds = inf if is_open_ended else startup_seconds
@@ -37,15 +40,35 @@ def keeps_promises(step: Step, context: GuardContext) -> Refusal:
     return None
 
 
-def _stopped(action: Action, snapshot: Snapshot) -> Rows:
-    """Return the tasks that an action stops."""
-    match action:
+def _stopped(step: Step, context: GuardContext) -> Rows:
+    """Return the tasks that an action stops.
+
+    A service that has fewer replicas, but some, is promised fewer: those that end do not count any more.
+    """
+    snapshot = context.snapshot
+    match step.action:
         case PowerOff(node=node) if node in snapshot.nodes.index:
             rows = snapshot.tasks_on(snapshot.nodes.index[node])
             return rows[keeps_awake(snapshot)[rows]]
         case Move(task=task) | Kill(task=task) if task in snapshot.tasks.index:
             return np.array([snapshot.tasks.index[task]], dtype=np.intp)
+        case Scale(replicas=0, service=service):
+            return _rows(service, context)
+        case Resize(service=service):
+            view = context.service(step)
+            return _rows(service, context) if view is not None and view.stops_to_resize else _NONE
     return _NONE
+
+
+def _rows(service: str, context: GuardContext) -> Rows:
+    """Return the tasks of a service, by the orchestrator's name."""
+    index = context.snapshot.tasks.index
+    rows = [
+        index[each.container]
+        for each in context.view.tasks
+        if each.service == service and each.container in index
+    ]
+    return np.array(rows, dtype=np.intp)
 
 
 def _reason(name: str, share: float, left_seconds: float, down_seconds: float) -> str:

@@ -2,9 +2,23 @@
 
 from collector.common.labels import ACT_LABEL, ALLOWED, MOVE_LABEL, NEVER
 from collector.common.liveness import Liveness
+from collector.common.text import counted
 from collector.control.guards.context import GuardContext, Refusal
 from collector.control.records import Step
-from collector.policies.actions import Cut, Kill, Move, PowerOff, PowerOn, Relocation, affected_nodes
+from collector.control.verification import same_limit
+from collector.drivers.interface import Mode, ServiceView
+from collector.policies.actions import (
+    Cut,
+    Kill,
+    Move,
+    PowerOff,
+    PowerOn,
+    Relocation,
+    Scale,
+    ServiceAction,
+    affected_nodes,
+    describe_cores,
+)
 from collector.snapshot.tables import TaskKind
 
 
@@ -60,17 +74,45 @@ def is_as_planned(step: Step, context: GuardContext) -> Refusal:
         row = tasks.index.get(action.task)
         if row is None or nodes.names[tasks.node[row]] != action.node:
             return f"{action.title} no longer runs on {action.node}"
-    if isinstance(action, Relocation):
+    if isinstance(action, ServiceAction) and (refusal := _service_changed(action, context)) is not None:
+        return refusal
+    if isinstance(action, Relocation | Scale):
+        targets = action.nodes if isinstance(action, Scale) else (action.target,) if action.target else ()
         listed = {each.name for each in context.view.nodes}
-        if listed and action.target is not None and action.target not in listed:
-            return f"{action.target} is not a node of the orchestrator"
-        row = nodes.index.get(action.target or "")
-        if row is not None and not nodes.accepts[row]:
-            return f"{action.target} accepts no containers: it is drained, paused or opted out"
+        for target in targets:
+            if listed and target not in listed:
+                return f"{target} is not a node of the orchestrator"
+            row = nodes.index.get(target)
+            if row is not None and not nodes.accepts[row]:
+                return f"{target} accepts no containers: it is drained, paused or opted out"
         for each in context.view.nodes:
             if each.name in affected_nodes(action) and not each.ready:
                 return f"{each.name} is not ready in the orchestrator"
     return None
+
+
+def _service_changed(action: ServiceAction, context: GuardContext) -> Refusal:
+    """Return why a service is not as the plan assumes. Without an orchestrator nothing is known about it."""
+    if not context.view.nodes:
+        return None
+    service = next((each for each in context.view.services if each.name == action.service), None)
+    if service is None:
+        return f"the orchestrator has no service {action.service}"
+    if isinstance(action, Scale):
+        if service.mode is not Mode.REPLICATED:
+            alone = "no orchestrator manages it" if service.mode is Mode.ALONE else "it runs on every node"
+            return f"{action.service} has no replicas to change: {alone}"
+        is_as_planned = service.replicas in {action.replicas_before, action.replicas}
+        return None if is_as_planned else f"{action.service} has {_replicas(service)} meanwhile"
+    before, now = action.cpu_limit_cores_before, service.limit.cpu_cores
+    if same_limit(now, before) or same_limit(now, action.cpu_limit_cores):
+        return None
+    limit = "no CPU limit" if now is None else f"a CPU limit of {describe_cores(now)}"
+    return f"{action.service} has {limit} meanwhile"
+
+
+def _replicas(service: ServiceView) -> str:
+    return counted(service.replicas, "replica")
 
 
 def is_listed(step: Step, context: GuardContext) -> Refusal:

@@ -13,6 +13,7 @@ from collector.control.guards.pace import (
 )
 from collector.control.guards.power import may_switch_off, node_is_empty
 from collector.control.guards.promises import keeps_promises
+from collector.control.guards.services import service_has_cooled_down, within_bounds
 from collector.control.guards.state import (
     can_wait,
     driver_answers,
@@ -38,12 +39,14 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
     ("stays", may_move),
     ("listed", is_listed),
     ("queue", can_wait),
+    ("bounds", within_bounds),
     ("promise", keeps_promises),
     ("distance", stays_near),
     ("at_once", not_too_many_at_once),
     ("per_hour", not_too_many_per_hour),
     ("per_node", not_too_many_for_one_node),
     ("cool_down", has_cooled_down),
+    ("service_cool_down", service_has_cooled_down),
     ("rest", has_rested),
     ("settle", has_settled),
     ("risk", within_risk_limits),

@@ -8,6 +8,7 @@ import pytest
 from collector.control.actor import Actor
 from collector.control.lease import Lease
 from collector.control.loop import ControlLoop, follow_up
+from collector.control.planner import Decider
 from collector.control.records import Decision, DecisionOutcome, Pause, StepState, Trigger
 from collector.control.recovery import recover
 from collector.control.verification import target_of
@@ -133,9 +134,12 @@ async def test_why_nothing_can_be_done_is_no_news_where_only_a_number_moved(stag
     def no_plan(containers: int, node: str = "node1") -> Plan:
         return Plan(left=(f"cpu on {node} stays short: none of its {containers} containers may be moved",))
 
-    assert await actor.planner.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(8)) is not None
-    assert await actor.planner.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(9)) is None
-    assert await actor.planner.record(Trigger.ALERT, CHOSEN, snapshot, no_plan(9, "node2")) is not None
+    assert await actor.planner.record(Trigger.ALERT, Decider.of(CHOSEN), snapshot, no_plan(8)) is not None
+    assert await actor.planner.record(Trigger.ALERT, Decider.of(CHOSEN), snapshot, no_plan(9)) is None
+    assert (
+        await actor.planner.record(Trigger.ALERT, Decider.of(CHOSEN), snapshot, no_plan(9, "node2"))
+        is not None
+    )
 
 
 async def test_what_no_agent_shows_is_put_back(stage: Stage) -> None:

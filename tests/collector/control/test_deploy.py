@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from collector.common.errors import ApiError
-from collector.control.deploy import Deployment, DeployRequest, NewService, deploy
+from collector.control.deploy.models import Deployment, DeployRequest, NewService
+from collector.control.deploy.placing import deploy
 from collector.control.loop import ControlLoop
 from collector.control.records import Pause
 from collector.drivers.interface import NodeView

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from collector.control.guards import GuardContext, first_refusal
 from collector.control.guards.distance import stays_near
 from collector.control.records import Step, StepState
-from collector.policies.actions import Action, Kill, Move, Start
+from collector.policies.actions import Action, Kill, Move, Scale, Start
 from collector.policies.distance import Spans
 from collector.snapshot.tables import NOWHERE
 from tests.collector.control.test_guards import guard_context
@@ -60,6 +60,29 @@ def test_a_waiting_member_starts_near_the_others() -> None:
     now = context({"web1": None, "db1": "alpha"})
     assert stays_near(Step(action=Start(task="web1", target="beta", reasons=WHY)), now) is None
     assert "is 100 ms" in str(stays_near(Step(action=Start(task="web1", target="gamma", reasons=WHY)), now))
+
+
+def scale(*nodes: str) -> Step:
+    before = 1
+    action = Scale(
+        service="web", replicas=before + len(nodes), replicas_before=before, nodes=nodes, reasons=WHY
+    )
+    return Step(action=action, service="web")
+
+
+def test_new_replicas_start_near_the_other_members_and_near_each_other() -> None:
+    now = context({"web1": "alpha", "db1": "alpha"})
+    assert stays_near(scale("beta"), now) is None
+    assert stays_near(scale(), now) is None
+    assert stays_near(scale("gamma"), now) == (
+        "web must not start on gamma: the round-trip time between gamma and alpha is 100 ms; the bound of"
+        " application shop is 85 ms"
+    )
+    empty = context({"web1": None, "db1": None})
+    assert stays_near(scale("beta", "alpha"), empty) is None
+    assert "web must not start on both: the round-trip time between" in str(
+        stays_near(scale("beta", "gamma"), empty)
+    )
 
 
 def test_members_that_move_count_where_they_will_be() -> None:

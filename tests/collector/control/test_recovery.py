@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from collector.control.actor import Actor
+from collector.control.journal import open_journal
+from collector.control.planner import Decider
 from collector.control.records import Decision, DecisionOutcome, Step, StepState, Trigger
 from collector.control.recovery import recover
 from collector.policies.actions import Action, Cut, Move
@@ -41,7 +43,9 @@ async def left(stage: Stage, driver: FakeDriver, action: Action, **step: Any) ->
     """A decision of one step, left so by a collector that is gone; gives its name."""
     actor = await actor_of(stage, driver)
     snapshot = await actor.situation.snapshot()
-    decision = await actor.planner.record(Trigger.ALERT, CHOSEN, snapshot, Plan(actions=(action,)))
+    decision = await actor.planner.record(
+        Trigger.ALERT, Decider.of(CHOSEN), snapshot, Plan(actions=(action,))
+    )
     assert decision is not None
     if step:
         await actor.executor.change(decision.id, 0, before=b"as it was", started_at=stage.clock.now, **step)
@@ -134,3 +138,12 @@ async def test_what_is_over_is_not_taken_up(stage: Stage) -> None:
     stage.clock.now += 60
     await recover(actor)
     assert actor.situation.journal.require(name) == before
+
+
+async def test_a_damaged_journal_starts_with_what_can_be_read_and_stays_paused(stage: Stage) -> None:
+    await stage.core.history.put_values("decision", {"x": b"\xff", "y": b"\x80"})
+    await stage.core.history.put_values("acting", {"pause": b"\xff", "identity": b"\xff"})
+    journal = await open_journal(stage.core.history, stage.core.config.control)
+    assert list(journal.decisions()) == []
+    assert journal.pause is not None
+    assert journal.pause.until is None

@@ -1,5 +1,6 @@
 """Whether a step was done, by what agents show and by what an orchestrator says."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -8,8 +9,8 @@ import pytest
 from collector.common.liveness import Liveness
 from collector.control.records import Step
 from collector.control.verification import ActionStatus, action_status, find_effect, load, new_containers
-from collector.drivers.interface import NodeView, OrchestratorState, TaskView
-from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
+from collector.drivers.interface import NodeView, OrchestratorState, ServiceView, TaskView
+from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Resize, Scale, Start
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
@@ -54,27 +55,27 @@ def snapshot(*containers: tuple[str, str], service: str | None = "web", **beta: 
 def test_a_move_shows_once_something_new_runs_there_and_the_old_one_is_gone() -> None:
     move = step(MOVE, there_before=(_SIBLING,))
     beside = (_SIBLING, "beta")
-    assert find_effect(move, snapshot((_OLD, "alpha"), beside), None) is None
-    assert find_effect(move, snapshot((_OLD, "alpha"), (_NEW, "beta"), beside), None) is None, (
+    assert find_effect(move, snapshot((_OLD, "alpha"), beside), {}) is None
+    assert find_effect(move, snapshot((_OLD, "alpha"), (_NEW, "beta"), beside), {}) is None, (
         "it runs twice yet"
     )
-    assert find_effect(move, snapshot(beside), None) is None, "what was there before is not what was moved"
-    assert find_effect(move, snapshot((_NEW, "beta"), beside), None) == frozenset({_NEW})
+    assert find_effect(move, snapshot(beside), {}) is None, "what was there before is not what was moved"
+    assert find_effect(move, snapshot((_NEW, "beta"), beside), {}) == frozenset({_NEW})
 
 
 def test_where_the_orchestrator_names_the_new_container_no_other_shows_the_move() -> None:
     move = step(MOVE, containers=(_NEW,))
-    assert find_effect(move, snapshot(("id-of-somebody", "beta")), None) is None
-    assert find_effect(move, snapshot(("id-of-somebody", "beta"), (_NEW, "beta")), None) == frozenset({_NEW})
+    assert find_effect(move, snapshot(("id-of-somebody", "beta")), {}) is None
+    assert find_effect(move, snapshot(("id-of-somebody", "beta"), (_NEW, "beta")), {}) == frozenset({_NEW})
 
 
 @pytest.mark.parametrize("action", [MOVE, KILL])
 def test_a_container_without_a_service_is_found_by_the_id_that_the_driver_returns(action: Action) -> None:
     alone = Step(action=action, containers=(_NEW,))
-    assert find_effect(alone, lone((_OLD, "alpha"), (_NEW, "beta")), None) is None, "it runs twice yet"
-    assert find_effect(alone, lone((_SIBLING, "beta")), None) is None
-    assert find_effect(alone, lone((_NEW, "beta")), None) == frozenset({_NEW})
-    assert find_effect(alone, lone((_NEW, "alpha")), None) == frozenset({_NEW}), "wherever it runs"
+    assert find_effect(alone, lone((_OLD, "alpha"), (_NEW, "beta")), {}) is None, "it runs twice yet"
+    assert find_effect(alone, lone((_SIBLING, "beta")), {}) is None
+    assert find_effect(alone, lone((_NEW, "beta")), {}) == frozenset({_NEW})
+    assert find_effect(alone, lone((_NEW, "alpha")), {}) == frozenset({_NEW}), "wherever it runs"
 
 
 def test_after_a_crash_a_container_without_a_service_is_found_by_its_name() -> None:
@@ -107,14 +108,14 @@ def test_after_a_crash_a_stop_is_done_once_the_container_is_gone_and_a_start_onc
 
 def test_what_is_ended_without_a_place_to_go_shows_by_being_gone() -> None:
     kill = step(msgspec.structs.replace(KILL, target=None))
-    assert find_effect(kill, snapshot((_OLD, "alpha")), None) is None
-    assert find_effect(kill, snapshot(), None) == frozenset()
+    assert find_effect(kill, snapshot((_OLD, "alpha")), {}) is None
+    assert find_effect(kill, snapshot(), {}) == frozenset()
 
 
 def test_what_is_started_leaves_nothing() -> None:
     start = step(Start(task=_OLD, name="web", target="beta", reasons=()))
-    assert find_effect(start, snapshot(), None) is None
-    assert find_effect(start, snapshot((_NEW, "beta")), None) == frozenset({_NEW})
+    assert find_effect(start, snapshot(), {}) is None
+    assert find_effect(start, snapshot((_NEW, "beta")), {}) == frozenset({_NEW})
 
 
 @pytest.mark.parametrize(
@@ -129,22 +130,21 @@ def test_what_is_started_leaves_nothing() -> None:
     ],
 )
 def test_a_cut_shows_by_limits_that_are_about_as_ordered(limit: Quantities | None, is_shown: bool) -> None:  # noqa: FBT001 - a case
-    assert (
-        find_effect(cut(Quantities(1.0, 1_000_000)), snapshot((_OLD, "alpha")), limit) is not None
-    ) is is_shown
+    limits = {} if limit is None else {_OLD: limit}
+    found = find_effect(cut(Quantities(1.0, 1_000_000)), snapshot((_OLD, "alpha")), limits)
+    assert (found is not None) is is_shown
 
 
 def test_of_a_cut_of_one_resource_the_other_is_no_matter() -> None:
-    assert find_effect(cut(Quantities(1.0)), snapshot((_OLD, "alpha")), Quantities(1.0, 5)) == frozenset(
-        {_OLD}
-    )
+    limits = {_OLD: Quantities(1.0, 5)}
+    assert find_effect(cut(Quantities(1.0)), snapshot((_OLD, "alpha")), limits) == frozenset({_OLD})
 
 
 def test_node_switched_on_must_report_and_node_switched_off_may_still_report() -> None:
-    assert find_effect(power(PowerOn), snapshot(liveness=Liveness.DOWN), None) is None
-    assert find_effect(power(PowerOn), snapshot(), None) == frozenset()
-    assert find_effect(power(PowerOff), snapshot(), None) == frozenset()
-    assert find_effect(power(PowerOff, "nobody"), snapshot(), None) is None
+    assert find_effect(power(PowerOn), snapshot(liveness=Liveness.DOWN), {}) is None
+    assert find_effect(power(PowerOn), snapshot(), {}) == frozenset()
+    assert find_effect(power(PowerOff), snapshot(), {}) == frozenset()
+    assert find_effect(power(PowerOff, "nobody"), snapshot(), {}) is None
 
 
 def view(*containers: tuple[str, str], **beta: Any) -> OrchestratorState:
@@ -203,3 +203,63 @@ def test_load_is_the_fullest_resource_of_each_node_and_watts_may_be_unknown() ->
     assert found.used_ratios == {"beta": 0.75}
     assert found.watts is None
     assert [(alert.node, alert.resource) for alert in found.alerts] == [("beta", "memory")]
+
+
+SCALE = Scale(service="web", replicas=2, replicas_before=1, reasons=())
+RESIZE = Resize(service="web", cpu_limit_cores=0.5, cpu_limit_cores_before=1.0, reasons=())
+
+
+def test_more_replicas_show_once_agents_report_all_containers_that_the_driver_names() -> None:
+    more = step(SCALE, there_before=(_OLD,), containers=(_OLD, _NEW))
+    assert find_effect(more, snapshot((_OLD, "alpha")), {}) is None
+    assert find_effect(more, snapshot((_OLD, "alpha"), (_NEW, "beta")), {}) == frozenset({_OLD, _NEW})
+
+
+def test_fewer_replicas_show_once_no_agent_reports_those_that_ended() -> None:
+    fewer = step(
+        msgspec.structs.replace(SCALE, replicas=1, replicas_before=2),
+        there_before=(_OLD, _NEW),
+        containers=(_OLD,),
+    )
+    assert find_effect(fewer, snapshot((_OLD, "alpha"), (_NEW, "beta")), {}) is None
+    assert find_effect(fewer, snapshot((_OLD, "alpha")), {}) == frozenset({_OLD})
+    none = step(msgspec.structs.replace(SCALE, replicas=0), there_before=(_OLD,))
+    assert find_effect(none, snapshot((_OLD, "alpha")), {}) is None
+    assert find_effect(none, snapshot(), {}) == frozenset()
+
+
+def test_another_limit_shows_once_agents_report_it_for_every_container() -> None:
+    resized = step(RESIZE, containers=(_OLD, _NEW))
+    limits = {_OLD: Quantities(0.5), _NEW: Quantities(1.0)}
+    assert find_effect(resized, snapshot(), limits) is None
+    assert find_effect(resized, snapshot(), {_OLD: Quantities(0.5)}) is None
+    assert find_effect(resized, snapshot(), {**limits, _NEW: Quantities(0.501)}) == frozenset({_OLD, _NEW})
+
+
+def replicated(*containers: tuple[str, str], **service: Any) -> OrchestratorState:
+    return replace(view(*containers), services=(ServiceView(name="web", **service),))
+
+
+def test_after_a_crash_a_service_is_scaled_once_as_many_tasks_run_as_it_should_have() -> None:
+    both = ((_OLD, "alpha"), (_NEW, "beta"))
+    scale = step(SCALE, there_before=(_OLD,))
+    assert action_status(scale, replicated((_OLD, "alpha"), replicas=1)) is ActionStatus.NOT_DONE
+    assert action_status(scale, replicated((_OLD, "alpha"), replicas=2)) is ActionStatus.UNDER_WAY
+    assert action_status(scale, replicated(*both, replicas=2, is_updating=True)) is ActionStatus.UNDER_WAY
+    assert action_status(scale, replicated(*both, replicas=2)) is ActionStatus.DONE
+    assert new_containers(scale, replicated(*both, replicas=2)) == (_NEW, _OLD)
+    assert action_status(scale, replicated(*both, replicas=5)) is ActionStatus.NEITHER
+    assert action_status(scale, view(*both)) is ActionStatus.NEITHER, "the service is gone"
+
+
+def test_after_a_crash_a_service_is_resized_once_the_orchestrator_has_replaced_its_tasks() -> None:
+    resize = step(RESIZE)
+    there = (_OLD, "alpha")
+
+    def status(cores: float | None, **service: Any) -> ActionStatus:
+        return action_status(resize, replicated(there, limit=Quantities(cores), **service))
+
+    assert status(1.0) is ActionStatus.NOT_DONE
+    assert status(0.5, is_updating=True) is ActionStatus.UNDER_WAY
+    assert status(0.5) is ActionStatus.DONE
+    assert status(None) is ActionStatus.NEITHER

@@ -1,0 +1,91 @@
+"""Elastic services: what each must deliver, and the bounds within which it is scaled and resized."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from collector.config.section import Section
+from wire.errors import UserError
+
+DEFAULT_POLICY = "queueing"
+
+
+class WeightsConfig(Section, frozen=True):
+    """How much each part of the cost of a service counts; the sum need not be 1."""
+
+    performance: Annotated[float, Meta(ge=0, le=1e6, description="Of time above `metric_max`.")] = 0.90
+    resources: Annotated[float, Meta(ge=0, le=1e6, description="Of replicas and CPU limits.")] = 0.09
+    adaptation: Annotated[float, Meta(ge=0, le=1e6, description="Of changes.")] = 0.01
+
+
+class ElasticRule(Section, frozen=True):
+    """A service whose replicas, and CPU limits if wanted, follow its load.
+
+    Every setting that is unset has the value of a label of the service, or else its default.
+    """
+
+    metric_max: Annotated[
+        Annotated[float, Meta(gt=0, le=1e12)] | None,
+        Meta(
+            description="Bound of the metric: with probes, of the 95th percentile of response times, in"
+            " seconds. Unset uses the label `wattpack.elastic`.",
+        ),
+    ] = None
+    query: Annotated[
+        str,
+        Meta(
+            description="PromQL query of the metric, against `store.url`: one series, or the highest of"
+            " several counts. Empty uses the response times that agents measure (`probe.enabled` of the"
+            " agents, label `wattpack.probe`)."
+        ),
+    ] = ""
+    replicas_min: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000)] | None,
+        Meta(description="Minimum number of replicas; 1 by default."),
+    ] = None
+    replicas_max: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000)] | None,
+        Meta(description="Maximum number of replicas; 10 by default."),
+    ] = None
+    cpu_min_cores: Annotated[
+        Annotated[float, Meta(gt=0, le=1e4)] | None,
+        Meta(description="Smallest CPU limit of a replica; 0.1 by default."),
+    ] = None
+    cpu_max_cores: Annotated[
+        Annotated[float, Meta(gt=0, le=1e4)] | None,
+        Meta(description="Largest CPU limit of a replica; 1 by default."),
+    ] = None
+    cpu_step_cores: Annotated[
+        Annotated[float, Meta(ge=0, le=1e4)] | None,
+        Meta(
+            description="Steps in which the CPU limit changes. 0, the default, keeps it: a change replaces"
+            " every task of a Swarm service.",
+        ),
+    ] = None
+    weights: WeightsConfig = WeightsConfig()
+    cool_down_seconds: Annotated[
+        float, Meta(ge=0, le=86_400, description="Minimum time between two changes of the service.")
+    ] = 60.0
+    decide_seconds: Annotated[
+        float, Meta(ge=1, le=86_400, description="Time between two decisions about the service.")
+    ] = 30.0
+    utilization_target: Annotated[
+        float,
+        Meta(gt=0, le=1, description="Share of its CPU limit that a replica is to use, for `threshold`."),
+    ] = 0.8
+    explore: Annotated[
+        Literal["allowed", "never"] | None,
+        Meta(
+            description="Whether a policy may try a size whose effect it does not know: `allowed` (default)"
+            " or `never`. It never does while the metric is above its bound."
+        ),
+    ] = None
+    policy: Annotated[str, Meta(description="Policy that decides. `GET /v1/elastic` lists the policies.")] = (
+        DEFAULT_POLICY
+    )
+
+    def __post_init__(self) -> None:
+        for low, high in (("replicas_min", "replicas_max"), ("cpu_min_cores", "cpu_max_cores")):
+            smallest, largest = getattr(self, low), getattr(self, high)
+            if smallest is not None and largest is not None and smallest > largest:
+                raise UserError(f"{low} ({smallest:g}) must not be above {high} ({largest:g})")

@@ -1,0 +1,332 @@
+"""Stops optional services while resources are short and nothing can move, and starts them again.
+
+What is stopped is stored in the history before it happens, and the drivers note it on the service as well. So
+a collector that was killed, even one that lost its history, knows what it has to start.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import msgspec
+
+from collector.control.actor import Actor
+from collector.control.brownout.optional import (
+    alone,
+    cluster_watts,
+    free_by_node,
+    is_optional,
+    optional_services,
+    power_of,
+    short_nodes,
+    use_by_node,
+    weight_of,
+)
+from collector.control.brownout.rule import (
+    BUDGET,
+    RECENT_SECONDS,
+    OptionalService,
+    Shortages,
+    StoppedService,
+    by_return,
+    choose_to_stop,
+    reason_to_wait,
+)
+from collector.control.guards import first_refusal
+from collector.control.planner import Decider
+from collector.control.records import CARRIED_OUT, Decision, Step, Trigger
+from collector.control.steps import planned_step
+from collector.core.parts import Core
+from collector.policies.actions import Kill, Scale, Start, affected_nodes
+from collector.policies.interface import Plan
+from collector.policies.resolve import PolicyChoice
+from collector.reports.alerts import AlertState
+from collector.snapshot.tables import Snapshot
+from wire.resources import Quantities
+
+log = logging.getLogger(__name__)
+
+POLICY = "brownout"
+_KIND = "brownout"
+_PASSING_GUARDS = frozenset({"settle", "at_once", "rest"})
+"""Guards that refuse a move only for a while: its effect, or that of another one, is still to come."""
+_stored = msgspec.msgpack.Decoder(StoppedService)
+
+
+class Brownout:
+    """What is stopped, and what happens next. One decision per turn, so that its effect can show."""
+
+    def __init__(self, core: Core, actor: Actor) -> None:
+        self._core, self._actor = core, actor
+        self._settings, self._budget = core.config.brownout, core.config.power.cluster_budget_watts
+        self._decider = Decider(policy=POLICY, settings=msgspec.to_builtins(self._settings))
+        self._stopped: dict[str, StoppedService] = {}
+        self._is_loaded = False
+        self._began_at = core.clock()
+        self._short_until: dict[str, float] = {}
+        self._acted_at: dict[str, float] = {}
+        self._over_since: float | None = None
+        self._why_waiting: dict[str, str] = {}
+
+    @property
+    def stopped(self) -> list[tuple[StoppedService, str]]:
+        """The services that are stopped, and why each does not start yet."""
+        return [
+            (each, self._why_waiting.get(each.key, "it starts now"))
+            for each in by_return(self._stopped.values())
+        ]
+
+    async def run(self, alert_policy: PolicyChoice | None) -> bool:
+        """Stop or start one service if it is time; return whether one was."""
+        if not self._settings.enabled:
+            return False
+        await self._load()
+        situation = self._actor.situation
+        optional = list(self._optional())
+        if situation.trouble is None:
+            await self._reconcile(optional)
+        if not optional and not self._stopped:
+            return False
+        snapshot = await situation.snapshot()
+        shortages = self._observe(snapshot)
+        if shortages.short and optional:
+            helped = await self._helped(snapshot, shortages.short, alert_policy)
+            left = {place: why for place, why in shortages.short.items() if place not in helped}
+            if await self._stop_next(snapshot, optional, replace(shortages, short=left)):
+                return True
+        return await self._start_next(snapshot, shortages)
+
+    # --- The present --------------------------------------------------------------------------------
+
+    def _optional(self) -> Iterator[OptionalService]:
+        """The optional services that run; of a dry run, the containers that agents report as optional."""
+        situation = self._actor.situation
+        if not situation.is_dry:
+            yield from optional_services(situation.view)
+            return
+        if not self._budget and not self._core.registry.alert_count()[AlertState.OPEN]:
+            return
+        for node in self._core.registry.nodes(self._core.clock()):
+            for container, entry in node.run.containers.items():
+                labels = entry.value.labels
+                if is_optional(labels):
+                    yield alone(entry.value.name, weight_of(labels), node.name, container)
+
+    def _observe(self, snapshot: Snapshot) -> Shortages:
+        """Note what is short now. The budget has to be exceeded for a while: power changes by the second."""
+        now, short = self._core.clock(), short_nodes(snapshot)
+        watts = cluster_watts(snapshot)
+        if self._budget and watts > self._budget:
+            self._over_since = now if self._over_since is None else self._over_since
+            self._short_until[BUDGET] = now
+            if now - self._over_since >= self._settings.step_seconds:
+                short[BUDGET] = f"the cluster uses {watts:.1f} W of {self._budget:g} W"
+        else:
+            self._over_since = None
+        self._short_until |= dict.fromkeys(short, now)
+        return Shortages(
+            now=now,
+            short=short,
+            acted_at=self._acted_at,
+            short_until=self._short_until,
+            began_at=self._began_at,
+        )
+
+    async def _helped(
+        self, snapshot: Snapshot, short: Mapping[str, str], alert_policy: PolicyChoice | None
+    ) -> frozenset[str]:
+        """Return the nodes that a move relieves, now or as soon as the last one has taken effect."""
+        if alert_policy is None or not short.keys() - {BUDGET}:
+            return frozenset()
+        plan = await asyncio.to_thread(alert_policy.rebalance, snapshot)
+        context = self._actor.situation.guard_context(snapshot)
+        helped: set[str] = set()
+        for action in plan.actions:
+            refusal = first_refusal(planned_step(action, snapshot, Trigger.ALERT), context)
+            if refusal is None or refusal[0] in _PASSING_GUARDS:
+                helped |= affected_nodes(action)
+        return frozenset(helped)
+
+    # --- Stopping and starting ----------------------------------------------------------------------
+
+    async def _stop_next(
+        self, snapshot: Snapshot, optional: Iterable[OptionalService], shortages: Shortages
+    ) -> bool:
+        context = self._actor.situation.guard_context(snapshot)
+        candidates, refused = list(optional), list[str]()
+        while (choice := choose_to_stop(candidates, shortages, self._settings)) is not None:
+            service, places = choice
+            why = tuple(shortages.short[place] for place in places)
+            action = _stop_action(service, (*why, f"it is optional, with weight {service.weight:g}"))
+            refusal = first_refusal(planned_step(action, snapshot, Trigger.BROWNOUT), context)
+            if refusal is None:
+                return await self._stop(snapshot, service, action, places, "; ".join(why))
+            refused.append(f"{service.name} is not stopped: {refusal[1]}")
+            candidates.remove(service)
+        if refused:
+            await self._actor.planner.record(
+                Trigger.BROWNOUT, self._decider, snapshot, Plan(left=tuple(refused))
+            )
+        return False
+
+    async def _stop(
+        self,
+        snapshot: Snapshot,
+        service: OptionalService,
+        action: Kill | Scale,
+        places: Iterable[str],
+        why: str,
+    ) -> bool:
+        used = dict.fromkeys(service.nodes, Quantities()) | use_by_node(snapshot, service.containers)
+        now = self._core.clock()
+        stopped = StoppedService(
+            name=service.name,
+            weight=service.weight,
+            replicas=service.replicas,
+            since=now,
+            why=why,
+            used=used,
+            watts=max(power_of(snapshot, used), self._reported_watts(service)),
+            container=service.key if service.is_alone else None,
+            stops=1 + self._recent_stops(service.key, now),
+        )
+        is_dry = self._actor.situation.is_dry
+        if not is_dry:
+            await self._put(stopped)
+        decision = await self._carry_out(snapshot, service.name, action, why)
+        if decision is None:
+            return False
+        self._acted_at |= dict.fromkeys(places, self._core.clock())
+        if not is_dry and not _is_in_effect(decision):
+            await self._drop(stopped.key)
+        return True
+
+    async def _start_next(self, snapshot: Snapshot, shortages: Shortages) -> bool:
+        free = free_by_node(snapshot, self._settings.fill_ratio)
+        free_watts = (
+            self._settings.fill_ratio * self._budget - cluster_watts(snapshot) if self._budget else None
+        )
+        self._why_waiting = {
+            key: why
+            for key, each in self._stopped.items()
+            if (why := reason_to_wait(each, shortages, self._settings, free=free, free_watts=free_watts))
+            is not None
+        }
+        for stopped in by_return(self._stopped.values()):
+            if stopped.key in self._why_waiting:
+                continue
+            action = _start_action(
+                stopped, (f"nothing is short any more: it was stopped because {stopped.why}",)
+            )
+            decision = await self._carry_out(snapshot, stopped.name, action, action.reasons[0])
+            if decision is None:
+                continue
+            self._acted_at |= dict.fromkeys((*stopped.used, BUDGET), self._core.clock())
+            if _is_in_effect(decision):
+                await self._drop(stopped.key)
+            return True
+        return False
+
+    async def _carry_out(
+        self, snapshot: Snapshot, subject: str, action: Kill | Scale | Start, why: str
+    ) -> Decision | None:
+        decision = await self._actor.planner.record(
+            Trigger.BROWNOUT,
+            replace(self._decider, subject=subject),
+            snapshot,
+            Plan(actions=(action,), reasons=(why,)),
+        )
+        return None if decision is None else await self._actor.executor.carry_out(decision)
+
+    def _reported_watts(self, service: OptionalService) -> float:
+        """The power of a service as the agents of its nodes attribute it; 0 if they do not."""
+        total = 0.0
+        for name in set(service.nodes):
+            for node in self._core.registry.nodes(self._core.clock(), node=name):
+                there = node.run.containers
+                powers = [there[each].value.power for each in service.containers if each in there]
+                total += sum(power.watts for power in powers if power is not None)
+        return total
+
+    def _recent_stops(self, key: str, now: float) -> int:
+        """How often a service was stopped within the last hour, by the journal."""
+        return sum(
+            _stopped_key(step) == key and step.state in CARRIED_OUT
+            for _, step in self._actor.situation.journal.started_steps(now - RECENT_SECONDS)
+        )
+
+    # --- Memory -------------------------------------------------------------------------------------
+
+    async def _load(self) -> None:
+        if self._is_loaded:
+            return
+        for key, packed in (await self._core.history.get_values(_KIND)).items():
+            try:
+                self._stopped[key] = _stored.decode(packed)
+            except msgspec.DecodeError as error:
+                log.warning("what was stored about %s is not valid: %s", key, error)
+        self._is_loaded = True
+
+    async def _reconcile(self, optional: Iterable[OptionalService]) -> None:
+        """Forget what runs again, and adopt what only the orchestrator knows to be stopped."""
+        if self._actor.situation.is_dry:
+            return
+        running = {each.key for each in optional if each.containers}
+        view = self._actor.situation.view
+        names = {each.name for each in view.services}
+        for key, stopped in list(self._stopped.items()):
+            is_removed = stopped.container is None and bool(view.nodes) and stopped.name not in names
+            if key in running or is_removed:
+                log.info("%s is no longer stopped", stopped.name)
+                await self._drop(key)
+        for service in view.services:
+            if service.stopped_replicas and service.name not in self._stopped:
+                await self._put(
+                    StoppedService(
+                        name=service.name,
+                        weight=weight_of(service.labels),
+                        replicas=service.stopped_replicas,
+                        since=self._core.clock(),
+                        why="resources were short",
+                    )
+                )
+
+    async def _put(self, stopped: StoppedService) -> None:
+        await self._core.history.put_values(_KIND, {stopped.key: msgspec.msgpack.encode(stopped)})
+        self._stopped[stopped.key] = stopped
+
+    async def _drop(self, key: str) -> None:
+        await self._core.history.put_values(_KIND, {key: None})
+        del self._stopped[key]
+
+
+def _stop_action(service: OptionalService, reasons: tuple[str, ...]) -> Kill | Scale:
+    if service.is_alone:
+        (container,), (node,) = service.containers, service.nodes
+        return Kill(task=container, name=service.name, node=node, target=None, sheds=True, reasons=reasons)
+    return Scale(
+        service=service.name, replicas=0, replicas_before=service.replicas, sheds=True, reasons=reasons
+    )
+
+
+def _start_action(stopped: StoppedService, reasons: tuple[str, ...]) -> Scale | Start:
+    if stopped.container is not None:
+        (node,) = stopped.used
+        return Start(task=stopped.container, name=stopped.name, target=node, sheds=True, reasons=reasons)
+    return Scale(
+        service=stopped.name, replicas=stopped.replicas, replicas_before=0, sheds=True, reasons=reasons
+    )
+
+
+def _stopped_key(step: Step) -> str | None:
+    match step.action:
+        case Scale(sheds=True, replicas=0, service=service):
+            return service
+        case Kill(sheds=True, task=task):
+            return task
+    return None
+
+
+def _is_in_effect(decision: Decision) -> bool:
+    return any(step.state in CARRIED_OUT for step in decision.steps)

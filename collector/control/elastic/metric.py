@@ -1,0 +1,78 @@
+"""The metric of an elastic service: a query of the store, or the response times that agents measure."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import isfinite, nan
+
+from collector.control.elastic.targets import ElasticTarget
+from collector.core.parts import Core
+from collector.history.interface import HistoryUnavailable
+from collector.history.prometheus.client import Client
+
+QUANTILE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """The value of a metric, or why it is unknown."""
+
+    value: float | None = None
+    requests: int | None = None
+    """Requests that it is computed from; None for a query."""
+    failed: int | None = None
+    problem: str | None = None
+
+
+def probed_metric(core: Core, places: Mapping[str, str], since: float) -> Metric:
+    """Return the response times of a service since a time. `places` are the nodes of its containers."""
+    names = _reported_names(core, places)
+    found = core.registry.probes.summary(names, since, Counter(places.values()), QUANTILE)
+    if found is None:
+        return Metric(
+            problem="no agent reports its response time: set probe.enabled of the agents, and the container"
+            " label wattpack.probe"
+        )
+    return Metric(found.seconds, found.requests, found.failed)
+
+
+def _reported_names(core: Core, places: Mapping[str, str]) -> dict[str, str]:
+    """Return the name that the agent of each node has for a service, by a container of it there.
+
+    Every node names it for itself: another's name for it would be another service, or none.
+    """
+    names: dict[str, str] = {}
+    for container, node in sorted(places.items()):
+        for entry in core.registry.nodes(core.clock(), node=node):
+            if node not in names and (reported := entry.run.containers.get(container)) is not None:
+                names[node] = reported.value.service or reported.value.name
+    return names
+
+
+async def query_metrics(
+    store: Client | None, targets: Iterable[ElasticTarget], now: float
+) -> dict[str, Metric]:
+    """Return the results of all queries, by service: a slow store is waited for once."""
+    asking = [each for each in targets if each.query]
+    found = await asyncio.gather(*(query_metric(store, each.query, now) for each in asking))
+    return {each.target.service: metric for each, metric in zip(asking, found, strict=True)}
+
+
+async def query_metric(store: Client | None, query: str, now: float) -> Metric:
+    """Return the result of a query; of several series, the highest finite value."""
+    if store is None:
+        return Metric(problem="store.url is not set")
+    try:
+        found = await store.query(query, now)
+    except HistoryUnavailable as error:
+        return Metric(problem=f"the store does not answer the query: {error}")
+    values = [value for each in found if isfinite(value := _number(each.value[1]))]
+    return Metric(max(values)) if values else Metric(problem="the query has no result")
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return nan

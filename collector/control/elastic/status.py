@@ -1,0 +1,89 @@
+"""The state of an elastic service: for the next decision, for the API, and for the history."""
+
+import logging
+from collections.abc import Mapping
+
+import msgspec
+
+from collector.elastic.interface import Target
+
+log = logging.getLogger(__name__)
+
+STORED_STATES = "elastic"
+"""Kind of the stored values, by service."""
+_VERSION = 1
+
+
+class ElasticStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """An elastic service."""
+
+    service: str
+    policy: str
+    target: Target
+    """What it must deliver, and within which bounds."""
+    source: str
+    """Where its metric comes from: `probe` or `query`."""
+    decided_at: float | None = None
+    """Time of the last decision; null before the first."""
+    metric: float | None = None
+    """The metric at the last decision; null if unknown."""
+    requests: int | None = None
+    """With probes: requests since the decision before."""
+    failed: int | None = None
+    """Those of them that failed."""
+    replicas: int | None = None
+    """Replicas that it should have, by the orchestrator, before the last decision."""
+    running: int | None = None
+    """Replicas that ran."""
+    cpu_limit_cores: float | None = None
+    """CPU limit of each replica before the last decision; null without a limit."""
+    cpu_used_cores: float | None = None
+    """CPU time of all replicas since the decision before, in cores; null if unknown."""
+    used_core_watts: float | None = None
+    """Power of one more core in use on its nodes."""
+    wanted_replicas: int | None = None
+    """Replicas by the last decision."""
+    wanted_cpu_limit_cores: float | None = None
+    """CPU limit of each replica by the last decision; null without a limit."""
+    reasons: tuple[str, ...] = ()
+    """Why, in the words of the policy."""
+    explored: bool = False
+    """Whether the last decision tries a size to learn its effect."""
+    changed_at: float | None = None
+    """When its size was last changed; null if it was not."""
+    change: str | None = None
+    """What the last change was."""
+    change_reasons: tuple[str, ...] = ()
+    """Why the last change was made, in the words of the policy."""
+    decision: str | None = None
+    """Id of the decision that made the last change, in `/v1/decisions`."""
+    problem: str | None = None
+    """Why nothing is decided, or a decision is not carried out; null if there is no problem."""
+
+
+class StoredElasticState(msgspec.Struct, frozen=True, kw_only=True):
+    """What survives a restart."""
+
+    version: int = _VERSION
+    learned: bytes = b""
+    """What the policy learned; opaque."""
+    status: ElasticStatus
+
+
+def pack_state(state: StoredElasticState) -> bytes:
+    """Encode a state for the history."""
+    return msgspec.msgpack.encode(state)
+
+
+def unpack_states(values: Mapping[str, bytes]) -> dict[str, StoredElasticState]:
+    """Decode the states of a history. Those of another version are left out."""
+    found = {}
+    for service, packed in values.items():
+        try:
+            state = msgspec.msgpack.decode(packed, type=StoredElasticState)
+        except msgspec.MsgspecError as error:
+            log.warning("what was learned about %s cannot be read: %s", service, error)
+            continue
+        if state.version == _VERSION:
+            found[service] = state
+    return found

@@ -1,0 +1,43 @@
+"""Answer a question for a placement by the collector's own settings, reservations and clock."""
+
+from http import HTTPStatus
+from typing import NamedTuple
+
+from collector.common.errors import ApiError
+from collector.core.parts import Core
+from collector.placement.placing import Placement, place_container
+from collector.placement.question import PlacementQuestion, resolve_policy, with_promise
+from collector.policies.resolve import PolicyChoice
+from collector.snapshot.tables import Snapshot
+from wire.errors import UserError
+
+
+class AnsweredPlacement(NamedTuple):
+    """The answer, and the policy that gave it."""
+
+    chosen: PolicyChoice
+    placement: Placement
+
+
+def place_now(
+    core: Core, snapshot: Snapshot, question: PlacementQuestion, *, field: str
+) -> AnsweredPlacement:
+    """Rank the nodes, and reserve the best one if asked.
+
+    Blocks the event loop, for a few milliseconds at most. Raise `ApiError` about a field of the request if
+    too many nodes are reserved.
+    """
+    chosen = resolve_policy(core.config, question.policy, question.settings, "place")
+    try:
+        placement = place_container(
+            snapshot,
+            with_promise(question, core.config),
+            chosen,
+            core.reservations,
+            default_class=core.config.placement.default_class,
+            now=core.clock(),
+            admission=core.admission,
+        )
+    except UserError as error:
+        raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), field) from error
+    return AnsweredPlacement(chosen, placement)
