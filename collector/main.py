@@ -22,15 +22,18 @@ from collector.control.lease import lease_path
 from collector.control.loop import acting
 from collector.control.orchestrator_state import CompletedActions
 from collector.core.parts import Core, ReportOutcome
+from collector.core.tariff import open_tariffs
+from collector.drivers.interface import Driver
 from collector.drivers.table import open_driver
 from collector.history.factory import open_history
 from collector.history.prometheus.client import connect
 from collector.ingest.pull import pulling
-from collector.jobs.analysis import AnalysisJob, analysing
+from collector.jobs.admission import recording_shortages, restore_shortages
+from collector.jobs.analysis import AnalysisJob, analysing, restored_analysis
 from collector.jobs.mesh import keeping_mesh
 from collector.jobs.promises import PromiseRestore, keeping_promises
 from collector.jobs.retention import retention
-from collector.jobs.sizing import sizing
+from collector.jobs.sizing import restored_sizing, sizing
 from collector.jobs.traits import restore_images, storing_traits
 from collector.live.limits.node_account import Limit
 from collector.live.registry import Registry
@@ -64,20 +67,26 @@ class RunningCollector:
 
 
 @asynccontextmanager
-async def running(config: CollectorConfig, *, clock: Clock | None = None) -> AsyncIterator[RunningCollector]:
-    """Run a collector while the block runs; raises `UserError` if it cannot start."""
+async def running(
+    config: CollectorConfig, *, clock: Clock | None = None, driver: Driver | None = None
+) -> AsyncIterator[RunningCollector]:
+    """Run a collector while the block runs; raises `UserError` if it cannot start.
+
+    `driver` replaces the one that the settings name.
+    """
     clock = SteadyClock() if clock is None else clock
     listener = open_listener(config)
     listen, limits = parse_address(config.http.listen), ConnectionLimits.of_process()
     await check_address(listen, "http.listen")
     outages = Outages()
-    async with open_history(config, outages, clock) as history:
-        core = Core(config, Registry(config, socket.gethostname()), history, clock, outages=outages)
+    async with open_history(config, outages, clock) as history, open_tariffs(config) as tariffs:
+        registry = Registry(config, socket.gethostname())
+        core = Core(config, registry, history, clock, outages=outages, tariffs=tariffs)
         await restore(core)
+        sizes = await restored_sizing(core)
         async with (
-            analysing(core) as analysis,
-            sizing(core),
-            acting(core) as control,
+            restored_analysis(core) as analysis,
+            acting(core, driver) as control,
             publishing_changes(core),
             serving(
                 make_app(Api.of(core, control), listener.tokens, limits),
@@ -86,11 +95,15 @@ async def running(config: CollectorConfig, *, clock: Clock | None = None) -> Asy
                 tls=listener.tls,
                 limits=limits,
             ) as address,
+            # Passes over all containers: agents do not wait for the first ones.
+            analysing(core, analysis),
+            sizing(core, sizes),
             pulling(core),
             retention(core),
             storing_traits(core),
             keeping_promises(core),
             keeping_mesh(core),
+            recording_shortages(core),
             _watching_clock(core),
         ):
             yield RunningCollector(address, core, analysis)
@@ -149,6 +162,7 @@ async def restore(core: Core) -> None:
     windows = await core.history.load_windows(since, core.registry.container_ids())
     core.registry.tables.restore_windows(windows)
     await restore_images(core)
+    await restore_shortages(core)
     core.registry.restored_at = now
 
 

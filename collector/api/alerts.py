@@ -67,6 +67,16 @@ class AlertsQuery(PageQuery, frozen=True, kw_only=True):
     kind: Annotated[BottleneckKind | None, Meta(description="Only alerts of this kind.")] = None
     resource: Annotated[Resource | None, Meta(description="Only alerts about this resource.")] = None
     node: Annotated[str | None, Meta(description="Only alerts of the node with this name.")] = None
+    subject: Annotated[
+        str | None, Meta(description="Only alerts about the node or service with this name.")
+    ] = None
+    order: Annotated[
+        Literal["latest", "gravest"],
+        Meta(
+            description="The most recently opened first; or by kind, the gravest first: nodes that stopped"
+            " reporting, then promises, bottlenecks of nodes, services, and what is only irregular."
+        ),
+    ] = "latest"
 
     def matches(self, alert: ClusterAlert) -> bool:
         return (
@@ -74,6 +84,7 @@ class AlertsQuery(PageQuery, frozen=True, kw_only=True):
             and self.kind in (None, alert.kind)
             and self.resource in (None, alert.resource)
             and self.node in (None, alert.node)
+            and self.subject in (None, alert.subject)
         )
 
 
@@ -84,11 +95,34 @@ def _sort_key(alert: ClusterAlert) -> tuple[bool, float, str]:
 _latest_first: Pager[ClusterAlert, tuple[bool, float, str]] = Pager(_sort_key, tuple[bool, float, str])
 
 
+_GRAVITY = (
+    BottleneckKind.QUIET,
+    BottleneckKind.PROMISE,
+    BottleneckKind.NODE,
+    BottleneckKind.SERVICE,
+    BottleneckKind.DUPLICATE,
+    BottleneckKind.OVERBOOKED,
+    BottleneckKind.LIMIT,
+)
+"""Kinds of alerts, the gravest first: what stands still, what runs short, what is irregular."""
+_GravityKey = tuple[bool, int, float, str]
+
+
+def _gravity(alert: ClusterAlert) -> _GravityKey:
+    is_closed, opened, name = _sort_key(alert)
+    return is_closed, _GRAVITY.index(alert.kind), opened, name
+
+
+_gravest_first: Pager[ClusterAlert, _GravityKey] = Pager(_gravity, _GravityKey)
+
+
 async def alerts(core: Core, query: AlertsQuery) -> AlertPage:
     """List alerts."""
     state = None if query.state == "all" else AlertState(query.state)
-    found, after = _latest_first.page(filter(query.matches, cluster_alerts(core, state)), query)
-    return AlertPage(found, after)
+    matching = filter(query.matches, cluster_alerts(core, state))
+    if query.order == "gravest":
+        return AlertPage(*_gravest_first.page(sorted(matching, key=_gravity), query))
+    return AlertPage(*_latest_first.page(matching, query))
 
 
 def cluster_alerts(core: Core, state: AlertState | None = None) -> list[ClusterAlert]:

@@ -24,11 +24,17 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     """Statistics of resource usage over the configured window; recent usage weighs more."""
 
     p50: Quantities
+    """Median."""
     p90: Quantities
+    """90th percentile."""
     p95: Quantities
+    """95th percentile."""
     p99: Quantities
+    """99th percentile."""
     max: Quantities
+    """Highest sample."""
     mean: Quantities
+    """Mean of all samples."""
     need: Quantities
     """The statistic that counts as the need for each resource, as configured in `[envelopes]`."""
 
@@ -195,6 +201,7 @@ class ContainerGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Containers that need resources in similar proportions, whatever the amounts."""
 
     name: str
+    """Name of the group, by the resource that its containers need most."""
     dominant: Resource
     containers: int
     centre: Ratios

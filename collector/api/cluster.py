@@ -6,12 +6,13 @@ import msgspec
 
 from collector.analysis.bottlenecks import BottleneckKind
 from collector.api.alerts import cluster_alerts
-from collector.common.liveness import Liveness
+from collector.common.liveness import Liveness, LivenessLabel
 from collector.core.parts import Core
 from collector.reports.alerts import AlertState
 from collector.web.routes import NO_HISTORY, NoQuery, Route, get
 from collector.web.scopes import Scope
 from wire.messages import MachineScope
+from wire.resources import RESOURCES, Resource, ratio
 from wire.version import __version__
 
 
@@ -133,6 +134,40 @@ def summarize(core: Core) -> ClusterSummary:
     )
 
 
+class ClusterMap(msgspec.Struct, frozen=True, kw_only=True):
+    """State, power and usage of every node, in columns: small enough to draw thousands of nodes."""
+
+    at: float
+    """Unix time."""
+    names: list[str]
+    """By name; the other lists are in the same order."""
+    states: list[LivenessLabel]
+    """Whether each reports on time."""
+    watts: list[float | None]
+    """Power of each; null if it reports none."""
+    used_ratios: dict[Resource, list[float | None]]
+    """Share of the capacity that is used; null if unknown."""
+
+
+async def cluster_map(core: Core, _query: NoQuery) -> ClusterMap:
+    """Get all nodes in columns."""
+    now = core.clock()
+    entries = list(core.registry.nodes(now))
+    states = [None if each.run.state is None else each.run.state.value for each in entries]
+    return ClusterMap(
+        at=now,
+        names=[each.name for each in entries],
+        states=[each.liveness.label for each in entries],
+        watts=[None if state is None or state.power is None else state.power.watts for state in states],
+        used_ratios={
+            resource: [
+                None if state is None else ratio(state.used, state.capacity, resource) for state in states
+            ]
+            for resource in RESOURCES
+        },
+    )
+
+
 async def alive(_core: Core, _query: NoQuery) -> Health:
     """Show that the event loop runs."""
     return Health("alive", __version__)
@@ -150,6 +185,13 @@ ROUTES: tuple[Route, ...] = (
         "Get totals of the cluster: nodes, containers, power, capacity, alerts.",
         ClusterSummary,
         cluster,
+        query=NoQuery,
+    ),
+    get(
+        "/v1/cluster/map",
+        "Get state, power and usage of all nodes, in columns.",
+        ClusterMap,
+        cluster_map,
         query=NoQuery,
     ),
     get("/healthz", "Check that the collector runs.", Health, alive, query=NoQuery, scope=Scope.OPEN),

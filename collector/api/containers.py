@@ -1,9 +1,10 @@
 """Containers: the list, one container, and its history."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import islice
 from typing import Annotated
 
 import msgspec
@@ -13,12 +14,23 @@ from collector.analysis.analysis import Analysis
 from collector.analysis.envelopes import Statistic
 from collector.analysis.usage import quantities
 from collector.api.nodes import WINDOW_SECONDS, Window
-from collector.api.queries import HistoryQuery, PageQuery, Pager, has_label, series
+from collector.api.queries import (
+    HistoryQuery,
+    PageQuery,
+    Pager,
+    TableQuery,
+    has_label,
+    position_page,
+    series,
+)
 from collector.common.errors import ApiError
 from collector.common.liveness import LivenessLabel
 from collector.core.parts import Core
-from collector.history.interface import Mean, Series, SubjectKind
+from collector.history.interface import ContainerKey, Mean, Series, SubjectKind
 from collector.live.entries import NodeEntry
+from collector.live.live_tables import LiveTables
+from collector.live.task_columns import ReportedTask
+from collector.live.task_lists import TaskOrder
 from collector.web.routes import NO_HISTORY, Route, get, refused
 from wire.messages import ContainerPower, ContainerState, Pressure
 from wire.resources import Quantities
@@ -44,6 +56,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int | None
     used: Quantities
     limit: Quantities
+    reservation: Quantities
+    """What its orchestrator reserves for it; without one, its limits below the capacity of its node."""
     pressure: Pressure
     power: ContainerPower | None
     started_at: float | None
@@ -64,14 +78,16 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContainerPage(msgspec.Struct, frozen=True):
-    """A page of containers, by node, name and id."""
+    """A page of containers, by node, name and id, or in the requested order."""
 
     containers: list[Container]
     next: str | None
     """Cursor of the next page; null on the last page."""
+    matching: int | None = None
+    """Number of containers on all pages; null without `order` and `search`."""
 
 
-class ContainersQuery(PageQuery, frozen=True, kw_only=True):
+class ContainersQuery(TableQuery, frozen=True, kw_only=True):
     """Filters for containers."""
 
     node: Annotated[str | None, Meta(description="Only containers on the node with this name.")] = None
@@ -81,6 +97,14 @@ class ContainersQuery(PageQuery, frozen=True, kw_only=True):
         str | None, Meta(description="Only containers with this label: `KEY` or `KEY=VALUE`.")
     ] = None
     group: Annotated[str | None, Meta(description="Only containers of this group, see `/v1/groups`.")] = None
+    order: Annotated[
+        TaskOrder | None,
+        Meta(
+            description="By name, node, service, used amount of a resource, or power; the order can change"
+            " between two pages. Default: by node, name and id."
+        ),
+    ] = None
+    means: Annotated[bool, Meta(description="Whether to read `mean` from the history.")] = True
     window_seconds: Window = WINDOW_SECONDS
 
 
@@ -97,7 +121,7 @@ class ContainerHistoryQuery(HistoryQuery, frozen=True, kw_only=True):
     id: Annotated[str, Meta(description="The full container id.")]
 
 
-def container_answer(entry: NodeEntry, container_id: str) -> Container:
+def container_answer(tables: LiveTables, entry: NodeEntry, container_id: str) -> Container:
     """Convert one of a node's containers, without `group` and `mean`."""
     reported, ring = entry.run.containers[container_id], entry.usage_of(container_id)
     container = reported.value
@@ -116,6 +140,7 @@ def container_answer(entry: NodeEntry, container_id: str) -> Container:
         restarts=container.restarts,
         used=container.used,
         limit=container.limit,
+        reservation=tables.reservation(entry.name, container_id),
         pressure=container.pressure,
         power=container.power,
         started_at=container.started_at,
@@ -150,13 +175,19 @@ class ContainerFilter:
 def find_containers(core: Core, query: PageQuery, wanted: ContainerFilter) -> Iterator[Match]:
     """Matching containers by node, name and id, starting with the node that the cursor is at."""
     after = BY_NODE.after(query)
-    is_labelled = None if wanted.label is None else has_label(wanted.label)
-    for node, ids in _find_ids(core, wanted, after[0] if after else ""):
-        containers = [node.run.containers[each].value for each in ids]
-        if is_labelled is not None:
-            containers = [each for each in containers if is_labelled(each.labels)]
-        for container in sorted(containers, key=lambda each: (each.name, each.id)):
+    for node, found in _find(core, wanted, after[0] if after else ""):
+        for container in sorted(found, key=lambda each: (each.name, each.id)):
             yield node, container
+
+
+def _find(
+    core: Core, wanted: ContainerFilter, since: str = ""
+) -> Iterator[tuple[NodeEntry, list[ContainerState]]]:
+    """Nodes by name, with their matching containers in no particular order."""
+    is_labelled = None if wanted.label is None else has_label(wanted.label)
+    for node, ids in _find_ids(core, wanted, since):
+        found = [node.run.containers[each].value for each in ids]
+        yield node, found if is_labelled is None else [each for each in found if is_labelled(each.labels)]
 
 
 def _find_ids(core: Core, wanted: ContainerFilter, since: str) -> Iterator[tuple[NodeEntry, Iterable[str]]]:
@@ -176,23 +207,49 @@ def _find_ids(core: Core, wanted: ContainerFilter, since: str) -> Iterator[tuple
 
 async def containers(core: Core, query: ContainersQuery) -> ContainerPage:
     """List containers."""
-    found, after = BY_NODE.page(_matches(core, query), query)
-    answers = [container_answer(node, container.id) for node, container in found]
-    return ContainerPage(await _with_group_and_mean(core, answers, query.window_seconds), after)
+    wanted, matching = _filter(core, query), None
+    if query.order is None and query.search is None:
+        matches = find_containers(core, query, wanted) if wanted else ()
+        found, after = BY_NODE.page(islice(matches, query.offset, None), query)
+    else:
+        matching, ordered = _ordered(core, wanted, query) if wanted else (0, ())
+        page, after = position_page(ordered, query)
+        found = [
+            (node, each.state) for each in page for node in core.registry.nodes(core.clock(), node=each.node)
+        ]
+    tables = core.registry.tables
+    answers = [container_answer(tables, node, container.id) for node, container in found]
+    window_seconds = query.window_seconds if query.means else None
+    return ContainerPage(await _with_group_and_mean(core, answers, window_seconds), after, matching)
 
 
-def _matches(core: Core, query: ContainersQuery) -> Iterable[Match]:
+def _ordered(
+    core: Core, wanted: ContainerFilter, query: ContainersQuery
+) -> tuple[int, Iterable[ReportedTask]]:
+    """How many containers match, and these in the requested order."""
+    found = core.registry.tables.list_tasks(
+        node=wanted.node, service=wanted.service, name=wanted.name, group=wanted.group
+    )
+    if wanted.label is not None:
+        found = found.labelled(has_label(wanted.label))
+    if query.search:
+        found = found.containing(query.search)
+    ordered = found.tasks if query.order is None else found.ordered(query.order, reverse=query.reverse)
+    return len(found.tasks), ordered
+
+
+def _filter(core: Core, query: ContainersQuery) -> ContainerFilter | None:
+    """What to look for; None if there is no such group."""
     numbers = {each.name: each.number for each in core.analysis.latest.groups}
     if query.group is not None and query.group not in numbers:
-        return ()
-    wanted = ContainerFilter(
+        return None
+    return ContainerFilter(
         node=query.node,
         name=query.name,
         service=query.service,
         label=query.label,
         group=None if query.group is None else numbers[query.group],
     )
-    return find_containers(core, query, wanted)
 
 
 def _group_of(analysis: Analysis, container: Container) -> str | None:
@@ -207,12 +264,15 @@ def _group_of(analysis: Analysis, container: Container) -> str | None:
 
 
 async def _with_group_and_mean(
-    core: Core, answers: list[Container], window_seconds: float
+    core: Core, answers: list[Container], window_seconds: float | None
 ) -> list[Container]:
-    now = core.clock()
-    nodes = dict.fromkeys(each.node for each in answers)
-    window_ends = [each for node in nodes for each in core.registry.window_ends(now, node=node)]
-    means = await core.history.container_means(window_seconds, window_ends)
+    """The same with their groups, and with means over a window if there is one."""
+    means: Mapping[ContainerKey, Mean] = {}
+    if window_seconds is not None:
+        now = core.clock()
+        nodes = dict.fromkeys(each.node for each in answers)
+        window_ends = [each for node in nodes for each in core.registry.window_ends(now, node=node)]
+        means = await core.history.container_means(window_seconds, window_ends)
     latest = core.analysis.latest
     return [
         msgspec.structs.replace(each, mean=means.get((each.node, each.id)), group=_group_of(latest, each))
@@ -226,7 +286,8 @@ async def one_container(core: Core, query: ContainerQuery) -> Container:
     if not nodes:
         raise _no_such_container(query.id)
     node = min(nodes, key=lambda each: (each.liveness, each.name))
-    [found] = await _with_group_and_mean(core, [container_answer(node, query.id)], query.window_seconds)
+    answer = container_answer(core.registry.tables, node, query.id)
+    [found] = await _with_group_and_mean(core, [answer], query.window_seconds)
     return found
 
 
@@ -248,7 +309,8 @@ def _no_such_container(name: str) -> ApiError:
 ROUTES: tuple[Route, ...] = (
     get(
         "/v1/containers",
-        "List running containers with their resource usage and power.",
+        "List running containers with their resource usage and power. `search` looks at their name, service,"
+        " image, node and id.",
         ContainerPage,
         containers,
         query=ContainersQuery,

@@ -9,10 +9,11 @@ import msgspec
 from msgspec import Meta
 
 from collector.common.errors import ApiError
-from collector.control.deploy import Deployment, DeployRequest, deploy
+from collector.control.deploy.models import Deployment, DeployRequest
+from collector.control.deploy.placing import deploy
 from collector.control.loop import ControlLoop
 from collector.control.make_room import parse_question, plan_room
-from collector.control.records import Decision, Pause
+from collector.control.records import Decision, Pause, Trigger
 from collector.control.situation import Situation
 from collector.core.parts import Core
 from collector.live.traits import task_traits
@@ -25,6 +26,7 @@ from collector.web.scopes import Scope
 from wire.resources import Quantities
 
 _NO_DECISION = refused(HTTPStatus.NOT_FOUND, "No decision has this id.")
+_NO_REPLAY = refused(HTTPStatus.CONFLICT, "An elasticity policy or brownout made this decision.")
 _NO_INPUT = refused(HTTPStatus.GONE, "The snapshot behind this decision is no longer stored.")
 
 
@@ -59,7 +61,7 @@ class DecisionsQuery(msgspec.Struct, frozen=True):
     )
     service: Annotated[str | None, Meta(description="Only decisions that affect this service.")] = None
     trigger: Annotated[
-        Literal["alert", "timer", "request", "waiting"] | None,
+        Literal["alert", "timer", "request", "waiting", "elastic", "brownout"] | None,
         Meta(description="Only decisions with this trigger."),
     ] = None
     outcome: Annotated[
@@ -76,6 +78,24 @@ class ReplayQuery(msgspec.Struct, frozen=True):
     id: Annotated[str, Meta(description="Id of the decision.")]
 
 
+class BrownedOut(msgspec.Struct, frozen=True, kw_only=True):
+    """An optional service that is stopped because resources are short."""
+
+    service: str
+    weight: float
+    """Of the label `wattpack.weight`: the lightest stops first and starts last."""
+    replicas: int
+    """How many it has when it starts again."""
+    nodes: tuple[str, ...]
+    """Nodes that it ran on."""
+    since: float
+    """When it was stopped."""
+    why: str
+    """What was short."""
+    waits_for: str
+    """Why it does not start yet."""
+
+
 class ControlStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Status of the control loop."""
 
@@ -87,12 +107,16 @@ class ControlStatus(msgspec.Struct, frozen=True, kw_only=True):
     lease_holder: str | None
     """The other collector that holds the lease; null if there is none."""
     pause: Pause | None
+    """The pause of all actions; null if there is none."""
     policy: str
     timer_policy: str
+    """Name of the policy that runs on a timer; empty if none does."""
     steps_in_progress: int
     """Steps that have started and not ended."""
     problem: str | None
     """Why the driver cannot act; null if it can."""
+    brownout: tuple[BrownedOut, ...] = ()
+    """Optional services that are stopped, those that start again first."""
 
 
 class PauseQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -150,6 +174,9 @@ async def replay(core: Core, query: ReplayQuery) -> ReplayedDecision:
     if found is None:
         detail = f"no decision has the id {query.id!r}; GET /v1/decisions lists all decisions"
         raise ApiError(HTTPStatus.NOT_FOUND, detail, "id")
+    if found.trigger in {Trigger.ELASTIC, Trigger.BROWNOUT}:
+        detail = "decisions about the size of a service depend on its past: see GET /v1/elastic, /v1/control"
+        raise ApiError(HTTPStatus.CONFLICT, detail, "id")
     packed = await journal.input_of(found.id)
     if packed is None:
         raise ApiError(HTTPStatus.GONE, "the snapshot behind this decision is no longer stored", "id")
@@ -271,6 +298,18 @@ def _status(core: Core) -> ControlStatus:
         timer_policy=settings.timer_policy,
         steps_in_progress=now.in_motion,
         problem=now.trouble,
+        brownout=tuple(
+            BrownedOut(
+                service=each.name,
+                weight=each.weight,
+                replicas=each.replicas,
+                nodes=tuple(each.used),
+                since=each.since,
+                why=each.why,
+                waits_for=waits_for,
+            )
+            for each, waits_for in _control(core).brownout.stopped
+        ),
     )
 
 
@@ -288,7 +327,7 @@ ROUTES: tuple[Route, ...] = (
         ReplayedDecision,
         replay,
         query=ReplayQuery,
-        refusals={**_NO_DECISION, **_NO_INPUT, **NO_HISTORY},
+        refusals={**_NO_DECISION, **_NO_REPLAY, **_NO_INPUT, **NO_HISTORY},
     ),
     post(
         "/v1/room",

@@ -7,12 +7,13 @@ import msgspec
 from msgspec import Meta
 
 from collector.api.nodes import Node, list_nodes, no_such_node
-from collector.api.queries import DAY_SECONDS, End, PageQuery, Pager, Start, bounds
+from collector.api.queries import DAY_SECONDS, End, HistoryQuery, PageQuery, Pager, Start, bounds, period
 from collector.common.errors import ApiError
 from collector.common.liveness import LivenessLabel
 from collector.common.ratios import Ratios
 from collector.core.parts import Core
-from collector.history.interface import Account, GroupBy
+from collector.core.tariff import Tariff
+from collector.history.interface import Account, ClusterSeries, GroupBy
 from collector.web.routes import NO_HISTORY, NO_NODE, Route, get, refused
 from powermodels.common.interface import Load
 from powermodels.models import what_if as whatif
@@ -24,15 +25,37 @@ NO_CURVE = "it has sent no power curve yet; agents of this version send one with
 _LABEL = "label:"
 
 
+By = Annotated[
+    str,
+    Meta(
+        pattern="^(node|container|service|day|label:.+)$",
+        description="Group by `node`, `container`, `service`, `day` (UTC) or `label:KEY`.",
+    ),
+]
+
+
 class EnergyPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of energy accounts, the largest first; by day, in order of time."""
 
     start: float
     end: float
     by: str
+    """The grouping, as requested."""
     scope: MachineScope = "machine"
     """What the joules cover: whole machines at the wall, whatever the meters of the nodes cover."""
+    price_per_kwh: float | None = None
+    """Price of a kilowatt-hour: `energy.price_per_kwh`, or the mean of `energy.price_query` over the period.
+
+    Null if it is not configured, or the query has no answer.
+    """
+    currency: str | None = None
+    """Currency of the price, by `energy.currency`."""
+    co2_grams_per_kwh: float | None = None
+    """Grams of CO2 that a kilowatt-hour emits, by `energy.co2_grams_per_kwh` or `energy.co2_query`."""
+    tariff_problem: str | None = None
+    """Why a configured query for price or emissions has no answer."""
     accounts: list[Account]
+    """The accounts of this page."""
     next: str | None
     """Cursor of the next page; null on the last page. Use it with this `start` and `end`."""
 
@@ -42,13 +65,7 @@ class EnergyQuery(PageQuery, frozen=True, kw_only=True):
 
     start: Start = None
     end: End = None
-    by: Annotated[
-        str,
-        Meta(
-            pattern="^(node|container|service|day|label:.+)$",
-            description="Group by `node`, `container`, `service`, `day` (UTC) or `label:KEY`.",
-        ),
-    ] = "node"
+    by: By = "node"
 
 
 def _sort_key(account: Account) -> tuple[float, str, str]:
@@ -61,14 +78,43 @@ _by_day: Pager[Account, tuple[str]] = Pager(lambda account: (account.key or "",)
 
 async def energy(core: Core, query: EnergyQuery) -> EnergyPage:
     """Add up energy over a period, by default the last day."""
-    start, end = bounds(query.start, query.end, core.clock(), default_seconds=DAY_SECONDS)
-    if query.by.startswith(_LABEL):
-        by, label = GroupBy.LABEL, query.by.removeprefix(_LABEL)
+    found = await all_energy(core, query.start, query.end, query.by)
+    page = _by_day.page if query.by == GroupBy.DAY else _most_first.page
+    accounts, after = page(found.accounts, query)
+    return msgspec.structs.replace(found, accounts=accounts, next=after)
+
+
+async def all_energy(core: Core, since: float | None, until: float | None, grouping: str) -> EnergyPage:
+    """All accounts of a period as one page."""
+    start, end = bounds(since, until, core.clock(), default_seconds=DAY_SECONDS)
+    if grouping.startswith(_LABEL):
+        by, label = GroupBy.LABEL, grouping.removeprefix(_LABEL)
     else:
-        by, label = GroupBy(query.by), None
+        by, label = GroupBy(grouping), None
     found = await core.history.energy(start, end, by, label)
-    accounts, after = _by_day.page(found, query) if by is GroupBy.DAY else _most_first.page(found, query)
-    return EnergyPage(start=start, end=end, by=query.by, accounts=accounts, next=after)
+    tariff = Tariff() if core.tariffs is None else await core.tariffs.tariff(start, end, core.clock())
+    return EnergyPage(
+        start=start,
+        end=end,
+        by=grouping,
+        price_per_kwh=tariff.price_per_kwh,
+        currency=tariff.currency,
+        co2_grams_per_kwh=tariff.co2_grams_per_kwh,
+        tariff_problem=tariff.problem,
+        accounts=list(found),
+        next=None,
+    )
+
+
+async def cluster_history(core: Core, query: HistoryQuery) -> ClusterSeries:
+    """Get the power of the cluster over time."""
+    start, end, step_seconds = period(query, core.clock())
+    powers = {
+        each.name: state.power.error_ratio
+        for each in core.registry.nodes(core.clock())
+        if each.run.state is not None and (state := each.run.state.value).power is not None
+    }
+    return await core.history.cluster_series(start, end, step_seconds, powers)
 
 
 class PowerCurveQuery(msgspec.Struct, frozen=True):
@@ -132,6 +178,15 @@ ROUTES: tuple[Route, ...] = (
         EnergyPage,
         energy,
         query=EnergyQuery,
+        refusals=NO_HISTORY,
+    ),
+    get(
+        "/v1/cluster/history",
+        "Get the power of the cluster over time, divided into idle, system and containers, with its error; by"
+        " default the last hour.",
+        ClusterSeries,
+        cluster_history,
+        query=HistoryQuery,
         refusals=NO_HISTORY,
     ),
     get(

@@ -13,16 +13,19 @@ from prometheus_client.registry import Collector
 from collector.analysis.analysis import Analysis
 from collector.api.cluster import ClusterSummary, summarize
 from collector.api.control import Api
+from collector.api.elastic.metrics import ELASTIC_DECISION_METRICS, ELASTIC_METRICS
 from collector.api.network.metrics import MESH_METRICS
 from collector.api.slo.metrics import SLO_METRICS, service_standings
 from collector.common.liveness import Liveness
 from collector.common.outages import Dependency
 from collector.control.actor import Actor
+from collector.control.brownout.rule import StoppedService
 from collector.control.records import StepState, Trigger
 from collector.core.parts import Core, ReportKind, ReportOutcome
 from collector.history.interface import HistoryStats, OutboxStatus
 from collector.live.limits.node_account import Limit
 from collector.live.service_energy import ServicePower
+from collector.policies.admission.record import NodeShortages
 from collector.reports.alerts import AlertState
 from wire.http.serving import metrics_handler
 from wire.metrics import MetricSpec, metric_families
@@ -103,6 +106,22 @@ _STATE_METRICS: tuple[MetricSpec[ScrapeState], ...] = (
         kind="gauge",
         help="Duration of the last analysis of the cluster, in seconds.",
         value=lambda now: now.analysis.seconds,
+    ),
+)
+
+_ADMISSION_METRICS: tuple[MetricSpec[NodeShortages], ...] = (
+    MetricSpec(
+        name="wattpack_admission_predicted_short_ratio",
+        kind="gauge",
+        help="Share of the five-minute windows of the last days in which nodes were predicted to be short of"
+        " a resource, before correction.",
+        value=lambda total: total.predicted / total.windows,
+    ),
+    MetricSpec(
+        name="wattpack_admission_observed_short_ratio",
+        kind="gauge",
+        help="Share of the same windows in which nodes were short of a resource.",
+        value=lambda total: total.short / total.windows,
     ),
 )
 
@@ -243,6 +262,16 @@ _KIND_METRICS: tuple[MetricSpec[tuple[ReportKind, int]], ...] = (
     ),
 )
 
+_BROWNOUT_METRICS: tuple[MetricSpec[StoppedService], ...] = (
+    MetricSpec(
+        name="wattpack_brownout_stopped_replicas",
+        kind="gauge",
+        help="Replicas of an optional service that are stopped because resources are short.",
+        value=lambda stopped: stopped.replicas,
+        labels={"service": lambda stopped: stopped.name},
+    ),
+)
+
 _CONTROL_METRICS: tuple[MetricSpec[Actor], ...] = (
     MetricSpec(
         name="wattpack_collector_control_active",
@@ -289,6 +318,7 @@ _STEP_METRICS: tuple[MetricSpec[tuple[tuple[str, StepState], int]], ...] = (
 # `core.INGEST_DURATION` is a histogram, which is observed and not read off the state.
 COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (
     *_STATE_METRICS,
+    *_ADMISSION_METRICS,
     *_CLUSTER_METRICS,
     *_SERVICE_METRICS,
     *_OPEN_ALERT_METRICS,
@@ -301,9 +331,12 @@ COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (
     *_REPORT_METRICS,
     *_REFUSED_METRICS,
     *_KIND_METRICS,
+    *_BROWNOUT_METRICS,
     *_CONTROL_METRICS,
     *_DECISION_METRICS,
     *_STEP_METRICS,
+    *ELASTIC_METRICS,
+    *ELASTIC_DECISION_METRICS,
 )
 
 
@@ -328,6 +361,8 @@ class _ApiCollector(Collector):
         yield from metric_families(_STATE_METRICS, [now])
         cluster = summarize(core)
         yield from metric_families(_CLUSTER_METRICS, [cluster])
+        shortages = core.shortages.total()
+        yield from metric_families(_ADMISSION_METRICS, [shortages] if shortages.windows else [])
         yield from metric_families(_SERVICE_METRICS, core.registry.service_powers(core.clock()))
         yield from metric_families(_OPEN_ALERT_METRICS, msgspec.structs.asdict(cluster.open_alerts).items())
         standings = core.registry.promises.standings(core.clock())
@@ -348,9 +383,15 @@ class _ApiCollector(Collector):
             [(node, limit, count) for node, counts in refused.items() for limit, count in counts.items()],
         )
         yield from metric_families(_KIND_METRICS, [(kind, counters.accepted[kind]) for kind in ReportKind])
+        yield from metric_families(
+            _BROWNOUT_METRICS, [each for each, _ in self._api.control.brownout.stopped]
+        )
         yield from metric_families(_CONTROL_METRICS, [actor])
         yield from metric_families(_DECISION_METRICS, actor.planner.decided.items())
         yield from metric_families(_STEP_METRICS, actor.executor.ended.items())
+        elastic = self._api.control.elastic
+        yield from metric_families(ELASTIC_METRICS, elastic.statuses())
+        yield from metric_families(ELASTIC_DECISION_METRICS, elastic.decided.items())
 
 
 def registry_of(api: Api) -> CollectorRegistry:

@@ -1,13 +1,22 @@
 """Nodes: the list, one node, and its history."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from collector.api.queries import HistoryQuery, PageQuery, Pager, has_label, series
+from collector.api.queries import (
+    HistoryQuery,
+    Pager,
+    SortValue,
+    TableQuery,
+    has_label,
+    series,
+    sort_page,
+    text,
+)
 from collector.common.errors import ApiError
 from collector.common.liveness import LivenessLabel
 from collector.common.ratios import Ratios
@@ -15,7 +24,6 @@ from collector.core.parts import Core
 from collector.history.interface import Mean, Series, SubjectKind
 from collector.live.entries import NodeEntry
 from collector.live.limits.node_account import Limit
-from collector.live.live_tables import CLASSES
 from collector.live.registry import Registry
 from collector.live.updates import NodeRecord
 from collector.snapshot.tables import Generation, Region
@@ -104,9 +112,11 @@ class NodePage(msgspec.Struct, frozen=True):
     nodes: list[Node]
     next: str | None
     """Cursor of the next page; null on the last page."""
+    matching: int
+    """Number of nodes on all pages."""
 
 
-class NodesQuery(PageQuery, frozen=True, kw_only=True):
+class NodesQuery(TableQuery, frozen=True, kw_only=True):
     """Filters and order of nodes."""
 
     state: Annotated[LivenessLabel | None, Meta(description="Only nodes in this state.")] = None
@@ -123,22 +133,27 @@ class NodesQuery(PageQuery, frozen=True, kw_only=True):
     ] = None
     label: Annotated[str | None, Meta(description="Only nodes with this label: `KEY` or `KEY=VALUE`.")] = None
     order: Annotated[
-        Literal["name", "registry"],
+        Literal["name", "registry", "state", "cpu", "memory", "disk", "network", "watts", "containers"],
         Meta(
-            description="By name; or as Energy4Cloud's registry: by region, then SLA class, then the fullest"
-            " first (in the region EED the emptiest first). The second order can change between two pages."
+            description="By name; by state, used share of a resource, power or number of containers; or as"
+            " Energy4Cloud's registry: by region, then SLA class, then the fullest first (in the region EED"
+            " the emptiest first). All orders but the first can change between two pages."
         ),
     ] = "name"
+    means: Annotated[bool, Meta(description="Whether to read `mean` from the history.")] = True
     window_seconds: Window = WINDOW_SECONDS
 
-    def matches(self, node: Node) -> bool:
-        """Check all filters except `label`."""
-        placement = node.placement
+    @property
+    def needs_record(self) -> bool:
+        """Whether a filter is on what policies know."""
+        return (self.region, self.task_class, self.generation) != (None, None, None)
+
+    def matches(self, record: NodeRecord) -> bool:
+        """Check the filters on what policies know."""
         return (
-            self.state in (None, node.state)
-            and self.region in (None, placement.region)
-            and self.task_class in (None, placement.task_class)
-            and self.generation in (None, placement.generation)
+            self.region in (None, _REGIONS[record.region])
+            and self.task_class in (None, record.task_class)
+            and self.generation in (None, _GENERATIONS[record.generation])
         )
 
 
@@ -229,52 +244,64 @@ def _placement_answer(record: NodeRecord) -> NodePlacement:
     )
 
 
-_by_name: Pager[Node, tuple[str]] = Pager(lambda node: (node.name,), tuple[str])
-_by_position: Pager[tuple[int, Node], tuple[int]] = Pager(lambda match: (match[0],), tuple[int])
+_by_name: Pager[NodeEntry, tuple[str]] = Pager(lambda entry: (entry.name,), tuple[str])
+
+
+def _reported(value_of: Callable[[NodeState], float | None]) -> Callable[[NodeEntry], SortValue | None]:
+    def value(entry: NodeEntry) -> SortValue | None:
+        return None if entry.run.state is None else value_of(entry.run.state.value)
+
+    return value
+
+
+def _share(resource: Resource) -> Callable[[NodeEntry], SortValue | None]:
+    return _reported(lambda state: ratio(state.used, state.capacity, resource))
+
+
+_ORDERS: Mapping[str, Callable[[NodeEntry], SortValue | None]] = {
+    "name": lambda entry: text(entry.name),
+    "state": lambda entry: entry.liveness,
+    **{each.value: _share(each) for each in RESOURCES},
+    "watts": _reported(lambda state: None if state.power is None else state.power.watts),
+    "containers": lambda entry: len(entry.run.containers),
+}
 
 
 async def nodes(core: Core, query: NodesQuery) -> NodePage:
     """List nodes."""
-    if query.order == "name":
-        start = _by_name.after(query)
-        names = sorted(name for name in _candidates(core, query) if start is None or name > start[0])
-        found, after = _by_name.page((node for _, node in _matches(core, names, query)), query)
+    matching = _matching(core, query)
+    if query.order == "name" and not query.reverse:
+        page, after = _by_name.page(matching[query.offset :], query)
     else:
-        candidates = set(_candidates(core, query))
-        names = [name for name in core.registry.tables.nodes_by_region() if name in candidates]
-        page, after = _by_position.page(_matches(core, names, query), query)
-        found = [node for _, node in page]
-    return NodePage(await _with_means(core, found, query.window_seconds), after)
+        page, after = sort_page(matching, _ORDERS.get(query.order), query)
+    now, registry = core.clock(), core.registry
+    found = [answer for entry in page for answer in list_nodes(registry, now, node=entry.name)]
+    if query.means:
+        found = await _with_means(core, found, query.window_seconds)
+    return NodePage(found, after, len(matching))
 
 
-def _candidates(core: Core, query: NodesQuery) -> Iterable[str]:
-    """Names of nodes that may match, by the indexes alone."""
-    names, labels = _indexed(core, query), core.registry.tables.labels
-    if query.label is None:
-        return names
-    is_labelled = has_label(query.label)
-    return [name for name in names if is_labelled(labels(name))]
+def _matching(core: Core, query: NodesQuery) -> list[NodeEntry]:
+    """The nodes that match all filters, by name or as in Energy4Cloud's registry."""
+    now, tables = core.clock(), core.registry.tables
+    entries = core.registry.nodes(now)
+    if query.order == "registry":
+        by_name = {each.name: each for each in entries}
+        entries = (by_name[name] for name in tables.nodes_by_region() if name in by_name)
+    found = [each for each in entries if query.state in (None, each.liveness.label)]
+    if query.search:
+        part = query.search.casefold()
+        found = [each for each in found if part in _searched(each.name, tables.labels(each.name))]
+    if query.label is not None:
+        is_labelled = has_label(query.label)
+        found = [each for each in found if is_labelled(tables.labels(each.name))]
+    if query.needs_record:
+        found = [each for each in found if query.matches(tables.record(each.name, now))]
+    return found
 
 
-def _indexed(core: Core, query: NodesQuery) -> Iterable[str]:
-    registry = core.registry
-    if query.state is not None:
-        return [each.name for each in registry.nodes(core.clock()) if each.liveness.label == query.state]
-    if query.region is not None or query.task_class is not None:
-        regions = tuple(Region) if query.region is None else (Region[query.region],)
-        return registry.tables.nodes_by_region(
-            regions, CLASSES if query.task_class is None else (query.task_class,)
-        )
-    return registry.names()
-
-
-def _matches(core: Core, names: list[str], query: NodesQuery) -> Iterator[tuple[int, Node]]:
-    """Matching nodes with their position. Lazy, since a page may need only a few."""
-    now = core.clock()
-    for position, name in enumerate(names):
-        for node in list_nodes(core.registry, now, node=name):
-            if query.matches(node):
-                yield position, node
+def _searched(name: str, labels: Mapping[str, str]) -> str:
+    return "\n".join((name, *(f"{key}={value}" for key, value in labels.items()))).casefold()
 
 
 async def one_node(core: Core, query: NodeQuery) -> Node:
@@ -310,7 +337,7 @@ def no_such_node(name: str, field: str = "name") -> ApiError:
 ROUTES: tuple[Route, ...] = (
     get(
         "/v1/nodes",
-        "List nodes with their resource usage and power.",
+        "List nodes with their resource usage and power. `search` looks at their names and labels.",
         NodePage,
         nodes,
         query=NodesQuery,

@@ -1,25 +1,34 @@
 """Services: the list, one service, and its history."""
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from collector.analysis.analysis import ServiceProfile
 from collector.analysis.dominance import Dominant
+from collector.analysis.envelopes import Statistic
 from collector.api.analysis import BY_NAME, Envelope, envelope_answer
-from collector.api.queries import HistoryQuery, PageQuery, series
+from collector.api.queries import (
+    HistoryQuery,
+    SortValue,
+    TableQuery,
+    series,
+    sort_page,
+    text,
+)
 from collector.common.errors import ApiError
+from collector.common.liveness import Liveness
 from collector.common.ratios import Ratios, ratios_of
 from collector.core.parts import Core
 from collector.history.interface import Series, SubjectKind
 from collector.web.routes import NO_HISTORY, Route, get, refused
 from wire.messages import ContainerState
-from wire.resources import Resource
+from wire.resources import RESOURCES, Resource
 
 _NO_SERVICE = refused(HTTPStatus.NOT_FOUND, "No service has this name.")
 
@@ -67,16 +76,18 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServicePage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of services, by name."""
+    """A page of services, by name or in the requested order."""
 
     analyzed_at: float
     """Unix time of the last analysis; 0 before the first one."""
     services: list[Service]
     next: str | None
     """Cursor of the next page; null on the last page."""
+    matching: int
+    """Number of services on all pages."""
 
 
-class ServicesQuery(PageQuery, frozen=True, kw_only=True):
+class ServicesQuery(TableQuery, frozen=True, kw_only=True):
     """Filters for services."""
 
     running: Annotated[
@@ -87,10 +98,19 @@ class ServicesQuery(PageQuery, frozen=True, kw_only=True):
         None
     )
 
+    order: Annotated[
+        Literal["name", "containers", "nodes", "cpu", "memory", "disk", "network", "watts"],
+        Meta(
+            description="By name, number of containers or nodes, need of a resource, or power; all orders but"
+            " the first can change between two pages."
+        ),
+    ] = "name"
+
     def matches(self, service: ServiceProfile) -> bool:
         lead = service.dominant
         return (
-            self.running in (None, service.containers > 0)
+            (not self.search or self.search.casefold() in f"{service.name}\n{service.image}".casefold())
+            and self.running in (None, service.containers > 0)
             and self.profiled in (None, service.profiled)
             and (self.dominant is None or (lead is not None and lead.resource is self.dominant))
         )
@@ -108,14 +128,32 @@ class ServiceHistoryQuery(HistoryQuery, frozen=True, kw_only=True):
     name: Annotated[str, Meta(description="Name of the service.")]
 
 
+def _need(resource: Resource) -> Callable[[ServiceProfile], SortValue | None]:
+    return lambda service: service.quantities(Statistic.ENVELOPE).of(resource)
+
+
+_ORDERS: Mapping[str, Callable[[ServiceProfile], SortValue | None]] = {
+    "name": lambda service: text(service.name),
+    "containers": lambda service: service.containers,
+    "nodes": lambda service: service.nodes,
+    **{each.value: _need(each) for each in RESOURCES},
+}
+
+
 async def services(core: Core, query: ServicesQuery) -> ServicePage:
     """List services."""
     latest = core.analysis.latest
-    profiles = (latest.services[name] for name in sorted(latest.services))
-    found, after = BY_NAME.page(filter(query.matches, profiles), query)
+    matching = [each for _, each in sorted(latest.services.items()) if query.matches(each)]
+    if query.order == "name" and not query.reverse:
+        found, after = BY_NAME.page(matching[query.offset :], query)
+    elif query.order == "watts":
+        watts = core.registry.service_watts(core.clock(), core.registry.names())
+        found, after = sort_page(matching, lambda each: watts.get(each.name), query)
+    else:
+        found, after = sort_page(matching, _ORDERS[query.order], query)
     powers = _powers(core, {each.name for each in found})
     answers = [_service_answer(each, powers.get(each.name)) for each in found]
-    return ServicePage(analyzed_at=latest.at, services=answers, next=after)
+    return ServicePage(analyzed_at=latest.at, services=answers, next=after, matching=len(matching))
 
 
 async def one_service(core: Core, query: ServiceQuery) -> Service:
@@ -155,11 +193,11 @@ class _Power:
 
 
 def _powers(core: Core, names: Collection[str]) -> dict[str, _Power]:
-    """Power of these services."""
+    """Power of these services on nodes that are not down."""
     found: defaultdict[str, _Power] = defaultdict(_Power)
     for node, ids in core.registry.tables.find(services=names).items():
         for entry in core.registry.nodes(core.clock(), node=node):
-            for each in ids:
+            for each in ids if entry.liveness is not Liveness.DOWN else ():
                 container = entry.run.containers[each].value
                 if container.power is not None:
                     found[container.service or ""].add(container)
@@ -200,7 +238,8 @@ def _no_such_service(name: str) -> ApiError:
 ROUTES: tuple[Route, ...] = (
     get(
         "/v1/services",
-        "List services with the need of one container each; including profiled services that do not run now.",
+        "List services with the need of one container each; including profiled services that do not run now."
+        " `search` looks at their name and image.",
         ServicePage,
         services,
         query=ServicesQuery,

@@ -11,7 +11,9 @@ from collector.api.applications import ROUTES as APPLICATIONS
 from collector.api.cluster import ROUTES as CLUSTER
 from collector.api.containers import ROUTES as CONTAINERS
 from collector.api.control import ROUTES as CONTROL
+from collector.api.elastic.routes import ROUTES as ELASTIC
 from collector.api.energy import ROUTES as ENERGY
+from collector.api.energy_csv import ROUTES as ENERGY_CSV
 from collector.api.events import ROUTES as EVENTS
 from collector.api.extender.routes import ROUTES as EXTENDER
 from collector.api.hints.applications import ROUTES as APPLICATION_HINTS
@@ -29,7 +31,7 @@ from collector.core.parts import Core
 from collector.ingest.push import receive_reports
 from collector.web.bodies import JSON_TYPE
 from collector.web.openapi import document
-from collector.web.page import page
+from collector.web.page import ROUTES as PAGE
 from collector.web.routes import (
     NO_HISTORY,
     REFUSED_BODY,
@@ -79,10 +81,12 @@ ROUTES: tuple[Route, ...] = (
     *APPLICATIONS,
     *SIZING,
     *SLO,
+    *ELASTIC,
     *ANALYSIS,
     *ALERTS,
     *EVENTS,
     *ENERGY,
+    *ENERGY_CSV,
     *WHAT_IF,
     *HINTS,
     *APPLICATION_HINTS,
@@ -102,13 +106,7 @@ ROUTES: tuple[Route, ...] = (
         serve=scrape,
         answers={HTTPStatus.OK: Answer("Metrics.", content_type="text/plain")} | REFUSED_HOST,
     ),
-    Route(
-        method="GET",
-        path="/",
-        summary="Open the web page with nodes, services and containers.",
-        serve=page,
-        answers={HTTPStatus.OK: Answer("The page.", content_type="text/html")} | REFUSED_HOST,
-    ),
+    *PAGE,
 )
 
 

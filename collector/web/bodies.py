@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 from aiohttp import hdrs, web
 
-from collector.common.errors import ApiError, message_and_path
+from collector.common.errors import ApiError, field_sentence, message_and_path
 from collector.config import HttpConfig
 
 JSON_TYPE = "application/json"
@@ -122,8 +122,9 @@ def parse_body(body: bytes, parse: Callable[[bytes], Body]) -> Body:
     try:
         return parse(body)
     except msgspec.ValidationError as error:
-        _, where = message_and_path(error)
-        raise ApiError(HTTPStatus.BAD_REQUEST, str(error), where) from error
+        what, where = message_and_path(error)
+        name = "the body" if where == "$" else where.removeprefix("$.")
+        raise ApiError(HTTPStatus.BAD_REQUEST, field_sentence(what, name), where) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ApiError(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {error}", "$") from error
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from collector.web.vocabulary import COUNTS, FIELDS
+
 Json = dict[str, Any]
 
 _UNITS = {
@@ -53,7 +55,21 @@ def describe_fields(
     texts: dict[str, str] = {}
     for each in reversed(kind.cls.__mro__):
         texts |= _docstrings(each)
-    return {field.encode_name: texts.get(field.name) or describe_name(field.name) for field in kind.fields}
+    return {
+        field.encode_name: texts.get(field.name) or _count(field) or describe_name(field.name)
+        for field in kind.fields
+    }
+
+
+def _count(field: msgspec.inspect.Field) -> str | None:
+    return COUNTS.get(field.name) if isinstance(field.type, msgspec.inspect.IntType) else None
+
+
+def is_described(kind: msgspec.inspect.StructType | msgspec.inspect.DataclassType, field: str) -> bool:
+    """Whether a field has a description that does not only repeat its name."""
+    if field in FIELDS or any(field in _docstrings(each) for each in kind.cls.__mro__):
+        return True
+    return any(_count(each) for each in kind.fields if each.name == field)
 
 
 @cache
@@ -73,7 +89,9 @@ def _docstrings(kind: type) -> dict[str, str]:
 
 
 def describe_name(name: str) -> str:
-    """`used_memory_bytes` as "Used memory, in bytes."."""
+    """What every type means by this name; else `used_memory_bytes` as "Used memory, in bytes."."""
+    if name in FIELDS:
+        return FIELDS[name]
     unit = ""
     for suffix, text in _UNITS.items():
         if name.endswith(suffix):

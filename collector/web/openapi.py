@@ -79,6 +79,7 @@ _TAG_OF = {
     "availability": "analysis",
     "stream": "events",
     "power-curve": "energy",
+    "energy.csv": "energy",
     "what-if": "energy",
     "healthz": "cluster",
     "readyz": "cluster",
@@ -138,13 +139,18 @@ def _operation_id(route: Route) -> str:
     return f"{route.method.lower()}_{name}"
 
 
+def types_of(routes: Sequence[Route]) -> list[Any]:
+    """The types of all requests and responses, each once."""
+    answers = [answer.type for route in routes for answer in _answers(route).values()]
+    return list(dict.fromkeys([*answers, *(route.body for route in routes if route.body is not None)]))
+
+
 def _schemas(routes: Sequence[Route]) -> tuple[dict[Any, Json], Json]:
     """The schema of each type of a request or response, and the schemas that these refer to.
 
     In one call, so that msgspec qualifies two types of the same name by their modules.
     """
-    answers = [answer.type for route in routes for answer in _answers(route).values()]
-    kinds = list(dict.fromkeys([*answers, *(route.body for route in routes if route.body is not None)]))
+    kinds = types_of(routes)
     found, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     schemas = _tidy(components)
     for kind in object_types(kinds):

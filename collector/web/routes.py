@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from aiohttp import hdrs, web
 
-from collector.common.errors import ApiError, message_and_path
+from collector.common.errors import ApiError, field_sentence, message_and_path
 from collector.web.bodies import JSON_TYPE, parse_body, read_body
 from collector.web.scopes import Scope
 from wire.errors import PROBLEM_TYPE, Problem
@@ -152,7 +152,7 @@ def parse_query(request: web.Request, query: type[Query]) -> Query:
     except msgspec.ValidationError as error:
         what, where = message_and_path(error)
         name = where.removeprefix("$.")
-        raise ApiError(HTTPStatus.BAD_REQUEST, f"{name}: {what[:1].lower()}{what[1:]}", name) from error
+        raise ApiError(HTTPStatus.BAD_REQUEST, field_sentence(what, name), name) from error
     for name in request.query:
         # msgspec converts `null` to None where text is not expected, which would silently drop a filter.
         if getattr(parsed, name) is None:

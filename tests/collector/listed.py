@@ -11,7 +11,7 @@ def list_containers(
 ) -> list[Container]:
     """Containers by name, then by node and id."""
     found = [
-        container_answer(entry, each)
+        container_answer(registry.tables, entry, each)
         for entry in registry.nodes(now, node=node)
         for each, reported in entry.run.containers.items()
         if name in (None, reported.value.name)

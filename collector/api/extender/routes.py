@@ -86,8 +86,9 @@ async def _rank(
     except UserError as error:
         raise ApiError(HTTPStatus.BAD_REQUEST, str(error), "$.Pod") from error
     left = core.reservations.left_by(wanted.names, core.clock())
-    core.snapshots.warm_up = partial(rank, request=wanted.request, policy=policy, settings=settings)
-    return snapshot, wanted, rank(snapshot, wanted.request, policy, settings, left)
+    ranked = partial(rank, request=wanted.request, policy=policy, settings=settings, admission=core.admission)
+    core.snapshots.warm_up = ranked
+    return snapshot, wanted, ranked(snapshot, left=left)
 
 
 def _name(pod: SchedulerPod) -> str:

@@ -26,6 +26,7 @@ _RESOLVABLE = frozenset(
         Rejection.BOTTLENECK,
         Rejection.NEEDS_ROOM,
         Rejection.BUSY,
+        Rejection.RISK,
     }
 )
 """Reasons that preemption can resolve."""
@@ -49,13 +50,16 @@ class _Grade(IntEnum):
     FITS = 0
     ALERT = 1
     """It fits, but an alert is open, or a resource is busy most of the time."""
-    UNKNOWN = 2
+    RISKY = 2
+    """It fits, but would be short too often. It passes only if all others are of unknown load."""
+    UNKNOWN = 3
     """No agent, or no recent report: Kubernetes considers it healthy, but nothing is known of its load."""
-    REFUSED = 3
+    REFUSED = 4
 
 
 _BETTER_NODES = {
     _Grade.ALERT: describe_rejection(Rejection.BOTTLENECK),
+    _Grade.RISKY: describe_rejection(Rejection.RISK),
     _Grade.UNKNOWN: "the node has no recent reports, and the pod fits on a node that has",
 }
 
@@ -66,8 +70,9 @@ def split_nodes(
     """Split candidate nodes by whether the pod fits.
 
     A node with an open alert passes if the pod fits on no other node; a node without recent reports passes
-    if the pod fits on no node that has them. The nominated node, where pods were preempted for this one,
-    passes always: they may still be part of its load.
+    if the pod fits on no node that has them. A node that would be short too often fails, unless only nodes
+    without recent reports were left: nothing speaks for those. The nominated node, where pods were preempted
+    for this one, passes always: they may still be part of its load.
     """
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
@@ -84,9 +89,22 @@ def split_nodes(
         elif grades[name] is _Grade.REFUSED:
             (failed if code in _RESOLVABLE else unresolvable)[name] = describe_rejection(code)
     best = min(grades.values(), default=_Grade.REFUSED)
+    if best is _Grade.RISKY and _Grade.UNKNOWN not in grades.values():
+        best = _Grade.REFUSED
     passed = [name for name, grade in grades.items() if grade is best is not _Grade.REFUSED]
-    failed |= {name: _BETTER_NODES[grade] for name, grade in grades.items() if best < grade < _Grade.REFUSED}
+    failed |= {
+        name: _reason(snapshot, ranking, name, grade)
+        for name, grade in grades.items()
+        if grade is not best and grade in _BETTER_NODES
+    }
     return SplitNodes(passed, failed, unresolvable)
+
+
+def _reason(snapshot: Snapshot, ranking: Ranking, name: str, grade: _Grade) -> str:
+    """Why a node fails that would pass if there were no better one."""
+    if grade is _Grade.RISKY and ranking.risks is not None:
+        return ranking.risks.reason(snapshot.nodes.index[name])
+    return _BETTER_NODES[grade]
 
 
 def only_on(kept: str, names: Sequence[str]) -> SplitNodes:
@@ -99,6 +117,8 @@ def only_on(kept: str, names: Sequence[str]) -> SplitNodes:
 def _grade(snapshot: Snapshot, row: int | None, code: Rejection) -> _Grade:
     if row is None or code in _UNKNOWN:
         return _Grade.UNKNOWN
+    if code is Rejection.RISK:
+        return _Grade.UNKNOWN if doubtful(snapshot)[row] else _Grade.RISKY
     if code is not Rejection.NOT:
         return _Grade.REFUSED
     if doubtful(snapshot)[row]:

@@ -12,6 +12,7 @@ from msgspec import Meta
 from collector.analysis.usage import quantities
 from collector.common.errors import ApiError
 from collector.core.parts import Core
+from collector.core.placing import place_now
 from collector.placement.answers import (
     PlacementHint,
     PlanHint,
@@ -20,9 +21,8 @@ from collector.placement.answers import (
     Reservation,
     ReservationList,
 )
-from collector.placement.placing import place_container
 from collector.placement.planning import RebalanceQuestion, plan, policies, proposals
-from collector.placement.question import PlacementQuestion, resolve_policy, with_promise
+from collector.placement.question import PlacementQuestion, resolve_policy
 from collector.placement.ranking import hint, rank
 from collector.placement.reservations import PendingPlacement
 from collector.snapshot.tables import Snapshot
@@ -40,7 +40,6 @@ from collector.web.routes import (
     refused,
 )
 from collector.web.scopes import CALLER, Scope
-from wire.errors import UserError
 from wire.messages import encode
 
 _question = msgspec.json.Decoder(PlacementQuestion)
@@ -62,21 +61,12 @@ async def place(core: Core, request: web.Request) -> web.Response:
 
 def answer_placement(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> PlacementHint:
     """Rank nodes. Blocks the event loop, for a few milliseconds at most."""
-    chosen = resolve_policy(core.config, question.policy, question.settings, "place")
+    chosen, placement = place_now(core, snapshot, question, field="$.reserve_seconds")
     policy, settings = chosen.policy, chosen.settings
-    try:
-        placement = place_container(
-            snapshot,
-            with_promise(question, core.config),
-            chosen,
-            core.reservations,
-            default_class=core.config.placement.default_class,
-            now=core.clock(),
-        )
-    except UserError as error:
-        raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), "$.reserve_seconds") from error
     request, held = placement.request, placement.reservation
-    core.snapshots.warm_up = partial(rank, request=request, policy=policy, settings=settings)
+    core.snapshots.warm_up = partial(
+        rank, request=request, policy=policy, settings=settings, admission=core.admission
+    )
     return hint(
         snapshot,
         request,

@@ -156,7 +156,10 @@ def _change(core: Core, question: WhatIfQuestion) -> _Change:
     assert factor is not None
     used, weight = _service_usage(core, question.service)
     if not used:
-        detail = f"service {question.service!r} has no running containers; give an envelope instead"
+        detail = (
+            f"service {question.service!r} has no running containers: 'wattpack services' (GET /v1/services)"
+            " lists those that have; for a new one, give an envelope"
+        )
         raise ApiError(HTTPStatus.NOT_FOUND, detail, "$.service")
     return _Change(
         load=_total(used.values()),

@@ -17,6 +17,7 @@ class SizedResource(msgspec.Struct, frozen=True, kw_only=True):
     """One resource of one container: CPU in cores, memory in bytes."""
 
     request: float
+    """Recommended request."""
     limit: float
     """Above the peak, by as much as peaks of other services rose in a few days."""
     present: float | None
@@ -24,6 +25,7 @@ class SizedResource(msgspec.Struct, frozen=True, kw_only=True):
     used: float
     """Mean use."""
     peak: float
+    """Highest use in the observed time."""
     above_ratio: float
     """Share of time that use is expected above the request."""
     vpa: float

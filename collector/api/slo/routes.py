@@ -43,6 +43,7 @@ class ServicePromise(msgspec.Struct, frozen=True, kw_only=True):
     `aggregated`: the sum over all instances; `batch`: as aggregated, without the work of runs that did not
     complete."""
     state: PromiseState
+    """Whether the promise is kept, at risk or broken."""
     target_ratio: float
     """The availability that it is promised."""
     availability_ratio: float
@@ -56,11 +57,13 @@ class ServicePromise(msgspec.Struct, frozen=True, kw_only=True):
     deficit_seconds: float
     """The time by which a broken promise is behind; 0 if it is kept."""
     trend: Trend
+    """Whether its availability rises, falls or is steady."""
     penalty_seconds: float
     """The shortfall in seconds of one instance; a shortfall that is deeper weighs up to twice as much."""
     instances: int
     """Instances that run or wait."""
     running_instances: int
+    """Number of instances that run now."""
     preemptions: int
     """How often its instances were stopped to make room for others."""
     preemption_overhead_ratio: float
@@ -72,17 +75,22 @@ class ClassPromises(msgspec.Struct, frozen=True, kw_only=True):
     """The promises of one class."""
 
     name: str
+    """Name of the class under `[slo]`."""
     target_ratio: float
+    """Availability that the class promises, 0-1."""
     importance: int
     """1 is the most important class."""
     services: int
     met_ratio: float | None
     """Share of its services whose promise is kept; null without services, as the next three."""
     mean_availability_ratio: float | None
+    """Mean availability of its services, 0-1."""
     min_availability_ratio: float | None
+    """Lowest availability of its services, 0-1."""
     gini: float | None
     """How unevenly availability is spread over its services: 0 if all have the same."""
     penalty_seconds: float
+    """Shortfall of its broken promises with their surcharge, in seconds, summed over its services."""
 
 
 class PromisePage(msgspec.Struct, frozen=True, kw_only=True):

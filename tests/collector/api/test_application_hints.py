@@ -103,6 +103,7 @@ async def test_a_replica_of_a_running_application_stays_within_its_bound(
             "node": "us-1",
             "why": "the round-trip time between us-1 and eu-1 is 100 ms; the bound of application shop is"
             " 85 ms",
+            "admission": None,
         }
     ]
     assert answer["notes"] == []

@@ -1,3 +1,6 @@
+import csv
+import io
+import time
 from pathlib import Path
 from typing import Any
 
@@ -6,6 +9,9 @@ import pytest
 
 from agent.config import PowerConfig
 from agent.sampling.power import PowerSample, PowerSampler
+from collector.config import EnergyConfig, HistoryConfig
+from collector.history.interface import Account
+from collector.history.sqlite.history import SqliteHistory
 from tests.agent.samples import Clock as AgentClock
 from tests.agent.samples import cpu, node_sample
 from tests.collector.builders import (
@@ -318,3 +324,65 @@ async def test_what_if_rejects_questions_without_a_meaning(
 ) -> None:
     answered, refusal = await collector.post(encode(question), "/v1/what-if")
     assert (answered, refusal["field"]) == (status, field)
+
+
+async def test_the_power_of_the_cluster_over_time(collector: Client) -> None:
+    for node in ("alpha", "beta"):
+        await collector.send(report(node))
+    status, answer = await collector.ask(f"/v1/cluster/history?end={START + 1}&step_seconds=30")
+    assert status == 200
+    (*_, last) = answer["points"]
+    _, nodes = await collector.ask("/v1/nodes")
+    assert last["nodes"] == 2
+    assert last["watts"] == pytest.approx(sum(node["power"]["watts"] for node in nodes["nodes"]))
+    assert last["watts"] == pytest.approx(
+        last["idle_watts"] + last["system_watts"] + last["containers_watts"]
+    )
+    assert last["error_watts"] > 0
+
+
+async def test_energy_has_its_price_and_emissions_and_can_be_had_as_csv() -> None:
+    tariff = EnergyConfig(price_per_kwh=0.5, currency="EUR", co2_grams_per_kwh=400.0)
+    config = msgspec.structs.replace(
+        settings(), energy=tariff, history=HistoryConfig(path=":memory:", rollup_seconds=1.0)
+    )
+    query = f"by=container&start={START}&end={START + 600}"
+    async with collecting(config) as collector:
+        for number in range(3):
+            drawn = ContainerPower(2.0, PowerSource.MODEL, 0.2, 3.6e4 * number)
+            named = container('=cmd|"x"', power=drawn)
+            await collector.send(report(sequence=number + 1, at=START + 300.0 * number, containers=(named,)))
+        deadline = time.monotonic() + 20
+        answer: Any = {"accounts": []}
+        while not answer["accounts"] and time.monotonic() < deadline:
+            _, answer = await collector.ask(f"/v1/energy?{query}")
+        async with collector.http.get(f"{collector.url}/v1/energy.csv?{query}") as found:
+            text = await found.text()
+            assert found.content_type == "text/csv"
+    rates = ("price_per_kwh", "currency", "co2_grams_per_kwh", "tariff_problem")
+    assert [answer[each] for each in rates] == [0.5, "EUR", 400.0, None]
+    (account,) = answer["accounts"]
+    (line,) = csv.DictReader(io.StringIO(text))
+    assert float(line["joules"]) == account["joules"] > 0
+    kwh = account["joules"] / 3.6e6
+    assert float(line["price"]) == pytest.approx(0.5 * kwh)
+    assert float(line["co2_grams"]) == pytest.approx(400 * kwh)
+    assert line["currency"] == "EUR"
+    # A spreadsheet must not run the name of a container.
+    assert line["name"] == '\'=cmd|"x"'
+
+
+async def test_csv_adds_up_a_period_once_however_many_accounts_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+    async with collecting(settings()) as collector:
+
+        async def energy(_history: object, start: float, *_: object) -> list[Account]:
+            asked.append(start)
+            return [Account(key=f"container{number:05}", joules=1e6) for number in range(2500)]
+
+        monkeypatch.setattr(SqliteHistory, "energy", energy)
+        async with collector.http.get(f"{collector.url}/v1/energy.csv?by=container") as found:
+            lines = (await found.text()).splitlines()
+    assert (len(lines), len(asked)) == (2501, 1)

@@ -89,10 +89,12 @@ async def test_placement_ranks_nodes_with_figures_and_reasons(asker: Asker) -> N
     assert (best["watts_unknown"], best["state"]) == (None, "up")
     assert best["confidence"] == pytest.approx(1.0)
     assert any("87.5%" in reason for reason in best["reasons"]), best["reasons"]
-    assert answer["refused"] == [
-        {"node": "busy", "why": "not enough free CPU"},
-        {"node": "full", "why": "not enough free CPU"},
+    assert [(each["node"], each["why"]) for each in answer["refused"]] == [
+        ("busy", "not enough free CPU"),
+        ("full", "not enough free CPU"),
     ]
+    assert best["admission"]["admitted"]
+    assert best["admission"]["limit"] == 0.05
     assert answer["refused_for"] == [{"why": "not enough free CPU", "nodes": 2}]
     assert (answer["assumed"]["basis"], answer["fitting"]) == ("request", 1)
 
@@ -196,7 +198,7 @@ async def test_reservation_counts_until_its_container_starts(asker: Asker) -> No
     _, kept = await asker.ask("/v1/hints/reservations")
     assert [each["node"] for each in kept["reservations"]] == chosen
     assert kept["reservations"][0]["expires_at"] == START + 60
-    answer = await asker.hint(demand=NEED, policy="draps")
+    answer = await asker.hint(demand=Quantities(0.1), policy="draps")
     assert "includes 2 pending placements" in answer["nodes"][0]["reasons"]
     asker.clock.now += 10.0
     come = (container("one", service="new"), container("two", service="new"))
@@ -224,7 +226,9 @@ async def test_node_that_a_container_was_moved_from_is_rejected(asker: Asker) ->
     asker.core.reservations.leave("shop", "a", until=START + 300)
     answer = await asker.hint(service="shop", demand=NEED, policy="draps")
     assert names(answer) == ["b"]
-    assert answer["refused"] == [{"node": "a", "why": "the service was just moved away from the node"}]
+    assert answer["refused"] == [
+        {"node": "a", "why": "the service was just moved away from the node", "admission": None}
+    ]
     assert names(await asker.hint(service="other", demand=NEED, policy="draps")) == ["a", "b"]
 
 
@@ -232,6 +236,8 @@ async def test_node_that_a_container_was_moved_from_is_rejected(asker: Asker) ->
     ("question", "field", "hint"),
     [
         ({"policy": "best"}, "$.policy", "choose one of random"),
+        ({"reserve": {"cpu_cores": -2}}, "$.reserve.cpu_cores", "reserve.cpu_cores must be a number >= 0.0"),
+        ({"service": 3}, "$.service", "service must be a text"),
         ({"constraints": ["disk"]}, "$.constraints", "label==value"),
         ({"constraints": ["cores>=4"]}, "$.constraints", "label>number"),
         ({"settings": {"fil_ratio": 1}, "policy": "draps"}, "$.settings", "fil_ratio"),

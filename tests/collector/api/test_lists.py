@@ -7,8 +7,31 @@ import aiohttp
 import msgspec
 import pytest
 
-from tests.collector.builders import HEARTBEAT, START, Client, container, partial_report, report
-from wire.messages import ContainerUsage, Event, EventKind, NodePower, PowerSource
+from collector.api.alerts import AlertsQuery, alerts
+from collector.api.services import ServicesQuery, services
+from collector.main import running
+from tests.collector.builders import (
+    HEARTBEAT,
+    START,
+    Client,
+    Clock,
+    apply_report,
+    container,
+    partial_report,
+    report,
+    settings,
+)
+from wire.messages import (
+    Alert,
+    ContainerPower,
+    ContainerState,
+    ContainerUsage,
+    Event,
+    EventKind,
+    NodePower,
+    PowerSource,
+)
+from wire.resources import Quantities, Resource
 from wire.sketch import Sketch
 
 
@@ -48,6 +71,164 @@ async def test_containers_are_filtered(collector: Client) -> None:
     assert await found(collector, "/v1/containers?service=data&node=beta", "containers") == []
     assert await found(collector, "/v1/containers?service=none", "containers") == []
     assert await found(collector, "/v1/containers?group=cpu", "containers") == []
+
+
+def power(watts: float) -> NodePower:
+    return NodePower(watts, 1.0, 1.0, PowerSource.RAPL, 0.03, 1500.0)
+
+
+async def walk(collector: Client, path: str, key: str) -> list[str]:
+    """Names of all entries, two at a time, by cursors; by offsets they are the same."""
+    names: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        _, page = await collector.ask(f"{path}&limit=2" + (f"&cursor={cursor}" if cursor else ""))
+        names += [each["name"] for each in page[key]]
+        cursor = page["next"]
+    by_offset = [await found(collector, f"{path}&limit=1&offset={at}", key) for at in range(len(names) + 1)]
+    assert [name for part in by_offset for name in part] == names
+    return names
+
+
+async def test_nodes_are_sorted_and_searched(collector: Client) -> None:
+    await collector.send(
+        report("alpha", power=power(30.0), containers=[container()]),
+        report("Beta", power=power(50.0)),
+        report("gamma", power=None),
+        partial_report("delta"),
+    )
+    for order, expected in {
+        "watts": ["alpha", "Beta", "delta", "gamma"],
+        "watts&reverse=true": ["Beta", "alpha", "delta", "gamma"],
+        "name": ["Beta", "alpha", "delta", "gamma"],
+        "name&reverse=true": ["gamma", "delta", "Beta", "alpha"],
+        "containers&reverse=true": ["alpha", "Beta", "delta", "gamma"],
+        "cpu": ["Beta", "alpha", "gamma", "delta"],
+        "state": ["Beta", "alpha", "delta", "gamma"],
+    }.items():
+        assert await walk(collector, f"/v1/nodes?order={order}", "nodes") == expected, order
+    _, page = await collector.ask("/v1/nodes?search=BET&means=false")
+    assert ([each["name"] for each in page["nodes"]], page["matching"]) == (["Beta"], 1)
+    assert page["nodes"][0]["mean"] is None
+    _, page = await collector.ask("/v1/nodes?limit=1")
+    assert page["matching"] == 4
+
+
+async def test_containers_are_sorted_and_searched(collector: Client) -> None:
+    def using(name: str, cores: float | None, service: str | None) -> ContainerState:
+        return container(name, used=Quantities(cpu_cores=cores), service=service, image=None)
+
+    await collector.send(
+        report("one", containers=[using("web", 2.0, "Shop"), using("Cache", None, None)]),
+        report("two", containers=[using("db", 3.0, "data")]),
+    )
+    for order, expected in {
+        "cpu": ["web", "db", "Cache"],
+        "cpu&reverse=true": ["db", "web", "Cache"],
+        "name": ["Cache", "db", "web"],
+        "service": ["db", "web", "Cache"],
+        "node&reverse=true&search=a&node=two": ["db"],
+    }.items():
+        path = f"/v1/containers?order={order}"
+        assert await walk(collector, path, "containers") == expected, order
+        _, page = await collector.ask(path)
+        assert page["matching"] == len(expected)
+    assert await found(collector, "/v1/containers?search=SHOP", "containers") == ["web"]
+    assert await found(collector, "/v1/containers?search=id-of-c", "containers") == ["Cache"]
+    assert await found(collector, "/v1/containers?search=tw", "containers") == ["db"]
+    assert await found(collector, "/v1/containers?search=nothing", "containers") == []
+    assert await found(collector, "/v1/containers?order=cpu&group=none", "containers") == []
+    _, page = await collector.ask("/v1/containers?means=false")
+    assert (page["matching"], page["containers"][0]["mean"]) == (None, None)
+
+
+async def test_the_map_has_every_node_in_columns(collector: Client) -> None:
+    await collector.send(report("alpha", power=power(30.0)))
+    collector.clock.now += 20
+    await collector.send(report("beta", power=None), partial_report("gamma"))
+    _, cluster = await collector.ask("/v1/cluster/map")
+    assert cluster == {
+        "at": collector.clock.now,
+        "names": ["alpha", "beta", "gamma"],
+        "states": ["suspect", "up", "up"],
+        "watts": [30.0, None, None],
+        "used_ratios": {
+            "cpu": [0.25, 0.25, None],
+            "memory": [0.25, 0.25, None],
+            "disk": [None, None, None],
+            "network": [pytest.approx(0.000032), pytest.approx(0.000032), None],
+        },
+    }
+
+
+async def test_alerts_are_listed_by_gravity() -> None:
+    clock = Clock()
+    async with running(settings(), clock=clock) as collector:
+        core = collector.core
+        apply_report(core.registry, report("quiet", containers=[container()]), clock.now)
+        clock.now += 300
+        apply_report(core.registry, report("short", at=clock.now), clock.now)
+        short = Alert(Resource.CPU, clock.now, "busy")
+        core.registry.apply(partial_report("short", sequence=2, at=clock.now, alerts=(short,)), clock.now)
+        await collector.analysis.detect()
+        cursor, subjects = None, []
+        for _ in range(2):
+            page = await alerts(core, AlertsQuery(order="gravest", limit=1, cursor=cursor))
+            subjects += [each.subject for each in page.alerts]
+            cursor = page.next
+        assert (subjects, cursor) == (["quiet", "short"], None)
+        assert [each.subject for each in (await alerts(core, AlertsQuery())).alerts] == ["short", "quiet"]
+        [about] = (await alerts(core, AlertsQuery(subject="quiet"))).alerts
+        assert about.kind == "quiet"
+
+
+async def test_services_are_sorted_and_searched() -> None:
+    clock = Clock()
+    async with running(settings(), clock=clock) as collector:
+        core = collector.core
+        listed = [
+            container("a", service="Big", power=ContainerPower(9.0, PowerSource.MODEL, 0.1, 1.0)),
+            container("b", service="low", power=ContainerPower(1.0, PowerSource.MODEL, 0.1, 1.0)),
+            container("c", service="low", image="other", power=None),
+            container("d", service="none", power=None),
+        ]
+        apply_report(core.registry, report(containers=listed), clock.now)
+        await collector.analysis.analyse()
+        for query, expected in {
+            ServicesQuery(order="watts", reverse=True): ["Big", "low", "none"],
+            ServicesQuery(order="watts"): ["low", "Big", "none"],
+            ServicesQuery(order="containers", reverse=True): ["low", "Big", "none"],
+            ServicesQuery(order="name", reverse=True): ["none", "low", "Big"],
+            ServicesQuery(): ["Big", "low", "none"],
+            ServicesQuery(search="BI"): ["Big"],
+            ServicesQuery(order="cpu", search="zzz"): [],
+        }.items():
+            page = await services(core, query)
+            assert ([each.name for each in page.services], page.matching) == (expected, len(expected)), query
+        second = await services(core, ServicesQuery(order="watts", reverse=True, offset=1, limit=1))
+        assert ([each.name for each in second.services], second.matching) == (["low"], 3)
+
+
+async def test_services_have_no_power_on_nodes_that_are_down() -> None:
+    clock = Clock()
+    async with running(settings(), clock=clock) as collector:
+        core = collector.core
+        power = ContainerPower(9.0, PowerSource.MODEL, 0.1, 1.0)
+        for node in ("silent", "busy"):
+            apply_report(
+                core.registry,
+                report(node, containers=[container("a", service="web", power=power)]),
+                clock.now,
+            )
+        await collector.analysis.analyse()
+        [before] = (await services(core, ServicesQuery())).services
+        clock.now += 300
+        again = report(
+            "busy", sequence=2, at=clock.now, containers=[container("a", service="web", power=power)]
+        )
+        apply_report(core.registry, again, clock.now)
+        [after] = (await services(core, ServicesQuery())).services
+        assert (before.watts, after.watts) == (18.0, 9.0)
 
 
 async def test_containers_of_a_service_are_paged_across_nodes(

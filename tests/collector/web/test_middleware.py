@@ -64,10 +64,10 @@ async def test_responses_disable_caching_and_sniffing(collector: Client) -> None
 async def test_internal_error_is_logged_and_a_problem_document(
     collector: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Registry, "names", broken)
+    monkeypatch.setattr(Registry, "nodes", broken)
     status, problem = await collector.ask("/v1/nodes")
     assert (status, problem["status"]) == (500, 500)
     assert "ZeroDivisionError" in caplog.text

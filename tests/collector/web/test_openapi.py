@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from collector.api.table import ROUTES
-from collector.web.descriptions import describe_fields, describe_name, object_types
-from collector.web.openapi import document
+from collector.web.descriptions import describe_fields, describe_name, is_described, object_types
+from collector.web.openapi import document, types_of
+from collector.web.vocabulary import COUNTS, FIELDS
 
 DOCUMENT = document(ROUTES)
 
@@ -35,6 +36,26 @@ def test_every_property_and_parameter_has_a_description() -> None:
             assert parameter["description"], f"{name}: {parameter['name']}"
 
 
+UNDESCRIBED = 144
+"""Properties whose description only repeats their name. Describe new ones, and lower this number."""
+
+
+def test_descriptions_that_only_repeat_the_name_do_not_become_more() -> None:
+    repeating = [
+        f"{kind.cls.__name__}.{field.name}"
+        for kind in object_types(types_of(ROUTES))
+        for field in kind.fields
+        if not is_described(kind, field.name)
+    ]
+    assert len(repeating) <= UNDESCRIBED, repeating
+
+
+def test_every_word_of_the_vocabulary_is_used() -> None:
+    used = {field.name for kind in object_types(types_of(ROUTES)) for field in kind.fields}
+    assert FIELDS.keys() <= used
+    assert COUNTS.keys() <= used
+
+
 def test_every_body_has_a_valid_example() -> None:
     for route in ROUTES:
         operation = DOCUMENT["paths"][route.path][route.method.lower()]
@@ -51,8 +72,9 @@ def test_every_body_has_a_valid_example() -> None:
     ("name", "expected"),
     [
         ("used_memory_bytes", "Used memory, in bytes."),
-        ("cpu_cores", "CPU, in CPU cores."),
-        ("opened_at", "Opened, as Unix time."),
+        ("spare_cpu_cores", "Spare CPU, in CPU cores."),
+        ("seen_at", "Seen, as Unix time."),
+        ("opened_at", "Unix time at which the alert opened, by the clock of its node."),
         ("name", "Name."),
         ("joules", "Joules."),
     ],

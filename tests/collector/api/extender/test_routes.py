@@ -7,9 +7,9 @@ import pytest
 
 from collector.policies.interface import Request
 from collector.policies.table import POLICIES
-from tests.collector.api.test_hints import Asker, asker, sample
+from tests.collector.api.test_hints import HAS, Asker, asker, sample
 from tests.collector.builders import START, container, partial_report, state
-from wire.messages import Alert
+from wire.messages import Alert, Report
 from wire.resources import Quantities, Resource
 
 __all__ = ["asker"]
@@ -327,3 +327,33 @@ async def test_load_has_the_format_of_load_watcher(asker: Asker) -> None:
     _, everything = await asker.ask("/watcher")
     assert everything["data"]["NodeMetricsMap"].keys() == {"a", "b"}
     assert (await asker.ask("/watcher?host=unknown"))[0] == 404
+
+
+def with_memory_use(name: str, ratio: float) -> Report:
+    """A node with one container, of whose memory this share is in use with the pod."""
+    assert HAS.memory_bytes is not None
+    used = Quantities(1.0, round(ratio * HAS.memory_bytes) - (512 << 20), 0.0, 0.0)
+    return sample(name, state=state(used=used, capacity=HAS), containers=(container(name, used=used),))
+
+
+async def test_a_node_that_would_be_short_too_often_fails_with_the_figures(asker: Asker) -> None:
+    await asker.send(with_memory_use("risky", 0.97), with_memory_use("calm", 0.5))
+    answer = await ask(asker, "filter?policy=spread", by_name("risky", "calm"))
+    assert answer["NodeNames"] == ["calm"]
+    assert "above the limit of 5.00%" in answer["FailedNodes"]["risky"]
+    answer = await ask(asker, "filter?policy=spread", by_name("risky"))
+    assert answer["NodeNames"] == []
+    assert "above the limit of 5.00%" in answer["FailedNodes"]["risky"]
+
+
+async def test_admission_never_leaves_only_nodes_of_unknown_load(asker: Asker) -> None:
+    await asker.send(with_memory_use("risky", 0.97))
+    answer = await ask(asker, "filter?policy=spread", by_name("risky", "no-agent"))
+    assert answer["NodeNames"] == ["risky"]
+    assert answer["FailedNodes"] == {"no-agent": UNKNOWN}
+
+
+async def test_pod_that_has_to_run_is_admitted_everywhere(asker: Asker) -> None:
+    await asker.send(with_memory_use("risky", 0.97), with_memory_use("calm", 0.5))
+    critical = asked_for("risky", "calm", spec={"priorityClassName": "system-cluster-critical"})
+    assert (await ask(asker, "filter?policy=spread", critical))["NodeNames"] == ["risky", "calm"]

@@ -1,0 +1,1 @@
+"""Elastic services: their state, what was learned about them, and metrics."""

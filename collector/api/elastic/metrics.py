@@ -1,0 +1,55 @@
+"""Metrics of elastic services: a series per service."""
+
+from collections.abc import Callable
+
+from collector.control.elastic.status import ElasticStatus
+from wire.metrics import MetricSpec
+
+
+def _gauge(name: str, text: str, value: Callable[[ElasticStatus], float | None]) -> MetricSpec[ElasticStatus]:
+    return MetricSpec(
+        name=f"wattpack_elastic_{name}",
+        kind="gauge",
+        help=text,
+        value=value,
+        labels={"service": lambda each: each.service},
+    )
+
+
+ELASTIC_METRICS: tuple[MetricSpec[ElasticStatus], ...] = (
+    _gauge(
+        "metric",
+        "Metric of an elastic service at the last decision: the 95th percentile of its response times in"
+        " seconds, or the result of its query.",
+        lambda each: each.metric,
+    ),
+    _gauge("metric_max", "Bound of the metric of an elastic service.", lambda each: each.target.metric_max),
+    _gauge(
+        "replicas", "Replicas of an elastic service that ran at the last decision.", lambda each: each.running
+    ),
+    _gauge(
+        "wanted_replicas",
+        "Replicas of an elastic service by the last decision.",
+        lambda each: each.wanted_replicas,
+    ),
+    _gauge(
+        "cpu_limit_cores",
+        "CPU limit of each replica of an elastic service at the last decision, in cores.",
+        lambda each: each.cpu_limit_cores,
+    ),
+    _gauge(
+        "cpu_used_cores",
+        "CPU time of all replicas of an elastic service before the last decision, in cores.",
+        lambda each: each.cpu_used_cores,
+    ),
+)
+
+ELASTIC_DECISION_METRICS: tuple[MetricSpec[tuple[tuple[str, str], int]], ...] = (
+    MetricSpec(
+        name="wattpack_elastic_decisions_total",
+        kind="counter",
+        help="Decisions about an elastic service, by result: kept as it was, changed, or failed to change.",
+        value=lambda count: count[1],
+        labels={"service": lambda count: count[0][0], "result": lambda count: count[0][1]},
+    ),
+)

@@ -1,0 +1,94 @@
+"""Elastic services: state, target, metric, and what was learned."""
+
+import asyncio
+from http import HTTPStatus
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from collector.api.control import Api
+from collector.common.errors import ApiError
+from collector.control.elastic.controller import ElasticController
+from collector.control.elastic.status import ElasticStatus
+from collector.core.parts import Core
+from collector.elastic.interface import LearnedRow
+from collector.web.routes import NoQuery, Route, get, refused
+
+
+class ElasticPolicySummary(msgspec.Struct, frozen=True):
+    """An elasticity policy."""
+
+    name: str
+    """Its name, for `policy` under `[elastic.NAME]`."""
+    summary: str
+    """How it decides, in one line."""
+
+
+class ElasticList(msgspec.Struct, frozen=True):
+    """All elastic services."""
+
+    policies: list[ElasticPolicySummary]
+    """The policies that can be chosen."""
+    elastic: list[ElasticStatus]
+    """One entry per elastic service."""
+
+
+class ElasticDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """One elastic service, and what its policy learned."""
+
+    status: ElasticStatus
+    """Its state as of the last decision."""
+    learned: tuple[LearnedRow, ...]
+    """What its policy learned so far, as a table."""
+
+
+class ElasticQuery(msgspec.Struct, frozen=True):
+    """Which service."""
+
+    service: Annotated[str, Meta(description="Name of the service.")]
+
+
+def _controller(core: Core) -> ElasticController:
+    assert isinstance(core, Api)
+    return core.control.elastic
+
+
+async def elastic_services(core: Core, _query: NoQuery) -> ElasticList:
+    """List elastic services."""
+    controller = _controller(core)
+    policies = [ElasticPolicySummary(each.name, each.summary) for each in controller.policies.values()]
+    return ElasticList(policies, controller.statuses())
+
+
+async def elastic_service(core: Core, query: ElasticQuery) -> ElasticDetail:
+    """Get one elastic service."""
+    controller = _controller(core)
+    found = next((each for each in controller.statuses() if each.service == query.service), None)
+    if found is None:
+        detail = (
+            f"service {query.service!r} is not elastic: add [elastic.{query.service}] to the settings, or the"
+            " label wattpack.elastic to the service"
+        )
+        raise ApiError(HTTPStatus.NOT_FOUND, detail, "service")
+    return ElasticDetail(status=found, learned=await asyncio.to_thread(controller.learned, query.service))
+
+
+ROUTES: tuple[Route, ...] = (
+    get(
+        "/v1/elastic",
+        "List services whose replicas and CPU limits follow their load, with their targets and the last"
+        " decision about each; and the elasticity policies.",
+        ElasticList,
+        elastic_services,
+        query=NoQuery,
+    ),
+    get(
+        "/v1/elastic/{service}",
+        "Get an elastic service, and what its policy learned as a table.",
+        ElasticDetail,
+        elastic_service,
+        query=ElasticQuery,
+        refusals=refused(HTTPStatus.NOT_FOUND, "No elastic service has this name."),
+    ),
+)

@@ -1,0 +1,149 @@
+// Decisions: the plan now, what was done step by step, the switch that pauses, and "where would it go?".
+
+import {hasToken, setToken} from "../core/api.js";
+import {button, card, element, mark, put, sync} from "../core/dom.js";
+import {ago, known, moment, percent, plural, watts} from "../core/format.js";
+import {term} from "../core/glossary.js";
+import {decisionTitle, describe, effect, reasons, saving, stepItem} from "./actions.js";
+import {hintCard} from "./hints.js";
+
+const MOST = 100;
+
+export function decisionsView(scope) {
+  scope.root.append(element("div.head", {}, element("h1", {}, "Decisions")), element("div.grid.loose", {}, controlCard(scope), planCard(scope), hintCard(scope), journalCard(scope)));
+}
+
+function controlCard(scope) {
+  const status = element("dl.facts", {"data-testid": "control-status"});
+  const why = element("input", {"aria-label": "Reason of the pause", placeholder: "reason", maxlength: "200"});
+  const hours = element("select", {"aria-label": "Length of the pause"}, ...[["", "until resumed"], ["900", "15 minutes"], ["3600", "1 hour"], ["28800", "8 hours"]].map(([value, text]) => element("option", {value}, text)));
+  const problem = element("p", {role: "alert", hidden: true});
+  const pause = button("Pause", () => act("/v1/pause", {why: why.value, ...(hours.value ? {seconds: Number(hours.value)} : {})}), {"data-testid": "pause"});
+  const resume = button("Resume", () => act("/v1/resume", {}), {"data-testid": "resume", class: "main"});
+  const forget = button("Forget the token", () => {
+    setToken(null);
+    forget.hidden = true;
+  }, {hidden: true});
+  const pauseRow = element("p.row", {}, why, hours, pause);
+  const resumeRow = element("p.row", {}, resume);
+  const draw = (control) => {
+    const rows = [
+      ["Mode", control.dry_run ? `dry run: plans are recorded, never carried out (driver ${control.driver})` : control.active ? `acts through ${control.driver}` : "does not act now"],
+      ["On alerts", control.policy || "nothing"], ["On the timer", control.timer_policy || "nothing"],
+      ["Steps in progress", String(control.steps_in_progress)],
+      control.pause ? ["Paused", `since ${moment(control.pause.since)}${control.pause.until ? ` until ${moment(control.pause.until)}` : ", until resumed"}${control.pause.why ? `: ${control.pause.why}` : ""}`] : null,
+      control.lease_holder ? ["Lease", `held by ${control.lease_holder}`] : null,
+      control.problem ? ["Problem", control.problem] : null,
+    ].filter(Boolean);
+    sync(status, rows.flatMap(([name, text]) => [{key: `${name} `, text: name, tag: "dt"}, {key: name, text, tag: "dd"}]), (row) => row.key, (row) => element(row.tag), (child, row) => put(child, row.text));
+    pauseRow.hidden = control.pause !== null;
+    resumeRow.hidden = control.pause === null;
+  };
+  async function act(path, body) {
+    problem.hidden = true;
+    try {
+      draw(await scope.post(path, body));
+      forget.hidden = !hasToken();
+    } catch (error) {
+      if ((error.status === 401 || error.status === 403) && await askForToken(error.message)) return act(path, body);
+      problem.hidden = false;
+      put(problem, error.message);
+    }
+    return undefined;
+  }
+  scope.every(10, async () => draw(await scope.ask("/v1/control")));
+  return card(term("driver", "Control loop"), {class: "card half"}, status, pauseRow, resumeRow, problem, forget);
+}
+
+/** Ask for a token that may act; true if one was given. It stays in memory. */
+function askForToken(why) {
+  const dialog = document.getElementById("token-dialog");
+  const input = document.getElementById("token");
+  put(document.getElementById("token-why"), why);
+  input.value = "";
+  dialog.returnValue = "";
+  document.getElementById("token-cancel").onclick = () => dialog.close("");
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => {
+      const given = dialog.returnValue === "use" && input.value.trim();
+      if (given) setToken(input.value.trim());
+      input.value = "";
+      resolve(Boolean(given));
+    }, {once: true});
+  });
+}
+
+function planCard(scope) {
+  const summary = element("p", {}, "The policy is at work …");
+  const list = element("ol.steps-list", {"data-testid": "plan"});
+  const left = element("details", {hidden: true}, element("summary", {}, "Why nothing else"), element("ul.plain-list"));
+  const why = element("ul.plain-list");
+  const task = scope.every(60, async () => {
+    const plan = await scope.post("/v1/hints/rebalance", {});
+    put(summary, plan.actions.length ? `${plan.policy} would take ${plural(plan.actions.length, "step")}: ${saving(plan)}` : `${plan.policy} would do nothing.`);
+    sync(why, plan.reasons, (text) => text, (text) => element("li.soft", {}, text));
+    sync(list, plan.actions, (action) => JSON.stringify(action), (action) => element("li", {}, ...describe(action), ...(effect(action) ? [element("small", {}, effect(action))] : []), ...reasons(action.reasons)));
+    left.hidden = plan.left.length === 0;
+    sync(left.lastChild, plan.left, (text) => text, (text) => element("li", {}, text));
+  });
+  return card(term("plan", "Plan for now"), {class: "card half"}, element("div.bar", {}, summary, button("Plan again", () => task.now())), why, list, left);
+}
+
+const OUTCOMES = ["", "dry", "running", "done", "partly", "refused", "failed", "nothing"];
+
+function journalCard(scope) {
+  const chosen = scope.parameters.get("id");
+  const outcome = element("select", {"aria-label": "Outcome"}, ...OUTCOMES.map((each) => element("option", {value: each}, each || "All outcomes")));
+  const list = element("ul.plain-list", {"data-testid": "decisions"});
+  const none = element("p.soft", {hidden: true}, "No decision.");
+  const task = scope.every(10, async () => {
+    const {decisions} = await scope.ask("/v1/decisions", {limit: MOST, outcome: outcome.value});
+    none.hidden = decisions.length > 0;
+    sync(list, decisions, (each) => each.id, (each) => element("li", {}, decisionDetails(each.id === chosen)), (item, each) => drawDecision(item.firstChild, each));
+  });
+  outcome.addEventListener("change", () => task.now());
+  return card(term("decision", "Decisions"), {class: "card"}, element("div.bar", {}, element("span.soft", {}, "The most recent first."), outcome), none, list);
+}
+
+function decisionDetails(isOpen) {
+  const details = element("details.decision", {open: isOpen}, element("summary", {}, element("b"), element("span"), element("span.soft")), element("div"));
+  details.addEventListener("toggle", () => details.shown && drawBody(details));
+  return details;
+}
+
+function drawDecision(details, decision) {
+  const [title, badge, at] = details.firstChild.children;
+  put(title, decisionTitle(decision));
+  put(badge, decision.outcome);
+  mark(badge, "class", `badge ${decision.outcome}`);
+  put(at, `${moment(decision.at)}, ${ago(Date.now() / 1000 - decision.at)}`);
+  const text = JSON.stringify(decision);
+  if (details.text === text) return;
+  Object.assign(details, {text, shown: decision});
+  drawBody(details);
+}
+
+/** Steps and reasons: only of decisions that are unfolded. */
+function drawBody(details) {
+  if (!details.open) return;
+  const decision = details.shown;
+  const alerts = decision.alerts.map((alert) => `${alert.node}: ${alert.resource}`).join(", ");
+  const notes = [
+    saving(decision), alerts ? `Answers ${alerts}.` : "", decision.trouble ?? "",
+    known(decision.healed_seconds) ? `The bottlenecks ended after ${Math.round(decision.healed_seconds)} s.` : "",
+    loadChange(decision),
+  ].filter(Boolean);
+  details.lastChild.replaceChildren(
+    ...notes.map((text) => element("p", {}, text)), ...reasons(decision.reasons),
+    element("ol.steps-list", {}, ...decision.steps.map(stepItem)),
+    ...(decision.left.length ? [element("h3", {}, "Why nothing else"), ...reasons(decision.left)] : []),
+  );
+}
+
+function loadChange({before, after}) {
+  if (!after) return "";
+  const power = known(before.watts) && known(after.watts) ? `Measured: ${watts(before.watts)} before, ${watts(after.watts)} after. ` : "";
+  const nodes = Object.keys(before.used_ratios).filter((node) => known(after.used_ratios[node])).map((node) => `${node} ${percent(before.used_ratios[node])} → ${percent(after.used_ratios[node])}`);
+  return `${power}${nodes.length ? `Highest use: ${nodes.join(", ")}.` : ""}`;
+}

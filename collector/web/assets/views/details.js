@@ -1,0 +1,152 @@
+// What the details of a node, a service and a container have in common: charts over a period, envelope against limit
+// and reservation, alerts, moves.
+
+import {complete, TimeChart, PERIODS, periodButtons, stepOf} from "../core/charts.js";
+import {card, element, link, named, put, sync} from "../core/dom.js";
+import {amount, bytes, cores, FIELDS, known, moment, RESOURCE_NAMES, RESOURCES, rate, watts} from "../core/format.js";
+import {term} from "../core/glossary.js";
+import {remember} from "../core/router.js";
+import {drawAlerts} from "./alerts.js";
+import {stepItem} from "./actions.js";
+
+const FORMATS = {cpu: cores, memory: bytes, disk: rate, network: rate};
+const TITLES = {cpu: "CPU, cores", memory: "Memory", disk: "Disk", network: "Network"};
+const MOST_MOVES = 20;
+
+/** The head of a view of one thing: where it belongs, its name, and room for a state. */
+export function detailHead(scope, title, href, name, ...more) {
+  const heading = element("h1", {"data-testid": "detail-name"}, named(name));
+  const error = element("p.empty", {hidden: true, role: "alert"});
+  scope.root.append(element("div.head", {}, element("div.crumb", {}, link(href, title)), heading, ...more), error);
+  return {
+    heading,
+    /** Say that the thing does not exist, or exists again. */
+    missing(text) {
+      error.hidden = !text;
+      put(error, text ?? "");
+    },
+  };
+}
+
+/** Ask for the thing itself; a thing that is gone is said so, and its history stays. */
+export function everyDetail(scope, seconds, head, path, parameters, draw) {
+  return scope.every(seconds, async () => {
+    try {
+      const answer = await scope.ask(path, parameters);
+      head.missing(null);
+      draw(answer);
+    } catch (error) {
+      if (error.status !== 404) throw error;
+      head.missing(error.message);
+    }
+  });
+}
+
+/** Charts of power and the four resources; `lines` gives the constants of a resource. */
+export function historyCharts(scope, kind, path, lines = () => []) {
+  let period = PERIODS[scope.parameters.get("range")] ? scope.parameters.get("range") : "1h";
+  const power = new TimeChart({title: "Power", format: watts, id: "chart-watts", height: 180});
+  const charts = RESOURCES.map((each) => [each, new TimeChart({
+    title: TITLES[each], format: FORMATS[each], base: each === "cpu" ? 10 : 1024, id: `chart-${each}`, height: 150,
+  })]);
+  const task = scope.every(15, async () => {
+    const end = Math.floor(Date.now() / 1000);
+    const frame = {start: end - PERIODS[period], end};
+    const asked = period;
+    const {points: all, step_seconds: step} = await scope.ask(path, {...frame, step_seconds: stepOf(period)});
+    if (asked !== period) return;
+    const points = complete(all, kind);
+    const times = points.map((point) => point.at);
+    power.update({...frame, step, times, series: [
+      {name: "mean", kind: "containers", values: points.map((point) => point.mean_watts ?? null)},
+      {name: "highest", kind: "highest", values: points.map((point) => point.max_watts ?? null)},
+    ]});
+    for (const [resource, chart] of charts) {
+      chart.update({...frame, step, times, lines: lines(resource), series: [
+        {name: "mean", kind: resource, values: points.map((point) => point.mean[FIELDS[resource]] ?? null)},
+        {name: "highest", kind: "highest", values: points.map((point) => point.max[FIELDS[resource]] ?? null)},
+      ]});
+    }
+  });
+  const choose = periodButtons(period, (name) => {
+    period = name;
+    remember({range: name});
+    task.now();
+  });
+  const cards = [
+    card("Power", {class: "card"}, power.root),
+    ...charts.map(([resource, chart]) => card(TITLES[resource], {class: "card half"}, chart.root)),
+  ];
+  return {choose, cards, task};
+}
+
+/** Per resource: used now, the envelope, and the marks of limit and reservation, on one rail. */
+export function envelopeCard(title = "Envelope, limit and reservation", limitName = "limit") {
+  const body = element("div.envelope", {"data-testid": "detail-envelope"});
+  const root = card(title, {class: "card half"}, body, element("p.soft", {}, "Bar: used now. Shaded: ", term("envelope"),
+    `. Red mark: ${limitName}. Blue mark: `, term("reservation (of a container)", "reservation"), "."));
+  return {
+    root,
+    update({used = {}, need = {}, limit = {}, reservation = {}}) {
+      const rows = RESOURCES.map((resource) => {
+        const of = (quantities) => quantities[FIELDS[resource]];
+        return {resource, used: of(used), need: of(need), limit: of(limit), reservation: of(reservation)};
+      }).filter((row) => [row.used, row.need, row.limit, row.reservation].some(known));
+      sync(body, rows.flatMap((row) => ["name", "rail", "text"].map((part) => ({...row, part}))), (row) => `${row.resource}-${row.part}`, make, draw);
+    },
+  };
+  function make({resource, part}) {
+    if (part === "name") return element("span", {}, RESOURCE_NAMES[resource]);
+    if (part === "text") return element("small");
+    return element("span.rail", {"aria-hidden": "true"}, element("span.need"), element("span.used"), element("span.reservation"), element("span.limit"));
+  }
+  function draw(child, row) {
+    if (row.part === "text") {
+      const texts = [["used", row.used], ["envelope", row.need], ["reservation", row.reservation], [limitName, row.limit]];
+      put(child, texts.filter(([, value]) => known(value)).map(([name, value]) => `${name} ${amount(row.resource, value)}`).join(" · "));
+    }
+    if (row.part !== "rail") return;
+    const whole = Math.max(...[row.used, row.need, row.limit, row.reservation].filter(known)) * 1.05 || 1;
+    const share = (value) => `${((value ?? 0) / whole * 100).toFixed(1)}%`;
+    const [need, used, reservation, limit] = child.children;
+    need.style.width = share(row.need);
+    used.style.width = share(row.used);
+    for (const [mark, value] of [[reservation, row.reservation], [limit, row.limit]]) {
+      mark.hidden = !known(value);
+      mark.style.left = share(value);
+    }
+  }
+}
+
+/** Alerts about one node or service, open and closed. */
+export function alertsCard(scope, subject) {
+  const list = element("ul.alerts", {"data-testid": "detail-alerts", tabindex: "0", "aria-label": "Alerts"});
+  const none = element("p.soft", {}, "No alert, open or recent.");
+  const task = scope.every(30, async () => {
+    const {alerts} = await scope.ask("/v1/alerts", {subject, limit: 20, order: "gravest"});
+    drawAlerts(list, alerts);
+    none.hidden = alerts.length > 0;
+    list.hidden = alerts.length === 0;
+  });
+  scope.on(["alert", "missed"], () => task.soon());
+  return card(term("alert", "Alerts"), {class: "card half"}, none, list);
+}
+
+/** Steps of decisions about one thing, the latest first. */
+export function movesCard(scope, filter, isAbout = () => true) {
+  const list = element("ol.steps-list", {"data-testid": "detail-moves"});
+  const none = element("p.soft", {}, "No move, planned or carried out.");
+  scope.every(60, async () => {
+    const parameters = filter();
+    if (!parameters) return;
+    const {decisions} = await scope.ask("/v1/decisions", {...parameters, limit: 200});
+    const steps = decisions.flatMap((decision) => decision.steps.filter(isAbout).map((step) => ({decision, step}))).slice(0, MOST_MOVES);
+    none.hidden = steps.length > 0;
+    sync(list, steps, ({decision, step}) => `${decision.id}${JSON.stringify(step.action)}${step.state}`, ({decision, step}) => {
+      const item = stepItem(step);
+      item.append(element("small", {}, link(`#/decisions?id=${encodeURIComponent(decision.id)}`, `${moment(decision.at)}, ${decision.policy}${decision.dry ? ", not carried out" : ""}`)));
+      return item;
+    });
+  });
+  return card("Moves", {class: "card half"}, none, list);
+}

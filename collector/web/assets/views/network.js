@@ -1,0 +1,53 @@
+// Round-trip times between nodes as a heat map: nodes of one cluster are next to each other, so near nodes form blocks.
+
+import {card, element, put, shape} from "../core/dom.js";
+import {known, milliseconds, plural} from "../core/format.js";
+import {term} from "../core/glossary.js";
+
+const CELL_PX = 18;
+const LABEL_PX = 130;
+const MOST_NODES = 64;
+const MOST_LETTERS = 18;
+const LEVELS = 10;
+
+/** Hidden while the mesh is off. */
+export function networkCard(scope) {
+  const map = element("div.scroll", {"data-testid": "network-heat", tabindex: "0", role: "group", "aria-label": "Round-trip times"});
+  const note = element("p.soft");
+  const heading = element("span");
+  const root = card(heading, {hidden: true}, map, note);
+  scope.every(60, async () => {
+    const network = await scope.ask("/v1/network", {limit: MOST_NODES});
+    root.hidden = !network.enabled || network.nodes.length < 2;
+    if (root.hidden) return;
+    const clusters = new Set(network.nodes.map((node) => node.cluster)).size;
+    heading.replaceChildren(term("mesh", "Network"), ` (${plural(clusters, "cluster")} of near nodes)`);
+    const times = network.p50_seconds.flat().filter((value) => known(value) && value > 0);
+    const range = times.length ? `${milliseconds(Math.min(...times))} (pale) to ${milliseconds(Math.max(...times))} (red); ` : "";
+    put(note, `Median round-trip times: ${range}dashed cells are estimated, grey ones unknown.${network.total > MOST_NODES ? ` The first ${MOST_NODES} of ${network.total} nodes.` : ""}`);
+    map.replaceChildren(draw(network));
+  });
+  return root;
+}
+
+function draw({nodes, p50_seconds: times, kinds}) {
+  const logs = times.flat().filter((value) => known(value) && value > 0).map(Math.log);
+  const [low, high] = [Math.min(...logs), Math.max(...logs)];
+  const side = nodes.length * CELL_PX;
+  const svg = shape("svg.mesh", {width: LABEL_PX + side, height: side, role: "img", "aria-label": "Round-trip times between nodes"});
+  nodes.forEach((node, row) => {
+    const name = node.name.length > MOST_LETTERS ? `${node.name.slice(0, MOST_LETTERS - 1)}…` : node.name;
+    svg.append(shape("text", {x: 0, y: row * CELL_PX + 13}, name));
+    nodes.forEach((peer, column) => {
+      if (row === column) return;
+      const value = times[row][column];
+      // On a scale of ratios, from near to far.
+      const far = high > low && value > 0 ? (Math.log(value) - low) / (high - low) : 0;
+      const level = known(value) ? Math.min(LEVELS - 1, Math.floor(far * LEVELS)) : "unknown";
+      const text = known(value) ? `${milliseconds(value)}, ${kinds[row][column]}` : "unknown";
+      svg.append(shape(`rect.heat-${level}.${kinds[row][column]}`, {x: LABEL_PX + column * CELL_PX, y: row * CELL_PX, width: CELL_PX - 1, height: CELL_PX - 1},
+        shape("title", {}, `${node.name} – ${peer.name}: ${text}`)));
+    });
+  });
+  return svg;
+}

@@ -1,0 +1,211 @@
+// The whole cluster at a glance: power over time, energy, states, alerts, what comes next and what was done.
+
+import {TimeChart, PERIODS, periodButtons, stepOf} from "../core/charts.js";
+import {button, card, element, link, mark, named, put, sync} from "../core/dom.js";
+import {bytes, cores, count, energy, known, moment, percent, plural, watts} from "../core/format.js";
+import {term} from "../core/glossary.js";
+import {address, remember} from "../core/router.js";
+import {drawAlerts} from "./alerts.js";
+import {decisionTitle, describe, effect, saving} from "./actions.js";
+import {costOf, dayStart, sumDays} from "./accounts.js";
+
+const MOST_ALERTS = 50;
+const TOP_SERVICES = 10;
+const SHOWN_ACTIONS = 5;
+const DAY = 86_400;
+
+export function overviewView(scope) {
+  const period = PERIODS[scope.parameters.get("range")] ? scope.parameters.get("range") : "24h";
+  const parts = {
+    power: powerCard(scope, period), alerts: alertsCard(), states: statesCard(), today: energyCard("Energy today", "energy-today"),
+    week: energyCard("Last 7 days", "energy-7d"), month: energyCard("Last 30 days", "energy-30d"), services: servicesCard(),
+    plan: planCard(), last: lastCard(),
+  };
+  const welcome = element("p.empty", {hidden: true}, "No node has reported yet. Start an agent on this host with ", element("code", {}, "wattpack agent"), "; it appears here within seconds.");
+  scope.root.append(
+    element("div.head", {}, element("h1", {}, "Overview")), welcome,
+    element("div.grid", {}, parts.power.root, parts.alerts.root, parts.today.root, parts.week.root, parts.month.root,
+      parts.states.root, parts.services.root, parts.plan.root, parts.last.root),
+  );
+  const summary = scope.every(5, async () => {
+    const cluster = await scope.ask("/v1/cluster");
+    const {up, suspect, down} = cluster.nodes;
+    welcome.hidden = up + suspect + down > 0;
+    parts.power.summary(cluster);
+    parts.states.update(cluster);
+  });
+  const alerts = scope.every(15, async () => {
+    const {alerts: open, next} = await scope.ask("/v1/alerts", {state: "open", order: "gravest", limit: MOST_ALERTS});
+    parts.alerts.update(open, next);
+  });
+  scope.on(["node", "alert", "missed"], () => {
+    summary.soon();
+    alerts.soon();
+  });
+  scope.every(120, async () => {
+    const now = Date.now() / 1000;
+    const {accounts, ...rest} = await scope.ask("/v1/energy", {by: "day", start: dayStart(now) - 29 * DAY, end: now, limit: 40});
+    const today = dayStart(now);
+    for (const [part, days] of [[parts.today, 0], [parts.week, 6], [parts.month, 29]]) {
+      part.update(sumDays(accounts, today - days * DAY), rest);
+    }
+  });
+  scope.every(120, async () => {
+    const now = Date.now() / 1000;
+    const answer = await scope.ask("/v1/energy", {by: "service", start: now - DAY, end: now, limit: TOP_SERVICES});
+    parts.services.update(answer);
+  });
+  const plan = scope.every(60, async () => parts.plan.update(await scope.post("/v1/hints/rebalance", {})));
+  parts.plan.again.addEventListener("click", () => plan.now());
+  scope.every(30, async () => {
+    const [{decisions}, control] = await Promise.all([scope.ask("/v1/decisions", {limit: 5}), scope.ask("/v1/control")]);
+    parts.last.update(decisions, control);
+  });
+}
+
+/** Watts of the cluster now, and over time. */
+function powerCard(scope, first) {
+  const chart = new TimeChart({title: "Power of the cluster", format: watts, stacked: true, height: 240, id: "cluster-chart"});
+  const figure = element("p.figure.watts", {"data-testid": "cluster-watts"}, "–");
+  const note = element("p.soft");
+  let period = first;
+  const task = scope.every(20, async () => {
+    const end = Math.floor(Date.now() / 1000);
+    const start = end - PERIODS[period];
+    const asked = period;
+    const answer = await scope.ask("/v1/cluster/history", {start, end, step_seconds: stepOf(period)});
+    if (asked === period) chart.update(chartData(answer, start, end));
+  });
+  const choose = periodButtons(period, (name) => {
+    period = name;
+    remember({range: name});
+    task.now();
+  });
+  const root = card("Power", {class: "card two-thirds"}, element("div.bar", {}, element("div", {}, figure, note), choose), chart.root);
+  root.firstChild.replaceChildren("Power, at the wall");
+  return {
+    root,
+    summary({power, cpu_cores: all, cpu_cores_used: used, memory_bytes: memory, memory_bytes_used: taken}) {
+      put(figure, power ? `${watts(power.watts)} ± ${watts(power.error_watts)}` : "unknown");
+      const parts = power ? `idle ${watts(power.idle_watts)}, system ${watts(power.system_watts)}, containers ${watts(Math.max(0, power.watts - power.idle_watts - power.system_watts))} · ` : "No node reports power. ";
+      put(note, `${parts}${cores(used)} of ${cores(all)} cores, ${bytes(taken)} of ${bytes(memory)} memory`);
+    },
+  };
+}
+
+function chartData({points, step_seconds: step}, start, end) {
+  return {
+    start, end, step, times: points.map((point) => point.at),
+    series: [
+      {name: "idle", kind: "idle", values: points.map((point) => point.idle_watts)},
+      {name: "system", kind: "system", values: points.map((point) => point.system_watts)},
+      {name: "containers", kind: "containers", values: points.map((point) => point.containers_watts)},
+    ],
+    band: {
+      name: "error", low: points.map((point) => Math.max(0, point.watts - point.error_watts)),
+      high: points.map((point) => point.watts + point.error_watts),
+    },
+  };
+}
+
+function alertsCard() {
+  const list = element("ul.alerts", {"data-testid": "alerts", "aria-label": "Open alerts, gravest first", tabindex: "0"});
+  const none = element("p.soft", {}, "No open alert.");
+  const more = element("p.soft", {hidden: true}, `The ${MOST_ALERTS} gravest are shown; wattpack alerts lists all.`);
+  const root = card(term("alert", "Alerts"), {class: "card third", "aria-live": "polite"}, none, list, more);
+  return {
+    root,
+    update(open, next) {
+      drawAlerts(list, open);
+      none.hidden = open.length > 0;
+      list.hidden = open.length === 0;
+      more.hidden = !next;
+    },
+  };
+}
+
+function statesCard() {
+  const entry = (kind, to, label) => element("a", {href: to, class: kind}, element("b", {}, "–"), label);
+  const up = entry("", "#/nodes?state=up", "up");
+  const suspect = entry("", "#/nodes?state=suspect", "suspect");
+  const down = entry("", "#/nodes?state=down", "down");
+  const note = element("p.soft");
+  const root = card(term("liveness", "Nodes"), {class: "card fourth"}, element("div.states", {"data-testid": "node-states"}, up, suspect, down), note);
+  return {
+    root,
+    update({nodes, containers, services}) {
+      put(up.firstChild, count(nodes.up));
+      put(suspect.firstChild, count(nodes.suspect));
+      put(down.firstChild, count(nodes.down));
+      mark(suspect, "class", nodes.suspect ? "warn" : "");
+      mark(down, "class", nodes.down ? "bad" : "");
+      put(note, `${plural(containers, "container")}, ${plural(services, "service")}`);
+    },
+  };
+}
+
+function energyCard(title, id) {
+  const figure = element("p.figure", {"data-testid": id}, "–");
+  const note = element("p.soft");
+  return {
+    root: card(title, {class: "card quarter"}, figure, note),
+    update(sums, prices) {
+      put(figure, energy(sums.joules));
+      const idle = sums.joules ? `${percent(sums.idle_joules / sums.joules)} idle` : "";
+      put(note, [idle, costOf(sums.joules, prices)].filter(Boolean).join(" · "));
+    },
+  };
+}
+
+function servicesCard() {
+  const list = element("ul.bars", {"data-testid": "energy-services"});
+  const none = element("p.soft", {}, "No energy of services in the last 24 hours yet.");
+  const root = card("Top services, energy of 24 hours", {class: "card third"}, none, list);
+  return {
+    root,
+    update({accounts, ...prices}) {
+      none.hidden = accounts.length > 0;
+      const most = accounts[0]?.joules || 1;
+      sync(list, accounts, (each) => each.key ?? "", (each) => element("li", {},
+        each.key === null ? element("span", {}, "without a service") : link(address("services", each.key), named(each.key, "bdi.one-line")),
+        element("span"), element("span.track", {}, element("span.fill.c-containers"))), (item, each) => {
+        put(item.children[1], [energy(each.joules), costOf(each.joules, prices)].filter(Boolean).join(" · "));
+        item.lastChild.firstChild.style.width = `${(each.joules / most * 100).toFixed(1)}%`;
+      });
+    },
+  };
+}
+
+function planCard() {
+  const figure = element("p.figure", {}, "…");
+  const note = element("p.soft");
+  const list = element("ol.steps-list");
+  const again = button("Plan again", null, {class: "plain-button"});
+  const root = card(term("plan", "What it would do next"), {class: "card third", "data-testid": "next-plan"}, figure, note, list, element("p", {}, link("#/decisions", "Reasons and risk")), again);
+  return {
+    root, again,
+    update(plan) {
+      const {actions} = plan;
+      const gain = known(plan.watts_before) && known(plan.watts_after) ? plan.watts_before - plan.watts_after : null;
+      put(figure, actions.length ? plural(actions.length, "step") : "Nothing to do");
+      figure.append(...(actions.length && known(gain) && Math.abs(gain) > 0.005 ? [element("small", {}, ` ${gain > 0 ? "saves" : "costs"} ${watts(Math.abs(gain))}`)] : []));
+      put(note, actions.length ? `${plan.policy}: ${saving(plan)}` : `${plan.policy}${plan.reasons.length ? `: ${plan.reasons[0]}` : ""}`);
+      sync(list, actions.slice(0, SHOWN_ACTIONS), (action) => JSON.stringify(action), (action) => element("li", {}, ...describe(action), element("small", {}, effect(action))));
+    },
+  };
+}
+
+function lastCard() {
+  const status = element("p.soft");
+  const list = element("ul.plain-list", {"data-testid": "last-decisions"});
+  const root = card(term("decision", "What it did last"), {class: "card third"}, status, list);
+  return {
+    root,
+    update(decisions, control) {
+      const mode = control.dry_run ? `Driver ${control.driver}: plans are shown and recorded, never carried out.` : control.active ? `Acts through ${control.driver}.` : `Does not act now${control.pause ? ": paused" : ""}.`;
+      put(status, decisions.length ? mode : `${mode} No decision yet.`);
+      sync(list, decisions, (each) => `${each.id}${each.outcome}`, (each) => element("li", {},
+        link(`#/decisions?id=${encodeURIComponent(each.id)}`, decisionTitle(each)), " ", element(`span.badge.${each.outcome}`, {}, each.outcome), element("div.soft", {}, `${moment(each.at)} · ${saving(each)}`)));
+    },
+  };
+}
