@@ -29,6 +29,7 @@ class Command:
 
 COMMANDS = (
     Command("up", "run a collector and an agent for this host, and show its power"),
+    Command("demo", "run a collector with a simulated cluster, to try everything: no root, no Docker"),
     Command("agent", "run the agent of this host, or take one sample with --once"),
     Command("collector", "run the collector"),
     Command("status", "show the state of the cluster, and what to do next"),
@@ -39,6 +40,7 @@ COMMANDS = (
     Command(
         "size", "recommend requests and limits of services, with a patch to paste; score them on a trace"
     ),
+    Command("elastic", "show services that are scaled with their load, and what was learned about them"),
     Command("alerts", "list bottlenecks, silent nodes and overbooked nodes"),
     Command("slo", "show how promises of availability stand, now or in a recorded log"),
     Command("network", "show round-trip times between nodes, and clusters of near nodes"),

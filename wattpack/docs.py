@@ -194,10 +194,28 @@ def labels_markdown() -> str:
     return "\n".join(("| label | set on | values | default | meaning |", "|---|---|---|---|---|", *rows))
 
 
+_DEFINITION = re.compile(
+    r"^\*\*(?P<words>[^*]+)\*\*(?P<sense> \([^)]*\))?: (?P<text>.+?)(?=\n\n|\Z)", re.MULTILINE | re.DOTALL
+)
+_MARKUP = re.compile(r"\[([^]]*)\]\([^)]*\)|[`*]")
+
+
+def glossary_json() -> str:
+    """The definitions of the glossary by word, as plain text, for the tooltips of the web page."""
+    text = (Path(__file__).parents[1] / "docs/glossary.md").read_text(encoding="utf-8")
+    definitions = {
+        f"{word}{found['sense'] or ''}": _MARKUP.sub(r"\1", " ".join(found["text"].split()))
+        for found in _DEFINITION.finditer(text)
+        for word in found["words"].split(", ")
+    }
+    return json.dumps(definitions, indent=1, ensure_ascii=False) + "\n"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "docs/configuration.md": configuration_markdown,
     "docs/metrics.md": metrics_markdown,
     "docs/api.md": partial(api_markdown, ROUTES),
+    "collector/web/assets/core/glossary.json": glossary_json,
     **{f"systemd/{role}.toml": partial(settings_file, role) for role in _ROLES},
     **{f"monitoring/grafana/{each.uid}.json": partial(dashboard_text, each) for each in DASHBOARDS},
 }

@@ -52,6 +52,19 @@ def test_check_config_shows_changed_keys(tmp_path: Path, capsys: pytest.CaptureF
     assert json.loads(capsys.readouterr().out)["sampling"] == {"interval_seconds": 5.0}
 
 
+def test_check_config_shows_values_as_the_file_has_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "collector.toml"
+    file.write_text("[elastic.web]\nmetric_max = 0.2\n[brownout]\nenabled = false\n")
+    assert main(["check-config", "collector", str(file)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  elastic.web.metric_max = 0.2" in lines
+    assert '  elastic.web.policy = "queueing"' in lines
+    assert "  brownout.enabled = false  (default true)" in lines
+    assert not any("None" in line or "{" in line for line in lines)
+
+
 def test_check_config_rejects_what_the_service_rejects(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,7 +55,7 @@ async def test_hint_prints_nodes_with_reasons(collector: Client, capsys: pytest.
     assert " W ±" in lines[calm]
     assert "available on average" in lines[calm + 1]
     dark = next(line for line in lines if line.startswith("dark"))
-    assert dark.split()[-2:] == ["-", "100%"]
+    assert dark.split()[-3:-1] == ["-", "100%"]
     assert "Rejected (not enough free CPU): 1 node: full" in lines
     assert lines[-1].startswith("Reserved calm until the container starts (id ")
 
@@ -79,7 +79,7 @@ async def test_unknown_service_goes_to_the_nursery_with_a_margin(
     assert "    nursery node; a service without a profile goes to nursery nodes first" in lines
     # It may use more than it reserves: seven cores are free, and four of them are a guess.
     best = next(line for line in lines if line.startswith(("a", "b", "c")))
-    assert best.split()[-1] in {"77%", "76%"}
+    assert best.split()[-2] in {"77%", "76%"}
 
 
 async def test_hint_as_json(collector: Client, capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,7 +181,15 @@ async def test_invalid_hint_is_a_user_error(collector: Client, capsys: pytest.Ca
     assert "is not a size" in await complained(collector, capsys, "hint", "--memory", "much")
     assert "use KEY=VALUE" in await complained(collector, capsys, "plan", "--setting", "moves")
     refused = await complained(collector, capsys, "plan", "--policy", "draps", "--setting", "moves=x")
-    assert "$.settings.moves" in refused
+    assert "settings.moves must be a whole number" in refused
+
+
+@pytest.mark.parametrize("text", ["-2", "nan", "inf", "two"])
+def test_cores_are_a_number_of_0_or_more(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["hint", "shop", "--cpu", text], ["what-if", "shop", "--times", text]):
+        with pytest.raises(SystemExit):
+            main(command)
+        assert f"{command[2]}: {text!r} is not a number of 0 or more" in capsys.readouterr().err
 
 
 def test_unreachable_collector_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,6 +92,21 @@ def test_trace_runs_on_the_hosts_of_a_file(planetlab: Path, capsys: pytest.Captu
     assert figures["energy_kwh"] > figures["lower_bound_kwh"] > 0
 
 
+def test_a_machine_that_pauses_ends_as_in_cloudsim_or_is_served_to_the_end(
+    planetlab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = " ".join([*["20"] * 100, *["0"] * 8, *["20"] * 180])
+    with planetlab.open("a") as day:
+        day.write(f"machine e {values}\n")
+    few = planetlab.with_name("hosts.toml")
+    few.write_text(Path("scenarios/planetlab-hosts.toml").read_text().replace("count = 400", "count = 4"))
+    command = ["replay", "--trace", str(planetlab), "--format", "planetlab", "--hosts", str(few), "--json"]
+    assert main([*command, "--policies", "lr-mmt,lr-mmt-served"]) == 0
+    policies = json.loads(capsys.readouterr().out)["policies"]
+    assert {name: each["finished"] for name, each in policies.items()} == {"lr-mmt": 1, "lr-mmt-served": 0}
+    assert policies["lr-mmt"]["lower_bound_kwh"] < policies["lr-mmt-served"]["lower_bound_kwh"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

@@ -47,6 +47,11 @@ class Collector:
         given = {name: value for name, value in parameters.items() if value is not None}
         return await self._request("GET", path, params=given)
 
+    async def get_text(self, path: str, **parameters: str | None) -> str:
+        """Get an answer that is not JSON; raises as `get` does."""
+        given = {name: value for name, value in parameters.items() if value is not None}
+        return (await self._read("GET", path, params=given)).decode("utf-8", "replace")
+
     async def post(self, path: str, question: Json) -> Json:
         """Post a question that changes nothing; raises as `get` does. Null fields are left out."""
         return await self.send(path, {name: value for name, value in question.items() if value is not None})
@@ -65,6 +70,13 @@ class Collector:
         return await self._request("POST", path, data=msgspec.json.encode(body), headers=_JSON_HEADERS)
 
     async def _request(self, method: str, path: str, **content: Any) -> Json:  # noqa: ANN401 - aiohttp's
+        body = await self._read(method, path, **content)
+        try:
+            return msgspec.json.decode(body, type=dict[str, Any])
+        except msgspec.MsgspecError as error:
+            raise NoAnswerError(f"sends an invalid answer to {path} ({error})") from None
+
+    async def _read(self, method: str, path: str, **content: Any) -> bytes:  # noqa: ANN401 - aiohttp's
         try:
             async with self.session.request(method, self.url + path, **content) as answer:
                 body = await answer.read()
@@ -73,10 +85,7 @@ class Collector:
         if answer.status != HTTPStatus.OK:
             with_token = hdrs.AUTHORIZATION in self.session.headers
             raise explain_status(self.url, path, answer.status, body, with_token=with_token)
-        try:
-            return msgspec.json.decode(body, type=dict[str, Any])
-        except msgspec.MsgspecError as error:
-            raise NoAnswerError(f"sends an invalid answer to {path} ({error})") from None
+        return body
 
     async def get_all(self, path: str, *, key: str = "", **parameters: str | None) -> list[Json]:
         """Get all pages of a list; `key` names it in the answer (default: the end of the path)."""

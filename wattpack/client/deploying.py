@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-from collector.control.deploy import Deployment
+from collector.control.deploy.models import Deployment
 from wattpack.client.collector import add_collector_options, json_text, query_collector
 from wire.errors import UserError
 

@@ -1,6 +1,7 @@
 """Lists for people and scripts: a table or JSON, at most as many rows as asked for."""
 
 import argparse
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,17 @@ def add_list_options(parser: argparse.ArgumentParser, default_limit: int | None 
         help=f"show at most N (default: {shown})",
     )
     add_collector_options(parser)
+
+
+def parse_amount(text: str) -> float:
+    """A number of 0 or more."""
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = -1.0
+    if not 0 <= amount < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
+    return amount
 
 
 def parse_limit(text: str) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from collector.control.deploy import ServiceDeployment
+from collector.control.deploy.models import ServiceDeployment
 from wire.errors import UserError
 
 Document = dict[str, Any]

@@ -2,7 +2,9 @@
 
 import argparse
 import asyncio
+import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -39,7 +41,10 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"{arguments.file} is a valid {role} configuration.")
     for key in changed:
         value, default = (msgspec.to_builtins(each) for each in (_value(loaded, key.path), key.default))
-        print(f"  {key.dotted} = {value!r}  (default {default!r})")
+        if isinstance(value, dict):
+            print("\n".join(f"  {line}" for line in _lines(key.dotted, value)))
+        else:
+            print(f"  {key.dotted} = {_toml(value)}  (default {_toml(default)})")
     if not changed:
         print("  All keys have their defaults.")
     return 0
@@ -54,6 +59,20 @@ def _check_start(loaded: object) -> None:
         Sampler(loaded)
     elif isinstance(loaded, CollectorConfig):
         asyncio.run(check_start(loaded))
+
+
+def _lines(dotted: str, value: object) -> Iterator[str]:
+    """The keys of tables that users name, such as `[elastic.web]`."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _lines(f"{dotted}.{name}", inner)
+    elif value is not None:
+        yield f"{dotted} = {_toml(value)}"
+
+
+def _toml(value: object) -> str:
+    """A value as a file has it."""
+    return "none" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _value(config: object, path: tuple[str, ...]) -> object:

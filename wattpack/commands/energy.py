@@ -4,7 +4,7 @@ import argparse
 import time
 from datetime import UTC, datetime
 
-from wattpack.client.collector import Json, json_text, moment, query_collector
+from wattpack.client.collector import Collector, Json, json_text, moment, query_collector
 from wattpack.client.listing import add_list_options, print_more
 from wattpack.output.report import energy_text, table
 from wire.errors import UserError
@@ -13,6 +13,7 @@ _BY = ("node", "container", "service", "day")
 _LABEL = "label:"
 _DAY_SECONDS = 86_400.0
 _MAX_DAYS = 36_500
+_JOULES_PER_KWH = 3.6e6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--start", metavar="TIME", help="start of the period, such as 2026-05-01 or 2026-05-01T12:00 (UTC)"
     )
     parser.add_argument("--end", metavar="TIME", help="end of the period (default: now)")
+    parser.add_argument("--csv", action="store_true", help="print all accounts as CSV")
     add_list_options(parser)
 
 
@@ -44,25 +46,42 @@ def run(arguments: argparse.Namespace) -> int:
             f"--start {moment(start)} is not before the end of the period, {moment(end)} UTC: give an earlier"
             " --start or a later --end"
         )
-    found = query_collector(
-        arguments,
-        lambda collector: collector.get_all(
-            "/v1/energy", key="accounts", by=arguments.by, start=repr(max(0.0, start)), end=repr(end)
-        ),
-    )
+    given = {"by": arguments.by, "start": repr(max(0.0, start)), "end": repr(end)}
+    if arguments.csv:
+        text = query_collector(arguments, lambda collector: collector.get_text("/v1/energy.csv", **given))
+        print("\n".join(text.splitlines()))
+        return 0
+
+    async def ask(collector: Collector) -> tuple[Json, list[Json]]:
+        tariff = await collector.get("/v1/energy", limit="1", **given)
+        return tariff, await collector.get_all("/v1/energy", key="accounts", **given)
+
+    tariff, found = query_collector(arguments, ask)
     shown = found[: arguments.limit]
     if arguments.json:
-        print(json_text(shown))
+        print(json_text([each | _costs(each, tariff) for each in shown]))
     elif shown:
-        print("\n".join(_table(arguments.by, shown)))
+        print("\n".join(_table(arguments.by, shown, tariff)))
         print_more(found, shown)
         print(f"From {moment(start)} to {moment(end)} UTC, whole machines at the wall.")
+        if problem := tariff.get("tariff_problem"):
+            print(f"Price and CO2 are incomplete: {problem}")
     else:
         print(
             f"No data from {moment(start)} to {moment(end)} UTC. Agents report energy with each heartbeat,"
             " every five minutes by default."
         )
     return 0
+
+
+def _costs(account: Json, tariff: Json) -> Json:
+    """Price and emissions of an account, as far as they are known."""
+    kwh = account["joules"] / _JOULES_PER_KWH
+    return {
+        name: kwh * tariff[rate]
+        for name, rate in (("price", "price_per_kwh"), ("co2_grams", "co2_grams_per_kwh"))
+        if tariff.get(rate) is not None
+    }
 
 
 def _time(option: str, text: str) -> float:
@@ -73,7 +92,23 @@ def _time(option: str, text: str) -> float:
     return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
 
 
-def _table(by: str, accounts: list[Json]) -> list[str]:
+def _table(by: str, accounts: list[Json], tariff: Json) -> list[str]:
+    header, rows = _energy_rows(by, accounts)
+    costs = [_costs(each, tariff) for each in accounts]
+    if "price" in costs[0]:
+        header = (*header, f"PRICE {tariff.get('currency') or ''}".strip())
+        rows = [(*row, f"{cost['price']:.2f}") for row, cost in zip(rows, costs, strict=True)]
+    if "co2_grams" in costs[0]:
+        header = (*header, "CO2")
+        rows = [(*row, _grams(cost["co2_grams"])) for row, cost in zip(rows, costs, strict=True)]
+    return table(header, rows)
+
+
+def _grams(grams: float) -> str:
+    return f"{grams / 1000:.2f} kg" if grams >= 1000 else f"{grams:.1f} g"  # noqa: PLR2004 - grams of a kilogram
+
+
+def _energy_rows(by: str, accounts: list[Json]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     if by in {"node", "day"}:
         header = (by.upper(), "ENERGY", "IDLE", "SYSTEM", "CONTAINERS")
         rows = [
@@ -86,7 +121,7 @@ def _table(by: str, accounts: list[Json]) -> list[str]:
             )
             for each in accounts
         ]
-        return table(header, rows)
+        return header, rows
     if by == "container":
         rows = [
             (
@@ -97,8 +132,8 @@ def _table(by: str, accounts: list[Json]) -> list[str]:
             )
             for each in accounts
         ]
-        return table(("CONTAINER", "NODE", "SERVICE", "ENERGY"), rows)
+        return ("CONTAINER", "NODE", "SERVICE", "ENERGY"), rows
     rows = [
         ("(none)" if each["key"] is None else each["key"], energy_text(each["joules"])) for each in accounts
     ]
-    return table((by.removeprefix(_LABEL).upper(), "ENERGY"), rows)
+    return (by.removeprefix(_LABEL).upper(), "ENERGY"), rows

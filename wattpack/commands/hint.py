@@ -15,7 +15,7 @@ from collector.placement.applications import ApplicationHint
 from collector.policies.actions import describe
 from wattpack.client.applications import format_application, read_application
 from wattpack.client.collector import json_text, query_collector
-from wattpack.client.listing import add_list_options
+from wattpack.client.listing import add_list_options, parse_amount
 from wattpack.client.stack import read_stack, stack_name
 from wattpack.output.report import bytes_text, count_text, table
 from wire.errors import UserError
@@ -57,7 +57,7 @@ def add_container_arguments(parser: argparse.ArgumentParser) -> None:
     """Options that describe a container."""
     parser.add_argument("service", nargs="?", metavar="SERVICE", help="service of the container")
     parser.add_argument("--image", help="image; a profiled service with the same image provides the need")
-    parser.add_argument("--cpu", type=float, metavar="CORES", help="CPU reservation, in cores")
+    parser.add_argument("--cpu", type=parse_amount, metavar="CORES", help="CPU reservation, in cores")
     for name, example in (("memory", "4GiB"), ("disk", "20MB/s"), ("network", "5MB/s")):
         parser.add_argument(f"--{name}", metavar="SIZE", help=f"{name} reservation, such as {example}")
     parser.add_argument(
@@ -246,13 +246,15 @@ def format_hint(hint: PlacementHint) -> Iterator[str]:
 
 
 def _ranked(hint: PlacementHint) -> Iterator[str]:
-    header = ("NODE", "SCORE", "CPU", "MEMORY", "DISK", "NETWORK", "ADDED POWER", "CONFIDENCE")
+    header = ("NODE", "SCORE", "CPU", "MEMORY", "DISK", "NETWORK", "ADDED POWER", "CONFIDENCE", "SHORT")
     rows = table(header, [_row(each) for each in hint.nodes])
     yield rows[0]
     for row, node in zip(rows[1:], hint.nodes, strict=True):
         yield row
         for reason in node.reasons:
             yield f"    {reason}"
+        if node.admission is not None:
+            yield f"    {'admitted' if node.admission.admitted else 'not admitted'}: {node.admission.reason}"
         for action in node.needs:
             yield f"    first: {describe(action)} ({'; '.join(action.reasons)})"
         if node.needs:
@@ -275,6 +277,7 @@ def _row(node: RankedNode) -> tuple[str, ...]:
         *("-" if share is None else f"{share:.0%}" for share in shares),
         watts,
         "-" if node.confidence is None else f"{node.confidence:.0%}",
+        "-" if node.admission is None else f"{node.admission.probability:.2%}",
     )
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,12 +10,13 @@ import msgspec
 
 from replay.readers.history import read_history
 from replay.readers.queues.hosts import read_hosts
+from replay.reporting.elastic import ELASTIC_HEADER, elastic_page, elastic_rows_of
 from replay.reporting.page import page
 from replay.reporting.pareto import HEADER as PARETO_HEADER
 from replay.reporting.pareto import Pareto, dots_of, marked, pareto_of, plan_sweep, summary
 from replay.reporting.pareto import rows_of as pareto_rows
 from replay.reporting.references import HEADER as BESIDE_HEADER
-from replay.reporting.references import beside, notes, rows
+from replay.reporting.references import Compared, beside, notes, rows
 from replay.reporting.scatter import scatter_text
 from replay.reporting.tables import (
     APPLICATION_HEADER,
@@ -28,8 +29,9 @@ from replay.reporting.tables import (
 from replay.setup.scenario import QUEUE_SIMULATION, Scenario, Trace, read_scenario
 from replay.setup.workload import Workload
 from replay.simulation.compare import Comparison, compare
+from replay.simulation.elastic.compare import ElasticComparison, compare_elastic
 from replay.simulation.results import csv_of
-from replay.sources import FORMATS, with_data, workloads
+from replay.sources import FORMATS, arrivals_of, with_data, workloads
 from wattpack.datasets.options import add_data_option
 from wattpack.datasets.search import search_path
 from wattpack.datasets.traces import locate_in
@@ -90,6 +92,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    _check(arguments)
+    if arguments.scenario is not None:
+        scenario = read_scenario(arguments.scenario)
+        if scenario.elastic is not None:
+            return _run_elastic(arguments, _seeded(scenario, arguments.seed))
     scenario, workload, earlier = _load(arguments)
     names = arguments.policies.split(",") if arguments.policies else list(scenario.run)
     if not names:
@@ -100,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
     comparison = everything.only(names)
     pareto = None if sweep is None else pareto_of(sweep, everything.results, names)
     if arguments.csv:
-        _write(arguments.csv, csv_of(everything.results))
+        _write(arguments.csv, csv_of(everything.results.policies))
     if arguments.html:
         _write(arguments.html, page(comparison, scenario, pareto))
     if arguments.json:
@@ -113,6 +120,26 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _run_elastic(arguments: argparse.Namespace, scenario: Scenario) -> int:
+    """Compare elasticity policies on the elastic service of a scenario."""
+    names = arguments.policies.split(",") if arguments.policies else list(scenario.run)
+    if not names:
+        raise UserError("no policies to compare: give them with --policies A,B")
+    if arguments.pareto is not None:
+        raise UserError("--pareto compares placement policies: leave it out for an elastic service")
+    arrivals = arrivals_of(scenario, arguments.scenario.parent)
+    comparison = compare_elastic(names, scenario, arrivals, _Progress(len(names)))
+    if arguments.csv:
+        _write(arguments.csv, csv_of(comparison.results.policies))
+    if arguments.html:
+        _write(arguments.html, elastic_page(comparison, scenario))
+    if arguments.json:
+        print(msgspec.json.format(msgspec.json.encode(comparison.results)).decode())
+    else:
+        print("\n".join(_format_elastic(comparison, scenario)))
+    return 0
+
+
 def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
@@ -120,12 +147,16 @@ def _write(path: Path, text: str) -> None:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
-def _load(arguments: argparse.Namespace) -> tuple[Scenario, Workload, Workload | None]:
-    """The scenario with overrides, its workload, and the earlier workload to learn from."""
+def _check(arguments: argparse.Namespace) -> None:
+    """Refuse arguments that contradict each other, before any file is read."""
     if sum(each is not None for each in (arguments.scenario, arguments.trace, arguments.history)) != 1:
         raise UserError("give a scenario, or --trace with --format and --hosts, or --history")
     if arguments.days is not None and (arguments.history is None or not arguments.days > 0):
         raise UserError("--days needs --history and a number above 0")
+
+
+def _load(arguments: argparse.Namespace) -> tuple[Scenario, Workload, Workload | None]:
+    """The scenario with overrides, its workload, and the earlier workload to learn from."""
     if arguments.history is not None:
         scenario, workload = read_history(arguments.history, arguments.days)
         return _seeded(scenario, arguments.seed), workload, None
@@ -179,8 +210,17 @@ def _format(comparison: Comparison, scenario: Scenario) -> Iterator[str]:
     if applications := list(application_rows_of(comparison.results)):
         yield ""
         yield from table(APPLICATION_HEADER, applications)
-    yield from (f"{name}: {note}" for name, note in comparison.notes.items())
-    if held := beside(comparison.results, scenario.expected):
+    yield from _format_notes(comparison.notes, comparison.results, scenario)
+
+
+def _format_elastic(comparison: ElasticComparison, scenario: Scenario) -> Iterator[str]:
+    yield from table(ELASTIC_HEADER, list(elastic_rows_of(comparison.results)))
+    yield from _format_notes(comparison.notes, comparison.results, scenario)
+
+
+def _format_notes(comments: Mapping[str, str], results: Compared, scenario: Scenario) -> Iterator[str]:
+    yield from (f"{name}: {note}" for name, note in comments.items())
+    if held := beside(results, scenario.expected):
         yield ""
         yield from table(BESIDE_HEADER, list(rows(held)))
         yield from notes(held)

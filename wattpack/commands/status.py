@@ -68,9 +68,10 @@ def format_status(
     )
     yield f"policies    {control['policy'] or 'none'} on alerts, {_timer(control)}; {_acts(control)}"
     yield f"alerts      {len(alerts) or 'none'}{' open' if alerts else ''}"
-    yield from _first(limit, (f"            {each['subject']}: {each['evidence']}" for each in alerts))
+    yield from _first(limit, (f"            {_alert(each)}" for each in alerts))
+    yield from _stopped(control, limit)
     if silent:
-        yield "silent"
+        yield f"silent      {count_text(len(silent), 'node')}"
         yield from _first(
             limit,
             (
@@ -85,6 +86,24 @@ def format_status(
     yield f"next        {_next(cluster, alerts, silent)}"
 
 
+def _alert(alert: Json) -> str:
+    subject, evidence = str(alert["subject"]), str(alert["evidence"])
+    return evidence if evidence.startswith(f"{subject} ") else f"{subject}: {evidence}"
+
+
+def _stopped(control: Json, limit: int) -> Iterator[str]:
+    """The optional services that are stopped."""
+    if stopped := control["brownout"]:
+        yield f"brownout    {count_text(len(stopped), 'optional service')} stopped"
+        yield from _first(
+            limit,
+            (
+                f"            {each['service']}: {each['why']}; it waits: {each['waits_for']}"
+                for each in stopped
+            ),
+        )
+
+
 def _timer(control: Json) -> str:
     return f"{control['timer_policy']} on a timer" if control["timer_policy"] else "none on a timer"
 
@@ -92,6 +111,8 @@ def _timer(control: Json) -> str:
 def _acts(control: Json) -> str:
     if control["dry_run"]:
         return f"driver {control['driver']}: plans are recorded, not carried out"
+    if control["pause"] is not None:
+        return f"driver {control['driver']}: paused, 'wattpack resume' ends it"
     return f"driver {control['driver']}: {'active' if control['active'] else 'not active'}"
 
 

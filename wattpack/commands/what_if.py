@@ -9,7 +9,7 @@ from wattpack.client.collector import (
     number_text,
     query_collector,
 )
-from wattpack.client.listing import add_list_options, print_more
+from wattpack.client.listing import add_list_options, parse_amount, print_more
 from wattpack.output.report import bytes_text, table
 
 _HEADER = ("NODE", "NOW", "THEN", "CHANGE", "SOURCE", "NOTE")
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     amount = parser.add_mutually_exclusive_group(required=True)
     amount.add_argument(
         "--times",
-        type=float,
+        type=parse_amount,
         metavar="N",
         help="throughput of the service relative to now; the node takes the difference",
     )
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--on", metavar="NODE", help="only this node (default: each node in turn)")
     parser.add_argument(
         "--virtualization",
-        type=float,
+        type=parse_amount,
         default=0.0,
         metavar="RATIO",
         help="CPU time that virtualization adds, as a share: 0.1 for a tenth more (default: 0)",

@@ -56,9 +56,14 @@ def run(service: Coroutine[Any, Any, None]) -> int:
     return 0
 
 
-async def until_stopped(*work: Work) -> None:
-    """Notify systemd that the service is ready, and wait for a stop signal; raises if the work fails."""
+async def until_stopped(*work: Work, on_ready: Callable[[], None] | None = None) -> None:
+    """Notify systemd that the service is ready, and wait for a stop signal; raises if the work fails.
+
+    `on_ready` is called once a signal ends the service in order.
+    """
     stop = _on(signal.SIGINT, signal.SIGTERM)
+    if on_ready is not None:
+        on_ready()
     notify("READY=1")
     await _first(work, stop)
     notify("STOPPING=1")

@@ -1,7 +1,7 @@
 import pytest
 import yaml
 
-from collector.control.deploy import ServiceDeployment
+from collector.control.deploy.models import ServiceDeployment
 from wattpack.client.stack import held_stack, new_services, parse_docker_size, parse_stack
 from wire.errors import UserError
 

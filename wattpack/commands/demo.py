@@ -1,0 +1,114 @@
+"""`wattpack demo`: a simulated cluster with a past, and a real collector with its page."""
+
+import argparse
+import logging
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+
+from wattpack.demo.run import DemoOptions, running_demo
+from wattpack.output.progress import progress_bar
+from wattpack.service.runner import run as run_service
+from wattpack.service.runner import start_logging, until_stopped
+from wire.address import COLLECTOR_DEFAULT, Address
+from wire.errors import UserError
+
+_MAX_NODES, _MAX_CONTAINERS, _MAX_DAYS = 1000, 50_000, 366.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=8640,
+        metavar="N",
+        help="port on loopback; 0 is any free one (default: 8640)",
+    )
+    parser.add_argument(
+        "--nodes", type=int, default=20, metavar="N", help=f"up to {_MAX_NODES} (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--containers",
+        type=int,
+        default=200,
+        metavar="N",
+        help=f"up to {_MAX_CONTAINERS} (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--days", type=float, default=30.0, metavar="N", help="days of history (default: %(default)g)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=7, metavar="N", help="the same seed makes the same cluster (default: 7)"
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="DIR",
+        help="keep the history in this empty directory (default: leave nothing)",
+    )
+    parser.add_argument("--verbose", action="store_true", help="show the collector's log")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    for name, low, high in (
+        ("nodes", 1, _MAX_NODES),
+        ("containers", 1, _MAX_CONTAINERS),
+        ("days", 0, _MAX_DAYS),
+        ("port", 0, 65_535),
+        ("seed", 0, 2**63 - 1),
+    ):
+        if not low <= getattr(arguments, name) <= high:
+            raise UserError(f"--{name} {getattr(arguments, name):g}: use a number from {low} to {high:g}")
+    _check_empty(arguments.keep)
+    # Stopped while it starts, it leaves nothing either.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    start_logging("wattpack")
+    if not arguments.verbose:
+        logging.getLogger().setLevel(logging.WARNING)
+    with _folder(arguments.keep) as folder:
+        options = DemoOptions(
+            folder=folder,
+            port=arguments.port,
+            seed=arguments.seed,
+            nodes=arguments.nodes,
+            containers=arguments.containers,
+            days=arguments.days,
+        )
+        return run_service(_demo(options, keep=arguments.keep))
+
+
+def _check_empty(keep: Path | None) -> None:
+    if keep is not None and keep.exists() and not (keep.is_dir() and not any(keep.iterdir())):
+        raise UserError(f"--keep {keep}: name an empty directory, or one that does not exist yet")
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="wattpack-demo-") as folder:
+            yield Path(folder)
+    else:
+        yield keep
+
+
+async def _demo(options: DemoOptions, keep: Path | None) -> None:
+    async with AsyncExitStack() as stack:
+        with progress_bar(f"writing {options.days:g} days of history") as progress:
+            collector = await stack.enter_async_context(running_demo(options, progress))
+        welcome = "\n".join(_welcome(options, collector.address, keep))
+        await until_stopped(on_ready=lambda: print(welcome, flush=True))
+
+
+def _welcome(options: DemoOptions, address: Address, keep: Path | None) -> Iterator[str]:
+    yield f"A simulated shop: {options.nodes} nodes, {options.containers} containers, seed {options.seed}."
+    yield ""
+    yield f"  page      {address.url}"
+    yield f"  API       {address.url}/openapi.json"
+    yield f"  metrics   {address.url}/metrics"
+    yield "  commands  wattpack status, nodes, services, energy, plan, alerts, apps, slo"
+    if str(address) != COLLECTOR_DEFAULT:
+        yield f"            (with WATTPACK_COLLECTOR={address.url})"
+    yield ""
+    yield f"  {'It is kept in ' + str(keep) if keep else 'Nothing is kept'}. Press Ctrl-C to stop."

@@ -1,0 +1,219 @@
+"""The simulated cluster: where containers run, and what the agents of its nodes see."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from threading import Lock
+
+import numpy as np
+
+from agent.sampling.node_sample import ContainerSample, NodeSample
+from agent.sampling.rates import ContainerRates, HostRates
+from agent.sources.docker import ContainerInfo
+from powermodels.attribution.split import container_error_ratio
+from powermodels.common.interface import Terms
+from wattpack.demo.load import CPU, DISK, MEMORY, DemoLoad, Moment
+from wattpack.demo.shop import Floats, Rows, Shop
+from wire.messages import ContainerPower, NodePower, PowerSource, Pressure
+from wire.resources import Quantities
+
+_DAY_SECONDS = 86_400.0
+_FULL_DISK_RATIO = 0.965
+DOWN_SECONDS = 1500.0
+"""How long before the start the node that is down stopped reporting."""
+_LIFE_DAYS = 40.0
+_STARTUP_SECONDS = 3.2
+_SPARE, _LIMIT_CORES, _LIMIT_BYTES = 1.2, 0.05, 32 << 20
+"""Limits are multiples, above the highest usage by a factor."""
+_STREAM = 3
+"""Of random numbers: the ages of containers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a container runs, under which id, and since when."""
+
+    node: int
+    id: str
+    started_at: float
+
+
+class DemoCluster:
+    """Nodes and containers over time. Methods may be called from any thread."""
+
+    def __init__(self, shop: Shop, starts_at: float) -> None:
+        """`starts_at` is the time at which the demo begins to live; times before it are its past."""
+        self.shop, self.starts_at = shop, starts_at
+        self._load = DemoLoad(shop, starts_at)
+        self._lock = Lock()
+        count = len(shop.containers)
+        ages = np.random.default_rng([shop.seed, _STREAM]).uniform(0.02, 1.0, count) ** 2
+        self._places = [
+            Place(node, _container_id(shop.seed, row, 0), starts_at - age * _LIFE_DAYS * _DAY_SECONDS)
+            for row, (node, age) in enumerate(zip(shop.placement.tolist(), ages.tolist(), strict=True))
+        ]
+        self._node_of: Rows = shop.placement.copy()
+        self._incarnation = [0] * count
+        self._cpu_seconds = np.zeros(count)
+        self._joules = np.zeros(count)
+        self._node_joules = np.zeros(len(shop.nodes))
+        self._capacities = [each.machine.capacity for each in shop.nodes]
+        self._limit = [_limit(level) for level in shop.levels]
+        self._infos: dict[int, tuple[Place, ContainerInfo]] = {}
+
+    # --- Where containers run -----------------------------------------------------------------------
+
+    def is_up(self, node: int, now: float) -> bool:
+        """Whether the agent of a node reports at a time."""
+        return node != self.shop.down_node or now < self.starts_at - DOWN_SECONDS
+
+    def places(self) -> list[Place]:
+        """Where each container runs now."""
+        with self._lock:
+            return list(self._places)
+
+    def move(self, row: int, node: int, now: float) -> str:
+        """Move a container; returns the id that it has there."""
+        with self._lock:
+            self._incarnation[row] += 1
+            name = _container_id(self.shop.seed, row, self._incarnation[row])
+            self._places[row] = Place(node, name, now)
+            self._node_of[row] = node
+            self._cpu_seconds[row] = self._joules[row] = 0.0
+            return name
+
+    def limit(self, row: int, limit: Quantities) -> None:
+        """Change the limits of a container."""
+        with self._lock:
+            before = self._limit[row]
+            self._limit[row] = Quantities(
+                before.cpu_cores if limit.cpu_cores is None else limit.cpu_cores,
+                before.memory_bytes if limit.memory_bytes is None else limit.memory_bytes,
+            )
+
+    def limit_of(self, row: int) -> Quantities:
+        """The present limits of a container."""
+        return self._limit[row]
+
+    # --- Samples ------------------------------------------------------------------------------------
+
+    def sample(self, now: float, interval_seconds: float) -> Iterator[tuple[int, NodeSample]]:
+        """What the agents of all nodes that are up see at a time, about the interval before it."""
+        with self._lock:
+            moment = self.at(now)
+            order = np.argsort(self._node_of, kind="stable")
+            starts = np.searchsorted(self._node_of[order], np.arange(len(self.shop.nodes) + 1)).tolist()
+            self._cpu_seconds += moment.used[:, CPU] * interval_seconds
+            self._joules += moment.watts * interval_seconds
+            self._node_joules += moment.node_watts * interval_seconds
+            for node in range(len(self.shop.nodes)):
+                if self.is_up(node, now):
+                    rows = order[starts[node] : starts[node + 1]]
+                    yield node, self._node_sample(node, rows, moment, now, interval_seconds)
+
+    def at(self, now: float) -> Moment:
+        """What every container and node uses at a time."""
+        return self._load.at(now, self._node_of)
+
+    def _node_sample(
+        self, node: int, rows: Rows, moment: Moment, now: float, interval_seconds: float
+    ) -> NodeSample:
+        total, curve = moment.by_node[node], self._load.curves[node]
+        ratios = np.minimum(total / self._load.capacity[node], 1.0).tolist()
+        busy = _FULL_DISK_RATIO if node == self.shop.full_disk_node else ratios[DISK]
+        idle_watts, terms = float(moment.idle_watts[node]), moment.terms[node].tolist()
+        error_ratio = container_error_ratio(Terms(idle_watts, *terms), curve.error_ratio)
+        own_watts = moment.watts[rows].tolist()
+        watts = idle_watts + sum(terms)
+        crowded = max(0.0, ratios[CPU] - 0.7)
+        return NodeSample(
+            monotonic_seconds=now,
+            rates=HostRates(
+                unix_seconds=now,
+                interval_seconds=interval_seconds,
+                used=_quantities(total.tolist()),
+                capacity=self._capacities[node],
+                pressure=Pressure(
+                    round(min(0.9, crowded * 2.2), 4), 0.0, round(0.6 * max(0.0, busy - 0.5), 4)
+                ),
+                load_1m=round(float(total[CPU]) * (1 + crowded), 2),
+                disk_busy_ratio=busy,
+                iowait_ratio=round(0.25 * max(0.0, busy - 0.3), 4),
+            ),
+            power=NodePower(
+                watts,
+                idle_watts,
+                max(0.0, sum(terms) - sum(own_watts)),
+                curve.source,
+                curve.error_ratio,
+                float(self._node_joules[node]),
+                source_scope=curve.source_scope,
+            ),
+            containers=tuple(
+                [
+                    self._container(row, values, each, curve.source, error_ratio)
+                    for row, values, each in zip(
+                        rows.tolist(), moment.used[rows].tolist(), own_watts, strict=True
+                    )
+                ]
+            ),
+            gaps=self.shop.nodes[node].machine.gaps,
+            power_curve=curve,
+        )
+
+    def _container(
+        self, row: int, used: list[float], watts: float, source: PowerSource, error_ratio: float
+    ) -> ContainerSample:
+        place = self._places[row]
+        known = self._infos.get(row)
+        if known is None or known[0] is not place:
+            known = self._infos[row] = place, self._info(row, place)
+        throttled = max(0.0, used[CPU] / (self._limit[row].cpu_cores or 1.0) - 0.8)
+        return ContainerSample(
+            ContainerRates(
+                id=place.id,
+                runtime="docker",
+                cpu_seconds_total=float(self._cpu_seconds[row]),
+                used=_quantities(used),
+                limit=self._limit[row],
+                pressure=Pressure(round(min(1.0, throttled), 4), 0.0, 0.0),
+            ),
+            known[1],
+            ContainerPower(watts, source, error_ratio, float(self._joules[row])),
+        )
+
+    def _info(self, row: int, place: Place) -> ContainerInfo:
+        container = self.shop.containers[row]
+        name = f"{container.name}.{place.id[:8]}"
+        return ContainerInfo(
+            name=name,
+            image=container.kind.image,
+            service=container.service,
+            started_at=place.started_at,
+            labels={
+                **container.kind.labels,
+                "com.docker.stack.namespace": container.service.partition("_")[0],
+                "com.docker.swarm.service.id": sha256(container.service.encode()).hexdigest()[:25],
+                "com.docker.swarm.service.name": container.service,
+                "com.docker.swarm.task.name": name,
+            },
+            restarts=0,
+            startup_seconds=_STARTUP_SECONDS,
+        )
+
+
+def _quantities(values: list[float]) -> Quantities:
+    cpu, memory, disk, network = values
+    return Quantities(cpu, int(memory), disk, network)
+
+
+def _limit(level: Floats) -> Quantities:
+    """Limits as people set them: a round number with some room to spare."""
+    cores = float(np.ceil(level[CPU] * _SPARE / _LIMIT_CORES) * _LIMIT_CORES)
+    memory = int(np.ceil(level[MEMORY] * _SPARE / _LIMIT_BYTES)) * _LIMIT_BYTES
+    return Quantities(cores, memory)
+
+
+def _container_id(seed: int, row: int, incarnation: int) -> str:
+    """An id as engines make them."""
+    return sha256(f"{seed}/{row}/{incarnation}".encode()).hexdigest()

@@ -1,0 +1,126 @@
+"""What the containers of the demo shop use at a time, and the watts that follow. Pure: no state, no clock."""
+
+from dataclasses import dataclass
+from math import floor
+
+import numpy as np
+
+from collector.snapshot.columns import sum_by_node
+from wattpack.demo.services import Rhythm
+from wattpack.demo.shop import Floats, Rows, Shop
+
+CPU, MEMORY, DISK = range(3)
+_DAY_SECONDS = 86_400.0
+_NOISE = np.array([0.10, 0.015, 0.25, 0.20])
+"""Standard deviation of a sample, relative to its level."""
+_SYSTEM = np.array([0.012, 0.018, 0.001, 0.0005])
+"""What the host itself uses, as a share of its capacity."""
+BURST_EVERY_SECONDS, BURST_SECONDS = 1200.0, 540.0
+BURST_BEGAN_SECONDS = 300.0
+"""How long before the start the first burst began: its alert is open when the collector starts."""
+_BURST_RATIO = 0.99
+_STREAM_BIAS, _STREAM_BURST = 1, 2
+"""Of random numbers, beside the one for each time."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Moment:
+    """The cluster at one time."""
+
+    used: Floats
+    """Of each container."""
+    by_node: Floats
+    """Of each node, with what the host itself uses."""
+    terms: Floats
+    """Watts of each node by resource, above idle, in the order of the resources."""
+    idle_watts: Floats
+    watts: Floats
+    """Of each container."""
+
+    @property
+    def node_watts(self) -> Floats:
+        total: Floats = self.idle_watts + self.terms.sum(axis=1)
+        return total
+
+
+class DemoLoad:
+    """The load of a shop that begins to live at a time."""
+
+    def __init__(self, shop: Shop, starts_at: float) -> None:
+        self._shop, self._starts_at = shop, starts_at
+        self.curves = [each.machine.curve for each in shop.nodes]
+        self.capacity = np.array([each.machine.capacity.values for each in shop.nodes], dtype=np.float64)
+        self._idle_watts = np.array([each.idle_watts for each in self.curves])
+        self._other_watts = np.array(
+            [(0.0, each.memory_watts, each.disk_watts, each.network_watts) for each in self.curves]
+        )
+        self._bias = 1 + np.random.default_rng([shop.seed, _STREAM_BIAS]).normal(0.0, 0.02, len(shop.nodes))
+        """No two machines of a type use the same power."""
+        self._rhythm = np.array([each.kind.rhythm for each in shop.containers], dtype=np.intp)
+        self._movable = np.array([not each.kind.is_pinned for each in shop.containers], dtype=np.bool_)
+
+    def at(self, now: float, node_of: Rows) -> Moment:
+        """The cluster at a time, with each container on a node."""
+        used = self._usage(now, node_of)
+        by_node = sum_by_node(node_of, used, len(self.capacity)) + _SYSTEM * self.capacity
+        ratios = np.minimum(by_node / self.capacity, 1.0)
+        terms = ratios * self._other_watts
+        terms[:, CPU] = [
+            np.interp(ratio, curve.cpu_ratios, curve.cpu_watts)
+            for ratio, curve in zip(ratios[:, CPU], self.curves, strict=True)
+        ]
+        terms *= self._bias[:, None]
+        # As in attribution: each term by usage of its resource.
+        watts = (terms / by_node)[node_of] * used
+        return Moment(used, by_node, terms, self._idle_watts * self._bias, watts.sum(axis=1))
+
+    def _usage(self, now: float, node_of: Rows) -> Floats:
+        levels = self._shop.levels
+        rng = np.random.default_rng([self._shop.seed, floor(now)])
+        active = rhythms(now)[self._rhythm]
+        used = levels * active[:, None]
+        used[:, MEMORY] = levels[:, MEMORY] * (0.75 + 0.25 * active)
+        used *= np.maximum(0.05, 1 + _NOISE * rng.standard_normal(used.shape))
+        used[:, CPU] += self._burst(used, now)
+        by_node = np.bincount(node_of, used[:, CPU], len(self.capacity))
+        room = self.capacity[:, CPU] * (1 - _SYSTEM[CPU])
+        share = np.minimum(1.0, room / np.maximum(by_node, 1e-9))
+        used[:, CPU] *= share[node_of]
+        return used
+
+    def _burst(self, used: Floats, now: float) -> Floats:
+        """Work that suddenly arrives at the containers of one node, so that it has too little CPU."""
+        extra = np.zeros(len(used))
+        since = now - (self._starts_at - BURST_BEGAN_SECONDS)
+        number, into = floor(since / BURST_EVERY_SECONDS), since % BURST_EVERY_SECONDS
+        if number < 0 or into > BURST_SECONDS:
+            return extra
+        rng = np.random.default_rng([self._shop.seed, _STREAM_BURST, number])
+        home, levels = self._shop.placement, self._shop.levels[:, CPU]
+        busy = np.bincount(home, levels, len(self.capacity)) / self.capacity[:, CPU]
+        busy[[self._shop.down_node, self._shop.full_disk_node]] = 0.0
+        # Of its own node, all that is left; those that move away take their share with them.
+        node = int(rng.choice(np.argsort(-busy)[: max(1, len(busy) // 4)]))
+        rows = np.flatnonzero((home == node) & self._movable)
+        if rows.size:
+            left = _BURST_RATIO * self.capacity[node, CPU] - float(used[home == node, CPU].sum())
+            extra[rows] = max(0.0, left) * levels[rows] / levels[rows].sum()
+        return extra
+
+
+def rhythms(now: float) -> Floats:
+    """The share of its busiest load that each rhythm has at a time of day (UTC) and of the week."""
+    days = now / _DAY_SECONDS
+    weekend = 0.82 if int(days + 4) % 7 in {6, 0} else 1.0
+    found = np.empty(len(Rhythm))
+    found[Rhythm.DAY] = (0.30 + 0.70 * _bump(days, 14.0, 5.0)) * weekend
+    found[Rhythm.EVENING] = (0.22 + 0.78 * _bump(days, 20.0, 3.2)) * weekend
+    found[Rhythm.FLAT] = 0.6
+    found[Rhythm.NIGHT] = 0.10 + 0.90 * _bump(days, 2.5, 2.2)
+    return found
+
+
+def _bump(days: float, hour: float, width_hours: float) -> float:
+    """1 at an hour of the day, and less before and after it."""
+    away = ((days * 24 - hour + 12) % 24 - 12) / width_hours
+    return float(np.exp(-(away**2)))

@@ -1,0 +1,108 @@
+"""The machines of the demo shop, and how far apart its zones are."""
+
+from dataclasses import dataclass
+
+from wire.messages import Gap, PowerCurve, PowerScope, PowerSource
+from wire.resources import Quantities
+
+_GIB = 1 << 30
+_CPU_RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)
+_RISE = (0.0, 0.38, 0.64, 0.84, 1.0)
+"""Dynamic power at these loads, as a share of that at full load: the shape of most published machines."""
+_NO_RAPL = Gap("RAPL", "the CPU's energy counters are not readable: see wattpack doctor")
+ZONES = ("fra", "ams", "vie")
+_DELAYS_SECONDS = {("ams", "fra"): 0.0071, ("fra", "vie"): 0.0112, ("ams", "vie"): 0.0174}
+_LOCAL_DELAY_SECONDS = 0.0003
+
+
+def delay_seconds(one: str, other: str) -> float:
+    """The round-trip time between two zones."""
+    low, high = sorted((one, other))
+    return _LOCAL_DELAY_SECONDS if low == high else _DELAYS_SECONDS[low, high]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """A type of machine."""
+
+    name: str
+    cores: int
+    memory_gib: int
+    idle_watts: float
+    full_watts: float
+    """At full load of the CPU."""
+    source: PowerSource
+    error_ratio: float
+    source_scope: PowerScope = PowerScope.MACHINE
+    link_bytes_per_second: float = 1.25e9
+    disk_bytes_per_second: float = 1.6e9
+    gaps: tuple[Gap, ...] = ()
+
+    @property
+    def capacity(self) -> Quantities:
+        return Quantities(
+            float(self.cores), self.memory_gib * _GIB, self.disk_bytes_per_second, self.link_bytes_per_second
+        )
+
+    @property
+    def curve(self) -> PowerCurve:
+        dynamic = self.full_watts - self.idle_watts
+        return PowerCurve(
+            source=self.source,
+            error_ratio=self.error_ratio,
+            idle_watts=self.idle_watts,
+            cpu_ratios=_CPU_RATIOS,
+            cpu_watts=tuple(round(dynamic * share, 3) for share in _RISE),
+            memory_watts=round(0.06 * dynamic, 3),
+            disk_watts=round(0.04 * dynamic, 3),
+            network_watts=round(0.03 * dynamic, 3),
+            source_scope=self.source_scope,
+        )
+
+
+MACHINES = (
+    Machine(
+        name="epyc",
+        cores=32,
+        memory_gib=128,
+        idle_watts=96.0,
+        full_watts=310.0,
+        source=PowerSource.RAPL,
+        error_ratio=0.08,
+        source_scope=PowerScope.CPU_AND_MEMORY,
+        link_bytes_per_second=3.125e9,
+    ),
+    Machine(
+        name="xeon",
+        cores=16,
+        memory_gib=64,
+        idle_watts=78.0,
+        full_watts=205.0,
+        source=PowerSource.MODEL,
+        error_ratio=0.12,
+        gaps=(_NO_RAPL,),
+    ),
+    Machine(
+        name="edge",
+        cores=8,
+        memory_gib=32,
+        idle_watts=21.0,
+        full_watts=92.0,
+        source=PowerSource.PRIOR,
+        error_ratio=0.35,
+        disk_bytes_per_second=5e8,
+        gaps=(_NO_RAPL,),
+    ),
+    Machine(
+        name="db",
+        cores=24,
+        memory_gib=192,
+        idle_watts=118.0,
+        full_watts=265.0,
+        source=PowerSource.IPMI,
+        error_ratio=0.03,
+        disk_bytes_per_second=2.4e9,
+    ),
+)
+MACHINE_ORDER = ("epyc", "xeon", "xeon", "edge", "epyc", "xeon", "edge", "db", "xeon", "edge")
+"""Machines are added in this order, again and again."""

@@ -1,0 +1,152 @@
+"""The past of the demo cluster, in the collector's history.
+
+The last hour consists of reports of the agents. What is older consists of means over five minutes and over
+hours, as they are left of reports; these are written at once, since days of reports would take minutes.
+"""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from math import ceil, floor
+
+import numpy as np
+
+from collector.common.outages import Outages
+from collector.config import CollectorConfig
+from collector.history.factory import open_history
+from collector.history.interface import History
+from collector.history.sqlite.files.backfill import PastSlot
+from collector.history.sqlite.files.backfill import write_past as write_rollups
+from collector.snapshot.columns import sum_by_node
+from wattpack.demo.agents import DemoAgents
+from wattpack.demo.cluster import DemoCluster
+
+FINE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 300, 3600, 86_400
+_REPORTED_SECONDS = 3600.0
+_SAMPLE_SECONDS = 60.0
+_MAX_SAMPLES = 30_000
+"""Containers times samples that agents report: in a large cluster, samples are further apart."""
+_MAX_FINE_ROWS, _MAX_HOURLY_ROWS = 70_000, 170_000
+"""Rows of means. In a large cluster, they begin later."""
+_AT_ONCE = 16
+"""Samples that are stored in one commit."""
+_PEAK_FACTOR = 1.18
+_REPORTS_SHARE = 0.4
+"""Of the work, for the progress bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastPlan:
+    """Which part of the past has which resolution."""
+
+    starts_at: float
+    hourly_from: float
+    fine_from: float
+    reports_from: float
+    report_seconds: float
+
+    @classmethod
+    def of(cls, starts_at: float, days: float, subjects: int) -> "PastPlan":
+        """The past of a cluster with this many nodes and containers."""
+        reports_from = (starts_at - _REPORTED_SECONDS) // FINE_SECONDS * FINE_SECONDS
+        fine = min(DAY_SECONDS // FINE_SECONDS, max(1, _MAX_FINE_ROWS // subjects))
+        fine_from = ceil((reports_from - fine * FINE_SECONDS) / HOUR_SECONDS) * HOUR_SECONDS
+        hours = min(days * 24, max(1, _MAX_HOURLY_ROWS // subjects))
+        hourly_from = floor((starts_at - hours * HOUR_SECONDS) / HOUR_SECONDS) * HOUR_SECONDS
+        return cls(
+            starts_at=starts_at,
+            hourly_from=min(hourly_from, reports_from // HOUR_SECONDS * HOUR_SECONDS),
+            fine_from=min(fine_from, reports_from),
+            reports_from=reports_from,
+            report_seconds=max(_SAMPLE_SECONDS, min(1500.0, _REPORTED_SECONDS * subjects / _MAX_SAMPLES)),
+        )
+
+    def report_times(self) -> list[float]:
+        """When agents sample."""
+        count = ceil((self.starts_at - self.reports_from) / self.report_seconds)
+        return [self.reports_from + number * self.report_seconds for number in range(count)]
+
+    def slots(self) -> Iterator[tuple[int, int, float, float]]:
+        """Step, number, begin and end of the slots with means; the last ones end where reports begin."""
+        for step, begin in ((HOUR_SECONDS, self.hourly_from), (FINE_SECONDS, self.fine_from)):
+            for slot in range(floor(begin / step), ceil(self.reports_from / step)):
+                yield step, slot, float(slot * step), min((slot + 1) * step, self.reports_from)
+
+
+async def write_past(
+    config: CollectorConfig,
+    agents: DemoAgents,
+    days: float,
+    progress: Callable[[float], None],
+    clock: Callable[[], float] = time.time,
+) -> float:
+    """Write the days before the start into a new history; returns when the agents last sampled."""
+    cluster = agents.cluster
+    plan = PastPlan.of(cluster.starts_at, days, len(cluster.shop.containers) + len(cluster.shop.nodes))
+    times = plan.report_times()
+    async with open_history(config, Outages(), clock) as history:
+        await _write_reports(history, agents, plan, lambda done: progress(_REPORTS_SHARE * done))
+    await asyncio.to_thread(
+        _write_means,
+        config.history.path,
+        cluster,
+        plan,
+        lambda done: progress(_REPORTS_SHARE + (1 - _REPORTS_SHARE) * done),
+    )
+    # Writing takes a while: to a collector that starts now, the nodes must not look silent.
+    now = clock()
+    async with open_history(config, Outages(), clock) as history:
+        await history.add(await asyncio.to_thread(agents.sample, now, now - times[-1]), now)
+    return now
+
+
+async def _write_reports(
+    history: History, agents: DemoAgents, plan: PastPlan, progress: Callable[[float], None]
+) -> None:
+    times = plan.report_times()
+    storing: list[asyncio.Task[object]] = []
+    for number, now in enumerate(times, start=1):
+        reports = await asyncio.to_thread(agents.sample, now, plan.report_seconds)
+        storing.append(asyncio.create_task(history.add(reports, now)))
+        if len(storing) >= _AT_ONCE or number == len(times):
+            await asyncio.gather(*storing)
+            storing.clear()
+            progress(number / len(times))
+
+
+def _write_means(path: str, cluster: DemoCluster, plan: PastPlan, progress: Callable[[float], None]) -> None:
+    slots = list(plan.slots())
+
+    def past() -> Iterator[PastSlot]:
+        for number, (step, slot, begins_at, ends_at) in enumerate(slots):
+            if number % _AT_ONCE == 0:
+                progress(number / len(slots))
+            yield _past_slot(cluster, step, slot, begins_at, ends_at)
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        write_rollups(
+            connection,
+            [node.name for node in cluster.shop.nodes],
+            [place.id for place in cluster.places()],
+            past(),
+            plan.fine_from,
+        )
+
+
+def _past_slot(cluster: DemoCluster, step: int, slot: int, begins_at: float, ends_at: float) -> PastSlot:
+    moment = cluster.at((begins_at + ends_at) / 2)
+    node_of = cluster.shop.placement
+    return PastSlot(
+        step_seconds=step,
+        slot=slot,
+        covered_from=begins_at,
+        covered_until=ends_at,
+        nodes=np.column_stack([moment.by_node, moment.node_watts]),
+        idle_watts=moment.idle_watts,
+        container_watts=sum_by_node(node_of, moment.watts[:, None], len(cluster.shop.nodes))[:, 0],
+        containers=np.column_stack([moment.used, moment.watts]),
+        peak_factor=_PEAK_FACTOR,
+    )

@@ -1,0 +1,83 @@
+"""The services of the demo shop."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+APPLICATION = "shop"
+"""The application whose services talk to each other."""
+_PINNED = "pinned"
+
+
+class Rhythm(IntEnum):
+    """When a service has work."""
+
+    DAY = 0
+    EVENING = 1
+    FLAT = 2
+    NIGHT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShopService:
+    """One service of the shop."""
+
+    name: str
+    image: str
+    share: float
+    """Its share of all containers."""
+    used: tuple[float, ...]
+    """By one container at the busiest time of its day: cores, MiB, MiB/s of disk and of network."""
+    rhythm: Rhythm
+    labels: Mapping[str, str]
+    is_pinned: bool
+    """Whether it has local data, so that its containers stay where they are."""
+
+
+_TABLE = """
+service           team       image                 share cores   MiB disk network rhythm  labels
+shop_web          storefront linden/web:5.12.1      0.13   0.9   420 0.02       6 day     class=2
+shop_api          storefront linden/api:5.12.1      0.12   1.3   610 0.02     3.5 day     slo=silver
+shop_cart         storefront linden/cart:2.4.0      0.05   0.5   350 0.02     0.8 day
+shop_checkout     payments   linden/checkout:3.0.7  0.04   0.6   480 0.02     0.6 evening slo=gold
+shop_search       search     opensearch:2.11        0.05   2.6  3100    4     1.8 day
+shop_sessions     storefront redis:7.2              0.03   0.3  1900 0.02     2.2 day     pinned
+shop_images       storefront linden/images:1.9      0.04   0.4   260    9      14 day     class=3
+shop_thumbnails   storefront linden/thumbnails:1.9  0.05   1.7   540    3       1 day     class=4
+shop_postgres     data       postgres:16.1          0.01   3.4 18000   38       4 day     move=never pinned
+payments_gateway  payments   linden/gateway:4.1     0.04   0.5   390 0.02     0.5 evening slo=gold
+payments_ledger   payments   linden/ledger:4.1      0.02   0.8   900  2.5     0.1 day     slo=gold
+payments_fraud    payments   linden/fraud:0.31      0.03   1.9  2300 0.02     0.1 evening class=2
+warehouse_stock   warehouse  linden/stock:2.2       0.04   0.5   430  1.1     0.1 day
+warehouse_picking warehouse  linden/picking:2.2     0.04   0.7   380 0.02     0.1 day     class=2
+warehouse_labels  warehouse  linden/labels:1.0      0.02   0.3   240  0.6     0.1 day
+warehouse_routes  warehouse  linden/routes:0.8      0.02   2.1  1200 0.02     0.1 night   class=3
+data_events       data       redpanda:23.2          0.03   0.8  1500   16       9 day     pinned
+data_clickhouse   data       clickhouse:23.8       0.015     3 16000  120       7 flat    move=never pinned
+data_reports      data       linden/reports:7.3     0.03   2.4  2600   12     0.1 night   class=4
+data_recommend    search     linden/recommend:2.0   0.03   2.8  5200 0.02     0.1 night   class=4
+mail_sender       platform   linden/mail:1.6        0.03   0.2   210 0.02     0.4 day
+platform_ingress  platform   traefik:2.10           0.05   0.7   190 0.02      17 day
+platform_cron     platform   linden/cron:1.1       0.025   0.2   150 0.02     0.1 flat
+platform_ci       platform   linden/runner:3.9      0.04   1.8  1400    8     0.1 day     class=4
+platform_metrics  platform   victoria-metrics:1.93  0.02   0.9  2800    3     0.1 flat    pinned
+"""
+"""Labels are those that begin with `wattpack.`."""
+
+
+def _parse(line: str) -> ShopService:
+    name, team, image, share, cores, memory, disk, network, rhythm, *labels = line.split()
+    given = dict(each.split("=") for each in labels if each != _PINNED)
+    application = {"app": APPLICATION} if name.startswith(f"{APPLICATION}_") else {}
+    return ShopService(
+        name=name,
+        image=image,
+        share=float(share),
+        used=(float(cores), float(memory), float(disk), float(network)),
+        rhythm=Rhythm[rhythm.upper()],
+        labels={"team": team} | {f"wattpack.{key}": value for key, value in (application | given).items()},
+        is_pinned=_PINNED in labels,
+    )
+
+
+SERVICES = tuple(_parse(line) for line in _TABLE.strip().splitlines()[1:])
