@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 
 from replay.generators import borg, cloud_hour, deployments, elastic, fleet, images, listed
+from replay.generators.arrivals import Arrivals, ArrivalsSettings, generate_arrivals
 from replay.readers import alibaba, bitbrains, google2011, planetlab
+from replay.readers.arrivals import read_arrivals
 from replay.readers.period import Period
 from replay.readers.queues import requests, submissions
 from replay.readers.queues.hosts import read_hosts
@@ -93,6 +95,20 @@ def with_data(scenario: Scenario, locate: Locate) -> Scenario:
     if scenario.hosts_dataset is not None:
         hosts = read_hosts(find(scenario.hosts_dataset, HOSTS_FORMAT))
     return msgspec.structs.replace(scenario, hosts=hosts, startup=startup)
+
+
+def arrivals_of(scenario: Scenario, base: Path) -> Arrivals:
+    """The arrivals of the elastic service of a scenario; paths are relative to the scenario."""
+    service = scenario.elastic
+    if service is None:
+        raise UserError("the scenario has no [elastic]: add one")
+    if service.arrivals_file is not None:
+        return read_arrivals(base / service.arrivals_file)
+    try:
+        settings = msgspec.convert(service.arrivals, ArrivalsSettings)
+    except msgspec.ValidationError as error:
+        raise UserError(f"invalid [elastic.arrivals]: {error}") from None
+    return generate_arrivals(settings, scenario.simulation.seed)
 
 
 def workloads(scenario: Scenario, base: Path, locate: Locate) -> tuple[Workload, Workload | None]:

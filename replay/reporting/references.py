@@ -1,15 +1,24 @@
 """Figures of papers and peers beside ours, with the bounds for ours and reasons of differences."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
 from replay.setup.scenario import Expected
-from replay.simulation.results import PolicyResult, Results
 from wire.errors import UserError
 
 HEADER = ("FIGURE", "POLICY", "THEIRS", "OURS", "ASKED")
 _FEW = 10
+
+
+class Compared(Protocol):
+    """The results of several policies."""
+
+    @property
+    def policies(self) -> Mapping[str, msgspec.Struct]:
+        """By their names."""
+        ...
 
 
 class Beside(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,16 +42,16 @@ class Beside(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def beside(results: Results, expected: Sequence[Expected]) -> list[Beside]:
+def beside(results: Compared, expected: Sequence[Expected]) -> list[Beside]:
     """Every expected figure of a policy that was run."""
     return [_held(results, each) for each in expected if _ran(results, each)]
 
 
-def _ran(results: Results, each: Expected) -> bool:
+def _ran(results: Compared, each: Expected) -> bool:
     return each.policy in results.policies and each.relative_to in {None, *results.policies}
 
 
-def _held(results: Results, each: Expected) -> Beside:
+def _held(results: Compared, each: Expected) -> Beside:
     ours = figure(results.policies[each.policy], each.figure)
     if each.relative_to is not None:
         ours = ours / figure(results.policies[each.relative_to], each.figure) - 1
@@ -59,7 +68,7 @@ def _held(results: Results, each: Expected) -> Beside:
     )
 
 
-def figure(result: PolicyResult, name: str) -> float:
+def figure(result: msgspec.Struct, name: str) -> float:
     """A number of a result, by its name."""
     found = msgspec.to_builtins(result)
     for part in name.split("."):

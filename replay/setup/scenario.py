@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from collector.snapshot.tables import Generation
+from replay.setup.elastic import ElasticService
 from wire.errors import UserError
 
 Positive = Annotated[float, Meta(gt=0)]
@@ -131,6 +132,10 @@ class Simulation(_Table, frozen=True, kw_only=True):
     exact: bool = False
     """As in CloudSim: agents report every sample, and the demand of containers instead of their share; plans
     are carried out at once, without guards. For the papers' policies only."""
+    admission: bool | None = None
+    """Whether containers are refused where the collector's admission refuses them (`placement.risk_max`). By
+    default for the default policy, which runs as it is shipped; the others place as their papers and products
+    do."""
     idle_is_off: bool = False
     """A host that is unused at the start of an interval draws nothing and counts as off, as in CloudSim."""
     zero_is_the_end: bool = False
@@ -243,6 +248,9 @@ class Scenario(_Table, frozen=True, kw_only=True):
     machines: tuple[Machines, ...] = ()
     """The machines of a trace are divided into as many blocks of equal size, in the order of the file."""
     trace: Trace | None = None
+    elastic: ElasticService | None = None
+    """A service whose replicas follow its load, instead of a trace of containers. Policies are then those of
+    elasticity."""
     control: dict[str, Any] = {}
     """The collector's `[control]` for all policies: guards and budgets. The rest has the defaults."""
     simulation: Simulation = Simulation()
@@ -295,5 +303,8 @@ def _either(above: Any, below: Any) -> Any:  # noqa: ANN401 - both are of one ta
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read the scenario {path}: {error}") from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UserError(f"cannot read the scenario {path} ({reason}): check its path") from None
+    except UnicodeDecodeError:
+        raise UserError(f"the scenario {path} is not UTF-8 text: save it as UTF-8") from None

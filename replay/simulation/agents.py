@@ -14,6 +14,7 @@ import numpy as np
 
 from agent.bottlenecks.detector import BottleneckDetector
 from agent.config import BottleneckConfig, ReportingConfig, SamplingConfig
+from agent.reporting.messages import ContainerFacts
 from agent.reporting.reporter import Reporter
 from agent.sampling.node_sample import ContainerSample, NodeSample
 from agent.sampling.rates import ContainerRates, HostRates
@@ -21,8 +22,8 @@ from agent.sources.docker import ContainerInfo, RuntimeEvent
 from collector.snapshot.power_curves import Floats, Rows
 from replay.setup.hosts import Hosts
 from replay.setup.workload import Workload
-from replay.simulation.heartbeats import ContainerFacts, HeartbeatMaker, SampledColumns
-from replay.simulation.samples import Plain, Sampled, quantities, values
+from replay.simulation.bulk.heartbeats import HeartbeatMaker, SampledColumns
+from replay.simulation.bulk.samples import Plain, Sampled, quantities, values
 from wire.messages import PowerCurve, Pressure, Report
 from wire.resources import RESOURCES, Quantities
 

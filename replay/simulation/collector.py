@@ -18,6 +18,7 @@ from collector.placement.application_placing import place_application
 from collector.placement.placing import Placement, place_container
 from collector.placement.question import PlacementQuestion, understood
 from collector.placement.reservations import Reservations
+from collector.policies.admission.rule import AdmissionRule
 from collector.policies.interface import ApplicationPlacement
 from collector.policies.resolve import PolicyChoice
 from collector.snapshot.delays import DelayKind, Delays
@@ -41,6 +42,8 @@ class SimulatedCollector:
         self.config, self._seed = msgspec.structs.replace(config, placement=placement), seed
         self.registry = Registry(self.config)
         self.reservations = Reservations()
+        self.admission: AdmissionRule | None = None
+        """None admits a container wherever its policy does, as the papers' policies do."""
         self.latest = LatestAnalysis()
         self._analysis = AnalysisPass(self.registry, self.config)
         self._delays = None
@@ -83,6 +86,8 @@ class SimulatedCollector:
         observed = {node: self._analysis.gather(node) for node in nodes}
         self.latest.latest = self._analysis.run(observed, self.latest.latest, now, full=full)
         self._snapshot = None
+        if self.admission is not None:
+            self.admission.record.observe(self.snapshot(now))
 
     def put_statuses(self, statuses: Iterable[NodeStatus]) -> None:
         """Set what the orchestrator reports of nodes."""
@@ -129,4 +134,5 @@ class SimulatedCollector:
             self.reservations,
             default_class=self.config.placement.default_class,
             now=now,
+            admission=self.admission,
         )

@@ -1,15 +1,32 @@
 """Policies with settings, from the names that a user gives."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from collector.config import CollectorConfig
-from collector.policies.resolve import SettingsError, resolve
+from collector.config import CollectorConfig, PlacementConfig
+from collector.policies.resolve import PolicyChoice, SettingsError, resolve
 from replay.setup.scenario import Choice, Scenario, Simulation
-from replay.simulation.run import Contender
 from wire.errors import UserError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """A policy with the settings of its run."""
+
+    name: str
+    chosen: PolicyChoice
+    collector: CollectorConfig
+    simulation: Simulation
+
+    @property
+    def has_admission(self) -> bool:
+        """Whether the collector's admission refuses risky nodes."""
+        if self.simulation.admission is not None:
+            return self.simulation.admission
+        return self.chosen.policy.name == PlacementConfig().policy and not self.simulation.exact
 
 
 def contenders(names: Sequence[str], scenario: Scenario) -> list[Contender]:
@@ -21,9 +38,9 @@ def contenders(names: Sequence[str], scenario: Scenario) -> list[Contender]:
 
 
 def _contender(text: str, scenario: Scenario) -> Contender:
-    name, *assignments = text.split(":")
+    name, assigned = assignments_of(text)
     choice = scenario.policies.get(name, Choice(policy=name))
-    given = {**choice.settings, **dict(_assigned(text, each) for each in assignments)}
+    given = {**choice.settings, **assigned}
     try:
         resolved = resolve(choice.policy, given, aliases=scenario.policies, strict=False)
     except SettingsError as invalid:
@@ -47,6 +64,12 @@ def _contender(text: str, scenario: Scenario) -> Contender:
             f"the simulation of {text}",
         ),
     )
+
+
+def assignments_of(text: str) -> tuple[str, dict[str, str]]:
+    """The name and the settings in `NAME:KEY=VALUE:KEY=VALUE`."""
+    name, *assignments = text.split(":")
+    return name, dict(_assigned(text, each) for each in assignments)
 
 
 def _assigned(text: str, assignment: str) -> tuple[str, str]:

@@ -104,7 +104,7 @@ class SimulatedControl:
             step = decision.steps[position]
             if step.done_at is None:
                 continue
-            if find_effect(step, self._collector.snapshot(now), self._limit(step, now)) is not None:
+            if find_effect(step, self._collector.snapshot(now), self._limits(step, now)) is not None:
                 self._end(decision, position, StepState.VERIFIED, now)
                 self._bar_the_way_back(step, now)
             elif now >= step.done_at + self._settings.verify_seconds - _MILLISECOND:
@@ -186,14 +186,15 @@ class SimulatedControl:
             own=[step for step in own if step.started_at is not None or step.state in IN_MOTION],
         )
 
-    def _limit(self, step: Step, now: float) -> Quantities | None:
+    def _limits(self, step: Step, now: float) -> dict[str, Quantities]:
         """The limits that the node of a cut container reports."""
-        if not isinstance(step.action, Cut):
-            return None
-        for node in self._collector.registry.nodes(now, node=step.action.node):
-            if step.action.task in node.run.containers:
-                return node.run.containers[step.action.task].value.limit
-        return None
+        action = step.action
+        if not isinstance(action, Cut):
+            return {}
+        for node in self._collector.registry.nodes(now, node=action.node):
+            if action.task in node.run.containers:
+                return {action.task: node.run.containers[action.task].value.limit}
+        return {}
 
 
 def service_views(services: Sequence[str]) -> list[ServiceView]:

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from collector.live.updates import Succession
-from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
+from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Resize, Scale, Start
 from collector.snapshot.columns import four
 from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import NOWHERE
 from replay.setup.hosts import MEBIBYTE
 from replay.simulation.accounting import Account
 from replay.simulation.agents import SimulatedAgents
+from replay.simulation.bulk.samples import quantities
 from replay.simulation.clock import unix
 from replay.simulation.cluster import Cluster, Phase
-from replay.simulation.samples import quantities
 from wire.messages import Report
 from wire.resources import Quantities
 
@@ -273,7 +273,7 @@ class SimulatedDriver:
                 return bool(cluster.on[self._node_row[action.node]])
             case PowerOff():
                 return not cluster.on[self._node_row[action.node]]
-            case Cut() | Kill() | Start():
+            case Cut() | Kill() | Start() | Scale() | Resize():
                 return True
 
     def is_there(self, task: str) -> bool:

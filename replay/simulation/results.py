@@ -12,8 +12,8 @@ from msgspec import UNSET, UnsetType
 
 from collector.snapshot.power_curves import Floats
 from replay.simulation.accounting import JOULES_PER_KWH, SECONDS_PER_HOUR, Moment
+from replay.simulation.outcome import NodeAtEnd, Outcome
 from replay.simulation.queue.figures import PromisesKept
-from replay.simulation.run import NodeAtEnd, Outcome
 from wire.resources import RESOURCES, Resource
 
 MAX_NODES_LISTED = 20
@@ -239,10 +239,10 @@ def _percentile_ms(seconds: Sequence[float], percentile: float) -> float | None:
     return None if found is None else found * 1000
 
 
-def flat(name: str, result: PolicyResult) -> dict[str, object]:
+def flat(name: str, result: msgspec.Struct) -> dict[str, object]:
     """One row of a CSV, with a column for every nested value."""
     figures = msgspec.to_builtins(result)
-    del figures["nodes"]
+    figures.pop("nodes", None)
     return {"policy": name, **_flattened(figures)}
 
 
@@ -256,9 +256,9 @@ def _flattened(figures: Mapping[str, Any]) -> dict[str, object]:
     return row
 
 
-def csv_of(results: Results) -> str:
+def csv_of(policies: Mapping[str, msgspec.Struct]) -> str:
     """A row per policy."""
-    rows = [flat(name, result) for name, result in results.policies.items()]
+    rows = [flat(name, result) for name, result in policies.items()]
     stream = StringIO()
     writer = csv.DictWriter(stream, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()

@@ -5,86 +5,40 @@ Between two events nothing changes but what containers use, so energy is added u
 """
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from time import thread_time
 from typing import Literal
 
 import numpy as np
 
-from collector.config import CollectorConfig
-from collector.live.updates import Allocation, NodeStatus
 from collector.placement.question import PlacementQuestion
 from collector.policies.actions import Action
-from collector.policies.resolve import PolicyChoice
+from collector.policies.admission.record import ScoredWindow, ShortageRecord
+from collector.policies.admission.rule import AdmissionRule
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, TaskKind
 from replay.setup.applications import ApplicationMembers, application_labels
 from replay.setup.hosts import Hosts
-from replay.setup.scenario import Simulation
 from replay.setup.workload import Workload
 from replay.simulation.accounting import Account
-from replay.simulation.agents import (
-    BEACON_SECONDS,
-    DEFAULT_INTERVAL_SECONDS,
-    AgentSettings,
-    HostLoad,
-    SimulatedAgents,
-)
+from replay.simulation.agents import AgentSettings, SimulatedAgents
+from replay.simulation.bulk.samples import quantities
 from replay.simulation.clock import unix
 from replay.simulation.cluster import Cluster, Load, Phase
 from replay.simulation.collector import SimulatedCollector
+from replay.simulation.contenders import Contender
 from replay.simulation.control import SimulatedControl, service_views
 from replay.simulation.driver import SimulatedDriver
 from replay.simulation.earlier import report_earlier
-from replay.simulation.queue.figures import PromisesKept
-from replay.simulation.response import ApplicationFigures, response_times
-from replay.simulation.samples import quantities
+from replay.simulation.exchange import SOON, Exchange
+from replay.simulation.outcome import Outcome, nodes_at_end
+from replay.simulation.response import response_times
 from wire.errors import UserError
 
 _CPU, _MEMORY = 0, 1
 _OBJECTS_PER_COLLECTION = 500_000
-_SOON = 1e-6
-"""Events that lie less than this apart are one."""
 _KINDS: dict[int, Literal["service", "job"]] = {TaskKind.SERVICE: "service", TaskKind.JOB: "job"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contender:
-    """A policy with the settings of its run."""
-
-    name: str
-    chosen: PolicyChoice
-    collector: CollectorConfig
-    simulation: Simulation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeAtEnd:
-    """A host when the run is over."""
-
-    name: str
-    on: bool
-    containers: int
-    used_ratio: tuple[float, ...]
-    """Demand relative to capacity, per resource."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """A run that is over."""
-
-    name: str
-    account: Account
-    place_seconds: list[float]
-    rebalance_seconds: list[float]
-    lateness_ratio: list[float]
-    """For each ended job: its additional runtime because it got less than it demanded."""
-    nodes: list[NodeAtEnd]
-    promises: PromisesKept | None = None
-    """Only of a workload with promises of availability."""
-    applications: dict[str, ApplicationFigures] = field(default_factory=dict)
 
 
 def run(  # noqa: PLR0913, PLR0917 - the parts of a run
@@ -115,19 +69,6 @@ def few_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def nodes_at_end(cluster: Cluster, load: Load) -> Iterator[NodeAtEnd]:
-    """Every host, with the demand on it."""
-    containers = np.bincount(cluster.node[load.running], minlength=cluster.hosts.size)
-    ratios = np.nan_to_num(load.by_node / cluster.hosts.capacity, nan=0.0)
-    for row, name in enumerate(cluster.hosts.names):
-        yield NodeAtEnd(
-            name=name,
-            on=bool(cluster.on[row]),
-            containers=int(containers[row]),
-            used_ratio=tuple(ratios[row].tolist()),
-        )
-
-
 class _Run:
     """A simulation that is under way. Times are seconds of the trace; agents and collector get Unix times."""
 
@@ -146,7 +87,6 @@ class _Run:
         settings = AgentSettings.sampling_every(
             simulation.sample_seconds or workload.step_seconds, every_window=self._exact
         )
-        self._sample_seconds = settings.sample_seconds
         self._cluster = Cluster(hosts, workload, simulation.migration_use_ratio)
         self._applications = applications
         self._responses = response_times(applications, self._cluster)
@@ -155,14 +95,28 @@ class _Run:
             seed=simulation.seed,
             round_trip_seconds=hosts.round_trip_seconds if simulation.mesh else None,
         )
+        self._windows: list[ScoredWindow] = []
+        if contender.has_admission:
+            limit = contender.collector.placement.risk_max
+            record = ShortageRecord(self._windows.append)
+            self._collector.admission = AdmissionRule(limit, record)
         if earlier is not None and not self._exact:
             report_earlier(self._collector, hosts, earlier, settings, self._start)
-        self._agents = SimulatedAgents(hosts, workload, settings, all_resources=self._exact)
+        agents = SimulatedAgents(hosts, workload, settings, all_resources=self._exact)
         self._account = Account(
             self._cluster, idle_is_off=simulation.idle_is_off, warm_up_seconds=simulation.warm_up_seconds
         )
         self._driver = SimulatedDriver(
-            self._cluster, self._agents, self._account, simulation.migration_mb_per_second
+            self._cluster, agents, self._account, simulation.migration_mb_per_second
+        )
+        self._exchange = Exchange(
+            self._cluster,
+            agents,
+            self._driver,
+            self._collector,
+            start=self._start,
+            sample_seconds=settings.sample_seconds,
+            exact=self._exact,
         )
         self._control = SimulatedControl(
             self._collector,
@@ -175,14 +129,8 @@ class _Run:
         self._delay_seconds = 0.0 if self._exact else simulation.delay_seconds
         self._reserve_seconds = max(
             contender.collector.control.reservation_seconds,
-            2 * self._sample_seconds + float(hosts.boot_seconds.max(initial=0.0)),
+            2 * settings.sample_seconds + float(hosts.boot_seconds.max(initial=0.0)),
         )
-        self._sampled_at = self._start
-        self._samples_at = self._start + self._sample_seconds
-        # Windows close a tenth of a sample early: one that closes without a sample would be reported so.
-        self._early_seconds = 0.1 * self._sample_seconds + 2 * DEFAULT_INTERVAL_SECONDS
-        self._looks: dict[int, float] = {}
-        """Hosts whose agent lists its containers soon, with the time: one started or ended there."""
         self._outcome = Outcome(
             name=contender.name,
             account=self._account,
@@ -190,6 +138,7 @@ class _Run:
             rebalance_seconds=[],
             lateness_ratio=[],
             nodes=[],
+            windows=self._windows,
         )
 
     def go(self, progress: Callable[[float], None]) -> Outcome:
@@ -197,17 +146,16 @@ class _Run:
         end = now + self._workload.duration_seconds
         step = self._workload.step_seconds
         marks, decides = now + step, now + self._simulation.decide_seconds + self._delay_seconds
-        self._introduce(now)
+        self._exchange.introduce(now)
         self._arrive(now)
-        self._report_changes(now)
+        self._exchange.report_changes(now)
         load = self._cluster.load(now)
         while now < end:
             then = min(
                 end,
                 marks,
                 decides,
-                self._samples_at,
-                min(self._looks.values(), default=np.inf),
+                self._exchange.next_at,
                 self._next_arrival(),
                 self._driver.next_end(),
                 self._control.next_end(),
@@ -219,8 +167,8 @@ class _Run:
                 response.spend(then - max(now, self._simulation.warm_up_seconds), before)
             self._live(then - now, before)
             now = then
-            self._sample(now, load)
-            if now >= marks - _SOON:
+            self._exchange.sample(now, load)
+            if now >= marks - SOON:
                 self._mark(now)
                 marks += step
                 progress(now)
@@ -228,14 +176,14 @@ class _Run:
             self._leave(now, load)
             self._run_out_of_memory(now, load)
             self._arrive(now)
-            self._report_changes(now)
+            self._exchange.report_changes(now)
             if self._control.is_busy:
-                self._beacons(now)
+                self._exchange.beacons(now)
                 self._control.advance(now)
-            if now >= decides - _SOON and now < end:
+            if now >= decides - SOON and now < end:
                 self._decide(now)
                 decides += self._simulation.decide_seconds
-            self._report_changes(now)
+            self._exchange.report_changes(now)
             load = self._cluster.load(now)
         self._account.count("waiting_at_end", int(self._cluster.rows(Phase.WAITING).size))
         self._outcome.nodes.extend(nodes_at_end(self._cluster, load))
@@ -243,107 +191,6 @@ class _Run:
             {name: response.figures() for name, response in self._responses.items()}
         )
         return self._outcome
-
-    # --- Agents and collector -----------------------------------------------------------------------
-
-    def _introduce(self, now: float) -> None:
-        """Report every host once: those that are off now were on before."""
-        cluster = self._cluster
-        everywhere = range(cluster.hosts.size)
-        reports = [self._agents.boot(host, unix(now)) for host in everywhere]
-        self._collector.take([each for each in reports if each is not None], unix(now))
-        for host in everywhere:
-            if not cluster.on[host]:
-                self._agents.shut_down(host, unix(now))
-        self._report_hosts(everywhere)
-
-    def _sample(self, now: float, load: Load) -> None:
-        """Let the agents sample that are due."""
-        if now >= self._samples_at - _SOON:
-            self._collector.take(self._agents.sample(unix(now), self._seen(load)), unix(now))
-            self._sampled_at = now
-            self._samples_at += self._sample_seconds
-            self._looks.clear()
-            self._report_reservations()
-            # CloudSim has no services to analyse, and its policies read none.
-            if not self._exact:
-                self._collector.work(unix(now))
-        elif due := [host for host, at in self._looks.items() if at <= now + _SOON]:
-            node = self._cluster.node[load.running]
-            self._collector.take(self._agents.look(unix(now), load.running, node, due), unix(now))
-            for host in due:
-                del self._looks[host]
-            self._report_reservations(set(due))
-
-    def _seen(self, load: Load) -> HostLoad:
-        """What agents measure: the usage of containers, or their demand as in CloudSim."""
-        cluster = self._cluster
-        return HostLoad(
-            running=load.running,
-            node=cluster.node[load.running],
-            used=load.wanted if self._exact else cluster.served(load),
-            by_node=load.by_node if self._exact else np.fmin(load.by_node, cluster.hosts.capacity),
-        )
-
-    def _report_changes(self, now: float) -> None:
-        """Schedule agents to list changed containers, and report to the collector which hosts have power."""
-        driver = self._driver
-        if driver.reports:
-            self._collector.take([each for each in driver.reports if each is not None], unix(now))
-            driver.reports.clear()
-        if driver.successions:
-            self._collector.registry.add_successions(driver.successions)
-            driver.successions.clear()
-        if driver.switched:
-            self._report_hosts(sorted(driver.switched))
-            driver.switched.clear()
-        if driver.changed:
-            soon = now + DEFAULT_INTERVAL_SECONDS
-            if not self._exact and soon < self._samples_at - self._early_seconds:
-                for host in driver.changed:
-                    self._looks.setdefault(host, soon)
-            driver.changed.clear()
-
-    def _report_hosts(self, hosts: Iterable[int]) -> None:
-        names, labels = self._cluster.hosts.names, self._cluster.hosts.labels
-        on = self._cluster.on | self._cluster.booting
-        self._collector.put_statuses(
-            NodeStatus(
-                node=names[host], on=bool(on[host]), accepts=True, labels=tuple(sorted(labels[host].items()))
-            )
-            for host in hosts
-        )
-
-    def _report_reservations(self, hosts: set[int] | None = None) -> None:
-        """Report the reservations of the containers that agents just reported for the first time."""
-        cluster, promised = self._cluster, self._driver.promised
-        rows = [row for row in promised if hosts is None or int(cluster.node[row]) in hosts]
-        if not rows:
-            return
-        promised.difference_update(rows)
-        requested, allocated = self._workload.requested, cluster.allocated
-        self._collector.put_allocations(
-            Allocation(
-                node=cluster.hosts.names[int(cluster.node[row])],
-                container=self._agents.id_of(row),
-                requested=_four(requested[row]),
-                allocated=_four(allocated[row]),
-                came_from=self._driver.came_from(row),
-                first_started_at=unix(float(self._workload.arrival_seconds[row])),
-            )
-            for row in sorted(rows)
-            if cluster.node[row] != NOWHERE
-        )
-
-    def _beacons(self, now: float) -> None:
-        """Apply the beacons that agents sent since their last sample."""
-        sent = (now - self._sampled_at) // BEACON_SECONDS
-        if sent > 0:
-            names = self._cluster.hosts.names
-            at = unix(self._sampled_at + sent * BEACON_SECONDS)
-            self._collector.apply_beacons([names[host] for host in self._agents.running], at)
-
-    # --- The course of the simulation ---------------------------------------------------------------
 
     def _mark(self, now: float) -> None:
         phases = np.bincount(self._cluster.phase, minlength=len(Phase))
@@ -358,21 +205,21 @@ class _Run:
         left = self._cluster.left[load.running]
         if not left.size or not np.isfinite(left).any():
             return np.inf
-        return now + max(_SOON, float((left / self._pace(load)).min()))
+        return now + max(SOON, float((left / self._pace(load)).min()))
 
     def _pace(self, load: Load) -> Floats:
         """The speed of containers: a job with half of its CPU takes twice as long, a service does not."""
         if not self._workload.jobs_stretch:
             return np.ones(load.running.size)
         is_job = self._workload.kind[load.running] == TaskKind.JOB
-        return np.where(is_job, np.maximum(self._cluster.speed(load), _SOON), 1.0)
+        return np.where(is_job, np.maximum(self._cluster.speed(load), SOON), 1.0)
 
     def _live(self, seconds: float, load: Load) -> None:
         self._cluster.left[load.running] -= seconds * self._pace(load)
 
     def _leave(self, now: float, load: Load) -> None:
         cluster = self._cluster
-        over = np.flatnonzero((cluster.phase == Phase.RUNNING) & (cluster.left <= _SOON))
+        over = np.flatnonzero((cluster.phase == Phase.RUNNING) & (cluster.left <= SOON))
         if self._simulation.zero_is_the_end:
             idle = load.running[(load.wanted[:, _CPU] <= 0) & (cluster.target[load.running] == NOWHERE)]
             over = np.union1d(over, idle[cluster.phase[idle] == Phase.RUNNING])
@@ -392,14 +239,14 @@ class _Run:
 
     def _arrive(self, now: float) -> None:
         begin = self._arrived
-        while self._next_arrival() <= now + _SOON:
+        while self._next_arrival() <= now + SOON:
             self._arrived += 1
         come = self._arrivals[begin : self._arrived]
         if not come.size:
             return
         self._cluster.phase[come] = Phase.WAITING
         self._account.count("arrived", int(come.size))
-        self._beacons(now)
+        self._exchange.beacons(now)
         together = self._place_together(come, now)
         for row in come.tolist():
             if together[row] if row in together else self._place(row, now, self._driver.put):
@@ -475,7 +322,7 @@ class _Run:
         )
 
     def _decide(self, now: float) -> None:
-        self._beacons(now)
+        self._exchange.beacons(now)
         self._retry(self._cluster.rows(Phase.WAITING), now)
         self._give_up(self._cluster.rows(Phase.WAITING), now)
         chosen = self._contender.chosen
@@ -501,8 +348,3 @@ class _Run:
             tired = waiting[now - self._workload.arrival_seconds[waiting] > patience]
             self._account.count("refused", int(tired.size))
             self._driver.leave(tired, now)
-
-
-def _four(row: Floats) -> tuple[float, float, float, float]:
-    cpu, memory, disk, network = row.tolist()
-    return cpu, memory, disk, network

@@ -14,7 +14,9 @@ from collector.snapshot.tables import Snapshot
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Host, Simulation
 from replay.setup.workload import Recorded, Workload
-from replay.simulation.run import Contender, Outcome, run
+from replay.simulation.contenders import Contender
+from replay.simulation.outcome import Outcome
+from replay.simulation.run import run
 
 GIGABYTE = 1 << 30
 PLAIN = Host(name="node", cpu_cores=1, memory_mb=1024, watts=(100, 200))

@@ -7,12 +7,14 @@ import msgspec
 import pytest
 
 from bench.scenarios_report import page, read
+from collector.elastic.table import ELASTIC_POLICIES
 from replay.reporting.references import Beside, beside, shown
-from replay.setup.scenario import read_scenario
+from replay.setup.scenario import Choice, read_scenario
 from replay.simulation.compare import compare
 from replay.simulation.contenders import contenders
+from replay.simulation.elastic.figures import ElasticResult
 from replay.simulation.results import PolicyResult
-from replay.sources import GENERATORS, workloads
+from replay.sources import GENERATORS, arrivals_of, workloads
 from wattpack.datasets.catalogue import DATASETS
 from wattpack.datasets.traces import locate_in
 from wire.errors import UserError
@@ -21,6 +23,7 @@ from wire.resources import Resource
 ROOT = Path(__file__).parents[2]
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.toml"))
 FIGURES = set(PolicyResult.__struct_fields__)
+ELASTIC_FIGURES = set(ElasticResult.__struct_fields__)
 
 
 def replay(name: str, *policies: str, **settings: object) -> tuple[dict[str, PolicyResult], list[Beside]]:
@@ -40,7 +43,12 @@ def replay(name: str, *policies: str, **settings: object) -> tuple[dict[str, Pol
 class TestEvery:
     def test_names_policies_that_are_there(self, path: Path) -> None:
         scenario = read_scenario(path)
-        assert len(contenders(list(scenario.run), scenario)) == len(scenario.run)
+        if scenario.elastic is None:
+            assert len(contenders(list(scenario.run), scenario)) == len(scenario.run)
+        else:
+            chosen = (scenario.policies.get(name, Choice(policy=name)).policy for name in scenario.run)
+            assert set(chosen) <= set(ELASTIC_POLICIES)
+            assert arrivals_of(scenario, path.parent).rates.size
 
     def test_names_a_generator_or_a_data_set(self, path: Path) -> None:
         trace = read_scenario(path).trace
@@ -52,7 +60,8 @@ class TestEvery:
 
     def test_expects_figures_that_results_have(self, path: Path) -> None:
         scenario = read_scenario(path)
-        assert {each.figure.split(".")[0] for each in scenario.expected} <= FIGURES
+        known = FIGURES if scenario.elastic is None else ELASTIC_FIGURES
+        assert {each.figure.split(".")[0] for each in scenario.expected} <= known
         assert {each.policy for each in scenario.expected} <= set(scenario.run)
 
 

@@ -20,11 +20,13 @@ from replay.setup.scenario import Startup
 from replay.setup.workload import PromisedContainers, Workload
 from replay.simulation.accounting import Account
 from replay.simulation.cluster import Cluster, Phase
+from replay.simulation.contenders import Contender
+from replay.simulation.outcome import Outcome, nodes_at_end
 from replay.simulation.queue.figures import figures_of
 from replay.simulation.queue.lifecycle import Lifecycles
 from replay.simulation.queue.snapshots import QueueSnapshots
 from replay.simulation.queue.startup import StartupTimes
-from replay.simulation.run import Contender, Outcome, few_collections, nodes_at_end
+from replay.simulation.run import few_collections
 from wire.errors import UserError
 
 _SOON = 1e-6

@@ -8,10 +8,9 @@ import pytest
 
 from collector.policies.interface import Stability
 from replay.setup.hosts import build_hosts
-from replay.setup.scenario import Host, Scenario, parse_scenario, read_scenario
+from replay.setup.scenario import Host, Scenario, Simulation, parse_scenario, read_scenario
 from replay.simulation.compare import fitted
-from replay.simulation.contenders import contenders
-from replay.simulation.run import Contender
+from replay.simulation.contenders import Contender, contenders
 from tests.replay.setups import PLAIN, workload
 from wire.errors import UserError
 
@@ -49,6 +48,14 @@ def test_hosts_can_stand_in_another_file_and_policies_add_up(tmp_path: Path) -> 
         "a": "spread",
         "b": "binpack",
     }
+
+
+def test_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"absent\.toml \(no such file or directory\): check its path"):
+        read_scenario(tmp_path / "absent.toml")
+    (tmp_path / "latin.toml").write_bytes(b'title = "\xe4"')
+    with pytest.raises(UserError, match=r"latin\.toml is not UTF-8 text"):
+        read_scenario(tmp_path / "latin.toml")
 
 
 def test_scenario_without_hosts_is_complained_of(tmp_path: Path) -> None:
@@ -93,6 +100,14 @@ class TestChoosing:
         assert moves_of(set_) == 7
         assert (set_.simulation.seed, set_.collector.control.max_moves_per_hour) == (9, 2)
         assert set_.name == "calm:moves=7"
+
+    def test_the_default_policy_is_replayed_with_the_admission_that_it_has_live(self) -> None:
+        ours, theirs = contenders(["least-watts", "draps"], self.scenario)
+        assert (ours.has_admission, theirs.has_admission) == (True, False)
+        both = msgspec.structs.replace(self.scenario, simulation=Simulation(admission=True))
+        assert all(each.has_admission for each in contenders(["least-watts", "draps"], both))
+        none = msgspec.structs.replace(self.scenario, simulation=Simulation(admission=False))
+        assert not any(each.has_admission for each in contenders(["least-watts", "draps"], none))
 
     @pytest.mark.parametrize(
         ("name", "why"),

@@ -13,6 +13,7 @@ from replay.setup.hosts import MEBIBYTE, build_hosts
 from replay.setup.scenario import Host
 from replay.setup.workload import Recorded, Workload, always_running
 from replay.simulation.agents import AgentSettings, HostLoad, SimulatedAgents
+from replay.simulation.bulk.heartbeats import rounded
 from wire.messages import Report
 
 HOSTS, CONTAINERS, STEPS = 3, 8, 16
@@ -160,3 +161,10 @@ def test_most_reports_of_a_calm_cluster_are_made_in_bulk() -> None:
         agent.plain is not None and agent.plain.reports > STEPS / 2
         for agent in twins.agents[1]._agents.values()
     )
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.integers(0, 10**7), st.integers(-15, 15))
+def test_numbers_of_many_samples_are_rounded_as_those_of_one(value: float, digits: int, power: int) -> None:
+    near_a_tie = digits * 10.0**power
+    values = [value, near_a_tie, np.nextafter(near_a_tie, np.inf), np.nextafter(near_a_tie, -np.inf), 0.0]
+    assert rounded(np.array(values)).tolist() == [float(f"{each:.6g}") for each in values]

@@ -18,9 +18,9 @@ from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Host, Simulation, Startup
 from replay.setup.workload import PromisedContainers, Workload
 from replay.simulation.compare import fitted
+from replay.simulation.contenders import Contender
 from replay.simulation.queue.run import run_queue
 from replay.simulation.results import PolicyResult, result_of
-from replay.simulation.run import Contender
 from tests.replay import setups
 from wire.errors import UserError
 

@@ -25,9 +25,9 @@ from collector.snapshot.tables import Snapshot
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Host, Simulation, Startup
 from replay.setup.workload import PromisedContainers
+from replay.simulation.contenders import Contender
 from replay.simulation.queue import lifecycle
 from replay.simulation.queue.run import run_queue
-from replay.simulation.run import Contender
 from tests.collector.builders import container
 from tests.collector.live.promises.builders import Node, config, node
 from tests.replay import setups

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from agent.reporting.messages import ContainerFacts
 from agent.sources.docker import ContainerInfo
 from collector.snapshot.power_curves import Floats
-from replay.simulation.heartbeats import ContainerFacts
 from wire.resources import Quantities
 
 _MEMORY = 1

@@ -7,19 +7,17 @@ that sample and nothing else, so it is made from columns. All others come from t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import log
 
 import numpy as np
 
 from agent.config import ReportingConfig
-from agent.reporting.messages import NODE_WIDTH, node_state, node_values
+from agent.reporting.messages import NODE_WIDTH, ContainerFacts, node_state, node_values
 from agent.reporting.windows import Mean
-from agent.sampling.node_sample import NodeSample, display_name
-from agent.sources.docker import ContainerInfo
+from agent.sampling.node_sample import NodeSample
 from collector.snapshot.power_curves import Floats
 from wire.messages import (
-    MAX_NAME_LENGTH,
-    MAX_TEXT_LENGTH,
     ContainerState,
     ContainerUsage,
     Heartbeat,
@@ -27,36 +25,20 @@ from wire.messages import (
     Report,
 )
 from wire.resources import RESOURCES, Quantities, Resource
-from wire.sketch import FLOORS, RELATIVE_ERROR, Sketch, bin_of
+from wire.sketch import FLOORS, LOWEST_BIN, RELATIVE_ERROR, Sketch, bin_of
 from wire.version import __version__
 
 _MEMORY = 1
 _LOG_GAMMA = log((1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR))
+_ZERO = LOWEST_BIN - 1
+"""Stands for the bin of a sample that counts as zero."""
 _NEAR = 1e-6
 """A value this close to the edge of a bin is sorted in by the agents' own function."""
 _NO_PRESSURE = Pressure()
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerFacts:
-    """What a report repeats of a container."""
-
-    id: str
-    name: str
-    service: str | None
-    labels: dict[str, str]
-    started_at: float | None
-
-    @classmethod
-    def of(cls, container_id: str, info: ContainerInfo) -> "ContainerFacts":
-        """As a report has them."""
-        return cls(
-            container_id[:MAX_NAME_LENGTH],
-            display_name(info.name, container_id),
-            info.service and info.service[:MAX_TEXT_LENGTH],
-            {key[:MAX_TEXT_LENGTH]: value[:MAX_TEXT_LENGTH] for key, value in info.labels.items()},
-            info.started_at,
-        )
+_DIGITS = 6
+"""Of the numbers in reports."""
+_TENS = np.array([float(10**power) for power in range(23)])
+"""The powers of ten that are exact as floating-point numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +48,8 @@ class SampledColumns:
     used: Sequence[Quantities]
     """Means of windows that hold this sample only."""
     usage: Sequence[tuple[Sketch | None, ...]]
-    totals: Sequence[list[float] | None]
-    """Usage times time, per resource."""
+    minus_totals: Sequence[list[float] | None]
+    """Usage times time, per resource, negative: the first by order is the highest."""
     cpu_seconds_total: Sequence[float]
 
     @classmethod
@@ -82,7 +64,7 @@ class SampledColumns:
         sketches: list[Sequence[Sketch | None]] = []
         for place, is_known in enumerate(known):
             if is_known:
-                columns.append([float(f"{value:.6g}") for value in means[:, place].tolist()])
+                columns.append(rounded(means[:, place]).tolist())
                 sketches.append(_sketches(used[:, place], FLOORS[place]))
             else:
                 columns.append([None] * len(used))
@@ -92,9 +74,26 @@ class SampledColumns:
         return cls(
             used=[Quantities(*row) for row in zip(*columns, strict=True)],
             usage=list(zip(*sketches, strict=True)),
-            totals=[totals[:, place].tolist() if is_known else None for place, is_known in enumerate(known)],
+            minus_totals=[
+                (-totals[:, place]).tolist() if is_known else None for place, is_known in enumerate(known)
+            ],
             cpu_seconds_total=[round(value, 3) for value in cpu.tolist()],
         )
+
+
+def rounded(values: Floats) -> Floats:
+    """Values with the digits that reports have: exactly as the agents' own function rounds them."""
+    places = _DIGITS - 1 - np.floor(np.log10(np.abs(np.where(values == 0, 1.0, values))))
+    is_regular = np.abs(places) < _TENS.size
+    scale = _TENS[np.where(is_regular, np.abs(places), 0.0).astype(np.intp)]
+    scaled = np.where(places >= 0, values * scale, values / scale)
+    digits = np.rint(scaled)
+    found: Floats = np.where(places >= 0, digits / scale, digits * scale)
+    # Halfway between two numbers, the scaled value is not exact enough to decide.
+    is_between = np.abs(np.abs(scaled - digits) - 0.5) < _NEAR
+    for row in np.flatnonzero(~is_regular | is_between).tolist():
+        found[row] = float(f"{values[row]:.{_DIGITS}g}")
+    return found
 
 
 def _sketches(values: Floats, floor: float) -> list[Sketch]:
@@ -105,10 +104,14 @@ def _sketches(values: Floats, floor: float) -> list[Sketch]:
     # Near the edge of a bin the two logarithms may differ in the last digit.
     for row in np.flatnonzero(is_above & (np.abs(exact - np.rint(exact)) < _NEAR)).tolist():
         bins[row] = bin_of(float(values[row]))
-    return [
-        Sketch(bins={index: 1}) if above else Sketch(zeros=1)
-        for index, above in zip(bins.tolist(), is_above.tolist(), strict=True)
-    ]
+    bins[~is_above] = _ZERO
+    return [*map(_of_one_sample, bins.tolist())]
+
+
+@cache
+def _of_one_sample(index: int) -> Sketch:
+    """The histogram of one sample in a bin: nobody changes it, and a few thousand are all that there are."""
+    return Sketch(zeros=1) if index == _ZERO else Sketch(bins={index: 1})
 
 
 class HeartbeatMaker:
@@ -183,16 +186,11 @@ class HeartbeatMaker:
         self, facts: Sequence[ContainerFacts], columns: SampledColumns, begin: int
     ) -> dict[Resource, tuple[str, ...]]:
         top = {}
-        most = self._settings.top_containers
-        for resource, totals in zip(RESOURCES, columns.totals, strict=True):
-            if totals is None or not most:
-                continue
-            used = [
-                (-total, each.id)
-                for total, each in zip(totals[begin : begin + len(facts)], facts, strict=True)
-                if total > 0
-            ]
-            if used:
-                used.sort()
-                top[resource] = tuple([name for _, name in used[:most]])
+        names = [each.id for each in facts]
+        for resource, totals in zip(RESOURCES, columns.minus_totals, strict=True):
+            if totals is not None:
+                used = sorted(zip(totals[begin : begin + len(names)], names, strict=True))
+                first = [name for total, name in used[: self._settings.top_containers] if total < 0]
+                if first:
+                    top[resource] = tuple(first)
         return top

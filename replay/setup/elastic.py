@@ -1,0 +1,78 @@
+"""The elastic service of a scenario: its target, its requests and how its replicas start."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from collector.elastic.interface import Target, Weights
+
+_Positive = Annotated[float, Meta(gt=0)]
+_NotNegative = Annotated[float, Meta(ge=0)]
+MILLI = 1000.0
+
+
+class ElasticService(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A service with a response time to keep. Its requests come from a generator or a file."""
+
+    service: Annotated[str, Meta(min_length=1)]
+    response_max_ms: _Positive
+    """The bound of the mean response time, or of `percentile`."""
+    percentile: Annotated[float, Meta(gt=0, lt=100)] | None = None
+    """Percentile of the response time that must keep the bound; by default the mean."""
+    service_ms: _Positive
+    """CPU time that a request needs on average; it is distributed exponentially."""
+    round_trips: _NotNegative = 0.0
+    """Between the first host and the host of the replica, per request."""
+    replicas: Annotated[int, Meta(ge=1)] = 1
+    """At the start; likewise the next."""
+    cpu_limit_cores: _Positive = 1.0
+    replicas_min: Annotated[int, Meta(ge=1)] = 1
+    replicas_max: Annotated[int, Meta(ge=1)] = 10
+    cpu_min_cores: _Positive = 0.1
+    cpu_max_cores: _Positive = 1.0
+    cpu_step_cores: _NotNegative = 0.1
+    cool_down_seconds: _NotNegative = 180.0
+    explore: bool = True
+    weights: Weights = Weights()
+    startup_seconds: _NotNegative = 4.5
+    """Time that a new replica takes to start. The default is between those of another host in `[startup]`."""
+    ready_check: bool = True
+    """Whether requests go to a replica only once it has started. If not, they wait there, as in Kubernetes
+    without readiness probes."""
+    patience_seconds: _Positive = 5.0
+    """A request that would wait longer is not served; this is then its response time."""
+    arrivals: dict[str, object] = {}
+    """Settings of the generator of arrivals."""
+    arrivals_file: str | None = None
+    """A CSV with seconds and requests_per_second, relative to the scenario, instead of a generator."""
+
+    def __post_init__(self) -> None:
+        if self.replicas_min > self.replicas_max or self.cpu_min_cores > self.cpu_max_cores:
+            raise ValueError("the lower bounds of an elastic service must not be above the upper ones")
+        if bool(self.arrivals) == (self.arrivals_file is not None):
+            raise ValueError("an elastic service needs arrivals or arrivals_file, and only one of them")
+
+    @property
+    def metric_max(self) -> float:
+        """The bound, in seconds."""
+        return self.response_max_ms / MILLI
+
+    def target(self, decide_seconds: float, utilization_target: float | None) -> Target:
+        """What the policies must reach."""
+        target = Target(
+            service=self.service,
+            metric_max=self.metric_max,
+            replicas_min=self.replicas_min,
+            replicas_max=self.replicas_max,
+            cpu_min_cores=self.cpu_min_cores,
+            cpu_max_cores=self.cpu_max_cores,
+            cpu_step_cores=self.cpu_step_cores,
+            weights=self.weights,
+            cool_down_seconds=self.cool_down_seconds,
+            decide_seconds=decide_seconds,
+            explore=self.explore,
+        )
+        if utilization_target is None:
+            return target
+        return msgspec.structs.replace(target, utilization_target=utilization_target)

@@ -1,0 +1,195 @@
+"""One policy on an elastic service: from decision to decision."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from collector.elastic.interface import ElasticDecision, ElasticPolicy, Observation, Target
+from collector.snapshot.power_curves import Floats
+from replay.generators.arrivals import Arrivals
+from replay.setup.elastic import MILLI, ElasticService
+from replay.setup.hosts import Hosts
+from replay.simulation.elastic.packing import Packing
+from replay.simulation.elastic.replicas import Replica, serve
+
+_UNAVAILABLE_RATIO = 0.25
+"""Share of the replicas that a rolling update may stop at once: the default of Kubernetes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """What happened between two decisions."""
+
+    begin_seconds: float
+    seconds: float
+    requests: int
+    late: int
+    """Requests that took longer than the bound."""
+    metric: float | None
+    """The mean or the percentile of their response times, in seconds; None without requests."""
+    replicas: int
+    limit_cores: float
+    used_cores: float
+    core_seconds: float
+    """Integral of the CPU limits of all replicas."""
+    replica_seconds: float
+    joules: float
+    decision: ElasticDecision
+    """At its end."""
+    changed: bool
+    vertical: bool
+
+
+@dataclass(slots=True)
+class _Service:
+    """The replicas that get requests, and those that replace or join them when they have started."""
+
+    active: list[Replica]
+    next_active: list[Replica] = field(default_factory=list)
+    switch_seconds: float = np.inf
+    """When the next replicas take over."""
+
+    @property
+    def replicas(self) -> list[Replica]:
+        """All that run from now on."""
+        return self.next_active or self.active
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElasticRun:
+    """What is simulated: the same for every policy."""
+
+    service: ElasticService
+    arrivals: Arrivals
+    hosts: Hosts
+    decide_seconds: float
+    seed: int
+
+
+def run_elastic(
+    policy: ElasticPolicy,
+    setup: ElasticRun,
+    *,
+    utilization_target: float | None = None,
+    progress: Callable[[float], None] = lambda _: None,
+) -> list[Interval]:
+    """Simulate the whole run; `progress` is called with the simulated seconds."""
+    target = setup.service.target(setup.decide_seconds, utilization_target)
+    return list(_Run(policy, target, setup).intervals(progress))
+
+
+class _Run:
+    def __init__(self, policy: ElasticPolicy, target: Target, setup: ElasticRun) -> None:
+        service = setup.service
+        self._policy, self._target, self._settings = policy, target, service
+        self._arrivals, self._packing, self._seed = setup.arrivals, Packing(setup.hosts), setup.seed
+        first = [Replica(service.cpu_limit_cores, 0.0, 0.0) for _ in range(service.replicas)]
+        self._service = _Service(first)
+        self._changed_at: float | None = None
+        self._learned = b""
+
+    def intervals(self, progress: Callable[[float], None]) -> Iterator[Interval]:
+        every = self._target.decide_seconds
+        for number in range(int(self._arrivals.seconds / every)):
+            yield self._interval(number, number * every, (number + 1) * every)
+            progress((number + 1) * every)
+
+    def _interval(self, number: int, begin: float, end: float) -> Interval:
+        random = np.random.default_rng((self._seed, number))
+        at = self._times(random, begin, end)
+        service, settings = self._service, self._settings
+        everyone = list({id(each): each for each in (*service.active, *service.next_active)}.values())
+        before = {id(each): each.pending_seconds(begin) for each in everyone}
+        work = dict.fromkeys(before, 0.0)
+        responses = []
+        switch = min(service.switch_seconds, end)
+        for replicas, part in ((service.active, at[at < switch]), (service.next_active, at[at >= switch])):
+            if not part.size:
+                continue
+            response, done = serve(
+                replicas, part, random, settings.service_ms / MILLI, settings.patience_seconds
+            )
+            responses.append(response + self._packing.delay_seconds(replicas) * settings.round_trips)
+            for each, cores in zip(replicas, done, strict=True):
+                work[id(each)] += cores
+        running = service.replicas
+        reserved = [each.limit_cores for each in running]
+        used = [
+            (work[key] + each.limit_cores * (before[key] - each.pending_seconds(end))) / (end - begin)
+            for each in everyone
+            for key in (id(each),)
+        ]
+        response = np.concatenate(responses) if responses else np.empty(0)
+        used_cores = float(sum(used))
+        metric = self._metric(response)
+        seen = Observation(
+            at_seconds=end,
+            replicas=len(running),
+            cpu_limit_cores=running[0].limit_cores,
+            cpu_used_cores=used_cores,
+            metric=metric,
+            changed_at_seconds=self._changed_at,
+            effect_seconds=settings.startup_seconds,
+            used_core_watts=self._packing.used_core_watts,
+            reserved_core_watts=self._packing.reserved_core_watts,
+        )
+        decision = self._policy.decide(self._target, seen, self._learned)
+        self._learned = decision.learned
+        core_seconds = sum(reserved) * (end - begin)
+        joules = self._packing.watts(running, used_cores) * (end - begin)
+        self._settle(end)
+        changed = self._apply(decision, end)
+        return Interval(
+            begin_seconds=begin,
+            seconds=end - begin,
+            requests=int(response.size),
+            late=int((response > self._target.metric_max).sum()),
+            metric=metric,
+            replicas=len(running),
+            limit_cores=reserved[0],
+            used_cores=used_cores,
+            core_seconds=core_seconds,
+            replica_seconds=len(running) * (end - begin),
+            joules=joules,
+            decision=decision,
+            changed=changed,
+            vertical=changed and decision.cpu_limit_cores != seen.cpu_limit_cores,
+        )
+
+    def _times(self, random: np.random.Generator, begin: float, end: float) -> Floats:
+        step = self._arrivals.step_seconds
+        first, last = round(begin / step), round(end / step)
+        counts = random.poisson(self._arrivals.rates[first:last] * step)
+        starts = np.repeat(step * np.arange(first, first + counts.size), counts)
+        times: Floats = np.sort(starts + random.uniform(0, step, starts.size))
+        return times
+
+    def _metric(self, response: Floats) -> float | None:
+        if not response.size:
+            return None
+        percentile = self._settings.percentile
+        return float(response.mean() if percentile is None else np.percentile(response, percentile))
+
+    def _settle(self, now: float) -> None:
+        """Replicas that have taken over are the active ones."""
+        service = self._service
+        if service.switch_seconds <= now:
+            self._service = _Service(service.next_active)
+
+    def _apply(self, decision: ElasticDecision, now: float) -> bool:
+        current = self._service.replicas
+        limit = current[0].limit_cores if decision.cpu_limit_cores is None else decision.cpu_limit_cores
+        if (decision.replicas, limit) == (len(current), current[0].limit_cores):
+            return False
+        self._changed_at = now
+        settings = self._settings
+        ready = now + settings.startup_seconds
+        kept = current[: decision.replicas] if limit == current[0].limit_cores else []
+        new = [Replica(limit, ready, ready) for _ in range(decision.replicas - len(kept))]
+        if not new or not settings.ready_check:
+            self._service = _Service([*kept, *new])
+            return True
+        still = current if kept else current[: len(current) - int(len(current) * _UNAVAILABLE_RATIO)]
+        self._service = _Service(still, [*kept, *new], ready)
+        return True

@@ -1,0 +1,148 @@
+"""What agents and the orchestrator report to the collector in a simulation, and when."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from collector.live.updates import Allocation, NodeStatus
+from collector.snapshot.power_curves import Floats
+from collector.snapshot.tables import NOWHERE
+from replay.simulation.agents import BEACON_SECONDS, DEFAULT_INTERVAL_SECONDS, HostLoad, SimulatedAgents
+from replay.simulation.clock import unix
+from replay.simulation.cluster import Cluster, Load
+from replay.simulation.collector import SimulatedCollector
+from replay.simulation.driver import SimulatedDriver
+
+SOON = 1e-6
+"""Events that lie less than this apart are one."""
+
+
+class Exchange:
+    """Brings the reports of the agents to the collector. Times are seconds of the trace."""
+
+    def __init__(  # noqa: PLR0913 - both sides, and the time between two samples
+        self,
+        cluster: Cluster,
+        agents: SimulatedAgents,
+        driver: SimulatedDriver,
+        collector: SimulatedCollector,
+        *,
+        start: float,
+        sample_seconds: float,
+        exact: bool,
+    ) -> None:
+        self._cluster, self._agents, self._driver, self._collector = cluster, agents, driver, collector
+        self._sample_seconds, self._exact = sample_seconds, exact
+        self._sampled_at = start
+        self._samples_at = start + sample_seconds
+        # Windows close a tenth of a sample early: one that closes without a sample would be reported so.
+        self._early_seconds = 0.1 * sample_seconds + 2 * DEFAULT_INTERVAL_SECONDS
+        self._looks: dict[int, float] = {}
+        """Hosts whose agent lists its containers soon, with the time: one started or ended there."""
+
+    @property
+    def next_at(self) -> float:
+        """When agents sample or list their containers next."""
+        return min(self._samples_at, min(self._looks.values(), default=np.inf))
+
+    def introduce(self, now: float) -> None:
+        """Report every host once: those that are off now were on before."""
+        cluster = self._cluster
+        everywhere = range(cluster.hosts.size)
+        reports = [self._agents.boot(host, unix(now)) for host in everywhere]
+        self._collector.take([each for each in reports if each is not None], unix(now))
+        for host in everywhere:
+            if not cluster.on[host]:
+                self._agents.shut_down(host, unix(now))
+        self._report_hosts(everywhere)
+
+    def sample(self, now: float, load: Load) -> None:
+        """Let the agents sample that are due."""
+        if now >= self._samples_at - SOON:
+            self._collector.take(self._agents.sample(unix(now), self._seen(load)), unix(now))
+            self._sampled_at = now
+            self._samples_at += self._sample_seconds
+            self._looks.clear()
+            self._report_reservations()
+            # CloudSim has no services to analyse, and its policies read none.
+            if not self._exact:
+                self._collector.work(unix(now))
+        elif due := [host for host, at in self._looks.items() if at <= now + SOON]:
+            node = self._cluster.node[load.running]
+            self._collector.take(self._agents.look(unix(now), load.running, node, due), unix(now))
+            for host in due:
+                del self._looks[host]
+            self._report_reservations(set(due))
+
+    def _seen(self, load: Load) -> HostLoad:
+        """What agents measure: the usage of containers, or their demand as in CloudSim."""
+        cluster = self._cluster
+        return HostLoad(
+            running=load.running,
+            node=cluster.node[load.running],
+            used=load.wanted if self._exact else cluster.served(load),
+            by_node=load.by_node if self._exact else np.fmin(load.by_node, cluster.hosts.capacity),
+        )
+
+    def report_changes(self, now: float) -> None:
+        """Schedule agents to list changed containers, and report to the collector which hosts have power."""
+        driver = self._driver
+        if driver.reports:
+            self._collector.take([each for each in driver.reports if each is not None], unix(now))
+            driver.reports.clear()
+        if driver.successions:
+            self._collector.registry.add_successions(driver.successions)
+            driver.successions.clear()
+        if driver.switched:
+            self._report_hosts(sorted(driver.switched))
+            driver.switched.clear()
+        if driver.changed:
+            soon = now + DEFAULT_INTERVAL_SECONDS
+            if not self._exact and soon < self._samples_at - self._early_seconds:
+                for host in driver.changed:
+                    self._looks.setdefault(host, soon)
+            driver.changed.clear()
+
+    def _report_hosts(self, hosts: Iterable[int]) -> None:
+        names, labels = self._cluster.hosts.names, self._cluster.hosts.labels
+        on = self._cluster.on | self._cluster.booting
+        self._collector.put_statuses(
+            NodeStatus(
+                node=names[host], on=bool(on[host]), accepts=True, labels=tuple(sorted(labels[host].items()))
+            )
+            for host in hosts
+        )
+
+    def _report_reservations(self, hosts: set[int] | None = None) -> None:
+        """Report the reservations of the containers that agents just reported for the first time."""
+        cluster, promised = self._cluster, self._driver.promised
+        rows = [row for row in promised if hosts is None or int(cluster.node[row]) in hosts]
+        if not rows:
+            return
+        promised.difference_update(rows)
+        requested, allocated = self._cluster.workload.requested, cluster.allocated
+        self._collector.put_allocations(
+            Allocation(
+                node=cluster.hosts.names[int(cluster.node[row])],
+                container=self._agents.id_of(row),
+                requested=_four(requested[row]),
+                allocated=_four(allocated[row]),
+                came_from=self._driver.came_from(row),
+                first_started_at=unix(float(self._cluster.workload.arrival_seconds[row])),
+            )
+            for row in sorted(rows)
+            if cluster.node[row] != NOWHERE
+        )
+
+    def beacons(self, now: float) -> None:
+        """Apply the beacons that agents sent since their last sample."""
+        sent = (now - self._sampled_at) // BEACON_SECONDS
+        if sent > 0:
+            names = self._cluster.hosts.names
+            at = unix(self._sampled_at + sent * BEACON_SECONDS)
+            self._collector.apply_beacons([names[host] for host in self._agents.running], at)
+
+
+def _four(row: Floats) -> tuple[float, float, float, float]:
+    cpu, memory, disk, network = row.tolist()
+    return cpu, memory, disk, network
