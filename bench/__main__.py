@@ -64,11 +64,15 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
     ),
     "elastic": (
         "bench.elastic",
-        "elasticity: sizes of services learned on half of a trace and scored on the other, beside VPA's",
+        "elasticity: replicas and limits beside other autoscalers, sizes beside VPA's, admission, a Swarm",
     ),
     "ceiling": (
         "bench.ceiling",
         "upper bound of the requests of Energy4Cloud's hour that can be placed at once",
+    ),
+    "page": (
+        "bench.page",
+        "the page in a real browser, with 20 and with 1,000 nodes: paint, sort, search, memory, CPU",
     ),
     "power": ("bench.power", "accuracy of the power models on recordings of metered servers"),
 }

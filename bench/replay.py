@@ -9,7 +9,7 @@ from secrets import randbelow
 from time import process_time
 
 from bench.frame import Figure, Progress, Result
-from bench.replay_defaults import beside_lr, bitbrains, borg, planetlab, shuffled
+from bench.replay_defaults import beside_lr, bitbrains, borg, planetlab, same_work, shuffled
 from bench.replay_sameness import compare_ways
 from bench.requirements import Need, dataset, is_left_out
 from replay.setup.scenario import Scenario, read_scenario
@@ -94,6 +94,7 @@ def _planetlab(options: argparse.Namespace, progress: Progress) -> Iterator[Figu
         seconds = process_time() - began
         yield Figure(name=f"planetlab_{day}_cpu", value=seconds, unit="s", at_most=_MOST_DAY_SECONDS)
         yield from beside_lr(f"planetlab_{day}", results[options.policy], results["lr-mmt"])
+        yield from same_work(f"planetlab_{day}", results["lr-mmt"], hosts, trace, _shown(progress))
         del results[options.policy]
         results |= compare(["first-fit"], hosts, trace, None, _shown(progress)).results.policies
         for name, result in results.items():

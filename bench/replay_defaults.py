@@ -17,6 +17,7 @@ from replay.simulation.results import PolicyResult
 from wire.resources import Resource
 
 _OURS = "least-watts"
+_REMOVING = "least-watts-removing"
 _MOST_MOVES_PERCENT = 3.0
 _LEAST_NODE_HOURS_SAVED, _LEAST_ENERGY_SAVED, _MOST_SHORT = 60.0, 30.0, 0.5
 _LEAST_SAVED_OF_SPREAD = 23.0
@@ -62,6 +63,15 @@ def beside_lr(key: str, ours: PolicyResult, theirs: PolicyResult) -> Iterator[Fi
     yield Figure(name=f"{key}_moves", value=moves, unit="% of lr-mmt's", at_most=_MOST_MOVES_PERCENT)
     short, bound = (each.overloaded_node_time_ratio[Resource.CPU] * 100 for each in (ours, theirs))
     yield Figure(name=f"{key}_short", value=short, unit="% of the time short of CPU", at_most=bound)
+
+
+def same_work(
+    key: str, theirs: PolicyResult, scenario: Scenario, workload: Workload, show: Show
+) -> Iterator[Figure]:
+    """Energy beside that of LR-MMT where both serve the same work: what CloudSim removes, both lose."""
+    ours = compare([_REMOVING], scenario, workload, None, show).results.policies[_REMOVING]
+    energy = (ours.energy_kwh / theirs.energy_kwh - 1) * 100
+    yield Figure(name=f"{key}_same_work_energy", value=energy, unit="% more than lr-mmt", at_most=0)
 
 
 def bitbrains(key: str, scenario: Scenario, workload: Workload, show: Show) -> Iterator[Figure]:

@@ -1,4 +1,7 @@
-"""The scenarios in `scenarios/`: figures of papers and CloudSim beside ours."""
+"""The scenarios in `scenarios/`: figures of papers and CloudSim beside ours.
+
+Those of elastic services belong to `bench.elastic`.
+"""
 
 import argparse
 from collections.abc import Iterator
@@ -77,7 +80,7 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
 def _chosen(only: list[str] | None) -> Iterator[tuple[str, Scenario]]:
     for path in sorted(_FOLDER.glob("*.toml")):
         scenario = read_scenario(path)
-        if path.stem in only if only else scenario.run and scenario.expected:
+        if scenario.elastic is None and (path.stem in only if only else scenario.run and scenario.expected):
             yield path.stem, scenario
 
 

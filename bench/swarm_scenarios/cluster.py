@@ -139,7 +139,7 @@ class Cluster:
             token = self._token(Scope.ADMIN, name)
             merged["http"] = {"listen": f"{self.swarm.address}:{self._port}", "insecure_plaintext": True}
             merged["access"] = {"tokens": str(self._tokens)}
-        merged["history"] = {"path": str(self.folder / f"{name}.db")}
+        merged["history"] = {**merged.get("history", {}), "path": str(self.folder / f"{name}.db")}
         merged["control"] = {"lease_file": str(self.folder / "lease.db"), **merged.get("control", {})}
         self._collectors += 1
         config = self.folder / f"{name}-{self._collectors}.toml"

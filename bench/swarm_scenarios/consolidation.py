@@ -20,8 +20,13 @@ every five minutes by default; nothing is planned before."""
 _SETTINGS: dict[str, dict[str, Any]] = {
     "control": {"timer_policy": "least-watts", "timer_seconds": 5, "cool_down_seconds": 20},
     "policies": {
-        # Nodes of a third of a core draw a few watts: no move would pay for what it disturbs on them.
-        "least-watts": {"cool_down_seconds": 5, "no_return_seconds": 30},
+        # It takes an hour to learn that the load is steady. Here it need not be, and moves may be many.
+        "least-watts": {
+            "cool_down_seconds": 5,
+            "no_return_seconds": 30,
+            "short_ratio": 0.25,
+            "moves_per_day": 100,
+        },
         "draps": {"cool_down_seconds": 5},
     },
 }

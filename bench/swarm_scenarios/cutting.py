@@ -25,11 +25,11 @@ def cut(cluster: Cluster, collector: Collector) -> list[Figure]:
             "--label=wattpack.class=4",
         )
         cluster.service(name, "sleep", "100000", on=f"node{number}", extra=extra)
-    until(lambda: _known(collector), _PATIENCE_SECONDS)
     before = _limits(cluster, names)
     reserve = {"cpu_cores": NODE_CORES / 2, "memory_bytes": _MEMORY_BYTES}
-    question = {"reserve": reserve, "class": 1, "service": "strict", "reserve_seconds": _KEPT_SECONDS}
-    decision = collector.post("/v1/room", question)
+    question = {"reserve": reserve, "class": 1, "service": "strict"}
+    until(lambda: _fits_after_a_cut(collector, question), _PATIENCE_SECONDS)
+    decision = collector.post("/v1/room", {**question, "reserve_seconds": _KEPT_SECONDS})
     print(decision["outcome"], decision["reasons"], decision["left"])
     lowered = sum(_limits(cluster, names)[name] < before[name] for name in names)
     # No container comes: when the reservation ends, the room is given back.
@@ -46,11 +46,10 @@ def cut(cluster: Cluster, collector: Collector) -> list[Figure]:
     ]
 
 
-def _known(collector: Collector) -> bool:
-    """Whether every node is known to have promised just what its container of class 4 asks for."""
-    placements = [node["placement"] for node in collector.get("/v1/nodes")["nodes"]]
-    promised = [each["allocated"].get("cpu_cores", 0.0) for each in placements]
-    return all(abs(cores - _CORES) < _CORES / 10 for cores in promised)
+def _fits_after_a_cut(collector: Collector, question: dict[str, Any]) -> bool:
+    """Whether the collector knows what the containers of class 4 have promised, and may be cut by."""
+    hint = collector.post("/v1/hints/placement", {**question, "policy": "energy4cloud"})
+    return bool(hint["nodes"]) and all(node["needs"] for node in hint["nodes"])
 
 
 def _limits(cluster: Cluster, names: list[str]) -> dict[str, tuple[float, int]]:

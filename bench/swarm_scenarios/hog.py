@@ -48,7 +48,7 @@ def repeated(cluster: Cluster, collector: Collector, runs: int = 20) -> list[Fig
         until(lambda: not _under_way(collector), _PATIENCE_SECONDS)
         cluster.remove(steady, name)
         until(lambda: not collector.alerts(), _PATIENCE_SECONDS)
-    return [Figure(name="hog_moved", value=moved, unit=f"of {runs} runs", at_least=runs)]
+    return [Figure(name="hog_repeated_moved", value=moved, unit=f"of {runs} runs", at_least=runs)]
 
 
 def _under_way(collector: Collector) -> bool:
