@@ -1,24 +1,162 @@
-"""A real browser, headless: opens a page and returns what its scripts made of it."""
+"""A real browser, headless, driven over its DevTools protocol: clicks, keys, screenshots, what went wrong."""
 
-import subprocess
+import asyncio
+import base64
+import json
+import re
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
+
+import aiohttp
 
 from tests.lab.parts import require
 
+_START_SECONDS = 60.0
+_ANSWER_SECONDS = 60.0
+_POLL_SECONDS = 0.05
+_MAX_MESSAGE_BYTES = 200_000_000
 
-def read_page(url: str, folder: Path, *, milliseconds: int = 5000) -> str:
-    """The document as markup after some time of the page's own."""
+
+class Tab:
+    """One tab of a browser."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self._number = 0
+        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self.problems: list[str] = []
+        """Errors on the console, exceptions, refused resources and violations of the policy."""
+        self.requests: list[str] = []
+        """Addresses of all requests."""
+
+    async def listen(self) -> None:
+        """Receive messages until the browser ends."""
+        async for message in self._socket:
+            data = json.loads(message.data)
+            if "id" in data:
+                self._answers.pop(data["id"]).set_result(data)
+            else:
+                self._note(data["method"], data["params"])
+
+    def _note(self, method: str, what: dict[str, Any]) -> None:
+        match method:
+            case "Network.requestWillBeSent":
+                self.requests.append(what["request"]["url"])
+            case "Runtime.exceptionThrown":
+                details = what["exceptionDetails"]
+                self.problems.append(details.get("exception", {}).get("description", details["text"]))
+            case "Runtime.consoleAPICalled" if what["type"] in ("error", "warning", "assert"):
+                self.problems.append(" ".join(str(each.get("value")) for each in what["args"]))
+            case "Log.entryAdded" if what["entry"]["level"] in ("error", "warning"):
+                self.problems.append(f"{what['entry']['text']} {what['entry'].get('url', '')}")
+
+    async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Call a method of the protocol."""
+        self._number += 1
+        answer = self._answers[self._number] = asyncio.get_running_loop().create_future()
+        await self._socket.send_json({"id": self._number, "method": method, "params": parameters})
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            done = await answer
+        assert "error" not in done, (method, done)
+        result: dict[str, Any] = done["result"]
+        return result
+
+    async def open(self, url: str) -> None:
+        """Open a page."""
+        await self.call("Page.navigate", url=url)
+
+    async def look(self, *, width: int = 1400, height: int = 900, dark: bool = False) -> None:
+        """Change the size of the window, and the colours that the system prefers."""
+        await self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        await self.call("Emulation.setEmulatedMedia", features=[scheme])
+
+    async def run(self, script: str) -> Any:
+        """The value of an expression, which may be a promise."""
+        done = await self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in done, done
+        return done["result"].get("value")
+
+    async def until(self, condition: str, seconds: float = 30.0) -> None:
+        """Wait until an expression is true, or is an element."""
+        end = time.monotonic() + seconds
+        while not await self.run(f"Boolean({condition})"):
+            assert time.monotonic() < end, f"never true: {condition}; problems: {self.problems}"
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def press(self, key: str, *, text: str | None = None) -> None:
+        """Press a key."""
+        for kind in ("keyDown", "keyUp"):
+            typed = {"text": text} if text and kind == "keyDown" else {}
+            await self.call("Input.dispatchKeyEvent", type=kind, key=key, **typed)
+
+    async def type(self, text: str) -> None:
+        """Type a text into the element that has the focus."""
+        await self.call("Input.insertText", text=text)
+
+    async def screenshot(self, path: Path, *, whole: bool = False) -> None:
+        """Save what the window shows, or the whole page, as a PNG file."""
+        done = await self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        await asyncio.to_thread(path.write_bytes, base64.b64decode(done["data"]))
+
+
+@asynccontextmanager
+async def browsing(folder: Path) -> AsyncIterator[Tab]:
+    """Run a browser with a fresh profile in a folder while the block runs."""
     require("browser")
-    command = [
+    process = await asyncio.create_subprocess_exec(
         "chromium",
-        "--headless",
+        "--headless=new",
         "--no-sandbox",
         "--disable-gpu",
         "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+        "--no-first-run",
+        "--enable-precise-memory-info",
+        "--remote-debugging-port=0",
+        "--remote-allow-origins=*",
         f"--user-data-dir={folder}",
-        f"--virtual-time-budget={milliseconds}",
-        "--dump-dom",
-        url,
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    return done.stdout
+        "about:blank",
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    try:
+        port = await _port(process.stderr)
+        draining = asyncio.create_task(process.stderr.read())
+        async with aiohttp.ClientSession() as http:
+            async with http.get(f"http://127.0.0.1:{port}/json/list") as answer:
+                [page] = [each for each in await answer.json() if each["type"] == "page"]
+            address = page["webSocketDebuggerUrl"]
+            async with http.ws_connect(address, max_msg_size=_MAX_MESSAGE_BYTES) as socket:
+                tab = Tab(socket)
+                listening = asyncio.create_task(tab.listen())
+                for domain in ("Page", "Runtime", "Log", "Network"):
+                    await tab.call(f"{domain}.enable")
+                # As if the window had the focus, which a window without a screen never has.
+                await tab.call("Emulation.setFocusEmulationEnabled", enabled=True)
+                await tab.look()
+                yield tab
+                listening.cancel()
+    finally:
+        process.terminate()
+        await process.wait()
+    await draining
+
+
+async def _port(log: asyncio.StreamReader) -> int:
+    """The port of the protocol, which the browser logs once it listens."""
+    async with asyncio.timeout(_START_SECONDS):
+        async for line in log:
+            if found := re.search(rb"DevTools listening on ws://[^:]+:(\d+)/", line):
+                return int(found[1])
+    raise AssertionError("the browser ended before it listened")

@@ -1,8 +1,9 @@
 import json
+import math
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,18 @@ def measure(host: Host, *addresses: str) -> list[float]:
     return found
 
 
+def assert_round_trips(host: Host, addresses: Sequence[str], expected: Sequence[float]) -> None:
+    """None is ever shorter than expected, nor much longer once the machine is free for a moment."""
+    shortest = [math.inf] * len(addresses)
+
+    def are_short() -> bool:
+        shortest[:] = map(min, shortest, measure(host, *addresses))
+        return all(found < seconds + 0.005 for found, seconds in zip(shortest, expected, strict=True))
+
+    eventually(are_short, 30)
+    assert all(found >= seconds for found, seconds in zip(shortest, expected, strict=True))
+
+
 @pytest.fixture(scope="module")
 def link() -> Iterator[Link]:
     with linked_hosts(ROUND_TRIPS) as found:
@@ -53,13 +66,11 @@ def link() -> Iterator[Link]:
 def test_regions_are_as_far_apart_as_the_matrix_says(link: Link) -> None:
     addresses = [host.address for host in link.hosts]
     for host, expected in zip(link.hosts, ROUND_TRIPS, strict=True):
-        for measured, seconds in zip(measure(host, *addresses), expected, strict=True):
-            assert seconds <= measured < seconds + 0.005
+        assert_round_trips(host, addresses, expected)
 
 
 def test_hosts_reach_the_machine_itself_without_a_delay(link: Link) -> None:
-    [seconds] = measure(link.hosts[0], link.address)
-    assert seconds < 0.005
+    assert_round_trips(link.hosts[0], [link.address], [0.0])
 
 
 def test_round_trips_change_under_the_running_hosts() -> None:
