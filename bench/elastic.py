@@ -48,7 +48,7 @@ def needs(options: argparse.Namespace) -> list[Need]:
     data = [
         dataset(name, options.data, part) for part in chosen if part in _PARTS for name in _PARTS[part][0]
     ]
-    return [*data, *([lab_part("swarm", _LAB)] if _LAB in chosen else [])]
+    return [*data, *((lab_part(name, _LAB) for name in ("swarm", "web")) if _LAB in chosen else ())]
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:

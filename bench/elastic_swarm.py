@@ -2,8 +2,8 @@
 
 Its collector scales it by the response times that agents measure, and is killed in the middle of a change.
 The lab has no ingress network: every task has an address of its own on a bridge, and the load follows the
-tasks that Swarm wants to run, as a balancer does. A task that is stopped answers for two more seconds, and
-then what it has begun.
+tasks that Swarm wants to run, as a balancer does. A task that is stopped takes requests for two more seconds,
+and then answers what it has.
 """
 
 import math
@@ -31,7 +31,13 @@ from tests.lab.parts import find_program
 
 NAME: Final = "web"
 PORT: Final = 8080
-PATH: Final = "/cgi-bin/burn"
+PATH: Final = "/burn"
+IMAGE: Final = "web:lab"
+BACKLOG: Final = 1024
+"""Connections that wait in the kernel. A short queue, such as the nine of busybox' web server, resets some of
+them as soon as one replica gets four times the load, before anything is scaled."""
+AT_ONCE: Final = 16
+"""Requests that a replica works on at once."""
 REQUEST_SECONDS: Final = 0.010
 """CPU time of a request."""
 LIMIT_CORES: Final = 0.15
@@ -75,21 +81,24 @@ def rounds_of(seconds: float) -> int:
 
 
 _SERVE: Final = f"""
-mkdir -p /w/cgi-bin
-printf '%s' "$BURN" >/w{PATH}
-chmod +x /w{PATH}
-echo ok >/w/health
-httpd -f -p {PORT} -h /w &
+printf '%s' "$BURN" >/tmp/burn
+chmod +x /tmp/burn
+waiting() {{ awk '$2 ~ /:{PORT:X}$/ && $4 == "0A" && $5 !~ /:0+$/' /proc/net/tcp | grep -q .; }}
+socat TCP-LISTEN:{PORT},fork,reuseaddr,backlog={BACKLOG},max-children={AT_ONCE} EXEC:/tmp/burn &
 server=$!
-trap 'sleep {DRAIN_SECONDS}; kill $server; while pidof burn >/dev/null; do sleep 0.2; done; exit 0' TERM
+drain() {{ sleep {DRAIN_SECONDS}; while waiting || pidof burn >/dev/null; do sleep 0.2; done; }}
+trap 'drain; kill $server; exit 0' TERM
 wait $server
 """
-"""The command of the service: busybox' web server, and an orderly end."""
-_BURN: Final = """#!/bin/sh
-i=0; while [ $i -lt %d ]; do i=$((i+1)); done
-printf 'Content-Type: text/plain\\r\\n\\r\\nok'
+"""The command of the service: a web server that lets requests wait, and an orderly end."""
+_BURN: Final = r"""#!/bin/sh
+end=$(printf '\r')
+read -r method path version
+while read -r line && [ "$line" != "$end" ]; do :; done
+[ "$path" = /health ] || { i=0; while [ $i -lt %d ]; do i=$((i+1)); done; }
+printf 'HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nok'
 """
-"""A script that takes CPU time, with the number of its rounds."""
+"""A script that reads a request, takes CPU time by so many rounds, and answers."""
 
 
 @contextmanager
@@ -114,13 +123,16 @@ def lan(nodes: Cluster) -> Iterator[str]:
 
 def create(nodes: Cluster, network: str, rounds: int) -> None:
     """Create the service with one replica."""
+    archive = image.archive("socat")
+    for node in nodes.swarm.nodes:
+        node.engine.docker("import", "-", IMAGE, input=archive)
     health = f"--health-cmd=wget -q -O /dev/null http://127.0.0.1:{PORT}/health"
     nodes.swarm.manager.docker(
         *("service", "create", "--detach", f"--name={NAME}", "--replicas=1", f"--network={network}"),
         *("--no-resolve-image", "--stop-grace-period=60s", f"--limit-cpu={LIMIT_CORES}"),
         *(health, "--health-interval=2s", "--health-timeout=30s", "--health-retries=30"),
         *(f"--container-label=wattpack.probe={PORT}{PATH}", f"--env=BURN={_BURN % rounds}"),
-        *(image.NAME, "sh", "-c", _SERVE),
+        *(IMAGE, "sh", "-c", _SERVE),
     )
 
 

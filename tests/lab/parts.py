@@ -123,6 +123,7 @@ PARTS: Final = {
                 "ldd": "libc-bin",
             },
         ),
+        Part("web", {"socat": "socat", "ldd": "libc-bin"}),
         Part("systemd", {"systemd-nspawn": "systemd-container", "debootstrap": "debootstrap"}, _HOST),
         Part(
             "emulated",

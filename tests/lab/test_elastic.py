@@ -10,6 +10,7 @@ from bench.frame import Progress
 from collector.config import EndpointConfig
 from collector.control.elastic.metric import Metric, query_metric
 from collector.history.prometheus.client import connect
+from tests.lab.parts import require
 from tests.lab.prometheus import prometheus
 from tests.lab.test_prometheus import endpoint
 
@@ -17,6 +18,7 @@ pytestmark = pytest.mark.lab
 
 
 def test_a_service_follows_its_load_without_a_failed_request_and_nothing_is_doubled() -> None:
+    require("web")
     rule = {"decide_seconds": 10.0, "cool_down_seconds": 15.0}
     phases = Phases(quiet=20.0, high=110.0, fall=120.0)
     found = {each.name: each for each in measure(None, Progress(), phases, rule)}
