@@ -4,6 +4,7 @@ import argparse
 import difflib
 import importlib
 import io
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -69,6 +70,7 @@ COMMANDS = (
 )
 
 
+_NEGATIVE, _LONG_OPTION = re.compile(r"-[0-9.]"), re.compile(r"--[a-z-]+")
 _DRAWS = frozenset({"top", "up"})
 """Commands that send control characters of their own. They write text from elsewhere by `printable` only."""
 
@@ -96,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         implementation = cast("_Implementation", importlib.import_module(command.module))
         parser = argparse.ArgumentParser(prog=f"wattpack {command.name}", description=command.summary)
         implementation.add_arguments(parser)
-        arguments = parser.parse_args(rest)
+        arguments = parser.parse_args(_with_negatives(rest))
         if command.name in _DRAWS:
             return implementation.run(arguments)
         with redirect_stdout(cast("TextIO", PrintableStream(sys.stdout))):
@@ -110,6 +112,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of the output has exited, as in `wattpack ... | head`.
         sys.stderr.close()
         return 141
+
+
+def _with_negatives(arguments: Sequence[str]) -> list[str]:
+    """Join an option and a negative value such as `-5m`: argparse takes it for an option, and says so."""
+    joined: list[str] = []
+    for each in arguments:
+        if joined and _NEGATIVE.match(each) and _LONG_OPTION.fullmatch(joined[-1]):
+            joined[-1] += f"={each}"
+        else:
+            joined.append(each)
+    return joined
 
 
 def _find(name: str) -> Command:

@@ -34,6 +34,23 @@ def test_unknown_command_suggests_the_nearest(capsys: pytest.CaptureFixture[str]
     assert "'wattpack --help' lists all commands" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ("pause", "--for", "-5m"),
+            "'-5m' is not a duration above 0: use a value such as 90s, 30m, 1h or 2d",
+        ),
+        (("energy", "--days", "-3"), "--days -3: use a number above 0 and up to 36500"),
+    ],
+)
+def test_a_negative_value_is_refused_in_one_sentence(
+    arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == f"wattpack: {sentence}\n"
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["wattpack"] == __version__

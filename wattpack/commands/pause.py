@@ -34,5 +34,5 @@ def parse_duration(text: str) -> float:
     """Seconds of `90s`, `30m`, `1h` or `2d`; raises `UserError` for other text."""
     found = _DURATION.fullmatch(text.strip().lower())
     if found is None or not float(found[1]):
-        raise UserError(f"{text!r} is not a duration: use a value such as 90s, 30m, 1h or 2d")
+        raise UserError(f"{text!r} is not a duration above 0: use a value such as 90s, 30m, 1h or 2d")
     return float(found[1]) * _UNITS[found[2]]

@@ -20,7 +20,7 @@ def test_parse_duration(span: str, meant: float) -> None:
 
 @pytest.mark.parametrize("wrong", ["", "1", "h", "0s", "-1h", "1 week"])
 def test_invalid_duration_is_a_user_error(wrong: str) -> None:
-    with pytest.raises(UserError, match="is not a duration: use a value such as 90s, 30m, 1h or 2d"):
+    with pytest.raises(UserError, match="is not a duration above 0: use a value such as 90s, 30m, 1h or 2d"):
         parse_duration(wrong)
 
 
