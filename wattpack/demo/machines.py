@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
+import msgspec
+
+from powermodels.models.prior import PriorModel
+from powermodels.models.wire_curve import power_curve_of
 from wire.messages import Gap, PowerCurve, PowerScope, PowerSource
 from wire.resources import Quantities
 
 _GIB = 1 << 30
-_CPU_RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)
-_RISE = (0.0, 0.38, 0.64, 0.84, 1.0)
-"""Dynamic power at these loads, as a share of that at full load: the shape of most published machines."""
 _NO_RAPL = Gap("RAPL", "the CPU's energy counters are not readable: see wattpack doctor")
 ZONES = ("fra", "ams", "vie")
 _DELAYS_SECONDS = {("ams", "fra"): 0.0071, ("fra", "vie"): 0.0112, ("ams", "vie"): 0.0174}
@@ -46,17 +47,19 @@ class Machine:
 
     @property
     def curve(self) -> PowerCurve:
+        """Between idle and full power, the shape of published machines."""
         dynamic = self.full_watts - self.idle_watts
-        return PowerCurve(
-            source=self.source,
-            error_ratio=self.error_ratio,
+        model = PriorModel(
             idle_watts=self.idle_watts,
-            cpu_ratios=_CPU_RATIOS,
-            cpu_watts=tuple(round(dynamic * share, 3) for share in _RISE),
-            memory_watts=round(0.06 * dynamic, 3),
-            disk_watts=round(0.04 * dynamic, 3),
-            network_watts=round(0.03 * dynamic, 3),
-            source_scope=self.source_scope,
+            cpu_watts=dynamic,
+            memory_watts=0.06 * dynamic,
+            disk_watts=0.04 * dynamic,
+            network_watts=0.03 * dynamic,
+            error_ratio=self.error_ratio,
+            description=self.name,
+        )
+        return msgspec.structs.replace(
+            power_curve_of(model), source=self.source, source_scope=self.source_scope
         )
 
 
