@@ -1,6 +1,7 @@
 """The simulated cluster: where containers run, and what the agents of its nodes see."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from threading import Lock
@@ -10,10 +11,11 @@ import numpy as np
 from agent.sampling.node_sample import ContainerSample, NodeSample
 from agent.sampling.rates import ContainerRates, HostRates
 from agent.sources.docker import ContainerInfo
+from collector.snapshot.tables import NOWHERE
 from powermodels.attribution.split import container_error_ratio
 from powermodels.common.interface import Terms
-from wattpack.demo.load import CPU, DISK, MEMORY, DemoLoad, Moment
-from wattpack.demo.shop import Floats, Rows, Shop
+from wattpack.demo.load import CPU, DISK, DemoLoad, Moment
+from wattpack.demo.shop import Rows, Shop
 from wire.messages import ContainerPower, NodePower, PowerSource, Pressure
 from wire.resources import Quantities
 
@@ -23,8 +25,6 @@ DOWN_SECONDS = 1500.0
 """How long before the start the node that is down stopped reporting."""
 _LIFE_DAYS = 40.0
 _STARTUP_SECONDS = 3.2
-_SPARE, _LIMIT_CORES, _LIMIT_BYTES = 1.2, 0.05, 32 << 20
-"""Limits are multiples, above the highest usage by a factor."""
 _STREAM = 3
 """Of random numbers: the ages of containers."""
 
@@ -48,17 +48,19 @@ class DemoCluster:
         self._lock = Lock()
         count = len(shop.containers)
         ages = np.random.default_rng([shop.seed, _STREAM]).uniform(0.02, 1.0, count) ** 2
-        self._places = [
-            Place(node, _container_id(shop.seed, row, 0), starts_at - age * _LIFE_DAYS * _DAY_SECONDS)
+        self._places: dict[int, Place] = {
+            row: Place(node, _container_id(shop.seed, row, 0), starts_at - age * _LIFE_DAYS * _DAY_SECONDS)
             for row, (node, age) in enumerate(zip(shop.placement.tolist(), ages.tolist(), strict=True))
-        ]
+            if node != NOWHERE
+        }
         self._node_of: Rows = shop.placement.copy()
         self._incarnation = [0] * count
         self._cpu_seconds = np.zeros(count)
         self._joules = np.zeros(count)
         self._node_joules = np.zeros(len(shop.nodes))
         self._capacities = [each.machine.capacity for each in shop.nodes]
-        self._limit = [_limit(level) for level in shop.levels]
+        self._limit = [shop.limit(row) for row in range(count)]
+        self._probed: list[tuple[int, str, float]] = []
         self._infos: dict[int, tuple[Place, ContainerInfo]] = {}
 
     # --- Where containers run -----------------------------------------------------------------------
@@ -67,20 +69,65 @@ class DemoCluster:
         """Whether the agent of a node reports at a time."""
         return node != self.shop.down_node or now < self.starts_at - DOWN_SECONDS
 
-    def places(self) -> list[Place]:
-        """Where each container runs now."""
+    def places(self) -> dict[int, Place]:
+        """Where each container that runs is now."""
         with self._lock:
-            return list(self._places)
+            return dict(self._places)
+
+    def replicas_of(self, service: str) -> int:
+        """How many containers of a service run."""
+        with self._lock:
+            return len(self._running(service))
 
     def move(self, row: int, node: int, now: float) -> str:
         """Move a container; returns the id that it has there."""
         with self._lock:
-            self._incarnation[row] += 1
-            name = _container_id(self.shop.seed, row, self._incarnation[row])
-            self._places[row] = Place(node, name, now)
-            self._node_of[row] = node
-            self._cpu_seconds[row] = self._joules[row] = 0.0
-            return name
+            return self._start(row, node, now)
+
+    def scale(self, service: str, replicas: int, nodes: Sequence[int], now: float) -> tuple[str, ...]:
+        """Start or stop containers of a service; returns the ids of all that run afterwards.
+
+        New ones start on these nodes, one on each. Without, a container with local data starts where its data
+        is, and any other on a node with the fewest of its service. Of those that are too many, the newest of
+        the nodes with the most of them stop.
+        """
+        with self._lock:
+            free = [row for row in self.shop.rows[service] if row not in self._places]
+            wanted = list(nodes)
+            while len(self._running(service)) < replicas:
+                row = free.pop(0)
+                self._start(row, wanted.pop(0) if wanted else self._choose_node(row, now), now)
+            while len(running := self._running(service)) > replicas:
+                counts = Counter(self._places[row].node for row in running)
+                places = self._places
+                self._stop(
+                    max(running, key=lambda row: (counts[places[row].node], places[row].started_at, row))
+                )
+            return tuple(sorted(self._places[row].id for row in self._running(service)))
+
+    def _running(self, service: str) -> list[int]:
+        return [row for row in self.shop.rows.get(service, ()) if row in self._places]
+
+    def _choose_node(self, row: int, now: float) -> int:
+        container, home = self.shop.containers[row], int(self.shop.placement[row])
+        if container.kind.is_pinned and home != NOWHERE:
+            return home
+        own = Counter(self._places[each].node for each in self._running(container.service))
+        every = Counter(place.node for place in self._places.values())
+        up = [node for node in range(len(self.shop.nodes)) if self.is_up(node, now)]
+        return min(up, key=lambda node: (own[node], every[node], node))
+
+    def _start(self, row: int, node: int, now: float) -> str:
+        self._incarnation[row] += 1
+        name = _container_id(self.shop.seed, row, self._incarnation[row])
+        self._places[row] = Place(node, name, now)
+        self._node_of[row] = node
+        self._cpu_seconds[row] = self._joules[row] = 0.0
+        return name
+
+    def _stop(self, row: int) -> None:
+        del self._places[row]
+        self._node_of[row] = NOWHERE
 
     def limit(self, row: int, limit: Quantities) -> None:
         """Change the limits of a container."""
@@ -101,6 +148,11 @@ class DemoCluster:
         """What the agents of all nodes that are up see at a time, about the interval before it."""
         with self._lock:
             moment = self.at(now)
+            self._probed = [
+                (place.node, self.shop.containers[row].service, float(moment.busy[row]))
+                for row, place in self._places.items()
+                if self.shop.containers[row].kind.replicas_max
+            ]
             order = np.argsort(self._node_of, kind="stable")
             starts = np.searchsorted(self._node_of[order], np.arange(len(self.shop.nodes) + 1)).tolist()
             self._cpu_seconds += moment.used[:, CPU] * interval_seconds
@@ -110,6 +162,10 @@ class DemoCluster:
                 if self.is_up(node, now):
                     rows = order[starts[node] : starts[node + 1]]
                     yield node, self._node_sample(node, rows, moment, now, interval_seconds)
+
+    def probed(self, node: int) -> list[tuple[str, float]]:
+        """The service of each container that the agent of a node probes, and how busy it was last."""
+        return [(service, busy) for on, service, busy in self._probed if on == node]
 
     def at(self, now: float) -> Moment:
         """What every container and node uses at a time."""
@@ -205,13 +261,6 @@ class DemoCluster:
 def _quantities(values: list[float]) -> Quantities:
     cpu, memory, disk, network = values
     return Quantities(cpu, int(memory), disk, network)
-
-
-def _limit(level: Floats) -> Quantities:
-    """Limits as people set them: a round number with some room to spare."""
-    cores = float(np.ceil(level[CPU] * _SPARE / _LIMIT_CORES) * _LIMIT_CORES)
-    memory = int(np.ceil(level[MEMORY] * _SPARE / _LIMIT_BYTES)) * _LIMIT_BYTES
-    return Quantities(cores, memory)
 
 
 def _container_id(seed: int, row: int, incarnation: int) -> str:

@@ -6,6 +6,8 @@ from math import floor
 import numpy as np
 
 from collector.snapshot.columns import sum_by_node
+from collector.snapshot.tables import NOWHERE
+from wattpack.demo.elastic import visitors
 from wattpack.demo.services import Rhythm
 from wattpack.demo.shop import Floats, Rows, Shop
 
@@ -19,6 +21,10 @@ BURST_EVERY_SECONDS, BURST_SECONDS = 1200.0, 540.0
 BURST_BEGAN_SECONDS = 300.0
 """How long before the start the first burst began: its alert is open when the collector starts."""
 _BURST_RATIO = 0.99
+SURGE_AFTER_SECONDS, SURGE_EVERY_SECONDS, SURGE_SECONDS = 120.0, 1200.0, 180.0
+"""Jobs of a database: when the first begins after the start, how often they begin, and how long they take."""
+_SURGE_RATIO = 0.94
+"""Enough for an alert; without the optional service, little enough for its end."""
 _STREAM_BIAS, _STREAM_BURST = 1, 2
 """Of random numbers, beside the one for each time."""
 
@@ -36,6 +42,8 @@ class Moment:
     idle_watts: Floats
     watts: Floats
     """Of each container."""
+    busy: Floats
+    """Of each elastic container: the CPU that its requests need, as a share of its limit; 0 of others."""
 
     @property
     def node_watts(self) -> Floats:
@@ -56,12 +64,16 @@ class DemoLoad:
         )
         self._bias = 1 + np.random.default_rng([shop.seed, _STREAM_BIAS]).normal(0.0, 0.02, len(shop.nodes))
         """No two machines of a type use the same power."""
-        self._rhythm = np.array([each.kind.rhythm for each in shop.containers], dtype=np.intp)
-        self._movable = np.array([not each.kind.is_pinned for each in shop.containers], dtype=np.bool_)
+        kinds = [each.kind for each in shop.containers]
+        self._rhythm = np.array([kind.rhythm for kind in kinds], dtype=np.intp)
+        self._elastic = [rows for rows in shop.rows.values() if kinds[rows[0]].replicas_max]
+        self._movable = np.array([not kind.is_pinned and not kind.replicas_max for kind in kinds])
+        self._works = np.array([kind.is_pinned and not kind.is_optional for kind in kinds])
 
     def at(self, now: float, node_of: Rows) -> Moment:
-        """The cluster at a time, with each container on a node."""
-        used = self._usage(now, node_of)
+        """The cluster at a time, with each container on a node, or nowhere."""
+        used, busy = self._usage(now, node_of)
+        place = np.maximum(node_of, 0)
         by_node = sum_by_node(node_of, used, len(self.capacity)) + _SYSTEM * self.capacity
         ratios = np.minimum(by_node / self.capacity, 1.0)
         terms = ratios * self._other_watts
@@ -71,22 +83,52 @@ class DemoLoad:
         ]
         terms *= self._bias[:, None]
         # As in attribution: each term by usage of its resource.
-        watts = (terms / by_node)[node_of] * used
-        return Moment(used, by_node, terms, self._idle_watts * self._bias, watts.sum(axis=1))
+        watts = (terms / by_node)[place] * used
+        return Moment(used, by_node, terms, self._idle_watts * self._bias, watts.sum(axis=1), busy)
 
-    def _usage(self, now: float, node_of: Rows) -> Floats:
+    def _usage(self, now: float, node_of: Rows) -> tuple[Floats, Floats]:
+        """What each container uses, and how busy those of elastic services are."""
         levels = self._shop.levels
         rng = np.random.default_rng([self._shop.seed, floor(now)])
         active = rhythms(now)[self._rhythm]
         used = levels * active[:, None]
         used[:, MEMORY] = levels[:, MEMORY] * (0.75 + 0.25 * active)
         used *= np.maximum(0.05, 1 + _NOISE * rng.standard_normal(used.shape))
-        used[:, CPU] += self._burst(used, now)
-        by_node = np.bincount(node_of, used[:, CPU], len(self.capacity))
+        used[:, CPU] += self._burst(used, now) + self._surge(used, now)
+        busy = self._share_requests(used, now, node_of)
+        used[node_of == NOWHERE] = 0.0
+        place = np.maximum(node_of, 0)
+        by_node = np.bincount(place, used[:, CPU], len(self.capacity))
         room = self.capacity[:, CPU] * (1 - _SYSTEM[CPU])
-        share = np.minimum(1.0, room / np.maximum(by_node, 1e-9))
-        used[:, CPU] *= share[node_of]
-        return used
+        share = np.minimum(1.0, room / np.maximum(by_node, 1e-9))[place]
+        used[:, CPU] *= share
+        return used, busy / share
+
+    def _share_requests(self, used: Floats, now: float, node_of: Rows) -> Floats:
+        """Give each replica of an elastic service its part of the load; return how busy each becomes."""
+        busy = np.zeros(len(used))
+        for rows in self._elastic:
+            running = [row for row in rows if node_of[row] != NOWHERE]
+            replicas = self._shop.replicas[self._shop.containers[rows[0]].service]
+            ratio = visitors(now - self._starts_at) * replicas / max(1, len(running))
+            limit = self._shop.limit(rows[0]).cpu_cores or 1.0
+            busy[running] = used[running, CPU] * ratio / limit
+            used[running] *= [ratio, 1.0, ratio, ratio]
+            used[running, CPU] = np.minimum(used[running, CPU], limit)
+        return busy
+
+    def _surge(self, used: Floats, now: float) -> Floats:
+        """A job of the databases on one node, which leaves no CPU if the optional service runs there too."""
+        extra = np.zeros(len(used))
+        since = now - self._starts_at - SURGE_AFTER_SECONDS
+        if since < 0 or since % SURGE_EVERY_SECONDS > SURGE_SECONDS:
+            return extra
+        node, home = self._shop.surge_node, self._shop.placement
+        rows = np.flatnonzero((home == node) & self._works)
+        if rows.size:
+            left = _SURGE_RATIO * self.capacity[node, CPU] - float(used[home == node, CPU].sum())
+            extra[rows] = max(0.0, left) / rows.size
+        return extra
 
     def _burst(self, used: Floats, now: float) -> Floats:
         """Work that suddenly arrives at the containers of one node, so that it has too little CPU."""
@@ -97,8 +139,9 @@ class DemoLoad:
             return extra
         rng = np.random.default_rng([self._shop.seed, _STREAM_BURST, number])
         home, levels = self._shop.placement, self._shop.levels[:, CPU]
-        busy = np.bincount(home, levels, len(self.capacity)) / self.capacity[:, CPU]
-        busy[[self._shop.down_node, self._shop.full_disk_node]] = 0.0
+        begins = home != NOWHERE
+        busy = np.bincount(home[begins], levels[begins], len(self.capacity)) / self.capacity[:, CPU]
+        busy[[self._shop.down_node, self._shop.full_disk_node, self._shop.surge_node]] = 0.0
         # Of its own node, all that is left; those that move away take their share with them.
         node = int(rng.choice(np.argsort(-busy)[: max(1, len(busy) // 4)]))
         rows = np.flatnonzero((home == node) & self._movable)

@@ -21,6 +21,7 @@ from collector.history.interface import History
 from collector.history.sqlite.files.backfill import PastSlot
 from collector.history.sqlite.files.backfill import write_past as write_rollups
 from collector.snapshot.columns import sum_by_node
+from collector.snapshot.tables import NOWHERE
 from wattpack.demo.agents import DemoAgents
 from wattpack.demo.cluster import DemoCluster
 
@@ -130,7 +131,7 @@ def _write_means(path: str, cluster: DemoCluster, plan: PastPlan, progress: Call
         write_rollups(
             connection,
             [node.name for node in cluster.shop.nodes],
-            [place.id for place in cluster.places()],
+            [place.id for _, place in sorted(cluster.places().items())],
             past(),
             plan.fine_from,
         )
@@ -139,6 +140,7 @@ def _write_means(path: str, cluster: DemoCluster, plan: PastPlan, progress: Call
 def _past_slot(cluster: DemoCluster, step: int, slot: int, begins_at: float, ends_at: float) -> PastSlot:
     moment = cluster.at((begins_at + ends_at) / 2)
     node_of = cluster.shop.placement
+    began = node_of != NOWHERE
     return PastSlot(
         step_seconds=step,
         slot=slot,
@@ -147,6 +149,6 @@ def _past_slot(cluster: DemoCluster, step: int, slot: int, begins_at: float, end
         nodes=np.column_stack([moment.by_node, moment.node_watts]),
         idle_watts=moment.idle_watts,
         container_watts=sum_by_node(node_of, moment.watts[:, None], len(cluster.shop.nodes))[:, 0],
-        containers=np.column_stack([moment.used, moment.watts]),
+        containers=np.column_stack([moment.used, moment.watts])[began],
         peak_factor=_PEAK_FACTOR,
     )

@@ -1,12 +1,20 @@
 """The services of the demo shop."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
+
+from collector.common.labels import ELASTIC_LABEL, ELASTIC_REPLICAS_LABEL, OPTIONAL_LABEL, WEIGHT_LABEL
+from wire.messages import PROBE_LABEL
 
 APPLICATION = "shop"
 """The application whose services talk to each other."""
 _PINNED = "pinned"
+_CONTROL: Mapping[str, Mapping[str, str]] = {
+    "search_suggest": {ELASTIC_LABEL: "250ms", ELASTIC_REPLICAS_LABEL: "2-20", PROBE_LABEL: "8080/health"},
+    "data_dashboards": {OPTIONAL_LABEL: "true", WEIGHT_LABEL: "0.5"},
+}
+"""Labels of the elastic and the optional service; only the first shop of a large cluster has them."""
 
 
 class Rhythm(IntEnum):
@@ -33,6 +41,20 @@ class ShopService:
     is_pinned: bool
     """Whether it has local data, so that its containers stay where they are."""
 
+    @property
+    def is_optional(self) -> bool:
+        return OPTIONAL_LABEL in self.labels
+
+    @property
+    def replicas_max(self) -> int:
+        """Most replicas that an elastic service may have; 0 if it is not elastic."""
+        return int(self.labels.get(ELASTIC_REPLICAS_LABEL, "0").rpartition("-")[2])
+
+    def without_control(self) -> "ShopService":
+        """The same service, neither elastic nor optional."""
+        labels = {key: value for key, value in self.labels.items() if key not in _CONTROL.get(self.name, {})}
+        return replace(self, labels=labels)
+
 
 _TABLE = """
 service           team       image                 share cores   MiB disk network rhythm  labels
@@ -45,6 +67,7 @@ shop_sessions     storefront redis:7.2              0.03   0.3  1900 0.02     2.
 shop_images       storefront linden/images:1.9      0.04   0.4   260    9      14 day     class=3
 shop_thumbnails   storefront linden/thumbnails:1.9  0.05   1.7   540    3       1 day     class=4
 shop_postgres     data       postgres:16.1          0.01   3.4 18000   38       4 day     move=never pinned
+search_suggest    search     linden/suggest:1.4     0.03   0.8   320 0.02     1.5 day
 payments_gateway  payments   linden/gateway:4.1     0.04   0.5   390 0.02     0.5 evening slo=gold
 payments_ledger   payments   linden/ledger:4.1      0.02   0.8   900  2.5     0.1 day     slo=gold
 payments_fraud    payments   linden/fraud:0.31      0.03   1.9  2300 0.02     0.1 evening class=2
@@ -54,6 +77,7 @@ warehouse_labels  warehouse  linden/labels:1.0      0.02   0.3   240  0.6     0.
 warehouse_routes  warehouse  linden/routes:0.8      0.02   2.1  1200 0.02     0.1 night   class=3
 data_events       data       redpanda:23.2          0.03   0.8  1500   16       9 day     pinned
 data_clickhouse   data       clickhouse:23.8       0.015     3 16000  120       7 flat    move=never pinned
+data_dashboards   data       linden/dashboards:3.2  0.01     4  1800 0.02     0.3 flat    pinned
 data_reports      data       linden/reports:7.3     0.03   2.4  2600   12     0.1 night   class=4
 data_recommend    search     linden/recommend:2.0   0.03   2.8  5200 0.02     0.1 night   class=4
 mail_sender       platform   linden/mail:1.6        0.03   0.2   210 0.02     0.4 day
@@ -75,7 +99,11 @@ def _parse(line: str) -> ShopService:
         share=float(share),
         used=(float(cores), float(memory), float(disk), float(network)),
         rhythm=Rhythm[rhythm.upper()],
-        labels={"team": team} | {f"wattpack.{key}": value for key, value in (application | given).items()},
+        labels={
+            "team": team,
+            **{f"wattpack.{key}": value for key, value in (application | given).items()},
+            **_CONTROL.get(name, {}),
+        },
         is_pinned=_PINNED in labels,
     )
 

@@ -1,15 +1,17 @@
 """The demo shop: its nodes, its containers, and which begins where. The same for the same seed."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import cycle, islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.snapshot.tables import NOWHERE
 from wattpack.demo.machines import MACHINE_ORDER, MACHINES, ZONES, Machine
 from wattpack.demo.services import SERVICES, ShopService
+from wire.resources import Quantities
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -17,6 +19,10 @@ Rows = NDArray[np.intp]
 MIB = float(1 << 20)
 _CPU_RATIO, _MEMORY_RATIO = 0.5, 0.42
 """Shares of the cluster's CPU and memory that all services use together at the busiest time of day."""
+_HOME_RATIO = 0.6
+"""Share of their node that databases and the optional service use at most."""
+_SPARE, _LIMIT_CORES, _LIMIT_BYTES = 1.2, 0.05, 32 << 20
+"""Limits are multiples, above the highest usage by a factor."""
 _CONTAINERS_PER_SHOP = 400
 """A large cluster has several shops with the same services."""
 _SHOP_NAMES = ("linden", "acorn", "birch", "cedar", "elder", "hazel", "maple", "rowan", "willow", "aspen")
@@ -46,27 +52,46 @@ class ShopContainer:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Shop:
-    """Nodes in the order of their names, containers, and where each begins."""
+    """Nodes in the order of their names, containers, and where each begins.
+
+    Containers that an elastic service may get later come last, and begin nowhere.
+    """
 
     seed: int
     nodes: tuple[ShopNode, ...]
     containers: tuple[ShopContainer, ...]
     placement: Rows
-    """The node of each container."""
+    """The node of each container; `NOWHERE` if it does not run."""
     levels: Floats
     """Usage of each container at the busiest time of its day."""
     down_node: int
     """It stopped reporting."""
     full_disk_node: int
     """Its disk is a bottleneck that no move ends."""
+    surge_node: int
+    """Its databases fill its CPU now and then, and only an optional service can make room."""
 
     @cached_property
     def replicas(self) -> dict[str, int]:
-        """The number of containers of each service."""
+        """The number of containers that each service begins with."""
         counts: dict[str, int] = {}
-        for each in self.containers:
-            counts[each.service] = counts.get(each.service, 0) + 1
+        for each, node in zip(self.containers, self.placement.tolist(), strict=True):
+            counts[each.service] = counts.get(each.service, 0) + (node != NOWHERE)
         return counts
+
+    @cached_property
+    def rows(self) -> dict[str, list[int]]:
+        """The containers of each service, by slot."""
+        found: dict[str, list[int]] = {}
+        for row, each in enumerate(self.containers):
+            found.setdefault(each.service, []).append(row)
+        return found
+
+    def limit(self, row: int) -> Quantities:
+        """The limits of a container, as people set them: a round number with some room to spare."""
+        cpu, memory = self.levels[row, :2].tolist()
+        cores = float(np.ceil(cpu * _SPARE / _LIMIT_CORES) * _LIMIT_CORES)
+        return Quantities(cores, int(np.ceil(memory * _SPARE / _LIMIT_BYTES)) * _LIMIT_BYTES)
 
 
 def make_shop(seed: int, nodes: int, containers: int) -> Shop:
@@ -79,15 +104,18 @@ def make_shop(seed: int, nodes: int, containers: int) -> Shop:
     machines = [each.machine.name for each in members]
     down = _last(machines, "edge")
     database = machines.index("db") if "db" in machines else 0
-    placement = _place(tasks, levels, capacity, database, down, rng)
+    surge = _surge_node(machines, down, database)
+    placement = _place(tasks, levels, capacity, (database, surge, down), rng)
+    spares, models = _spares(tasks)
     return Shop(
         seed=seed,
         nodes=members,
-        containers=tasks,
-        placement=placement,
-        levels=levels,
+        containers=(*tasks, *spares),
+        placement=np.concatenate([placement, np.full(len(spares), NOWHERE, dtype=np.intp)]),
+        levels=np.concatenate([levels, levels[models]]),
         down_node=down,
         full_disk_node=database,
+        surge_node=surge,
     )
 
 
@@ -112,8 +140,21 @@ def _containers(count: int) -> Iterator[ShopContainer]:
     more = np.diff(edges, prepend=0.0).astype(int)
     more[: extra - int(more.sum())] += 1
     for (shop, kind), others in zip(kinds, more.tolist(), strict=True):
+        own = kind.without_control() if shop else kind
         for slot in range(1, 2 + others):
-            yield ShopContainer(_service_name(kind.name, shop), slot, kind)
+            yield ShopContainer(_service_name(kind.name, shop), slot, own)
+
+
+def _spares(tasks: tuple[ShopContainer, ...]) -> tuple[list[ShopContainer], list[int]]:
+    """The containers that elastic services may get, and the row of the first container of each."""
+    spares, models = [], []
+    for row, each in enumerate(tasks):
+        if each.slot == 1 and each.kind.replicas_max:
+            count = sum(other.service == each.service for other in tasks)
+            for slot in range(count + 1, each.kind.replicas_max + 1):
+                spares.append(replace(each, slot=slot))
+                models.append(row)
+    return spares, models
 
 
 def _service_name(name: str, shop: int) -> str:
@@ -127,7 +168,9 @@ def _service_name(name: str, shop: int) -> str:
 def _levels(tasks: tuple[ShopContainer, ...], capacity: Floats, rng: np.random.Generator) -> Floats:
     """Usage at the busiest time: the table's, scaled to the size of the cluster."""
     levels: Floats = np.array([each.kind.used for each in tasks]) * np.array([1.0, MIB, MIB, MIB])
-    levels *= rng.lognormal(0.0, 0.25, (len(tasks), 1))
+    differs = rng.lognormal(0.0, 0.25, (len(tasks), 1))
+    # Replicas that share their requests have the same limits.
+    levels *= np.where([[each.kind.replicas_max > 0] for each in tasks], 1.0, differs)
     total = capacity.sum(axis=0)
     for column, ratio in ((0, _CPU_RATIO), (1, _MEMORY_RATIO)):
         used = levels[:, column].sum()
@@ -136,35 +179,47 @@ def _levels(tasks: tuple[ShopContainer, ...], capacity: Floats, rng: np.random.G
     return levels
 
 
-def _place(  # noqa: PLR0913, PLR0917 - what a placement depends on
+def _place(
     tasks: tuple[ShopContainer, ...],
     levels: Floats,
     capacity: Floats,
-    database: int,
-    down: int,
+    special: tuple[int, int, int],
     rng: np.random.Generator,
 ) -> Rows:
     """A placement as clusters have it after some months: uneven, with nodes that have little to do."""
+    database, surge, down = special
     wish = rng.uniform(0.25, 1.0, len(capacity))
     wish[rng.permutation(len(capacity))[: max(1, len(capacity) // 7)]] = 0.12
     wish[down] = 0.2
+    wish[surge] = 0.0
     free = capacity[:, :2] * wish[:, None] * np.array([0.85, 0.8])
     limit = capacity[:, :2] * np.array([0.8, 0.85])
     used = np.zeros_like(limit)
     placement = np.zeros(len(tasks), dtype=np.intp)
-    for row in np.argsort(-levels[:, 1], kind="stable").tolist():
-        need = levels[row, :2]
-        if tasks[row].kind.name == "data_clickhouse" and tasks[row].slot == 1 and used[database, 0] < 1:
+    for row in sorted(range(len(tasks)), key=lambda row: (not tasks[row].kind.is_optional, -levels[row, 1])):
+        need, kind = levels[row, :2], tasks[row].kind
+        fits_home = bool((used[surge] + need <= _HOME_RATIO * capacity[surge, :2]).all())
+        if kind.name == "data_clickhouse" and tasks[row].slot == 1 and used[database, 0] < 1:
             node = database
+        elif kind.is_pinned and fits_home:
+            node = surge
         else:
             left = ((free - used - need) / capacity[:, :2]).min(axis=1)
             if left.max() < 0:
                 left = ((limit - used - need) / capacity[:, :2]).min(axis=1)
+            if kind.replicas_max:
+                left[down] = -np.inf
             near = np.flatnonzero(left >= min(left.max(), max(0.0, left.max() - 0.25)))
             node = int(rng.choice(near))
         used[node] += need
         placement[row] = node
     return placement
+
+
+def _surge_node(machines: list[str], down: int, database: int) -> int:
+    """The last machine for databases, or else the last of all, that is not special already."""
+    others = [row for row in range(len(machines)) if row not in {down, database}]
+    return max(others, key=lambda row: (machines[row] == "db", row), default=down)
 
 
 def _last(machines: list[str], kind: str) -> int:
