@@ -93,14 +93,15 @@ def hint(  # noqa: PLR0913 - question and result
     counts = np.bincount(ranking.refused[rejected], minlength=1)
     named = rejected if name_all_refused else rejected[:_SOME]
     names = snapshot.nodes.names
-    short = int(_is_short(snapshot, request, ranking.rows).sum())
+    is_short = _is_short(snapshot, request)
+    short = int(np.count_nonzero(is_short[ranking.rows]))
     return PlacementHint(
         policy=policy,
         score_is=ranking.score_is,
         at=snapshot.at,
         turn=snapshot.turn,
         assumed=assumed,
-        nodes=_ranked(snapshot, request, ranking, ranking.rows[:limit], assumed),
+        nodes=_ranked(snapshot, request, ranking, ranking.rows[:limit], assumed, is_short),
         fitting=int(ranking.rows.size) - short,
         short=short,
         refused=tuple(
@@ -156,9 +157,11 @@ class Prediction:
     confidence: Floats
 
 
-def _load(snapshot: Snapshot, rows: Rows) -> Floats:
+def _load(snapshot: Snapshot) -> Floats:
     nodes = snapshot.nodes
-    return np.where(nodes.on[rows][:, None], np.fmax(nodes.used[rows], nodes.mean[rows]), 0.0)
+    return snapshot.cached_with_pending(
+        "load", lambda: np.asfortranarray(np.where(nodes.on[:, None], np.fmax(nodes.used, nodes.mean), 0.0))
+    )
 
 
 def _need(request: Request) -> Floats:
@@ -167,10 +170,11 @@ def _need(request: Request) -> Floats:
     return best_guess(mean, demand, reserve)
 
 
-def _is_short(snapshot: Snapshot, request: Request, rows: Rows) -> Flags:
+def _is_short(snapshot: Snapshot, request: Request) -> Flags:
     """Return the nodes whose expected use with a request exceeds their capacity."""
-    used_ratio = share(_load(snapshot, rows) + _need(request), snapshot.nodes.capacity[rows])
-    short: Flags = np.any(np.nan_to_num(used_ratio, nan=0.0) > 1.0 + _ROUNDING, axis=1)
+    used_ratio = share(_load(snapshot) + _need(request), snapshot.nodes.capacity)
+    # A ratio that is unknown exceeds nothing.
+    short: Flags = np.any(used_ratio > 1.0 + _ROUNDING, axis=1)
     return short
 
 
@@ -178,7 +182,7 @@ def predict(snapshot: Snapshot, request: Request, rows: Rows) -> Prediction:
     """Predict use and power of nodes with a request, and the probability that they suffice."""
     nodes = snapshot.nodes
     capacity, on = nodes.capacity[rows], nodes.on[rows]
-    more, load = _need(request), _load(snapshot, rows)
+    more, load = _need(request), _load(snapshot)[rows]
     after = share(load + more, capacity)
     draws = np.where(on, nodes.power.watts(share(load, capacity), rows), 0.0)
     # The error of a guessed need is taken to be the need itself.
@@ -202,13 +206,13 @@ def _suffices(left: Floats, deviation: Floats) -> Floats:
     return likely
 
 
-def _ranked(
-    snapshot: Snapshot, request: Request, ranking: Ranking, rows: Rows, assumed: Assumed
+def _ranked(  # noqa: PLR0913, PLR0917 - question and result
+    snapshot: Snapshot, request: Request, ranking: Ranking, rows: Rows, assumed: Assumed, is_short: Flags
 ) -> tuple[RankedNode, ...]:
     nodes, predicted = snapshot.nodes, predict(snapshot, request, rows)
     sent = (snapshot.pending.nodes[:, None] == rows).sum(axis=0).tolist()
     in_doubt = doubtful(snapshot)[rows].tolist()
-    short = _is_short(snapshot, request, rows).tolist()
+    short = is_short[rows].tolist()
     used_ratios, watts = predicted.used_ratio.tolist(), predicted.added_watts.tolist()
     found = []
     for place, row in enumerate(rows.tolist()):

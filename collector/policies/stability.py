@@ -51,11 +51,15 @@ def may_wake(snapshot: Snapshot) -> Flags:
 
 def may_sleep(snapshot: Snapshot) -> Flags:
     """Return the nodes that may be switched off when no container keeps them on."""
-    nodes = snapshot.nodes
-    expects = np.zeros(len(nodes.names), dtype=np.bool_)
-    expects[snapshot.pending.nodes] = True
-    works = has_system_load(snapshot) & ~nodes.labelled(POWER_LABEL, ALLOWED)
-    return ~(nodes.labelled(POWER_LABEL, NEVER) | opted_out(snapshot) | expects | works)
+
+    def find() -> Flags:
+        nodes = snapshot.nodes
+        expects = np.zeros(len(nodes.names), dtype=np.bool_)
+        expects[snapshot.pending.nodes] = True
+        works = has_system_load(snapshot) & ~nodes.labelled(POWER_LABEL, ALLOWED)
+        return ~(nodes.labelled(POWER_LABEL, NEVER) | opted_out(snapshot) | expects | works)
+
+    return snapshot.cached_with_pending("may sleep", find)
 
 
 def has_system_load(snapshot: Snapshot) -> Flags:

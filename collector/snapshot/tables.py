@@ -25,6 +25,7 @@ T = TypeVar("T")
 NOWHERE = -1
 """In a column of row numbers: none. A task whose node is `NOWHERE` waits for one."""
 _NO_ROWS: Rows = np.empty(0, dtype=np.intp)
+_NODES_WITHOUT_PENDING = "nodes without pending tasks"
 
 
 class Region(IntEnum):
@@ -339,6 +340,7 @@ class Snapshot:
     """None if no node reports its images."""
 
     _cache: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
+    _cache_with_pending: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     def with_pending(
         self,
@@ -352,8 +354,15 @@ class Snapshot:
         snapshot = replace(
             self, nodes=nodes, services=services, pending=pending, applications=applications, turn=turn
         )
+        if not self.pending.nodes.size:
+            self._cache[_NODES_WITHOUT_PENDING] = self.nodes
         object.__setattr__(snapshot, "_cache", self._cache)
         return snapshot
+
+    @property
+    def nodes_without_pending(self) -> Nodes | None:
+        """The nodes before pending tasks were added; None if the snapshot was stored together with those."""
+        return self._cache.get(_NODES_WITHOUT_PENDING) if self.pending.nodes.size else self.nodes
 
     def without_applications(self) -> "Snapshot":
         """The same cluster without applications; cached values stay, since none depends on those."""
@@ -365,10 +374,11 @@ class Snapshot:
         Snapshots that differ in their pending tasks share it, so it must not depend on the nodes' use or
         sums.
         """
-        if key not in self._cache:
-            self._cache[key] = compute()
-        value: T = self._cache[key]
-        return value
+        return _cached(self._cache, key, compute)
+
+    def cached_with_pending(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """A value that depends on the pending tasks too: computed again once there are others."""
+        return _cached(self._cache_with_pending, key, compute)
 
     @property
     def _by_node(self) -> tuple[Rows, Rows]:
@@ -429,6 +439,13 @@ def highest_ratio(part: Floats, capacity: Floats) -> Floats:
     ratios = _ratio(part[:, :2], capacity[:, :2])
     highest: Floats = np.nan_to_num(ratios, nan=0.0).max(axis=1, initial=0.0)
     return highest
+
+
+def _cached(cache: dict[Hashable, Any], key: Hashable, compute: Callable[[], T]) -> T:
+    if key not in cache:
+        cache[key] = compute()
+    value: T = cache[key]
+    return value
 
 
 def _ratio(part: Floats, whole: Floats) -> Floats:

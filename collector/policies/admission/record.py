@@ -9,7 +9,7 @@ A prediction is about the containers that are on the node. A window in which som
 it was short all the same: a node that is relieved in time does not show that the prediction was wrong.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -135,7 +135,7 @@ class ShortageRecord:
         self._predicted[window] = _Prediction(
             {name: probability[row] for name, row in live.items()}, {name: containers[name] for name in live}
         )
-        self._nodes, self._judged = records, None
+        self._nodes, self._judged = records, _in_columns(records, nodes.names)
         return True
 
     def _score(
@@ -163,16 +163,11 @@ class ShortageRecord:
         """Per node: whether it was short more often than predicted."""
         return self._judge(names).were_exceeded
 
-    def _judge(self, names: tuple[str, ...]) -> "_Judged":
+    def _judge(self, names: tuple[str, ...]) -> _Judged:
         """The records of nodes in columns, of the last call if nothing changed."""
         judged = self._judged
         if judged is None or judged.names is not names:
-            records = [self.of(name) for name in names]
-            judged = self._judged = _Judged(
-                names,
-                np.array([each.correction for each in records], dtype=np.float64),
-                np.array([each.short > each.predicted for each in records], dtype=np.bool_),
-            )
+            judged = self._judged = _in_columns(self._nodes, names)
         return judged
 
     def total(self) -> NodeShortages:
@@ -198,6 +193,15 @@ class ShortageRecord:
             return
         if stored.version == _VERSION:
             self._nodes, self._judged = dict(stored.nodes), None
+
+
+def _in_columns(nodes: Mapping[str, NodeShortages], names: tuple[str, ...]) -> _Judged:
+    records = [nodes.get(name, _NEW) for name in names]
+    return _Judged(
+        names,
+        np.array([each.correction for each in records], dtype=np.float64),
+        np.array([each.short > each.predicted for each in records], dtype=np.bool_),
+    )
 
 
 def _containers(snapshot: Snapshot) -> NDArray[np.int64]:

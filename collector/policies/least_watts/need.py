@@ -13,10 +13,14 @@ from wire.resources import RESOURCES
 
 def expected_shares(snapshot: Snapshot, usage: Usage) -> Floats:
     """The share of its reservation that a container of unknown use is expected to use."""
-    pending = snapshot.pending
-    known = pending.is_known
-    ratios = usage.shares.with_more(pending.mean[known], pending.allocated[known]).ratios
-    return np.where(usage.constrains, ratios, 0.0)
+
+    def compute() -> Floats:
+        pending = snapshot.pending
+        known = pending.is_known
+        ratios = usage.shares.with_more(pending.mean[known], pending.allocated[known]).ratios
+        return np.where(usage.constrains, ratios, 0.0)
+
+    return snapshot.cached_with_pending("expected shares", compute)
 
 
 def pending_use(snapshot: Snapshot, shares: Floats) -> Floats:
@@ -29,26 +33,45 @@ def pending_use(snapshot: Snapshot, shares: Floats) -> Floats:
 
 
 def reported_use(snapshot: Snapshot) -> Floats:
-    """What each node has reported: its use without pending tasks."""
-    pending = snapshot.pending
-    waiting = sum_by_node(pending.nodes, pending.mean, len(snapshot.nodes.names))
-    return np.nan_to_num(snapshot.nodes.used, nan=0.0) - waiting
+    """What each node has reported: its use without pending tasks; 0 if it is unknown."""
+
+    def compute() -> Floats:
+        nodes = snapshot.nodes_without_pending
+        if nodes is not None:
+            return np.nan_to_num(nodes.used, nan=0.0)
+        pending = snapshot.pending
+        waiting = sum_by_node(pending.nodes, pending.mean, len(snapshot.nodes.names))
+        return np.nan_to_num(snapshot.nodes.used, nan=0.0) - waiting
+
+    return snapshot.cached("reported use", compute)
 
 
 def pending_variance(snapshot: Snapshot, rows: Rows | slice = slice(None)) -> Floats:
     """The variance of the pending tasks of each node, or of some."""
-    tasks, count = snapshot.tasks, len(snapshot.nodes.names)
-    strays = snapshot.cached("task variance", lambda: sum_by_node(tasks.node, tasks.variance, count))
-    return np.maximum(snapshot.nodes.variance[rows] - strays[rows], 0.0)
+    return np.maximum(snapshot.nodes.variance[rows] - _task_variance(snapshot)[rows], 0.0)
+
+
+def _task_variance(snapshot: Snapshot) -> Floats:
+    """The variance of each node without pending tasks."""
+    nodes, tasks = snapshot.nodes_without_pending, snapshot.tasks
+    if nodes is not None:
+        return nodes.variance
+    count = len(snapshot.nodes.names)
+    return snapshot.cached("task variance", lambda: sum_by_node(tasks.node, tasks.variance, count))
 
 
 def sums_with_pending(snapshot: Snapshot, usage: Usage, shares: Floats) -> tuple[Floats, Floats]:
     """Expected use and variance of each node, pending tasks included."""
-    expected, variance = snapshot.cached("node sums", lambda: node_sums(snapshot, usage))
-    pending = sum_by_node(snapshot.pending.nodes, pending_use(snapshot, shares), len(snapshot.nodes.names))
-    total = np.fmax(expected, reported_use(snapshot)) + pending
-    total[:, ~usage.constrains] = 0.0
-    return np.asfortranarray(total), variance + pending_variance(snapshot)
+
+    def compute() -> tuple[Floats, Floats]:
+        expected, variance = node_sums(snapshot, usage)
+        use = pending_use(snapshot, shares)
+        pending = sum_by_node(snapshot.pending.nodes, use, len(snapshot.nodes.names))
+        total = np.fmax(expected, reported_use(snapshot)) + pending
+        total[:, ~usage.constrains] = 0.0
+        return np.asfortranarray(total), np.asfortranarray(variance + pending_variance(snapshot))
+
+    return snapshot.cached_with_pending("node sums", compute)
 
 
 def request_need(request: Request, usage: Usage, shares: Floats) -> tuple[Floats, Floats]:

@@ -29,7 +29,7 @@ def _freedom(snapshot: Snapshot) -> int:
     windows = snapshot.cached("windows", lambda: _observed_windows(snapshot))
     if np.isnan(windows):
         windows = FEWEST_WINDOWS if snapshot.pending.is_known.any() else 0.0
-    return int(np.clip(windows, _FEWEST_TO_ASSUME, FEWEST_WINDOWS)) // 2 * 2 - 1
+    return int(min(max(windows, _FEWEST_TO_ASSUME), FEWEST_WINDOWS)) // 2 * 2 - 1
 
 
 def _observed_windows(snapshot: Snapshot) -> float:

@@ -70,4 +70,17 @@ def test_cached_values_are_reused_with_pending_tasks() -> None:
     after = with_pending(before, [sent()], turn=1)
     assert after.nodes.index is before.nodes.index
     assert after.cached("something", object) is made
+    assert after.nodes_without_pending is before.nodes
     assert after.nodes.labelled("disk", "b").tolist() == [False, True]
+
+
+def test_what_depends_on_pending_tasks_is_computed_again_after_each() -> None:
+    before = cluster()
+    made = before.cached_with_pending("something", object)
+    one = with_pending(before, [sent()], turn=1)
+    two = with_pending(one, [sent("a")], turn=2)
+    found = [each.cached_with_pending("something", object) for each in (before, one, two, one)]
+    assert found[0] is made
+    assert found[1] is found[3]
+    assert len(set(map(id, found))) == 3
+    assert two.nodes_without_pending is before.nodes
