@@ -52,10 +52,13 @@ def square(amounts: Floats) -> Floats:
 
 def best_guess(*columns: Floats) -> Floats:
     """The first known value of these columns, place by place; 0 where all are unknown."""
-    guess = columns[0]
-    for column in columns[1:]:
-        guess = np.where(np.isnan(guess), column, guess)
-    return np.where(np.isnan(guess), 0.0, guess)
+    guess = columns[0].copy(order="K")
+    for column in (*columns[1:], np.zeros(1)):
+        unknown = np.isnan(guess)
+        if not unknown.any():
+            break
+        np.copyto(guess, column, where=unknown)
+    return guess
 
 
 def service_table(services: Sequence[ServiceFacts]) -> Services:
@@ -100,11 +103,17 @@ def with_services(services: Services, names: Iterable[str | None]) -> Services:
 
 def sum_by_node(node: Rows, column: Floats, nodes: int) -> Floats:
     """The sum of a column over the tasks of each node; unknown counts as 0."""
-    placed = node != NOWHERE
-    on, amounts = node[placed], np.nan_to_num(column[placed], nan=0.0)
-    sums = [np.bincount(on, weights=amounts[:, place], minlength=nodes) for place in range(column.shape[1])]
-    # Without any tasks, `bincount` returns integers.
-    return np.column_stack(sums).astype(np.float64, copy=False) if sums else np.empty((nodes, 0))
+    # One bin more takes the tasks that are nowhere.
+    bins = np.where(node == NOWHERE, nodes, node)
+    sums = np.zeros((nodes, column.shape[1]), order="F")
+    for place in range(column.shape[1]):
+        amounts = column[:, place]
+        total = np.bincount(bins, weights=amounts, minlength=nodes + 1)[:nodes]
+        if not np.isfinite(total).all():
+            amounts = np.nan_to_num(amounts, nan=0.0)
+            total = np.bincount(bins, weights=amounts, minlength=nodes + 1)[:nodes]
+        sums[:, place] = total
+    return sums
 
 
 def strictest_by_node(node: Rows, task_class: Codes, nodes: int) -> Codes:

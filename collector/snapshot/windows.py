@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,17 @@ from collector.snapshot.power_curves import Rows
 from wire.resources import RESOURCES
 
 Amounts = NDArray[np.float32]
+
+
+class WindowTotals(NamedTuple):
+    """Sums over the windows of each task, per resource; column-major."""
+
+    length: int
+    """Number of windows, from the first one that any task has."""
+    known: NDArray[np.float64]
+    """Number of windows that are known."""
+    sums: NDArray[np.float64]
+    """The sum of those."""
 
 
 class TaskWindows:
@@ -54,6 +66,26 @@ class TaskWindows:
                 some = np.flatnonzero(rows < len(slot))
                 amounts[some, place] = slot[rows[some]]
         return amounts
+
+    def of_tasks(self, tasks: Rows) -> Amounts:
+        """The windows of some tasks: one plane each."""
+        return TaskWindows(self._slots, self._rows[tasks]).amounts
+
+    @cached_property
+    def totals(self) -> WindowTotals:
+        """Sums of each task, without a copy of all windows."""
+        known, sums = (np.zeros((len(RESOURCES), self._rows.size)) for _ in range(2))
+        length = 0
+        for place, slot in enumerate(self._slots):
+            if slot is None:
+                continue
+            amounts = np.ascontiguousarray(TaskWindows([slot], self._rows).amounts[:, 0].T)
+            is_known = ~np.isnan(amounts)
+            if not length and is_known.any():
+                length = len(self._slots) - place
+            known += is_known
+            np.add(sums, amounts, out=sums, where=is_known)
+        return WindowTotals(length, known.T, sums.T)
 
     def followed_by_unknown(self, count: int) -> "TaskWindows":
         """The same with more tasks, of which nothing is known."""

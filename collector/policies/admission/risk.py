@@ -6,7 +6,7 @@ the cluster. Use never exceeds the capacity, so a node counts as short from near
 where the windows that follow are compared with the prediction.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def shortage_probability(snapshot: Snapshot, request: Request | None = None) -> 
     """
     usage, margins = learned(snapshot, _SETTINGS)
     shares = expected_shares(snapshot, usage)
-    outlook = _with_pending(snapshot, usage, shares, margins)
+    outlook = snapshot.cached_with_pending("outlook", lambda: _with_pending(snapshot, usage, shares, margins))
     more, more_variance = _NOTHING, _NOTHING
     if request is not None:
         more, more_variance = request_need(request, usage, shares)
@@ -95,10 +95,10 @@ def was_short(snapshot: Snapshot, slot: int) -> tuple[Flags, Flags]:
 
 def _with_pending(snapshot: Snapshot, usage: Usage, shares: Floats, margins: Margins) -> _Outlook:
     outlook = snapshot.cached("outlook", lambda: _without_pending(snapshot, usage, margins))
+    if not snapshot.pending.nodes.size:
+        return outlook
     # Few nodes have pending tasks.
     rows = np.unique(snapshot.pending.nodes)
-    if not rows.size:
-        return outlook
     room, variance, short = (each.copy(order="F") for each in (outlook.room, outlook.variance, outlook.short))
     np.subtract.at(room, snapshot.pending.nodes, pending_use(snapshot, shares))
     variance[rows] += pending_variance(snapshot, rows) * margins.together
@@ -112,11 +112,13 @@ def _without_pending(snapshot: Snapshot, usage: Usage, margins: Margins) -> _Out
 
     Of memory too the mean counts; `least-watts` adds up envelopes there.
     """
-    tasks, expected = snapshot.tasks, usage.expected.copy()
+    tasks, count = snapshot.tasks, len(snapshot.nodes.names)
+    mean, variance = node_sums(snapshot, usage)
     if usage.length:
-        expected[:, MEMORY] = usage.windows[:, :, MEMORY].mean(axis=1)
-    mean, variance = node_sums(snapshot, replace(usage, expected=expected))
-    of_tasks = sum_by_node(tasks.node, best_guess(tasks.used, tasks.mean), len(snapshot.nodes.names))
+        mean = mean.copy(order="F")
+        memory = usage.mean_of_windows(MEMORY)[:, None]
+        mean[:, [MEMORY]] = sum_by_node(tasks.node, memory, count)
+    of_tasks = sum_by_node(tasks.node, best_guess(tasks.used, tasks.mean), count)
     system = np.maximum(reported_use(snapshot) - of_tasks, 0.0)
     left = limits(snapshot, usage) - mean - system
     room = np.asfortranarray(np.where(np.isnan(left), np.inf, left))

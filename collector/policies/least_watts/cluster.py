@@ -75,8 +75,9 @@ class PlannedCluster:
         of_tasks = sum_by_node(self.where, self.used, self.count)
         self.load = np.fmax(of_tasks, nodes.used)
         other = self.load - of_tasks
-        self.expected, self.variance = node_sums(snapshot, usage)
-        self.expected = self.expected + np.where(other > nodes.capacity * SYSTEM_LOAD_RATIO, other, 0.0)
+        expected, variance = node_sums(snapshot, usage)
+        self.variance = variance.copy()
+        self.expected = expected + np.where(other > nodes.capacity * SYSTEM_LOAD_RATIO, other, 0.0)
         self.tasks = np.bincount(self.where[keeps_awake(snapshot)], minlength=self.count)
         self.limit: Floats = usable(snapshot, usage)
         self.bounds: Floats = settings.short_ratios * WINDOWS_PER_SHORTAGE

@@ -143,7 +143,7 @@ def _groups(usage: Usage, cores: float) -> tuple[Floats, Floats]:
         order = np.random.default_rng(seed).permutation(rows)[:_MOST_GROUPED]
         filled = np.cumsum(usage.expected[order, CPU]) / (cores * _FULL_RATIO)
         starts = np.flatnonzero(np.diff(filled.astype(np.intp), prepend=-1))
-        windows.append(np.add.reduceat(usage.windows[order].reshape(order.size, width), starts, axis=0))
+        windows.append(np.add.reduceat(usage.windows_of(order).reshape(order.size, width), starts, axis=0))
         variances.append(np.add.reduceat(usage.variance[order], starts, axis=0))
     together = np.concatenate(windows)
     return together.reshape(len(together), usage.length, len(RESOURCES)), np.concatenate(variances)

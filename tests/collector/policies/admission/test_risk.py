@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from collector.placement.reservations import Reservations
 from collector.policies.admission.risk import shortage_probability, was_short
 from collector.policies.interface import Request
+from collector.snapshot.codec import pack, unpack
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import amount
 from tests.collector.policies.least_watts.builders import make_node, make_task
@@ -106,3 +107,25 @@ def test_pending_placements_count_on_their_node_only() -> None:
     assert after[1] > before[1]
     assert after[[0, 2]].tolist() == before[[0, 2]].tolist()
     assert after[1] == pytest.approx(shortage_probability(snapshot, request)[1], rel=0.05)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 999))
+def test_the_probability_after_many_placements_is_that_of_a_direct_computation(seed: int) -> None:
+    snapshot, _ = _generated(nodes=5, tasks=6, mean=1.0, later=1, seed=seed)
+    draw, reservations = np.random.default_rng(seed), Reservations()
+    shortage_probability(snapshot)
+    for _ in range(8):
+        cores = float(draw.uniform(0.1, 3.0))
+        need, is_known = Quantities(cpu_cores=cores, memory_bytes=2**28), bool(draw.random() < 0.5)
+        variance = (cores**2 * is_known, 0.0, 0.0, 0.0)
+        request = Request(demand=need, mean=need, reserve=need, variance=variance, known=is_known)
+        seen = reservations.fold(snapshot, 0.0)
+        # A snapshot from the journal shares nothing with the one that the placements were added to.
+        direct = unpack(pack(seen))
+        for each in (None, request):
+            predicted = shortage_probability(seen, each)
+            assert predicted == pytest.approx(shortage_probability(direct, each), abs=1e-9)
+            assert predicted.tolist() == shortage_probability(seen, each).tolist()
+        node = f"n{int(draw.integers(5)):02}"
+        reservations.place(seen, request, node, now=0.0, seconds=60.0)

@@ -46,7 +46,20 @@ def test_a_missing_window_has_the_expected_use() -> None:
         make_task("old", "a", 1, windows=[3.0] * 5), make_task("recent", "a", 1, windows=[3.0] * 3)
     )
     expected = usage.expected[1, _CPU]
-    assert usage.windows[1, :, _CPU] == pytest.approx([expected, expected, 3.0, 3.0, 3.0])
+    windows = usage.windows_of(np.array([1]))
+    assert windows[0, :, _CPU] == pytest.approx([expected, expected, 3.0, 3.0, 3.0])
+
+
+@given(seed=st.integers(0, 999))
+def test_the_mean_of_windows_is_that_of_known_and_missing_ones(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    tasks = [
+        make_task(f"task-{row}", "a", 1, windows=draw.uniform(0, 3, draw.integers(0, 9))) for row in range(5)
+    ]
+    usage = _usage(*tasks, make_task("known", "a", 1, windows=[1.0]))
+    windows = usage.windows_of(np.arange(6))
+    assert windows.shape[1] == usage.length
+    assert usage.mean_of_windows(_CPU) == pytest.approx(windows[:, :, _CPU].mean(axis=1))
 
 
 def test_without_windows_the_long_term_mean_is_expected() -> None:
@@ -111,7 +124,7 @@ def test_a_resource_that_is_reported_constrains() -> None:
 @given(seed=st.integers(0, 999))
 def test_expected_use_and_variance_are_finite_and_not_negative(seed: int) -> None:
     usage = learn_usage(random_cluster(seed, calm=False).snapshot())
-    for each in (usage.expected, usage.variance, usage.windows):
+    for each in (usage.expected, usage.variance, usage.windows_of(np.arange(len(usage.expected)))):
         assert np.isfinite(each).all()
         assert (each >= 0).all()
 
