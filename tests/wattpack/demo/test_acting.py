@@ -35,6 +35,7 @@ def hurried(make: Callable[..., CollectorConfig]) -> Callable[..., CollectorConf
     return make_config
 
 
+@pytest.mark.slow
 async def test_the_load_scales_one_service_and_a_shortage_stops_another_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
