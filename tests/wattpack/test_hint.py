@@ -11,11 +11,13 @@ import pytest
 
 from collector.config import PlacementConfig
 from collector.main import running
-from collector.placement.answers import PlacementHint, RefusedFor, RefusedNode
+from collector.placement.answers import PlacementHint, PlanHint, RefusedFor, RefusedNode
+from collector.policies.actions import Move, PowerOff
 from tests.collector.api.test_hints import NEED, alarmed, sample
 from tests.collector.builders import START, Client, Clock, container, settings
 from wattpack.cli import main
 from wattpack.commands.hint import format_hint, parse_size
+from wattpack.commands.plan import format_plan
 from wire.errors import UserError
 from wire.resources import Quantities
 
@@ -139,6 +141,7 @@ async def test_plan_and_status_of_one_node_agree_and_leave_it_on(
         f"Policy {policy} (on request only; the collector itself runs draps on alerts): no actions,"
         " from 50.0 W to 50.0 W."
     )
+    assert "only is the only node, so nothing can move." in out
     status = await printed(collector, capsys, "status")
     assert "power       50.0 W ±" in status
     assert "policies    draps on alerts, none on a timer; driver none: plans are recorded" in status
@@ -151,7 +154,32 @@ async def test_plan_leaves_the_node_of_the_collector_on_and_one_with_other_work(
     await collector.send(sample(own, 0.0), sample("database", 4.0), sample("idle", 0.0))
     out = await printed(collector, capsys, "plan")
     assert "  1. switch idle off (saves 50.0 W)" in out
-    assert "1 action, from 150.0 W to 100.0 W" in out
+    assert "1 action, from 150.0 W to 100.0 W, which saves 50.0 W." in out
+    assert "only node" not in out
+
+
+def test_what_an_emptied_node_saves_is_shown_once() -> None:
+    def move(node: str) -> Move:
+        return Move(task="t", name="web", node=node, target="b", gain_watts=6.0, cost_joules=9.0, reasons=())
+
+    plan = PlanHint(
+        policy="least-watts",
+        at=START,
+        timer_policy="",
+        alert_policy="draps",
+        actions=(move("a"), move("c"), PowerOff(node="a", gain_watts=50.0, reasons=())),
+        reasons=(),
+        left=(),
+        watts_before=200.0,
+        watts_after=151.0,
+    )
+    first, *lines = format_plan(plan)
+    assert first.endswith("3 actions, from 200.0 W to 151.0 W, which saves 49.0 W.")
+    assert lines == [
+        "  1. move web from a to b (costs 9 J)",
+        "  2. move web from c to b (saves 6.0 W, costs 9 J)",
+        "  3. switch a off (saves 50.0 W)",
+    ]
 
 
 async def test_hint_does_not_say_that_a_container_fits_where_resources_do_not_suffice(

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from functools import partial
 
 import msgspec
@@ -24,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     question = policy_question(arguments) | {"moves": arguments.moves}
-    plan, alerts, answer = query_collector(arguments, partial(_ask, question))
+    plan, alerts, answer, only = query_collector(arguments, partial(_ask, question))
     if arguments.json:
         print(json_text({**msgspec.to_builtins(plan), "for_alerts": answer}))
         return 0
@@ -33,19 +34,31 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(format_plan(answer)))
         print()
     print("\n".join(format_plan(plan)))
+    if only is not None:
+        print(
+            f"\n{only} is the only node, so nothing can move. Let other hosts report to this collector"
+            " (docs/operations.md), or look at the plans of 'wattpack demo'."
+        )
     return 0
 
 
-async def _ask(question: Json, collector: Collector) -> tuple[PlanHint, list[Json], PlanHint | None]:
-    """The plan; and without a chosen policy, the open bottlenecks with the plan that answers them."""
+async def _ask(
+    question: Json, collector: Collector
+) -> tuple[PlanHint, list[Json], PlanHint | None, str | None]:
+    """The plan, and the only node if there is just one.
+
+    Without a chosen policy, also the open bottlenecks with the plan that answers them.
+    """
     plan = await collector.ask(_PATH, question, PlanHint)
+    nodes = [] if plan.actions else (await collector.get("/v1/nodes", limit="2"))["nodes"]
+    only = nodes[0]["name"] if len(nodes) == 1 else None
     if question["policy"] is not None or not plan.alert_policy or plan.policy == plan.alert_policy:
-        return plan, [], None
+        return plan, [], None, only
     alerts = await collector.get_all("/v1/alerts", state="open", kind="node")
     if not alerts:
-        return plan, [], None
+        return plan, [], None, only
     answer = await collector.ask(_PATH, {"policy": plan.alert_policy, "moves": question["moves"]}, PlanHint)
-    return plan, alerts, answer
+    return plan, alerts, answer, only
 
 
 def _alerts_text(alerts: list[Json]) -> str:
@@ -58,11 +71,14 @@ def format_plan(plan: PlanHint) -> Iterator[str]:
     watts = "power unknown for some nodes"
     if plan.watts_before is not None and plan.watts_after is not None:
         watts = f"from {plan.watts_before:.1f} W to {plan.watts_after:.1f} W"
+        saved = round(plan.watts_before - plan.watts_after, 1)
+        watts += f", which saves {saved:.1f} W" if saved > 0 else ""
     yield f"Policy {plan.policy} ({_runs(plan)}): {count_text(len(plan.actions), 'action')}, {watts}."
     for reason in plan.reasons:
         yield f"  {reason}"
+    off = {action.node for action in plan.actions if isinstance(action, PowerOff)}
     for number, action in enumerate(plan.actions, start=1):
-        yield f"{number:3}. {describe(action)}{_effect(action)}"
+        yield f"{number:3}. {describe(action)}{_effect(action, off)}"
         for reason in action.reasons:
             yield f"       {reason}"
     if plan.left:
@@ -85,9 +101,11 @@ def _runs(plan: PlanHint) -> str:
     return f"on request only; the collector itself runs {' and '.join(own) or 'no policy'}"
 
 
-def _effect(action: Action) -> str:
+def _effect(action: Action, off: AbstractSet[str]) -> str:
+    """What an action saves and costs. What emptying a node saves is shown once, where it is switched off."""
     parts = []
-    if isinstance(action, Move | PowerOff) and action.gain_watts:
+    is_counted_there = isinstance(action, Move) and action.node in off
+    if isinstance(action, Move | PowerOff) and action.gain_watts and not is_counted_there:
         parts.append(f"saves {action.gain_watts:.1f} W")
     if isinstance(action, Move) and action.cost_joules:
         parts.append(f"costs {action.cost_joules:.0f} J")
