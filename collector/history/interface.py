@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from collector.analysis.histograms import Packed
 from collector.config import LimitsConfig
 from collector.reports.alerts import ReportedAlert
-from wire.messages import ContainerUsage, Event, Report
+from wire.messages import ContainerUsage, Event, Pressure, Report
 from wire.resources import Quantities
 
 PULLED = "pulled"
@@ -169,7 +169,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     """Usage in one step of a series; null if unknown.
 
     Means are weighted by time; maxima are the highest sample of the step. For a service, both are sums over
-    its containers.
+    its containers, and its pressure is absent: shares of time do not add up.
     """
 
     at: float
@@ -180,6 +180,10 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     """Highest use of each resource in the step."""
     mean_watts: float | None
     max_watts: float | None
+    mean_pressure: Pressure
+    """Mean share of time in which tasks waited for each resource (PSI); a resource is absent if unknown."""
+    max_pressure: Pressure
+    """The highest share of time of any sample in the step."""
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from collector.history.prometheus.client import Client, quoted
 from collector.history.prometheus.schema import INFO, INSTANCE, USAGE_METRICS
 from collector.history.prometheus.writer import REPEAT_SECONDS
 from collector.history.sqlite.series import MAX_POINTS
+from wire.messages import Pressure
 from wire.resources import RESOURCES, Quantities, Resource
 
 _NODE_USAGE_METRICS: Final = {
@@ -32,6 +33,9 @@ _CLUSTER_METRICS: Final = (
 )
 _MEAN, _MAX = "avg_over_time", "max_over_time"
 _WATTS: Final = "watts"
+_PRESSURE: Final = "pressure of "
+_RESOURCE: Final = "resource"
+"""The label of pressure, whose metric has a series for each resource."""
 
 
 class StoreSeries:
@@ -45,21 +49,21 @@ class StoreSeries:
     ) -> Series:
         """The series of one of them in `[start, end)`; raises `HistoryUnavailable`."""
         step = _step(start, end, step_seconds)
-        names = _metrics(kind)
-        queries = [(key, over) for key in names for over in (_MEAN, _MAX)]
+        queries = [
+            (key, over, _promql(kind, name, metric, over, step))
+            for key, metric in _metrics(kind).items()
+            for over in (_MEAN, _MAX)
+        ]
         answers = await asyncio.gather(
-            *(
-                self._client.query_range(_promql(kind, name, names[key], over, step), start + step, end, step)
-                for key, over in queries
-            )
+            *(self._client.query_range(promql, start + step, end, step) for _, _, promql in queries)
         )
         steps: defaultdict[float, dict[tuple[str, str], float]] = defaultdict(dict)
-        for which, found in zip(queries, answers, strict=True):
+        for (key, over, _), found in zip(queries, answers, strict=True):
             for each in found:
                 for at, value in each.values:
                     if math.isfinite(float(value)):
                         # A step is queried by its end, and labelled by its start.
-                        steps[at - step][which] = float(value)
+                        steps[at - step][key + each.metric.get(_RESOURCE, ""), over] = float(value)
         points = (_point(at, values) for at, values in sorted(steps.items()))
         return Series(step_seconds=float(step), points=tuple(points))
 
@@ -120,19 +124,22 @@ def _step(start: float, end: float, step_seconds: float) -> int:
 
 
 def _metrics(kind: SubjectKind) -> dict[str, str]:
-    """The metrics to query, by resource, and for watts."""
+    """The metrics to query, by resource, for watts, and for pressure, which of a service does not add up."""
     is_node = kind is SubjectKind.NODE
     metrics = _NODE_USAGE_METRICS if is_node else USAGE_METRICS
-    watts = "wattpack_node_power_watts" if is_node else "wattpack_container_power_watts"
-    return {**{resource.value: metric for resource, metric in metrics.items()}, _WATTS: watts}
+    found = {resource.value: metric for resource, metric in metrics.items()}
+    found[_WATTS] = "wattpack_node_power_watts" if is_node else "wattpack_container_power_watts"
+    if kind is not SubjectKind.SERVICE:
+        found[_PRESSURE] = "wattpack_node_pressure_ratio" if is_node else "wattpack_container_pressure_ratio"
+    return found
 
 
 def _promql(kind: SubjectKind, name: str, metric: str, over: str, step: int) -> str:
     match kind:
         case SubjectKind.NODE:
-            return f"sum({over}({metric}{{{INSTANCE}={quoted(name)}}}[{step}s]))"
+            return f"sum by ({_RESOURCE}) ({over}({metric}{{{INSTANCE}={quoted(name)}}}[{step}s]))"
         case SubjectKind.CONTAINER:
-            return f"sum({over}({metric}{{id={quoted(name)}}}[{step}s]))"
+            return f"sum by ({_RESOURCE}) ({over}({metric}{{id={quoted(name)}}}[{step}s]))"
         case SubjectKind.SERVICE:
             # Only the info series has the label `service`.
             members = f"max by ({INSTANCE}, id) (last_over_time({INFO}{{service={quoted(name)}}}[{step}s]))"
@@ -147,7 +154,14 @@ def _point(at: float, values: Mapping[tuple[str, str], float]) -> Point:
         max=_quantities(highest),
         mean_watts=values.get((_WATTS, _MEAN)),
         max_watts=values.get((_WATTS, _MAX)),
+        mean_pressure=_pressure(values, _MEAN),
+        max_pressure=_pressure(values, _MAX),
     )
+
+
+def _pressure(values: Mapping[tuple[str, str], float], over: str) -> Pressure:
+    found = (values.get((_PRESSURE + each, over)) for each in (Resource.CPU, Resource.MEMORY, Resource.DISK))
+    return Pressure(*(None if each is None else min(1.0, each) for each in found))
 
 
 def _quantities(values: list[float | None]) -> Quantities:

@@ -25,11 +25,12 @@ from collector.history.sqlite.schema import (
     ROLLUP_MAXIMA,
     ROLLUP_SUMS,
     ROLLUP_VALUES,
+    SAMPLE_VALUES,
 )
 from collector.history.sqlite.timeline import Sample, report_time
 from collector.history.sqlite.writer import SqliteWriter
 
-_VALUES = "s.cpu_cores, s.memory_bytes, s.disk_bytes_per_second, s.network_bytes_per_second, s.watts"
+_VALUES = ", ".join(f"s.{name}" for name in SAMPLE_VALUES)
 
 _PENDING_NODES = """
 SELECT n.id FROM nodes n LEFT JOIN rollup_progress d ON d.node_id = n.id

@@ -244,7 +244,7 @@ def _rows(
             sums = usage_by_slot.get(slot) or SlotSums()
             found = energy_by_slot.get(slot)
             joules = found.joules if found else [0.0] * width
-            yield (step, slot, sums.seconds, *sums.totals, *sums.maxima, *joules), found
+            yield (step, slot, *sums.stored(), *joules), found
 
 
 def _by_heartbeat(readings: Sequence[NodeReading]) -> Iterator[Sequence[NodeReading]]:

@@ -14,7 +14,8 @@ once and referenced by a small number.
   what a heartbeat adds is in `pending_usage` until the registry stores a total that includes it.
 - `node_rollups`, `container_rollups`: sums per slot, in steps of five minutes and of an hour, clustered by
   time. They outlive the samples. `covered_from` and `covered_until` limit the time in a slot that its energy
-  was used in. `rollup_progress` is the last heartbeat of each node that they include.
+  was used in. `rollup_progress` is the last heartbeat of each node that they include. Pressure is in whole
+  milliseconds and millionths: SQLite stores whole numbers in few bytes, and zero, the most frequent, in none.
 - `boots`: kept for as long as the rollups of their nodes, so that a report that arrives again after its
   retention belongs to a boot that is known to be rolled up.
 - `containers`: the last facts of each container, and its energy counter when it ended, for as long as a
@@ -27,12 +28,21 @@ Ids of boots and containers are never reused, as alerts and usage may outlive th
 
 from collections.abc import Sequence
 
-VERSION = 9
+VERSION = 10
 
-ROLLUP_SUMS = ("cpu_core_seconds", "memory_byte_seconds", "disk_bytes", "network_bytes", "watt_seconds")
+SAMPLE_VALUES = (
+    *("cpu_cores", "memory_bytes", "disk_bytes_per_second", "network_bytes_per_second", "watts"),
+    *("cpu_pressure_ratio", "memory_pressure_ratio", "disk_pressure_ratio"),
+)
+"""The values of a sample that are rolled up."""
+ROLLUP_SUMS = (
+    *("cpu_core_seconds", "memory_byte_seconds", "disk_bytes", "network_bytes", "watt_seconds"),
+    *("cpu_waiting_milliseconds", "memory_waiting_milliseconds", "disk_waiting_milliseconds"),
+)
 ROLLUP_MAXIMA = (
     *("max_cpu_cores", "max_memory_bytes"),
     *("max_disk_bytes_per_second", "max_network_bytes_per_second", "max_watts"),
+    *("max_cpu_pressure_ppm", "max_memory_pressure_ppm", "max_disk_pressure_ppm"),
 )
 ROLLUP_VALUES = ("seconds", *ROLLUP_SUMS, *ROLLUP_MAXIMA)
 NODE_JOULES = ("joules", "idle_joules", "containers_joules")

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from collector.history.interface import Point, Series, SubjectKind
 from collector.history.sqlite.rollups import FINE_SECONDS, STEPS
-from collector.history.sqlite.schema import ROLLUP_VALUES
+from collector.history.sqlite.schema import ROLLUP_VALUES, SAMPLE_VALUES
 from collector.history.sqlite.timeline import (
+    PRESSURE,
+    WATTS,
     WIDTH,
     Interval,
     Sample,
@@ -19,10 +21,15 @@ from collector.history.sqlite.timeline import (
     report_time,
     sum_slots,
 )
+from wire.messages import Pressure
 from wire.resources import Quantities
 
 MAX_POINTS = 2000
 _RAW = 0
+_FEW_SLOTS = 3
+"""With fewer rollups of a service, there is hardly a line to draw."""
+_MOST_SAMPLED = 50
+"""Containers of a service whose samples are read: each costs a look into all reports of its node."""
 LOOKBACK_SECONDS = 900.0
 """The values at the start of a period come with the last heartbeat before it."""
 _LARGEST = 2**63 - 1
@@ -80,8 +87,15 @@ class SeriesReader:
         subjects = [number for (number,) in self._connection.execute(_SUBJECTS[kind], (name,))]
         query = _Query(kind, subjects, start, end, step)
         slots = self._rollups(query, resolution) if resolution else self._samples(query)
+        if kind is SubjectKind.SERVICE and len(slots) < min(_FEW_SLOTS, (end - start) / step):
+            # A new service has hardly any rollups yet.
+            own_step = step_for(step_seconds, start, end, _RAW)
+            latest = sorted(subjects)[-_MOST_SAMPLED:]
+            sampled = self._samples(_Query(kind, latest, start, end, own_step))
+            if len(sampled) > len(slots):
+                slots, step = sampled, own_step
         points = tuple(
-            _point(slot * step, slots[slot]) for slot in sorted(slots) if start < (slot + 1) * step
+            _point(slot * step, slots[slot], kind) for slot in sorted(slots) if start < (slot + 1) * step
         )
         return Series(step_seconds=step, points=points)
 
@@ -93,7 +107,7 @@ class SeriesReader:
             given = {"step": step, "slots": numbers, "subject": subject}
             for slot, seconds, *values in self._connection.execute(statement, given):
                 sums = merged[int(slot * step // query.step)].setdefault(subject, SlotSums())
-                sums.merge(SlotSums(seconds, values[:WIDTH], values[WIDTH:]))
+                sums.merge(SlotSums.of_stored(seconds, values))
         return {slot: list(each.values()) for slot, each in merged.items()}
 
     def _samples(self, query: "_Query") -> Slots:
@@ -138,7 +152,7 @@ def _clipped(samples: Sequence[Sample], start: float, end: float) -> Iterator[In
             yield Interval(begins_at, ends_at, period.values)
 
 
-def _point(at: float, parts: Sequence[SlotSums]) -> Point:
+def _point(at: float, parts: Sequence[SlotSums], kind: SubjectKind) -> Point:
     """The sum of several containers, over the time of the one with most samples."""
     seconds = max(sums.seconds for sums in parts)
     means, maxima = [], []
@@ -151,13 +165,20 @@ def _point(at: float, parts: Sequence[SlotSums]) -> Point:
         at=at,
         mean=_quantities(means),
         max=_quantities(maxima),
-        mean_watts=means[-1],
-        max_watts=maxima[-1],
+        mean_watts=means[WATTS],
+        max_watts=maxima[WATTS],
+        # Shares of time do not add up.
+        mean_pressure=Pressure() if kind is SubjectKind.SERVICE else _pressure(means),
+        max_pressure=Pressure() if kind is SubjectKind.SERVICE else _pressure(maxima),
     )
 
 
+def _pressure(values: Sequence[float | None]) -> Pressure:
+    return Pressure(*(None if each is None else min(1.0, each) for each in values[PRESSURE]))
+
+
 def _quantities(values: Sequence[float | None]) -> Quantities:
-    cpu, memory, disk, network, _ = values
+    cpu, memory, disk, network = values[:WATTS]
     return Quantities(cpu, None if memory is None else min(round(memory), _LARGEST), disk, network)
 
 
@@ -176,7 +197,7 @@ ON r.step = :step AND r.slot = each.value AND r.{{subject}} = :subject
 """  # noqa: S608 - names of our own
 _NODE_ROLLUPS = _ROLLUP.format(table="node_rollups", subject="node_id")
 _CONTAINER_ROLLUPS = _ROLLUP.format(table="container_rollups", subject="container_id")
-_VALUES = "s.cpu_cores, s.memory_bytes, s.disk_bytes_per_second, s.network_bytes_per_second, s.watts"
+_VALUES = ", ".join(f"s.{name}" for name in SAMPLE_VALUES)
 _NODE_SAMPLES = f"""
 SELECT r.at, r.received_at, s.report_id IS NOT NULL, 1, s.window_seconds, {_VALUES}
 FROM boots b JOIN reports r ON r.boot_id = b.id LEFT JOIN node_samples s ON s.report_id = r.id

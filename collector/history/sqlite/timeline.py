@@ -21,11 +21,16 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Values = tuple[float | None, ...]
-"""CPU cores, memory bytes, disk and network bytes per second, watts; None if unknown."""
+"""CPU cores, memory bytes, disk and network bytes per second, watts, pressure of CPU, memory and disk;
+None if unknown."""
 
-WIDTH = 5
+WATTS = 4
+PRESSURE = slice(5, 8)
+"""Places of the power and of the pressure in `Values`."""
+WIDTH = 8
 MAX_DELAY_SECONDS = 7 * 86_400.0
 MAX_AHEAD_SECONDS = 60.0
+_MILLISECONDS, _MILLIONTHS = 1e3, 1e6
 
 
 class Sample(NamedTuple):
@@ -70,6 +75,25 @@ class SlotSums:
                 self.totals[index] = (self.totals[index] or 0.0) + total
             if highest is not None:
                 self.maxima[index] = max(highest, self.maxima[index] or 0.0)
+
+    def stored(self) -> tuple[float | None, ...]:
+        """The columns of a rollup: pressure, which is at most all of the time, as whole numbers."""
+        waiting = [_whole(total, self.seconds, _MILLISECONDS) for total in self.totals[PRESSURE]]
+        highest = [_whole(ratio, 1.0, _MILLIONTHS) for ratio in self.maxima[PRESSURE]]
+        plain = slice(PRESSURE.start)
+        return self.seconds, *self.totals[plain], *waiting, *self.maxima[plain], *highest
+
+    @classmethod
+    def of_stored(cls, seconds: float, values: Sequence[float | None]) -> "SlotSums":
+        """The sums in the columns of a rollup, which follow its seconds."""
+        totals, maxima = list(values[:WIDTH]), list(values[WIDTH:])
+        totals[PRESSURE] = [None if each is None else each / _MILLISECONDS for each in totals[PRESSURE]]
+        maxima[PRESSURE] = [None if each is None else each / _MILLIONTHS for each in maxima[PRESSURE]]
+        return cls(seconds, totals, maxima)
+
+
+def _whole(value: float | None, most: float, factor: float) -> float | None:
+    return None if value is None else float(round(min(value, most) * factor))
 
 
 def report_time(at: float, received_at: float) -> float:

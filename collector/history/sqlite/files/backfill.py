@@ -39,6 +39,9 @@ class PastSlot:
     """As `nodes`."""
     peak_factor: float
     """The highest values, relative to the means."""
+    node_pressure: Floats | None = None
+    """A row per node: the share of time that tasks waited for CPU, memory and disk; None if unknown."""
+    container_pressure: Floats | None = None
 
 
 def write_past(
@@ -72,31 +75,39 @@ def _insert(
 ) -> None:
     seconds = slot.covered_until - slot.covered_from
     key = (slot.step_seconds, slot.slot)
-    sums = slot.nodes * seconds
+    sums, maxima = _columns(slot.nodes, slot.node_pressure, seconds, slot.peak_factor)
     joules = np.column_stack([slot.nodes[:, -1], slot.idle_watts, slot.container_watts]) * seconds
     connection.executemany(
         _ADD_NODE,
         [
-            (*key, each, seconds, *totals, *maxima, *energy, slot.covered_from, slot.covered_until)
-            for each, totals, maxima, energy in zip(
-                node_ids,
-                sums.tolist(),
-                (slot.nodes * slot.peak_factor).tolist(),
-                joules.tolist(),
-                strict=True,
-            )
+            (*key, each, seconds, *totals, *highest, *energy, slot.covered_from, slot.covered_until)
+            for each, totals, highest, energy in zip(node_ids, sums, maxima, joules.tolist(), strict=True)
         ],
     )
-    sums = slot.containers * seconds
+    sums, maxima = _columns(slot.containers, slot.container_pressure, seconds, slot.peak_factor)
+    joules = slot.containers[:, -1] * seconds
     connection.executemany(
         _ADD_CONTAINER,
         [
-            (*key, each, seconds, *totals, *maxima, totals[-1])
-            for each, totals, maxima in zip(
-                container_ids, sums.tolist(), (slot.containers * slot.peak_factor).tolist(), strict=True
+            (*key, each, seconds, *totals, *highest, energy)
+            for each, totals, highest, energy in zip(
+                container_ids, sums, maxima, joules.tolist(), strict=True
             )
         ],
     )
+
+
+def _columns(
+    means: Floats, pressure: Floats | None, seconds: float, peak_factor: float
+) -> tuple[list[list[float]], list[list[float]]]:
+    """The sums and the maxima of rollups, with pressure in milliseconds and millionths."""
+    if pressure is None:
+        # SQLite stores what is not a number as unknown.
+        pressure = np.full((len(means), 3), np.nan)
+    waiting = np.round(pressure * seconds * 1e3)
+    highest = np.round(np.minimum(1.0, pressure * peak_factor) * 1e6)
+    sums = np.column_stack([means * seconds, waiting]).tolist()
+    return sums, np.column_stack([means * peak_factor, highest]).tolist()
 
 
 def _statement(table: str, columns: Sequence[str]) -> str:

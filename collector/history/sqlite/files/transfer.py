@@ -4,6 +4,7 @@ Tables are copied in pieces. A piece that cannot be read is halved; one key that
 So a damaged page costs the rows on it, or those of the pages that it leads to.
 """
 
+import re
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -85,13 +86,14 @@ def _copy_table(source: sqlite3.Connection, target: sqlite3.Connection, table: s
     # Names of our own.
     insert = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 - see above
     select = f"SELECT {', '.join(expressions.values())} FROM {old_table}"  # noqa: S608 - see above
+    only_right = _has_its_checksum(source, old_table)
     rows = unreadable = 0
     target.execute("BEGIN")
     pieces = _pieces(source, old_table, old_columns)
     while pieces:
         piece = pieces.pop()
         try:
-            found = source.execute(f"{select} WHERE {piece.condition}").fetchall()
+            found = source.execute(f"{select} WHERE {piece.condition}{only_right}").fetchall()
         except sqlite3.DatabaseError:
             parts = piece.halves()
             pieces += parts
@@ -100,6 +102,13 @@ def _copy_table(source: sqlite3.Connection, target: sqlite3.Connection, table: s
         rows += target.executemany(insert, found).rowcount if found else 0
     target.execute("COMMIT")
     return TableCopy(table, rows, unreadable)
+
+
+def _has_its_checksum(source: sqlite3.Connection, table: str) -> str:
+    """A condition for the rows that have their checksum: the new file would compute a new one for any row."""
+    (statement,) = source.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+    found = _CHECKSUM.search(statement)
+    return "" if found is None else f" AND checksum IS ({found[1]})"
 
 
 def _old_name(source: sqlite3.Connection, table: str) -> str | None:
@@ -166,5 +175,6 @@ _ORPHANS = [
     f"DELETE FROM {table} WHERE report_id NOT IN (SELECT id FROM reports)"  # noqa: S608 - names of our own
     for table in ("node_samples", "container_samples", "events")
 ]
+_CHECKSUM = re.compile(r"checksum INTEGER GENERATED ALWAYS AS \((.*)\) STORED")
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
 _HAS_TABLE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"

@@ -2,8 +2,10 @@ from typing import Any, cast
 
 import pytest
 
+from collector.history.interface import SubjectKind
 from collector.history.prometheus.client import Client, Range
 from collector.history.prometheus.series import StoreSeries
+from wire.messages import Pressure
 
 START, STEP = 1_790_000_000.0, 600
 BY_METRIC = {
@@ -38,3 +40,25 @@ async def test_the_power_of_the_cluster_is_the_sum_of_its_nodes_in_the_store() -
     assert point.containers_watts == pytest.approx(64.0)
     assert point.error_watts == pytest.approx(0.1 * 100 + 0.3 * 40)
     assert point.nodes == 2
+
+
+class PressureStore:
+    """Answers questions about pressure only, with a series for each resource."""
+
+    async def query_range(self, promql: str, start: float, *_: float) -> list[Range]:
+        if "wattpack_node_pressure_ratio{" not in promql or "by (resource)" not in promql:
+            return []
+        highest = "max_over_time" in promql
+        values = {"cpu": "0.75" if highest else "0.5", "memory": "0"}
+        return [Range({"resource": each}, [(start, value)]) for each, value in values.items()]
+
+
+async def test_the_pressure_in_the_store_has_a_series_for_each_resource() -> None:
+    store = StoreSeries(cast("Client", PressureStore()))
+    series = await store.series(SubjectKind.NODE, "alpha", START, START + STEP, STEP)
+    [point] = series.points
+    assert point.at == START
+    assert point.mean_pressure == Pressure(cpu_ratio=0.5, memory_ratio=0.0)
+    assert point.max_pressure == Pressure(cpu_ratio=0.75, memory_ratio=0.0)
+    service = await store.series(SubjectKind.SERVICE, "shop", START, START + STEP, STEP)
+    assert service.points == ()

@@ -79,6 +79,20 @@ async def test_accounts_of_a_year_move_to_the_current_format(file: Path, tmp_pat
         assert not count_wrong_rows(new)
 
 
+async def test_a_row_without_its_checksum_does_not_get_a_new_one_in_the_next_format(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    create(path, FORMATS[-1])
+    with closing(sqlite3.connect(path)) as old:
+        old.execute("UPDATE node_rollups SET joules = 1234.56789 WHERE slot = 491240")
+        old.commit()
+    before, after = struct.pack(">d", 1234.56789), struct.pack(">d", 9234.56789)
+    path.write_bytes(path.read_bytes().replace(before, after))
+    async with opened(path) as history:
+        assert await history.energy(START - YEAR, START - YEAR / 2, GroupBy.NODE) == []
+        (rest,) = await history.energy(START - YEAR, START + HOUR, GroupBy.NODE)
+        assert rest.joules == 7200.0
+
+
 def test_there_is_a_file_of_every_format_with_accounts() -> None:
     assert [file.stem for file in FORMATS] == [f"format-{version}" for version in range(4, VERSION)]
 

@@ -177,7 +177,7 @@ def test_containers_that_come_and_go_do_not_make_the_file_grow_for_ever(
 def test_space_is_given_back_when_most_of_the_file_is_empty(connection: sqlite3.Connection) -> None:
     writer, forgetter = opened(connection)
     many = [container(f"c{number}") for number in range(50)]
-    writer.add([Submission([report(sequence=n, containers=many) for n in range(1, 101)], START)])
+    writer.add([Submission([report(sequence=n, containers=many) for n in range(1, 151)], START)])
     before = connection.execute("PRAGMA page_count").fetchone()[0]
     forgetter.expire_reports(START + 2 * HOUR, limit=1000)
     forgetter.expire_rest(START + 2 * HOUR)

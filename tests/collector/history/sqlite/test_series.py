@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from collector import config
 from collector.history.interface import SubjectKind
@@ -11,7 +12,7 @@ from collector.history.sqlite.history import SqliteHistory, open_sqlite
 from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.series import MAX_POINTS, resolution_for, step_for
 from tests.collector.builders import START, container, partial_report, report
-from wire.messages import ContainerState, Report
+from wire.messages import ContainerState, Pressure, Report
 from wire.resources import Quantities
 
 HOUR = 3600.0
@@ -69,6 +70,50 @@ async def test_expired_samples_are_replaced_by_rollups(settings: config.HistoryC
     assert late.step_seconds == 60.0
 
 
+def waiting(minute: float, sequence: int, pressure: Pressure) -> Report:
+    report_ = heartbeat(minute, sequence, replace(using(1.0), pressure=pressure, service="shop"))
+    assert report_.state is not None
+    return replace(report_, state=replace(report_.state, pressure=pressure))
+
+
+@pytest.mark.parametrize("step_seconds", [60.0, FINE_SECONDS, COARSE_SECONDS])
+async def test_pressure_is_kept_at_every_resolution(
+    settings: config.HistoryConfig, step_seconds: float
+) -> None:
+    async with open_sqlite(settings) as history:
+        # Alternating, for five minutes each.
+        low, high = Pressure(cpu_ratio=0.0125, memory_ratio=0.0), Pressure(cpu_ratio=0.5, memory_ratio=0.25)
+        reports = [waiting(each, each + 1, (low, high)[max(0, each - 1) // 5 % 2]) for each in range(61)]
+        await store(history, *reports)
+        end = BEGIN + HOUR
+        node = await history.series(SubjectKind.NODE, "alpha", BEGIN, end, step_seconds)
+        of_container = await history.series(SubjectKind.CONTAINER, "id-of-web", BEGIN, end, step_seconds)
+        service = await history.series(SubjectKind.SERVICE, "shop", BEGIN, end, step_seconds)
+    assert node.step_seconds == step_seconds
+    for series in (node, of_container):
+        whole = series.points
+        mean = sum(point.mean_pressure.cpu_ratio or 0.0 for point in whole) / len(whole)
+        assert mean == pytest.approx(0.256, abs=0.02)
+        assert max(point.max_pressure.cpu_ratio or 0.0 for point in whole) == 0.5
+        assert max(point.max_pressure.memory_ratio or 0.0 for point in whole) == 0.25
+        # The kernel does not measure that of the disk.
+        assert all(point.mean_pressure.disk_ratio is None for point in whole)
+    # Shares of time do not add up.
+    assert all(point.mean_pressure == Pressure() for point in service.points)
+    assert any(point.mean_watts for point in service.points)
+
+
+async def test_a_reported_pressure_above_all_of_the_time_is_all_of_the_time(
+    settings: config.HistoryConfig,
+) -> None:
+    async with open_sqlite(settings) as history:
+        await store(history, *(waiting(each, each + 1, Pressure(cpu_ratio=1e12)) for each in range(0, 61, 5)))
+        for step_seconds in (60.0, FINE_SECONDS):
+            series = await history.series(SubjectKind.NODE, "alpha", BEGIN, BEGIN + HOUR, step_seconds)
+            assert {point.mean_pressure.cpu_ratio for point in series.points} == {1.0}
+            assert {point.max_pressure.cpu_ratio for point in series.points} == {1.0}
+
+
 async def test_a_service_is_the_sum_of_its_containers_wherever_they_run(
     settings: config.HistoryConfig,
 ) -> None:
@@ -83,6 +128,19 @@ async def test_a_service_is_the_sum_of_its_containers_wherever_they_run(
     (point,) = series.points
     assert point.mean.cpu_cores == pytest.approx(6.0)
     assert point.max.memory_bytes == 4000
+
+
+async def test_a_new_service_shows_its_samples_until_it_has_rollups(settings: config.HistoryConfig) -> None:
+    async with open_sqlite(settings) as history:
+        await store(
+            history,
+            heartbeat(0, 1, using(1.0, "one"), using(2.0, "two")),
+            partial_report(sequence=2, at=BEGIN + 60, containers=(using(4.0, "two"),)),
+            partial_report(sequence=3, at=BEGIN + 120),
+        )
+        series = await history.series(SubjectKind.SERVICE, "shop", BEGIN - HOUR / 2, BEGIN + HOUR / 2, 30.0)
+    assert [point.at - BEGIN for point in series.points] == [-30.0, 0.0, 30.0, 60.0, 90.0]
+    assert [point.mean.cpu_cores for point in series.points] == pytest.approx([3.0, 3.0, 5.0, 5.0, 5.0])
 
 
 async def test_an_unknown_name_has_no_history(settings: config.HistoryConfig) -> None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.history.sqlite.timeline import (
+    WIDTH,
     Interval,
     Sample,
     SampleColumns,
@@ -28,7 +29,7 @@ lengths = st.floats(0.001, 5_000)
 
 
 def values(cpu_cores: float) -> Values:
-    return (cpu_cores, None, None, None, None)
+    return (cpu_cores, *[None] * (WIDTH - 1))
 
 
 @st.composite
@@ -91,7 +92,7 @@ def test_slots_add_up_to_their_intervals(looks: list[Sample], step_seconds: floa
         assert sums.seconds <= step_seconds * (1 + 1e-9)
         mean = (sums.totals[0] or 0.0) / sums.seconds
         assert mean <= (sums.maxima[0] or 0.0) * (1 + 1e-9) + 1e-9
-        assert sums.totals[1:] == [None] * 4
+        assert sums.totals[1:] == [None] * (WIDTH - 1)
 
 
 @given(lookings())
@@ -137,7 +138,7 @@ def unordered_samples(draw: st.DrawFn) -> list[Sample]:
     found = []
     for _ in range(draw(st.integers(1, 6))):
         exists = draw(st.integers(0, 3)) > 0
-        measured = tuple(draw(st.none() | st.floats(0, 64)) for _ in range(5))
+        measured = tuple(draw(st.none() | st.floats(0, 64)) for _ in range(WIDTH))
         found.append(Sample(draw(times), draw(st.floats(0, 3_000)), measured if exists else None))
     return found
 
@@ -147,7 +148,7 @@ def test_samples_of_many_in_columns_have_the_same_sums(subjects: list[tuple[list
     rows = [
         (number, sample, from_at) for number, (samples, from_at) in enumerate(subjects) for sample in samples
     ]
-    unknown = (None,) * 5
+    unknown = (None,) * WIDTH
     columns = SampleColumns(
         subject=np.array([number for number, _, _ in rows]),
         at=np.array([sample.at for _, sample, _ in rows]),
