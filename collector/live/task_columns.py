@@ -175,6 +175,18 @@ class ReportedTask(msgspec.Struct, gc=False):
     service_labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     namespace: str = ""
     """The namespace of its service in Kubernetes; empty elsewhere."""
+    _text: str = ""
+
+    def text(self) -> str:
+        """What a search looks at: name, service, image, node and id, in lower case, one per line.
+
+        Made with the first search. A state with another name or image makes another `ReportedTask`.
+        """
+        if not self._text:
+            state = self.state
+            texts = (state.name, state.service or "", state.image or "", self.node, state.id)
+            self._text = "\n".join(texts).casefold()
+        return self._text
 
 
 def _is_described(before: ContainerState, now: ContainerState) -> bool:
@@ -186,6 +198,7 @@ def _is_described(before: ContainerState, now: ContainerState) -> bool:
         and before.started_at == now.started_at
         and before.name == now.name
         and before.runtime == now.runtime
+        and before.image == now.image
     )
 
 

@@ -6,14 +6,12 @@ tuple for each of 50,000 tasks, its passes would take longer than the sort.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal
 
 import numpy as np
 
 from collector.live.task_columns import ReportedTask, TaskTable
 from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import Flags
 from wire.resources import RESOURCES, Resource
 
 TaskOrder = Literal["name", "node", "service", "cpu", "memory", "disk", "network", "watts"]
@@ -29,25 +27,12 @@ class TaskList:
 
     def labelled(self, is_labelled: Callable[[Mapping[str, str]], bool]) -> "TaskList":
         """Those whose labels match."""
-        return self._where(is_labelled(each.state.labels) for each in self.tasks)
+        return self._where([is_labelled(each.state.labels) for each in self.tasks])
 
     def containing(self, text: str) -> "TaskList":
         """Those whose name, service, image, node or id contains a text, in any case."""
         part = text.casefold()
-
-        @cache
-        def is_shared(value: str | None) -> bool:
-            """Whether a text that many tasks have contains it."""
-            return value is not None and part in value.casefold()
-
-        return self._where(
-            part in (state := each.state).name.casefold()
-            or is_shared(state.service)
-            or is_shared(state.image)
-            or is_shared(each.node)
-            or part in state.id.casefold()
-            for each in self.tasks
-        )
+        return self._where([part in each.text() for each in self.tasks])
 
     def ordered(self, order: TaskOrder, *, reverse: bool = False) -> Iterator[ReportedTask]:
         """By a used resource, by power, or by a text in any case; unknown values come last either way.
@@ -72,9 +57,8 @@ class TaskList:
             return self.watts
         return self.used[:, RESOURCES.index(Resource(order))]
 
-    def _where(self, matching: Iterable[bool]) -> "TaskList":
-        flags: Flags = np.fromiter(matching, np.bool_, len(self.tasks))
-        places = np.flatnonzero(flags)
+    def _where(self, matching: list[bool]) -> "TaskList":
+        places = np.flatnonzero(np.array(matching, np.bool_))
         return TaskList(
             [self.tasks[place] for place in places.tolist()], self.used[places], self.watts[places]
         )
