@@ -1,9 +1,9 @@
-"""`wattpack demo` as a process of its own, for what looks at its page."""
+"""What pages are looked at: the demo, or a collector with a simulated cluster beside it."""
 
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -13,32 +13,46 @@ from wire.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)
-class Demo:
-    """A running demo."""
+class Collector:
+    """A running collector."""
 
     url: str
     pid: int
 
     def cpu_seconds(self) -> float:
-        """CPU time that it has used, with its simulated agents."""
+        """CPU time that its process has used."""
         used = psutil.Process(self.pid).cpu_times()
         return float(used.user + used.system)
 
 
 @contextmanager
-def running_demo(nodes: int, containers: int, *options: str) -> Iterator[Demo]:
-    """Run a demo of this size while the block runs; raises `UserError` if it does not start."""
-    command = [sys.executable, "-m", "wattpack", "demo", "--port", "0"]
-    command += ["--nodes", str(nodes), "--containers", str(containers), *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+def running_demo(nodes: int, containers: int, *options: str) -> Iterator[str]:
+    """Run a demo of this size while the block runs; the address of its page."""
+    size = ["--nodes", str(nodes), "--containers", str(containers)]
+    with _running(["wattpack", "demo", "--port", "0", *size, *options], r"page +(http://\S+)") as found:
+        yield found[1]
+
+
+@contextmanager
+def running_cluster(nodes: int, containers: int) -> Iterator[Collector]:
+    """Run a collector with a simulated cluster of this size, each in a process of its own."""
+    command = ["bench.page_cluster", str(nodes), str(containers)]
+    with _running(command, r"page (http://\S+) process (\d+)") as found:
+        yield Collector(found[1], int(found[2]))
+
+
+@contextmanager
+def _running(command: Sequence[str], ready: str) -> Iterator[re.Match[str]]:
+    """Run a module until the block ends; raises `UserError` if it does not print that it is ready."""
+    with subprocess.Popen([sys.executable, "-m", *command], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             output = ""
-            while (found := re.search(r"page +(http://\S+)", output)) is None:
+            while (found := re.search(ready, output)) is None:
                 line = process.stdout.readline()
                 if not line:
-                    raise UserError(f"the demo did not start: {output or 'see above'}")
+                    raise UserError(f"{command[0]} did not start: {output or 'see above'}")
                 output += line
-            yield Demo(found[1], process.pid)
+            yield found
         finally:
             process.terminate()

@@ -56,8 +56,8 @@ SHOTS = (
 
 def main(folder: Path) -> None:
     """Write all pictures into a folder."""
-    with running_demo(20, 200, "--seed", "7") as demo:
-        asyncio.run(_take(demo.url, folder))
+    with running_demo(20, 200, "--seed", "7") as url:
+        asyncio.run(_take(url, folder))
 
 
 async def _take(url: str, folder: Path) -> None:
