@@ -27,8 +27,8 @@ from wire.resources import Quantities
 MAX_POINTS = 2000
 _RAW = 0
 _FEW_SLOTS = 3
-"""With fewer rollups of a service, there is hardly a line to draw."""
-_MOST_SAMPLED = 50
+"""With fewer rollups, there is hardly a line to draw."""
+_MOST_SAMPLED = 20
 """Containers of a service whose samples are read: each costs a look into all reports of its node."""
 LOOKBACK_SECONDS = 900.0
 """The values at the start of a period come with the last heartbeat before it."""
@@ -79,19 +79,22 @@ class SeriesReader:
 
     def read(self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float) -> Series:
         """The series of one of them in `[start, end)`."""
-        # The samples of a service are spread over all reports; its rollups have an index.
-        finest = FINE_SECONDS if kind is SubjectKind.SERVICE else _RAW
         oldest_at = oldest_times(self._connection)
+        found = self._connection.execute(_SUBJECTS[kind], (name,)).fetchall()
+        recent = [number for number, used_at in found if used_at >= oldest_at.get(_RAW, math.inf)]
+        # The samples of a service are spread over all reports; its rollups have an index.
+        is_small = kind is not SubjectKind.SERVICE or len(recent) <= _MOST_SAMPLED
+        finest = _RAW if is_small else FINE_SECONDS
         resolution = max(finest, resolution_for(max(step_seconds, finest), start, oldest_at))
         step = step_for(step_seconds, start, end, resolution)
-        subjects = [number for (number,) in self._connection.execute(_SUBJECTS[kind], (name,))]
-        query = _Query(kind, subjects, start, end, step)
-        slots = self._rollups(query, resolution) if resolution else self._samples(query)
-        if kind is SubjectKind.SERVICE and len(slots) < min(_FEW_SLOTS, (end - start) / step):
-            # A new service has hardly any rollups yet.
+        if resolution:
+            slots = self._rollups(_Query(kind, [number for number, _ in found], start, end, step), resolution)
+        else:
+            slots = self._samples(_Query(kind, recent, start, end, step))
+        if resolution and is_small and len(slots) < min(_FEW_SLOTS, (end - start) / step):
+            # What is new has hardly any rollups yet.
             own_step = step_for(step_seconds, start, end, _RAW)
-            latest = sorted(subjects)[-_MOST_SAMPLED:]
-            sampled = self._samples(_Query(kind, latest, start, end, own_step))
+            sampled = self._samples(_Query(kind, recent, start, end, own_step))
             if len(sampled) > len(slots):
                 slots, step = sampled, own_step
         points = tuple(
@@ -183,10 +186,10 @@ def _quantities(values: Sequence[float | None]) -> Quantities:
 
 
 _SUBJECTS = {
-    SubjectKind.NODE: "SELECT id FROM nodes WHERE name = ?",
-    SubjectKind.CONTAINER: "SELECT id FROM containers WHERE runtime_id = ?",
+    SubjectKind.NODE: "SELECT id, last_used_at FROM nodes WHERE name = ?",
+    SubjectKind.CONTAINER: "SELECT id, last_used_at FROM containers WHERE runtime_id = ?",
     SubjectKind.SERVICE: """
-        SELECT c.id FROM facts f JOIN containers c ON c.facts_id = f.id
+        SELECT c.id, c.last_used_at FROM facts f JOIN containers c ON c.facts_id = f.id
         WHERE json_extract(f.body, '$.service') = ?""",
 }
 _OLDEST_SLOT = "SELECT min(slot) FROM node_rollups WHERE step = ?"

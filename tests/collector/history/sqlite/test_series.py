@@ -124,10 +124,24 @@ async def test_a_service_is_the_sum_of_its_containers_wherever_they_run(
                 heartbeat(0, 1, using(1.0, "one"), using(2.0, "two"), node=node),
                 heartbeat(5, 2, using(1.0, "one"), using(2.0, "two"), node=node),
             )
-        series = await history.series(SubjectKind.SERVICE, "shop", BEGIN, BEGIN + 300, 1.0)
-    (point,) = series.points
-    assert point.mean.cpu_cores == pytest.approx(6.0)
-    assert point.max.memory_bytes == 4000
+        series = await history.series(SubjectKind.SERVICE, "shop", BEGIN, BEGIN + 300, FINE_SECONDS)
+        finer = await history.series(SubjectKind.SERVICE, "shop", BEGIN, BEGIN + 300, 60.0)
+    assert len(series.points) == 1
+    assert len(finer.points) == 5
+    for point in (*series.points, *finer.points):
+        assert point.mean.cpu_cores == pytest.approx(6.0)
+        assert point.max.memory_bytes == 4000
+
+
+async def test_the_samples_of_a_service_with_many_containers_are_not_read_one_by_one(
+    settings: config.HistoryConfig,
+) -> None:
+    async with open_sqlite(settings) as history:
+        many = [using(0.5, f"c{number}") for number in range(30)]
+        await store(history, heartbeat(0, 1, *many), heartbeat(10, 2, *many))
+        series = await history.series(SubjectKind.SERVICE, "shop", BEGIN, BEGIN + 600, 60.0)
+    assert series.step_seconds == FINE_SECONDS
+    assert [point.mean.cpu_cores for point in series.points] == pytest.approx([15.0, 15.0])
 
 
 async def test_a_new_service_shows_its_samples_until_it_has_rollups(settings: config.HistoryConfig) -> None:
