@@ -24,7 +24,7 @@ from tests.collector.builders import JSON, container, partial_report, report, se
 from tests.lab.browser import Tab, browsing
 from tests.processes import wattpack
 from wire.mesh import PeerResult
-from wire.messages import Alert, Event, EventKind, encode
+from wire.messages import Alert, Event, EventKind, Pressure, encode
 from wire.resources import Resource
 
 pytestmark = pytest.mark.lab
@@ -283,6 +283,51 @@ async def test_a_list_follows_events_that_never_pause(tmp_path: Path) -> None:
         await tab.until(f"{ROWS.format('containers')} > 1", 8)
         starting.cancel()
         assert_clean(tab, url)
+
+
+async def send_two(url: str, at: float, pressure: Pressure) -> None:
+    """Send two reports of a node with a container, a minute apart."""
+    async with aiohttp.ClientSession(url) as http:
+        for number in (1, 2):
+            sent = report(
+                "alpha",
+                sequence=number,
+                at=at - 60 * (2 - number),
+                containers=[container(pressure=pressure)],
+                pressure=pressure,
+            )
+            async with http.post("/v1/reports", data=encode((sent,)), headers=JSON) as answer:
+                assert answer.status == HTTPStatus.OK
+
+
+@pytest.mark.parametrize("place", ["nodes/alpha", "containers/id-of-web"])
+@pytest.mark.parametrize("pressure", [Pressure(cpu_ratio=0.1, disk_ratio=0.3), Pressure()])
+async def test_pressure_is_a_graph_if_the_kernel_measures_it_and_else_a_sentence(
+    tmp_path: Path, place: str, pressure: Pressure
+) -> None:
+    chart = "document.querySelector('[data-testid=chart-pressure]')"
+    lines = f"{chart}.querySelectorAll('path.line').length"
+    says_so = "document.body.textContent.includes('does not measure pressure')"
+    async with running(settings()) as collector, browsing(tmp_path / "profile") as tab:
+        url = collector.address.url
+        await send_two(url, collector.core.clock(), pressure)
+        await shown(tab, url, place)
+        if pressure == Pressure():
+            await tab.until(says_so)
+            assert await tab.run(f"{chart}.hidden")
+        else:
+            # The mean and the highest of CPU and disk: that of memory is unknown.
+            await tab.until(f"{lines} === 4")
+            assert not await tab.run(says_so)
+        assert_clean(tab, url)
+
+
+async def test_a_new_service_has_graphs_before_its_first_rollup(tmp_path: Path) -> None:
+    async with running(settings()) as collector, browsing(tmp_path / "profile") as tab:
+        url = collector.address.url
+        await send_two(url, collector.core.clock(), Pressure())
+        await shown(tab, url, "services/shop")
+        await tab.until("document.querySelector('[data-testid=chart-memory] path.line[d^=M]')")
 
 
 async def test_a_single_value_is_a_dot(tmp_path: Path) -> None:

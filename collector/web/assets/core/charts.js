@@ -14,6 +14,8 @@ const MOST_ROWS = 300;
 const DOT_PX = 1.5;
 /** A line breaks where this many steps have no value. */
 const BREAK_STEPS = 2.5;
+/** A constant is drawn up to this many times the highest value. */
+const FAR = 5;
 
 /** Colours are classes of the style sheet: `kind` of a series is the end of `c-KIND`. */
 export class TimeChart {
@@ -39,8 +41,8 @@ export class TimeChart {
   }
 
   /**
-   * Show data: `times` with the `values` of each series (null if unknown); `band` with `low` and `high`; `lines`, each
-   * a constant; `start`, `end` and `step` in seconds.
+   * Show data: `times` with the `values` of each series (null if unknown), which `isFaint` if it is not in the legend;
+   * `band` with `low` and `high`; `lines`, each a constant; `start`, `end` and `step` in seconds.
    */
   update(data) {
     this.data = data;
@@ -59,21 +61,24 @@ export class TimeChart {
     if (!this.data || this.width < LEFT + RIGHT) return;
     const {times, series, band, lines = [], start, end} = this.data;
     const tops = this.stacked ? stack(series) : series.map((each) => each.values);
-    const all = [...tops.flat(), ...(band?.high ?? []), ...lines.map((each) => each.value)].filter(known);
-    const ticks = valueTicks(Math.max(0, ...all.length ? [all.reduce((a, b) => Math.max(a, b))] : []), 4, this.base);
+    const top = [...tops.flat(), ...(band?.high ?? [])].filter(known).reduce((a, b) => Math.max(a, b), 0);
+    // A constant far above all values would press them flat: it is in the legend only.
+    const drawn = lines.filter((each) => known(each.value) && (!top || each.value <= FAR * top));
+    const ticks = valueTicks(Math.max(top, ...drawn.map((each) => each.value)), 4, this.base);
     const highest = ticks.at(-1);
-    this.x = (at) => LEFT + (this.width - LEFT - RIGHT) * (at - start) / (end - start);
+    // The first step may begin before the period.
+    this.x = (at) => LEFT + (this.width - LEFT - RIGHT) * Math.max(0, at - start) / (end - start);
     this.y = (value) => TOP + (this.height - TOP - BOTTOM) * (1 - value / highest);
     this.drawGrid(ticks, timeTicks(start, end, Math.max(2, (this.width - LEFT) / LABEL_PX)));
     const paths = series.map((each, place) => ({
-      kind: each.kind, name: each.name,
+      kind: each.kind, name: each.name, isFaint: each.isFaint,
       d: this.stacked ? this.area(times, place ? tops[place - 1] : null, tops[place]) : this.line(times, tops[place]),
     }));
     if (this.stacked) paths.reverse();
     if (band) paths.push({kind: "band", name: "band", d: this.area(times, band.low, band.high)});
-    sync(this.paths, paths, (each) => each.name, (each) => shape(`path.c-${each.kind}${this.stacked || each.kind === "band" ? ".area" : ".line"}`),
+    sync(this.paths, paths, (each) => each.name, (each) => shape(`path.c-${each.kind}${this.stacked || each.kind === "band" ? ".area" : ".line"}${each.isFaint ? ".faint" : ""}`),
       (path, each) => mark(path, "d", each.d));
-    sync(this.marks, lines.filter((each) => known(each.value)), (each) => each.name, (each) => shape(`line.c-${each.kind}.constant`), (line, each) => {
+    sync(this.marks, drawn, (each) => each.name, (each) => shape(`line.c-${each.kind}.constant`), (line, each) => {
       mark(line, "x1", LEFT);
       mark(line, "x2", this.width - RIGHT);
       mark(line, "y1", this.y(each.value).toFixed(1));
@@ -110,7 +115,7 @@ export class TimeChart {
 
   drawLegend() {
     const {series, band, lines = []} = this.data;
-    const entries = [...series, ...(band ? [{name: band.name, kind: "band"}] : []), ...lines.filter((each) => known(each.value))];
+    const entries = [...series.filter((each) => !each.isFaint), ...(band ? [{name: band.name, kind: "band"}] : []), ...lines.filter((each) => known(each.value))];
     this.legend.hidden = entries.length < 2;
     sync(this.legend, entries, (each) => each.name, (each) => element("li", {}, element(`span.key.c-${each.kind}`), element("span")), (item, each) => {
       put(item.lastChild, each.value === undefined ? each.name : `${each.name} ${this.format(each.value)}`);
@@ -248,8 +253,16 @@ export function periodButtons(chosen, onChoose) {
 /** Seconds per point of a period: about as many points as a chart has room for. */
 export const stepOf = (period) => ({"1h": 15, "24h": 300, "7d": 1800, "30d": 7200})[period];
 
-/** Without the last step of a service: the containers of a sum do not all report at the same time. */
-export const complete = (points, kind) => kind === "services" ? points.slice(0, -1) : points;
+/** A heartbeat, and the time until it is in the rollups. */
+const ROLLED_UP_SECONDS = 600;
+
+/** Without the last steps of a service: the containers of a sum do not all report at the same time. */
+export function complete({points, step_seconds: step}, kind, end) {
+  if (kind !== "services") return points;
+  const until = step < ROLLED_UP_SECONDS / 2 ? points.at(-1)?.at : end - Math.max(step, ROLLED_UP_SECONDS);
+  const found = points.filter((point) => point.at < until);
+  return found.length ? found : points;
+}
 
 const SPARK_WIDTH = 96;
 const SPARK_HEIGHT = 24;

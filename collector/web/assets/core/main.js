@@ -39,7 +39,12 @@ function show() {
   scope = new Scope(root, parts, query);
   byId("main").replaceChildren(root);
   delete document.body.dataset.ready;
-  for (const link of byId("nav").children) mark(link, "aria-current", link.dataset.view === name ? "page" : null);
+  for (const link of byId("nav").children) {
+    const isCurrent = link.dataset.view === name;
+    mark(link, "aria-current", isCurrent ? "page" : null);
+    // On a phone, the names of all views do not fit.
+    if (isCurrent) byId("nav").scrollLeft = link.offsetLeft - byId("nav").offsetLeft - (byId("nav").clientWidth - link.offsetWidth) / 2;
+  }
   const isOne = one && parts.length > 1;
   document.title = `${isOne ? `${parts[1].slice(0, MAX_TITLE)} – ` : ""}${title} – Wattpack`;
   (isOne ? one : whole)(scope);

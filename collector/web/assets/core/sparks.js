@@ -49,9 +49,9 @@ async function next() {
   try {
     const end = Math.floor(Date.now() / 1000);
     const path = `/v1/${kind}/${encodeURIComponent(name)}/history`;
-    const {points} = await ask(path, {start: end - HOURS * 3600, end, step_seconds: STEP_SECONDS}, signal);
+    const answer = await ask(path, {start: end - HOURS * 3600, end, step_seconds: STEP_SECONDS}, signal);
     kept.delete(key);
-    kept.set(key, {at: performance.now(), values: complete(points, kind).map((point) => point.mean_watts)});
+    kept.set(key, {at: performance.now(), values: complete(answer, kind, end).map((point) => point.mean_watts)});
     if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
     if (cell.dataset.spark === key) cell.replaceChildren(sparkline(kept.get(key).values));
   } catch (error) {

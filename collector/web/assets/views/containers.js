@@ -1,12 +1,12 @@
 // Containers: the table, and one container with "why here?".
 
 import {card, element, link, named, put} from "../core/dom.js";
-import {bytes, cores, count, FIELDS, known, moment, percent, rate, RESOURCE_NAMES, watts} from "../core/format.js";
+import {bytes, cores, count, FIELDS, known, moment, percent, rate, watts} from "../core/format.js";
 import {term} from "../core/glossary.js";
 import {address} from "../core/router.js";
 import {sparkCell} from "../core/sparks.js";
 import {linkCell, Table} from "../core/table.js";
-import {detailHead, everyDetail, envelopeCard, historyCharts, movesCard} from "./details.js";
+import {detailHead, everyDetail, envelopeCard, historyCharts, movesCard, pressureFacts} from "./details.js";
 import {drawFacts, labelText, nodeLink} from "./nodes.js";
 import {rankTable} from "./hints.js";
 
@@ -51,12 +51,12 @@ export function containerView(scope) {
     {name: "reservation", kind: "reservation", value: shown.reservation[FIELDS[resource]]},
     {name: "envelope", kind: "need", value: shown.envelope[FIELDS[resource]]},
   ] : [];
-  const history = historyCharts(scope, "containers", `${path}/history`, lines);
+  const history = historyCharts(scope, "containers", `${path}/history`, lines, () => shown?.pressure);
   const why = whyCard(scope, () => shown);
   scope.root.firstChild.append(history.choose);
   scope.root.append(element("div.grid", {},
     card("Power now", {class: "card third"}, power, powerNote), card("Container", {class: "card two-thirds"}, facts),
-    ...history.cards, envelope.root, card(term("pressure", "Pressure and waiting"), {class: "card half"}, waiting), why.root,
+    ...history.cards, envelope.root, card("Pressure and waiting now", {class: "card half"}, waiting), why.root,
     movesCard(scope, () => shown && (shown.service ? {service: shown.service} : {node: shown.node}), (step) => step.action.task === id || step.containers.includes(id)),
   ));
   everyDetail(scope, 5, head, path, {}, (answer) => {
@@ -84,7 +84,7 @@ export function containerView(scope) {
       each.node_state === "up" ? null : ["State", `the node is ${each.node_state}; these values may be out of date`],
     ]);
     drawFacts(waiting, [
-      ...["cpu", "memory", "disk"].map((kind) => [RESOURCE_NAMES[kind], known(each.pressure[`${kind}_ratio`]) ? `${percent(each.pressure[`${kind}_ratio`])} of the time` : "not reported"]),
+      ...pressureFacts(each.pressure),
       known(each.cpu_throttled_seconds_total) ? ["Throttled by its limit", `${each.cpu_throttled_seconds_total.toFixed(1)} s in all`] : null,
       known(each.oom_kills_total) ? ["Out-of-memory kills", count(each.oom_kills_total)] : null,
     ]);

@@ -7,6 +7,8 @@ import {valueTicks} from "../core/scales.js";
 const HEIGHT = 190;
 const LEFT = 64;
 const BOTTOM = 22;
+/** Half of a label. */
+const RIGHT = 24;
 const TOP = 8;
 const KINDS = ["idle", "system", "containers"];
 const LABEL_PX = 60;
@@ -30,7 +32,7 @@ export class DayBars {
   }
 
   draw() {
-    const width = this.svg.clientWidth - LEFT;
+    const width = this.svg.clientWidth - LEFT - RIGHT;
     if (width <= 0) return;
     const total = (each) => each.parts.reduce((sum, part) => sum + part, 0);
     const ticks = valueTicks(Math.max(0, ...this.days.map(total)) / 3.6e6, 3).map((value) => value * 3.6e6);

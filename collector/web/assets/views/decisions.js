@@ -74,20 +74,36 @@ function askForToken(why) {
   });
 }
 
+/** Steps of a plan that are shown at first. */
+const FIRST_STEPS = 5;
+
 function planCard(scope) {
   const summary = element("p", {}, "The policy is at work …");
   const list = element("ol.steps-list", {"data-testid": "plan"});
   const left = element("details", {hidden: true}, element("summary", {}, "Why nothing else"), element("ul.plain-list"));
   const why = element("ul.plain-list");
+  let actions = [];
+  let shown = FIRST_STEPS;
   const task = scope.every(60, async () => {
     const plan = await scope.post("/v1/hints/rebalance", {});
     put(summary, plan.actions.length ? `${plan.policy} would take ${plural(plan.actions.length, "step")}: ${saving(plan)}` : `${plan.policy} would do nothing.`);
     sync(why, plan.reasons, (text) => text, (text) => element("li.soft", {}, text));
-    sync(list, plan.actions, (action) => JSON.stringify(action), (action) => element("li", {}, ...describe(action), ...(effect(action) ? [element("small", {}, effect(action))] : []), ...reasons(action.reasons)));
+    actions = plan.actions;
+    drawSteps();
     left.hidden = plan.left.length === 0;
     sync(left.lastChild, plan.left, (text) => text, (text) => element("li", {}, text));
   });
-  return card(term("plan", "Plan for now"), {class: "card half"}, element("div.bar", {}, summary, button("Plan again", () => task.now())), why, list, left);
+  const all = button("", () => {
+    shown = Infinity;
+    drawSteps();
+  }, {class: "plain-button", hidden: true});
+  return card(term("plan", "Plan for now"), {class: "card half"}, element("div.bar", {}, summary, button("Plan again", () => task.now())), why, list, all, left);
+
+  function drawSteps() {
+    all.hidden = actions.length <= shown;
+    put(all, `Show all ${plural(actions.length, "step")}`);
+    sync(list, actions.slice(0, shown), (action) => JSON.stringify(action), (action) => element("li", {}, ...describe(action), ...(effect(action) ? [element("small", {}, effect(action))] : []), ...reasons(action.reasons)));
+  }
 }
 
 const OUTCOMES = ["", "dry", "running", "done", "partly", "refused", "failed", "nothing"];

@@ -3,7 +3,7 @@
 
 import {complete, TimeChart, PERIODS, periodButtons, stepOf} from "../core/charts.js";
 import {card, element, link, named, put, sync} from "../core/dom.js";
-import {amount, bytes, cores, FIELDS, known, moment, RESOURCE_NAMES, RESOURCES, rate, watts} from "../core/format.js";
+import {amount, bytes, cores, FIELDS, known, moment, RESOURCE_NAMES, RESOURCES, rate, waiting, watts} from "../core/format.js";
 import {term} from "../core/glossary.js";
 import {remember} from "../core/router.js";
 import {drawAlerts} from "./alerts.js";
@@ -42,20 +42,25 @@ export function everyDetail(scope, seconds, head, path, parameters, draw) {
   });
 }
 
-/** Charts of power and the four resources; `lines` gives the constants of a resource. */
-export function historyCharts(scope, kind, path, lines = () => []) {
+/**
+ * Charts of power, the four resources and, of a node or container, pressure; `lines` gives the constants of a resource,
+ * `pressure` the pressure now.
+ */
+export function historyCharts(scope, kind, path, lines = () => [], pressure = null) {
   let period = PERIODS[scope.parameters.get("range")] ? scope.parameters.get("range") : "1h";
   const power = new TimeChart({title: "Power", format: watts, id: "chart-watts", height: 180});
   const charts = RESOURCES.map((each) => [each, new TimeChart({
     title: TITLES[each], format: FORMATS[each], base: each === "cpu" ? 10 : 1024, id: `chart-${each}`, height: 150,
   })]);
+  const waits = pressure ? pressureCard(pressure) : null;
   const task = scope.every(15, async () => {
     const end = Math.floor(Date.now() / 1000);
     const frame = {start: end - PERIODS[period], end};
     const asked = period;
-    const {points: all, step_seconds: step} = await scope.ask(path, {...frame, step_seconds: stepOf(period)});
+    const answer = await scope.ask(path, {...frame, step_seconds: stepOf(period)});
     if (asked !== period) return;
-    const points = complete(all, kind);
+    const step = answer.step_seconds;
+    const points = complete(answer, kind, end);
     const times = points.map((point) => point.at);
     power.update({...frame, step, times, series: [
       {name: "mean", kind: "containers", values: points.map((point) => point.mean_watts ?? null)},
@@ -67,6 +72,7 @@ export function historyCharts(scope, kind, path, lines = () => []) {
         {name: "highest", kind: "highest", values: points.map((point) => point.max[FIELDS[resource]] ?? null)},
       ]});
     }
+    waits?.update({...frame, step, times}, points);
   });
   const choose = periodButtons(period, (name) => {
     period = name;
@@ -76,8 +82,37 @@ export function historyCharts(scope, kind, path, lines = () => []) {
   const cards = [
     card("Power", {class: "card"}, power.root),
     ...charts.map(([resource, chart]) => card(TITLES[resource], {class: "card half"}, chart.root)),
+    ...(waits ? [waits.root] : []),
   ];
   return {choose, cards, task};
+}
+
+const PRESSURES = ["cpu", "memory", "disk"];
+
+/** Pressure now, of the resources that it is known of. */
+export const pressureFacts = (now) => PRESSURES.filter((each) => known(now[`${each}_ratio`])).map((each) => [RESOURCE_NAMES[each], `${waiting(now[`${each}_ratio`])} of the time`]);
+
+/** The share of time in which tasks waited, per resource; one sentence if nothing measures it. */
+function pressureCard(now) {
+  const chart = new TimeChart({title: "Pressure", format: waiting, id: "chart-pressure", height: 150});
+  const note = element("p.soft");
+  const lines = (points, field) => PRESSURES.map((each) => points.map((point) => point[field][`${each}_ratio`] ?? null));
+  return {
+    root: card(term("pressure", "Pressure"), {class: "card"}, note, chart.root),
+    update(frame, points) {
+      const [means, highest] = [lines(points, "mean_pressure"), lines(points, "max_pressure")];
+      const isKnown = means.flat().some(known);
+      chart.root.hidden = !isKnown;
+      const isMeasured = Object.values(now() ?? {}).some(known);
+      put(note, isKnown ? "Share of time in which at least one task waited: mean, and the highest sample dotted."
+        : isMeasured ? "No pressure in this period." : "Its kernel does not measure pressure (PSI).");
+      if (!isKnown) return;
+      chart.update({...frame, series: [
+        ...PRESSURES.map((each, place) => ({name: RESOURCE_NAMES[each], kind: each, values: means[place]})),
+        ...PRESSURES.map((each, place) => ({name: `${RESOURCE_NAMES[each]}, highest`, kind: each, values: highest[place], isFaint: true})),
+      ].filter((each) => each.values.some(known))});
+    },
+  };
 }
 
 /** Per resource: used now, the envelope, and the marks of limit and reservation, on one rail. */

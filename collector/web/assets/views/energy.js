@@ -29,7 +29,7 @@ export function energyView(scope) {
   const totalNote = element("p.soft");
   const days = new DayBars({id: "energy-chart"});
   const body = element("tbody", {"data-testid": "energy-rows"});
-  const heads = element("tr", {}, ...["", "Energy", "Share", "Mean power", "Price", "CO₂"].map((text, place) => element(place ? "th.number" : "th", {scope: "col", "data-hide": place === 3 ? "phone" : null}, text)));
+  const heads = element("tr", {}, ...["", "Energy", "Share", "Mean power", "Price", "CO₂"].map((text, place) => element(place ? "th.number" : "th", {scope: "col", "data-hide": [2, 3, 5].includes(place) ? "phone" : null}, text)));
   const more = button("Show more", () => change({rows: state.rows + BLOCK}), {hidden: true});
   const none = element("p.soft", {hidden: true});
   scope.root.append(
@@ -99,7 +99,7 @@ function drawRows(body, heads, accounts, {start, end, ...prices}, {by}) {
   put(heads.firstChild, KINDS[by]);
   heads.children[4].hidden = !priceOf(1, prices);
   heads.children[5].hidden = !emissionsOf(1, prices);
-  sync(body, accounts, (each) => `${by}/${each.node ?? ""}/${each.key}`, (each) => element("tr", {}, element("th", {scope: "row"}, nameOf(each, by)), ...Array.from({length: 5}, (_, place) => element("td.number", {"data-hide": place === 2 ? "phone" : null}))), (row, each) => {
+  sync(body, accounts, (each) => `${by}/${each.node ?? ""}/${each.key}`, (each) => element("tr", {}, element("th", {scope: "row"}, nameOf(each, by)), ...Array.from({length: 5}, (_, place) => element("td.number", {"data-hide": [1, 2, 4].includes(place) ? "phone" : null}))), (row, each) => {
     const seconds = by === "day" ? DAY : end - start;
     const texts = [energy(each.joules), percent(each.joules / all), watts(each.joules / seconds), priceOf(each.joules, prices), emissionsOf(each.joules, prices)];
     texts.forEach((text, place) => put(row.children[place + 1], text));

@@ -34,7 +34,7 @@ export function hintCard(scope) {
     field("CPU, cores", number("cpu_cores", "measured")), field("Memory, MiB", number("memory_mebibytes", "measured")),
     field(term("class (SLA class)", "Class"), element("select", {name: "class"}, element("option", {value: ""}, "by labels"), ...["1", "2", "3", "4"].map((each) => element("option", {value: each}, each)))),
     field("Constraints", input("constraints", {placeholder: "zone==a, ssd==true"})), field(term("policy", "Policy"), policy),
-    element("div.wide.row", {}, element("button.main", {}, "Where would it go?"), element("label.check", {}, element("input", {type: "checkbox", name: "spread"}), "Spread over failure domains")));
+    element("label.check.wide", {}, element("input", {type: "checkbox", name: "spread"}), "Spread over failure domains"), element("div.wide.row", {}, element("button.main", {}, "Where would it go?")));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     try {

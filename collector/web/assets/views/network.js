@@ -4,7 +4,8 @@ import {card, element, put, shape} from "../core/dom.js";
 import {known, milliseconds, plural} from "../core/format.js";
 import {term} from "../core/glossary.js";
 
-const CELL_PX = 18;
+const WIDEST_PX = 18;
+const NARROWEST_PX = 8;
 const LABEL_PX = 130;
 const MOST_NODES = 64;
 const MOST_LETTERS = 18;
@@ -23,21 +24,24 @@ export function networkCard(scope) {
     const clusters = new Set(network.nodes.map((node) => node.cluster)).size;
     heading.replaceChildren(term("mesh", "Network"), ` (${plural(clusters, "cluster")} of near nodes)`);
     const times = network.p50_seconds.flat().filter((value) => known(value) && value > 0);
-    const range = times.length ? `${milliseconds(Math.min(...times))} (pale) to ${milliseconds(Math.max(...times))} (red); ` : "";
+    const range = times.length ? `${milliseconds(Math.min(...times))} (faint) to ${milliseconds(Math.max(...times))} (red); ` : "";
     put(note, `Median round-trip times: ${range}dashed cells are estimated, grey ones unknown.${network.total > MOST_NODES ? ` The first ${MOST_NODES} of ${network.total} nodes.` : ""}`);
-    map.replaceChildren(draw(network));
+    map.replaceChildren(draw(network, map.clientWidth));
   });
   return root;
 }
 
-function draw({nodes, p50_seconds: times, kinds}) {
+function draw({nodes, p50_seconds: times, kinds}, width) {
+  const cell = Math.max(NARROWEST_PX, Math.min(WIDEST_PX, (width - LABEL_PX) / nodes.length));
   const logs = times.flat().filter((value) => known(value) && value > 0).map(Math.log);
   const [low, high] = [Math.min(...logs), Math.max(...logs)];
-  const side = nodes.length * CELL_PX;
+  const side = nodes.length * cell;
   const svg = shape("svg.mesh", {width: LABEL_PX + side, height: side, role: "img", "aria-label": "Round-trip times between nodes"});
   nodes.forEach((node, row) => {
     const name = node.name.length > MOST_LETTERS ? `${node.name.slice(0, MOST_LETTERS - 1)}…` : node.name;
-    svg.append(shape("text", {x: 0, y: row * CELL_PX + 13}, name));
+    const label = shape("text", {x: 0, y: ((row + 0.7) * cell).toFixed(1)}, name);
+    label.style.fontSize = `${Math.min(11, cell)}px`;
+    svg.append(label);
     nodes.forEach((peer, column) => {
       if (row === column) return;
       const value = times[row][column];
@@ -45,7 +49,7 @@ function draw({nodes, p50_seconds: times, kinds}) {
       const far = high > low && value > 0 ? (Math.log(value) - low) / (high - low) : 0;
       const level = known(value) ? Math.min(LEVELS - 1, Math.floor(far * LEVELS)) : "unknown";
       const text = known(value) ? `${milliseconds(value)}, ${kinds[row][column]}` : "unknown";
-      svg.append(shape(`rect.heat-${level}.${kinds[row][column]}`, {x: LABEL_PX + column * CELL_PX, y: row * CELL_PX, width: CELL_PX - 1, height: CELL_PX - 1},
+      svg.append(shape(`rect.heat-${level}.${kinds[row][column]}`, {x: (LABEL_PX + column * cell).toFixed(1), y: (row * cell).toFixed(1), width: (cell - 1).toFixed(1), height: (cell - 1).toFixed(1)},
         shape("title", {}, `${node.name} – ${peer.name}: ${text}`)));
     });
   });

@@ -7,7 +7,7 @@ import {HeatMap} from "../core/heat.js";
 import {address} from "../core/router.js";
 import {sparkCell} from "../core/sparks.js";
 import {linkCell, meterCell, Table} from "../core/table.js";
-import {alertsCard, detailHead, everyDetail, envelopeCard, historyCharts, movesCard} from "./details.js";
+import {alertsCard, detailHead, everyDetail, envelopeCard, historyCharts, movesCard, pressureFacts} from "./details.js";
 import {containersTable} from "./containers.js";
 import {networkCard} from "./network.js";
 
@@ -75,12 +75,12 @@ export function nodeView(scope) {
   const history = historyCharts(scope, "nodes", `${path}/history`, (resource) => node ? [
     {name: "capacity", kind: "limit", value: node.capacity[FIELDS[resource]]},
     {name: "reserved", kind: "reservation", value: node.placement.allocated[FIELDS[resource]]},
-  ] : []);
+  ] : [], () => node?.pressure);
   scope.root.firstChild.append(history.choose);
   scope.root.append(element("div.grid", {},
     card("Power now", {class: "card third"}, power, powerNote),
     card("Node", {class: "card two-thirds"}, factsList),
-    ...history.cards, envelope.root, card(term("pressure", "Pressure and waiting"), {class: "card half"}, pressure),
+    ...history.cards, envelope.root, card("Pressure and waiting now", {class: "card half"}, pressure),
     alertsCard(scope, name), movesCard(scope, () => ({node: name}), (step) => [step.action.node, step.action.target].includes(name)), gapsCard,
   ), element("h2.gap", {}, "Containers on this node"), containersTable(scope, {node: name}, ["node"]).root);
   const task = everyDetail(scope, 5, head, path, {}, (answer) => {
@@ -107,7 +107,7 @@ export function nodeView(scope) {
       Object.keys(placement.labels).length ? ["Labels", labelText(placement.labels)] : null,
     ]);
     drawFacts(pressure, [
-      ...["cpu", "memory", "disk"].map((each) => [RESOURCE_NAMES[each], known(node.pressure[`${each}_ratio`]) ? `${percent(node.pressure[`${each}_ratio`])} of the time` : "not reported"]),
+      ...pressureFacts(node.pressure),
       known(node.load_1m) ? ["Load, 1 min", node.load_1m.toFixed(2)] : null,
       known(node.iowait_ratio) ? ["Waiting for disks", percent(node.iowait_ratio)] : null,
       known(node.steal_ratio) ? ["Stolen by the hypervisor", percent(node.steal_ratio)] : null,

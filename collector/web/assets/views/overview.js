@@ -93,7 +93,9 @@ function powerCard(scope, first) {
   };
 }
 
-function chartData({points, step_seconds: step}, start, end) {
+function chartData({points: all, step_seconds: step}, start, end) {
+  // In the last step, some nodes have not reported yet.
+  const points = all.length > 1 && all.at(-1).nodes < all.at(-2).nodes ? all.slice(0, -1) : all;
   return {
     start, end, step, times: points.map((point) => point.at),
     series: [
@@ -168,8 +170,10 @@ function servicesCard() {
       const most = accounts[0]?.joules || 1;
       sync(list, accounts, (each) => each.key ?? "", (each) => element("li", {},
         each.key === null ? element("span", {}, "without a service") : link(address("services", each.key), named(each.key, "bdi.one-line")),
-        element("span"), element("span.track", {}, element("span.fill.c-containers"))), (item, each) => {
-        put(item.children[1], [energy(each.joules), costOf(each.joules, prices)].filter(Boolean).join(" · "));
+        element("span", {}, element("span"), element("span", {"data-hide": "phone"})), element("span.track", {}, element("span.fill.c-containers"))), (item, each) => {
+        const cost = costOf(each.joules, prices);
+        put(item.children[1].firstChild, energy(each.joules));
+        put(item.children[1].lastChild, cost ? ` · ${cost}` : "");
         item.lastChild.firstChild.style.width = `${(each.joules / most * 100).toFixed(1)}%`;
       });
     },

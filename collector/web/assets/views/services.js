@@ -11,7 +11,7 @@ import {alertsCard, detailHead, everyDetail, envelopeCard, historyCharts, movesC
 import {drawFacts} from "./nodes.js";
 
 const DOMINANT = [["", "Any dominant resource"], ...Object.entries(RESOURCE_NAMES).map(([value, name]) => [value, `${name} dominates`])];
-const RUNNING = [["true", "Running"], ["false", "Not running"], ["", "All"]];
+const RUNNING = [["true", "Running"], ["false", "Not running"], ["", "Running or not"]];
 const STATISTICS = ["mean", "p50", "p90", "p95", "p99", "max", "need"];
 
 export function servicesView(scope) {
