@@ -99,6 +99,7 @@ async def _look(size: str, collector: Collector, seconds: float, progress: Progr
         # Before the page stays open, so that the memory that a table leaves behind counts.
         sorts, searches = await _change(tab, collector.url)
         memory_mb: list[float] = []
+        end_mb = 0.0
 
         async def stretch(label: str, length: float) -> float:
             """The share of a core that the collector uses."""
