@@ -43,7 +43,8 @@ class Situation:
         self._schedule = self.settings.schedule()
         self.journal = journal
         self.view = OrchestratorState()
-        self._refreshed_at: float | None = None
+        self.refreshed_at: float | None = None
+        """When the orchestrator gave this state."""
         self._driver_back_at: float | None = None
         self.holder: str | None = "no collector yet"
         """The holder of the lease, if it is not this collector."""
@@ -95,9 +96,9 @@ class Situation:
         """Why the orchestrator does not answer, and the age of its last state; None while it answers."""
         if self.trouble is None:
             return None
-        if self._refreshed_at is None:
+        if self.refreshed_at is None:
             return f"{self.trouble}; its state is unknown"
-        age = self.core.clock() - self._refreshed_at
+        age = self.core.clock() - self.refreshed_at
         return f"{self.trouble}; its last known state is {age:.0f} s old"
 
     async def renew_lease(self) -> bool:
@@ -132,10 +133,10 @@ class Situation:
         except DriverError as error:
             self.core.outages.begin(Dependency.DRIVER, f"driver {self.driver_name} is unavailable: {error}")
             return False
-        self._refreshed_at = self.core.clock()
-        self.core.registry.promises.put_services(orchestrated_services(self.view), self._refreshed_at)
+        self.refreshed_at = self.core.clock()
+        self.core.registry.promises.put_services(orchestrated_services(self.view), self.refreshed_at)
         if self.trouble is not None:
-            self._driver_back_at = self._refreshed_at
+            self._driver_back_at = self.refreshed_at
         self.core.outages.end(Dependency.DRIVER, f"driver {self.driver_name} is available again")
         self.publish_view()
         return True

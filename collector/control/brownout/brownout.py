@@ -12,6 +12,7 @@ from dataclasses import replace
 import msgspec
 
 from collector.control.actor import Actor
+from collector.control.brownout.failures import Failures
 from collector.control.brownout.optional import (
     alone,
     cluster_watts,
@@ -35,7 +36,7 @@ from collector.control.brownout.rule import (
 )
 from collector.control.guards import first_refusal
 from collector.control.planner import Decider
-from collector.control.records import CARRIED_OUT, Decision, Step, Trigger
+from collector.control.records import CARRIED_OUT, Decision, Step, StepState, Trigger
 from collector.control.steps import planned_step
 from collector.core.parts import Core
 from collector.policies.actions import Kill, Scale, Start, affected_nodes
@@ -51,6 +52,8 @@ POLICY = "brownout"
 _KIND = "brownout"
 _PASSING_GUARDS = frozenset({"settle", "at_once", "rest"})
 """Guards that refuse a move only for a while: its effect, or that of another one, is still to come."""
+_UNKNOWN = (StepState.FAILED, StepState.UNCLEAR)
+"""States of a stop that may be carried out all the same: an engine that answered too late went on."""
 _stored = msgspec.msgpack.Decoder(StoppedService)
 
 
@@ -68,6 +71,7 @@ class Brownout:
         self._acted_at: dict[str, float] = {}
         self._over_since: float | None = None
         self._why_waiting: dict[str, str] = {}
+        self._failures = Failures(self._settings, core.clock)
 
     @property
     def stopped(self) -> list[tuple[StoppedService, str]]:
@@ -154,7 +158,9 @@ class Brownout:
         self, snapshot: Snapshot, optional: Iterable[OptionalService], shortages: Shortages
     ) -> bool:
         context = self._actor.situation.guard_context(snapshot)
-        candidates, refused = list(optional), list[str]()
+        # One whose stop failed holds up no other.
+        candidates = [each for each in optional if not self._failures.seconds_left(each.key)]
+        refused = list[str]()
         while (choice := choose_to_stop(candidates, shortages, self._settings)) is not None:
             service, places = choice
             why = tuple(shortages.short[place] for place in places)
@@ -198,7 +204,14 @@ class Brownout:
         if decision is None:
             return False
         self._acted_at |= dict.fromkeys(places, self._core.clock())
-        if not is_dry and not _is_in_effect(decision):
+        if is_dry:
+            return True
+        self._note_result(stopped.key, decision)
+        if any(step.state in _UNKNOWN for step in decision.steps):
+            # It is forgotten once it is seen to run: if it stopped all the same, it has to start again.
+            await self._actor.situation.refresh()
+            await self._put(msgspec.structs.replace(stopped, since=self._core.clock()))
+        elif not _is_in_effect(decision):
             await self._drop(stopped.key)
         return True
 
@@ -210,10 +223,15 @@ class Brownout:
         self._why_waiting = {
             key: why
             for key, each in self._stopped.items()
-            if (why := reason_to_wait(each, shortages, self._settings, free=free, free_watts=free_watts))
+            if (
+                why := reason_to_wait(each, shortages, self._settings, free=free, free_watts=free_watts)
+                or self._why_not_again(key)
+            )
             is not None
         }
-        for stopped in by_return(self._stopped.values()):
+        # Those that failed to start come last, so that they hold up no other.
+        returning = sorted(by_return(self._stopped.values()), key=lambda each: each.key in self._failures)
+        for stopped in returning:
             if stopped.key in self._why_waiting:
                 continue
             action = _start_action(
@@ -222,11 +240,20 @@ class Brownout:
             decision = await self._carry_out(snapshot, stopped.name, action, action.reasons[0])
             if decision is None:
                 continue
-            self._acted_at |= dict.fromkeys((*stopped.used, BUDGET), self._core.clock())
+            self._note_result(stopped.key, decision)
             if _is_in_effect(decision):
+                self._acted_at |= dict.fromkeys((*stopped.used, BUDGET), self._core.clock())
                 await self._drop(stopped.key)
             return True
         return False
+
+    def _note_result(self, key: str, decision: Decision) -> None:
+        if any(step.started_at is not None for step in decision.steps):
+            self._failures.note(key, failed=not _is_in_effect(decision))
+
+    def _why_not_again(self, key: str) -> str | None:
+        left = self._failures.seconds_left(key)
+        return f"it failed to start: it is tried again in {left:.0f} s" if left else None
 
     async def _carry_out(
         self, snapshot: Snapshot, subject: str, action: Kill | Scale | Start, why: str
@@ -270,14 +297,17 @@ class Brownout:
 
     async def _reconcile(self, optional: Iterable[OptionalService]) -> None:
         """Forget what runs again, and adopt what only the orchestrator knows to be stopped."""
-        if self._actor.situation.is_dry:
+        situation = self._actor.situation
+        if situation.is_dry:
             return
-        running = {each.key for each in optional if each.containers}
-        view = self._actor.situation.view
+        running, view = {each.key for each in optional if each.containers}, situation.view
         names = {each.name for each in view.services}
+        self._failures.keep(running | self._stopped.keys())
         for key, stopped in list(self._stopped.items()):
             is_removed = stopped.container is None and bool(view.nodes) and stopped.name not in names
-            if key in running or is_removed:
+            # A stop that was just requested may still take effect.
+            is_settled = (situation.refreshed_at or 0.0) - stopped.since >= self._settings.step_seconds
+            if (key in running and is_settled) or is_removed:
                 log.info("%s is no longer stopped", stopped.name)
                 await self._drop(key)
         for service in view.services:

@@ -47,6 +47,10 @@ class Cluster(FakeDriver):
     noted: dict[str, int] = field(default_factory=dict)
     is_short: bool = True
     is_alone: bool = False
+    broken: set[str] = field(default_factory=set)
+    """Services for which every action fails."""
+    is_late: bool = False
+    """Whether actions take effect after the driver gave up."""
 
     def look(self) -> None:
         """What the orchestrator lists, and what agents report."""
@@ -109,6 +113,14 @@ class Cluster(FakeDriver):
         self.orders.append(action)
         if self.fails is not None:
             raise DriverError(self.fails)
+        if self.is_late or getattr(action, "name", getattr(action, "service", "")) in self.broken:
+            raise DriverError("no answer in time")
+        return self.do(action)
+
+    def carry_out_late(self) -> None:
+        self.do(self.orders[-1])
+
+    def do(self, action: Action) -> ActionResult:
         match action:
             case Scale(service=name, replicas=replicas):
                 self.noted[name] = self.runs[name]
@@ -279,14 +291,61 @@ async def test_a_guard_is_asked_and_the_next_one_stops(stage: Stage) -> None:
     assert latest.left == (f"{LIGHT} is not stopped: {opted_out}",)
 
 
-async def test_a_stop_that_fails_is_not_remembered_and_tried_again(stage: Stage) -> None:
-    driver = Cluster(fails="no manager")
+async def test_a_stop_that_fails_is_forgotten_once_it_is_seen_to_run_and_tried_again(stage: Stage) -> None:
+    driver = Cluster(runs={MANDATORY: 1, LIGHT: 1}, fails="no manager")
     brownout = await begun(stage, driver)
     await turns(stage, driver, brownout, 5)
+    assert len(driver.orders) == 1
+    await turns(stage, driver, brownout, 15)
     assert brownout.stopped == []
+    assert len(driver.orders) == 1, "the same attempt would fail again"
     driver.fails = None
     await turns(stage, driver, brownout, 20)
     assert driver.runs[LIGHT] == 0
+
+
+async def test_a_service_that_cannot_be_stopped_holds_up_no_other(stage: Stage) -> None:
+    driver = Cluster(broken={LIGHT})
+    brownout = await begun(stage, driver)
+    await turns(stage, driver, brownout, 25)
+    assert driver.runs == {MANDATORY: 1, LIGHT: 1, HEAVY: 0}
+    await turns(stage, driver, brownout, 3600)
+    assert len(driver.orders) <= 10, "the pauses double"
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+async def test_a_service_that_cannot_start_holds_up_no_other(stage: Stage, *, is_alone: bool) -> None:
+    """The heaviest comes first, so its failures would delay the others forever."""
+    driver = Cluster(runs={MANDATORY: 1, LIGHT: 1, HEAVY: 1}, is_alone=is_alone)
+    brownout = await begun(stage, driver)
+    await turns(stage, driver, brownout, 60)
+    assert driver.runs == {MANDATORY: 1, LIGHT: 0, HEAVY: 0}
+    driver.is_short, driver.broken = False, {HEAVY}
+    await turns(stage, driver, brownout, 60)
+    assert driver.runs == {MANDATORY: 1, LIGHT: 1, HEAVY: 0}
+    await turns(stage, driver, brownout, 3600)
+    assert len(driver.orders) <= 13, "the pauses double"
+    driver.broken = set()
+    await turns(stage, driver, brownout, 3600)
+    assert driver.runs == {MANDATORY: 1, LIGHT: 1, HEAVY: 1}
+    assert brownout.stopped == []
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+async def test_a_stop_that_takes_effect_after_an_error_is_undone_later(
+    stage: Stage, *, is_alone: bool
+) -> None:
+    """An engine that answers too late: nothing else knows that its container has to start again."""
+    driver = Cluster(runs={MANDATORY: 1, LIGHT: 1}, is_alone=is_alone, is_late=True)
+    brownout = await begun(stage, driver)
+    await turns(stage, driver, brownout, 5)
+    assert driver.runs[LIGHT] == 1
+    driver.carry_out_late()
+    driver.is_short, driver.is_late = False, False
+    await turns(stage, driver, brownout, 60)
+    assert driver.runs[LIGHT] == 1
+    assert isinstance(driver.orders[-1], Start if is_alone else Scale)
+    assert brownout.stopped == []
 
 
 async def test_a_single_container_is_stopped_and_started_where_it_was(stage: Stage) -> None:
