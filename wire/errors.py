@@ -13,6 +13,9 @@ class UserError(ValueError):
     """
 
 
+INVALID_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding JSON raises: bytes that are no text, and very deep nesting, have errors of their own."""
+
 PROBLEM_TYPE = "application/problem+json"
 
 

@@ -18,7 +18,7 @@ from agent.delivery.responses import Backoff, parse_retry_after
 from agent.mesh.peers import Peers
 from agent.mesh.window import Summary
 from wire.address import Address
-from wire.errors import Problem, UserError
+from wire.errors import INVALID_JSON, Problem, UserError
 from wire.mesh import MAX_WAIT_SECONDS, MeshAssignment, MeshReport, PeerResult, parse_assignment
 from wire.messages import encode
 
@@ -185,5 +185,5 @@ def _differs(before: float | None, now: float | None) -> bool:
 def _detail(status: int, answer: bytes) -> str:
     try:
         return msgspec.json.decode(answer, type=Problem).detail[:_MAX_DETAIL]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except INVALID_JSON:
         return f"status {status}: check collector.url"

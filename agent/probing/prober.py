@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Protocol
 
 import aiohttp
-import msgspec
 
 from agent.config import ProbeConfig
 from agent.probing.targets import ProbeTarget, is_bridge, parse_addresses, parse_target
 from agent.sources.docker import ContainerInfo
+from wire.errors import INVALID_JSON
 from wire.messages import MAX_NAME_LENGTH, MAX_PROBED_SERVICES, PROBE_LABEL, ServiceProbe
 from wire.sketch import Sketch
 
@@ -175,7 +175,7 @@ class ContainerProber:
         if known is None:
             try:
                 address = await _reachable_address(asking, probed.id)
-            except (aiohttp.ClientError, OSError, TimeoutError, msgspec.MsgspecError) as error:
+            except (aiohttp.ClientError, OSError, TimeoutError, *INVALID_JSON) as error:
                 log.debug("the engine does not describe container %s: %s", probed.id, error)
                 return None
             known = self._known[probed.id] = _Known(address, probed.info.started_at, self._clock())

@@ -3,6 +3,7 @@
 The table in docs/operations.md is generated from `LABELS`. An invalid value counts as unset.
 """
 
+import re
 from dataclasses import dataclass
 
 from wire.messages import PROBE_LABEL
@@ -34,6 +35,15 @@ ELASTIC_LABEL = "wattpack.elastic"
 ELASTIC_REPLICAS_LABEL = "wattpack.elastic-replicas"
 ELASTIC_CPU_LABEL = "wattpack.elastic-cpu"
 ELASTIC_EXPLORE_LABEL = "wattpack.elastic-explore"
+
+_COUNT = re.compile("[0-9]{1,6}")
+"""Anyone who may label a service writes any text."""
+
+
+def stopped_count(text: str) -> int:
+    """The number of replicas that `STOPPED_LABEL` notes; 0 if it is invalid."""
+    return int(text) if _COUNT.fullmatch(text) else 0
+
 
 NO_MOVE_LABEL = f"and no label {MOVE_LABEL}={ALLOWED}"
 """The end of a sentence about a service that needs this label to be moved."""

@@ -26,6 +26,10 @@ class Mode(StrEnum):
     """A single container that no orchestrator manages."""
 
 
+MOST_STOP_SECONDS = 600.0
+"""How long a container may take to stop. It names that time itself, and nothing else is decided meanwhile."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
     """The orchestrator's state of a node."""

@@ -11,6 +11,7 @@ from aiohttp import hdrs, web
 
 from collector.common.errors import ApiError, field_sentence, message_and_path
 from collector.config import HttpConfig
+from wire.errors import INVALID_JSON
 
 JSON_TYPE = "application/json"
 
@@ -125,7 +126,7 @@ def parse_body(body: bytes, parse: Callable[[bytes], Body]) -> Body:
         what, where = message_and_path(error)
         name = "the body" if where == "$" else where.removeprefix("$.")
         raise ApiError(HTTPStatus.BAD_REQUEST, field_sentence(what, name), where) from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except INVALID_JSON as error:
         raise ApiError(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {error}", "$") from error
 
 

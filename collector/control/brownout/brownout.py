@@ -300,14 +300,17 @@ class Brownout:
         situation = self._actor.situation
         if situation.is_dry:
             return
-        running, view = {each.key for each in optional if each.containers}, situation.view
+        view = situation.view
+        # Another host may claim a container of the same id.
+        running = {(each.key, each.nodes[0] if each.is_alone else "") for each in optional if each.containers}
         names = {each.name for each in view.services}
-        self._failures.keep(running | self._stopped.keys())
+        self._failures.keep({key for key, _ in running} | self._stopped.keys())
         for key, stopped in list(self._stopped.items()):
             is_removed = stopped.container is None and bool(view.nodes) and stopped.name not in names
             # A stop that was just requested may still take effect.
             is_settled = (situation.refreshed_at or 0.0) - stopped.since >= self._settings.step_seconds
-            if (key in running and is_settled) or is_removed:
+            place = "" if stopped.container is None else next(iter(stopped.used))
+            if ((key, place) in running and is_settled) or is_removed:
                 log.info("%s is no longer stopped", stopped.name)
                 await self._drop(key)
         for service in view.services:

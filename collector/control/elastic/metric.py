@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import isfinite, nan
+from math import isfinite
 
 from collector.control.elastic.targets import ElasticTarget
 from collector.core.parts import Core
@@ -67,12 +67,5 @@ async def query_metric(store: Client | None, query: str, now: float) -> Metric:
         found = await store.query(query, now)
     except HistoryUnavailable as error:
         return Metric(problem=f"the store does not answer the query: {error}")
-    values = [value for each in found if isfinite(value := _number(each.value[1]))]
+    values = [value for each in found if isfinite(value := float(each.value[1]))]
     return Metric(max(values)) if values else Metric(problem="the query has no result")
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return nan

@@ -52,9 +52,14 @@ class GuardContext:
 
         Agents may use another name for it, so it is found by the container if possible.
         """
-        container = getattr(step.action, "task", None)
+        container, node = getattr(step.action, "task", None), getattr(step.action, "node", None)
         service = next(
-            (each.service for each in self.view.tasks if each.container == container), step.service
+            (
+                each.service
+                for each in self.view.tasks
+                if each.container == container and node in {None, each.node}
+            ),
+            step.service,
         )
         return next((each for each in self.view.services if each.name == service), None)
 

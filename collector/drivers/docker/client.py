@@ -10,9 +10,10 @@ import asyncio
 import importlib
 import os
 import ssl
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -22,7 +23,7 @@ import msgspec
 
 from collector.config import DriverConfig
 from collector.drivers.interface import DriverError
-from wire.errors import UserError
+from wire.errors import INVALID_JSON, UserError
 
 Json = dict[str, Any]
 """Specs go back to the engine unchanged, including fields that are unknown here."""
@@ -34,6 +35,8 @@ _API_VERSION = "1.41"
 """For the SDK, which otherwise asks the engine for it at once. Requests have no version in their path."""
 _THREADS = 4
 """Concurrent requests to one engine."""
+_MOST_BYTES, _PART_BYTES = 256 << 20, 64 << 10
+"""Of an answer: a list of a hundred thousand tasks of a Swarm has less."""
 
 
 def filtered(**filters: str) -> str:
@@ -97,7 +100,7 @@ class Engine:
         body = await self._request(_Request("GET", path, parameters))
         try:
             return msgspec.json.decode(body, type=kind)
-        except msgspec.DecodeError as error:
+        except INVALID_JSON as error:
             raise DriverError(f"invalid response of the Docker engine to GET {path} ({error})") from error
 
     async def post(
@@ -156,7 +159,10 @@ def _request(client: Any, request: _Request, seconds: float) -> tuple[int, bytes
             params=request.parameters,
             json=request.body,
             timeout=seconds,
+            stream=True,
         )
+        with closing(response):
+            return response.status_code, _read(response, time.monotonic() + seconds)
     except exceptions.ConnectTimeout as error:
         raise _UnreachableError("timeout", maybe_done=False) from error
     except exceptions.Timeout as error:
@@ -168,7 +174,18 @@ def _request(client: Any, request: _Request, seconds: float) -> tuple[int, bytes
         # Both fail before the request is sent.
         unsent = isinstance(error, exceptions.SSLError) or any(isinstance(each, before) for each in causes)
         raise _UnreachableError(reason.lower(), maybe_done=not unsent) from error
-    return response.status_code, response.content
+
+
+def _read(response: Any, deadline: float) -> bytes:  # noqa: ANN401 - an extra
+    """Read a body of limited size: no engine may take the memory of the collector."""
+    body = bytearray()
+    for part in response.iter_content(_PART_BYTES):
+        body += part
+        if len(body) > _MOST_BYTES:
+            raise _UnreachableError(f"its answer is larger than {_MOST_BYTES >> 20} MiB", maybe_done=True)
+        if time.monotonic() > deadline:
+            raise _UnreachableError("timeout", maybe_done=True)
+    return bytes(body)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -185,7 +202,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 def _message(body: bytes) -> str:
     try:
         text = msgspec.json.decode(body, type=dict[str, str]).get("message", "")
-    except msgspec.DecodeError:
+    except INVALID_JSON:
         text = body.decode(errors="replace")
     return text.strip() or "the engine gives no reason"
 

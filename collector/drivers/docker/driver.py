@@ -1,6 +1,7 @@
 """The driver for Docker hosts without an orchestrator."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -27,6 +28,11 @@ from collector.policies.actions import (
 )
 from wire.errors import UserError
 from wire.resources import Quantities
+
+log = logging.getLogger(__name__)
+
+_LIST_REQUESTS = 3
+"""Time to list and describe the containers of a host, in timeouts of one request."""
 
 
 class DockerHosts:
@@ -178,11 +184,19 @@ class DockerHosts:
         """Return the containers on a node; None if its engine does not answer."""
         engine = self._engines.of(node)
         try:
-            listed = await engine.get("/containers/json", list[Listed])
-            found = await asyncio.gather(*(_inspect(engine, each.id) for each in listed))
-        except DriverError:
+            # One by one, each of its answers may be in time.
+            async with asyncio.timeout(_LIST_REQUESTS * self._settings.request_seconds):
+                listed = await engine.get("/containers/json", list[Listed])
+                found = await asyncio.gather(*(_inspect(engine, each.id) for each in listed))
+            containers = [container for container in found if container is not None]
+            for each in containers:
+                service_view(each, self._all_grants)  # later, this would fail for all hosts
+        except (DriverError, TimeoutError):
             return None
-        return [container for container in found if container is not None]
+        except Exception:
+            log.exception("the description of a container on %s is not valid: the host is left out", node)
+            return None
+        return containers
 
 
 def _as_cut(action: Resize, node: str, container: str) -> Cut:

@@ -1,13 +1,15 @@
 """Responses of an engine about containers. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from collector.common.labels import ALLOWED, DAEMON, KIND_LABEL, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.drivers.docker.allow_list import refusals
 from collector.drivers.docker.client import Json
-from collector.drivers.interface import Mode, ServiceView, TaskView
+from collector.drivers.interface import MOST_STOP_SECONDS, Mode, ServiceView, TaskView
 from wire.resources import Quantities
 
 SWARM_SERVICE = "com.docker.swarm.service.id"
@@ -61,6 +63,21 @@ class ContainerStatus(msgspec.Struct, rename="pascal", frozen=True):
         return None if self.health and self.health.status == "starting" else True
 
 
+_Count = Annotated[int, Meta(ge=-1, le=2**63 - 1)] | None
+
+
+class _ReadConfig(msgspec.Struct, rename="pascal"):
+    labels: dict[str, str] | None = None
+    stop_timeout: _Count = None
+
+
+class _ReadHostConfig(msgspec.Struct, rename="pascal"):
+    nano_cpus: _Count = None
+    cpu_quota: _Count = None
+    cpu_period: _Count = None
+    memory: _Count = None
+
+
 class DockerContainer(msgspec.Struct, rename="pascal", frozen=True):
     """The answer to `GET /containers/{id}/json`."""
 
@@ -74,6 +91,11 @@ class DockerContainer(msgspec.Struct, rename="pascal", frozen=True):
     host_config: Json = {}
     mounts: list[Json] = []
     network_settings: Json = {}
+
+    def __post_init__(self) -> None:
+        # An engine may be compromised. What is read here has to be valid, and the rest only travels.
+        msgspec.convert(self.config, _ReadConfig)
+        msgspec.convert(self.host_config, _ReadHostConfig)
 
     @property
     def plain_name(self) -> str:
@@ -91,7 +113,9 @@ class DockerContainer(msgspec.Struct, rename="pascal", frozen=True):
     def stop_seconds(self) -> float:
         """How long it may take to stop."""
         timeout = self.config.get("StopTimeout")
-        return _STOP_SECONDS if timeout is None else float(timeout)
+        if timeout is None:
+            return _STOP_SECONDS
+        return MOST_STOP_SECONDS if timeout < 0 else min(float(timeout), MOST_STOP_SECONDS)
 
 
 class _MemoryStats(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from collector.drivers.kubernetes.models import (
     KubeWorkload,
     KubeWorkloadList,
 )
-from wire.errors import UserError
+from wire.errors import INVALID_JSON, UserError
 
 Response = TypeVar("Response")
 
@@ -178,7 +178,7 @@ class ApiServer:
             raise ApiServerError(error.status, _refusal(error.status, error.body or error.reason)) from error
         except (HTTPError, OSError) as error:
             raise DriverError(f"the API server does not answer ({error})") from error
-        except msgspec.DecodeError as error:
+        except INVALID_JSON as error:
             raise DriverError(f"invalid response of the API server ({error})") from error
 
 
@@ -187,7 +187,7 @@ def _refusal(status: int | None, body: bytes | str | None) -> str:
         return "a disruption budget forbids it at present"
     try:
         message = str(msgspec.json.decode(body or b"").get("message", ""))
-    except (msgspec.DecodeError, AttributeError):
+    except (*INVALID_JSON, AttributeError):
         message = body.decode(errors="replace") if isinstance(body, bytes) else body or ""
     return f"the API server refuses ({status}): {message}"
 

@@ -12,6 +12,7 @@ import msgspec
 from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.drivers.docker.client import Json
 from collector.drivers.interface import (
+    MOST_STOP_SECONDS,
     DriverError,
     Mode,
     NodeView,
@@ -395,7 +396,8 @@ def local_data(spec: Json, *, writable_only: bool) -> Iterator[str]:
 def stop_seconds(spec: Json) -> float:
     """Return how long a task of a service may take to stop."""
     container: Json = (spec.get("TaskTemplate") or {}).get("ContainerSpec") or {}
-    return float(container.get("StopGracePeriod") or _STOP_NANOSECONDS) / _NANOSECONDS
+    written = float(container.get("StopGracePeriod") or _STOP_NANOSECONDS) / _NANOSECONDS
+    return min(written, MOST_STOP_SECONDS)
 
 
 def _mode(mode: Json) -> tuple[Mode, int, bool]:

@@ -7,12 +7,14 @@ changes for a move are in a label of the service, beside the original values: an
 import copy
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from itertools import accumulate
 from typing import Any
 
 import msgspec
 
-from collector.common.labels import BEFORE_LABEL, PARKED_LABEL, STOPPED_LABEL
+from collector.common.labels import BEFORE_LABEL, PARKED_LABEL, STOPPED_LABEL, stopped_count
 from collector.drivers.docker.client import Json
+from wire.errors import INVALID_JSON
 
 _NANOSECONDS = 1_000_000_000
 _NANOCPUS = 1e9
@@ -51,17 +53,22 @@ class ParkedTask(msgspec.Struct, frozen=True):
     """When it was stopped, as Unix time."""
 
 
+_UpdateConfig = dict[str, str | int | float | bool | None]
+_MOST_LETTERS = 1 << 20
+"""Of the label of a service: more than ten thousand parked tasks need."""
+
+
 class _Mark(msgspec.Struct, frozen=True, kw_only=True):
     constraints: list[str]
     """The temporary constraints."""
     placed: bool
     """Whether the user's spec has a placement."""
-    update: Json | None
+    update: _UpdateConfig | None
     """The user's update configuration; None if there is none."""
-    rollback: Json | None
-    careful: Json
+    rollback: _UpdateConfig | None
+    careful: _UpdateConfig
     """The temporary update configuration."""
-    backwards: Json
+    backwards: _UpdateConfig
     """The temporary rollback configuration."""
     groups: tuple[ReplicaGroup, ...] = ()
     """Of a service that is being deployed: where its replicas go, the largest numbers first."""
@@ -86,8 +93,9 @@ def as_written(spec: Json) -> Json:
     plain["Labels"].pop(PARKED_LABEL, None)
     if mark.scaled_to is not None and replicas_of(spec) == mark.scaled_to:
         _put_replicas(plain, mark.scaled_to + len(mark.parked))
-    if replicas_of(spec) in {_total(mark.groups[:count]) for count in range(1, len(mark.groups))}:
-        _put_replicas(plain, _total(mark.groups))
+    totals = _totals(mark.groups)
+    if replicas_of(spec) in totals[:-1]:
+        _put_replicas(plain, totals[-1])
     _put_constraints(plain, [each for each in constraints_of(spec) if each not in mark.constraints])
     if not mark.placed and not plain["TaskTemplate"].get("Placement"):
         plain["TaskTemplate"].pop("Placement", None)
@@ -224,17 +232,15 @@ def with_next_group(spec: Json, node_ids: Sequence[str]) -> Json:
     """
     mark, plain = _mark(spec), as_written(spec)
     assert mark is not None
-    reached = [
-        count for count in range(1, len(mark.groups)) if _total(mark.groups[:count]) == replicas_of(spec)
-    ]
-    if not reached:
+    totals, replicas = _totals(mark.groups), replicas_of(spec)
+    if replicas not in totals[:-1]:
         return plain
-    groups = mark.groups[: reached[0] + 1]
+    groups = mark.groups[: totals.index(replicas) + 2]
     ours = [each for each in only_on(groups, node_ids) if each not in constraints_of(plain)]
     changed = copy.deepcopy(plain)
     label = msgspec.json.encode(msgspec.structs.replace(mark, constraints=ours)).decode()
     changed["Labels"] = {**(plain.get("Labels") or {}), BEFORE_LABEL: label}
-    _put_replicas(changed, _total(groups))
+    _put_replicas(changed, _totals(groups)[-1])
     _put_constraints(changed, [*constraints_of(plain), *ours])
     return changed
 
@@ -273,7 +279,7 @@ def with_stopped(spec: Json, replicas: int | None) -> Json:
 def stopped_replicas(spec: Json) -> int:
     """Return how many replicas were stopped, of a service that has none; 0 if none were."""
     noted = str((spec.get("Labels") or {}).get(STOPPED_LABEL, ""))
-    return int(noted) if noted.isascii() and noted.isdigit() and replicas_of(spec) == 0 else 0
+    return stopped_count(noted) if replicas_of(spec) == 0 else 0
 
 
 def nano_cpus(cores: float) -> int:
@@ -306,8 +312,9 @@ def _put_replicas(spec: Json, replicas: int) -> None:
     spec["Mode"]["Replicated"]["Replicas"] = replicas
 
 
-def _total(groups: Sequence[ReplicaGroup]) -> int:
-    return sum(group.replicas * len(group.nodes) for group in groups)
+def _totals(groups: Sequence[ReplicaGroup]) -> list[int]:
+    """Return how many replicas the groups have up to each."""
+    return list(accumulate(group.replicas * len(group.nodes) for group in groups))
 
 
 def constraints_of(spec: Json) -> list[str]:
@@ -330,8 +337,9 @@ def _mark(spec: Json) -> _Mark | None:
     text: Any = (spec.get("Labels") or {}).get(BEFORE_LABEL)
     if text is None:
         return None
+    # If someone changed the label, temporary and user constraints cannot be distinguished any more.
+    unreadable = _Mark(constraints=[], placed=True, update=None, rollback=None, careful={}, backwards={})
     try:
-        return msgspec.json.decode(text, type=_Mark)
-    except msgspec.DecodeError:
-        # Someone changed the label: temporary and user constraints cannot be distinguished any more.
-        return _Mark(constraints=[], placed=True, update=None, rollback=None, careful={}, backwards={})
+        return msgspec.json.decode(text, type=_Mark) if len(text) <= _MOST_LETTERS else unreadable
+    except INVALID_JSON:
+        return unreadable

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
@@ -16,7 +16,7 @@ from aiohttp import hdrs
 
 from collector.config import EndpointConfig
 from collector.history.interface import HistoryUnavailable
-from wire.errors import UserError
+from wire.errors import INVALID_JSON, UserError
 from wire.version import __version__
 
 _MAX_EXCERPT = 300
@@ -29,8 +29,9 @@ _PERMANENT_FAILURES = {
 """Answers after which a retry of the same request is useless. A wrong password or address is not among them:
 once it is corrected, the waiting samples must still be there."""
 
-Value = tuple[float, str]
-"""A time, and a number as text, since JSON has no NaN."""
+_NUMBER = r"(?i)^(nan|[-+]?(inf|infinity|\d+\.?\d*(e[-+]?\d+)?|\.\d+(e[-+]?\d+)?))$"
+Value = tuple[float, Annotated[str, msgspec.Meta(pattern=_NUMBER)]]
+"""A time, and a number as text, since JSON has no NaN. `float` takes every such text."""
 
 
 class Instant(msgspec.Struct, frozen=True):
@@ -123,7 +124,7 @@ class Client:
         try:
             # An answer can have many megabytes; the event loop must not wait for it.
             return await asyncio.to_thread(decoder.decode, body)
-        except msgspec.DecodeError as error:
+        except INVALID_JSON as error:
             raise HistoryUnavailable(
                 f"its answer is not that of a Prometheus API ({error}): check its address"
             ) from error

@@ -360,6 +360,25 @@ async def test_a_single_container_is_stopped_and_started_where_it_was(stage: Sta
     assert (start.target, start.task, driver.runs[LIGHT]) == ("alpha", f"id-of-{LIGHT}-0", 1)
 
 
+async def test_another_host_that_claims_a_stopped_container_does_not_keep_it_from_starting(
+    stage: Stage,
+) -> None:
+    driver = Cluster(is_alone=True, runs={MANDATORY: 1, LIGHT: 1})
+    brownout = await begun(stage, driver)
+    await turns(stage, driver, brownout, 5)
+    driver.is_short = False
+    liar = ServiceView(name="mine", mode=Mode.ALONE, labels={OPTIONAL_LABEL: "true"})
+    claim = TaskView(container=f"id-of-{LIGHT}-0", service="mine", node="beta", state="running")
+    for _ in range(6):
+        driver.look()
+        services, tasks = driver.view_now.services, driver.view_now.tasks
+        driver.view_now = replace(driver.view_now, services=(*services, liar), tasks=(*tasks, claim))
+        stage.clock.now += 5.0
+        await brownout._actor.situation.refresh()
+        await brownout.run(None)
+    assert driver.runs[LIGHT] == 1
+
+
 async def test_a_dry_run_records_what_it_would_stop(stage: Stage) -> None:
     driver = Cluster(dry=True)
     driver.stage = stage

@@ -15,13 +15,13 @@ from wire.http.serving import serving
 
 
 @asynccontextmanager
-async def store(*values: str, status: int = 200) -> AsyncIterator[Client]:
+async def store(*values: str, status: int = 200, body: bytes | None = None) -> AsyncIterator[Client]:
     """A store that answers every query with these values."""
     result = [{"metric": {"replica": str(place)}, "value": [1.0, each]} for place, each in enumerate(values)]
     answer: dict[str, Any] = {"status": "success", "data": {"resultType": "vector", "result": result}}
 
     async def query(_: web.Request) -> web.Response:
-        return web.json_response(answer, status=status)
+        return web.json_response(answer, status=status) if body is None else web.Response(body=body)
 
     app = web.Application()
     app.router.add_post("/api/v1/query", query)
@@ -38,13 +38,32 @@ async def store(*values: str, status: int = 200) -> AsyncIterator[Client]:
         (("0.25",), Metric(0.25)),
         (("0.25", "0.75", "NaN"), Metric(0.75)),
         (("+Inf",), Metric(problem="the query has no result")),
-        (("many",), Metric(problem="the query has no result")),
         ((), Metric(problem="the query has no result")),
     ],
 )
 async def test_the_highest_finite_value_counts(values: tuple[str, ...], found: Metric) -> None:
     async with store(*values) as client:
         assert await query_metric(client, "up", 1.0) == found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"data": {"resultType": "vector", "result": [{"metric": {}, "value": [1, "many"]}]}}',
+        b'{"data": {"resultType": "vector", "result": [{"metric": {"a": "\xff"}, "value": [1, "2"]}]}}',
+        b'{"data": ' + b"[" * 100_000,
+        b'{"more": ' + b"[" * 100_000,
+        b"<html>",
+        b"",
+    ],
+)
+async def test_an_answer_that_is_none_of_a_store_is_a_problem(body: bytes) -> None:
+    async with store(body=body) as client:
+        found = await query_metric(client, "up", 1.0)
+    assert (found.value, (found.problem or "").partition(" (")[0]) == (
+        None,
+        "the store does not answer the query: its answer is not that of a Prometheus API",
+    )
 
 
 async def test_a_store_that_refuses_is_a_problem_and_not_a_value() -> None:

@@ -94,6 +94,37 @@ async def test_request_that_may_have_arrived_is_not_sent_to_another_address(tmp_
     assert asked == ["/order"]
 
 
+@pytest.mark.parametrize(
+    "body", [b'{"said": "\xff"}', b'{"said": ' + b"[" * 100_000, b"[" * 100_000, b"", b"\xff"]
+)
+@pytest.mark.parametrize("status", [200, 404])
+async def test_an_answer_that_cannot_be_read_is_a_driver_error(
+    tmp_path: Path, body: bytes, status: int
+) -> None:
+    async def garbled(_: web.Request) -> web.Response:
+        return web.Response(body=body, status=status)
+
+    async with listening(tmp_path / "it", info=garbled) as address, connect([address], Settings()) as engine:
+        with pytest.raises(DriverError):
+            await engine.get("/info", list[Any] if body.startswith(b"[") else dict[str, Any])
+
+
+async def test_an_answer_without_end_is_not_read_to_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("collector.drivers.docker.client._MOST_BYTES", 1 << 20)
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b"[" * (1 << 16))
+
+    async with listening(tmp_path / "it", info=endless) as address, connect([address], Settings()) as engine:
+        with pytest.raises(DriverError, match="its answer is larger than 1 MiB"):
+            await engine.get("/info", list[Any])
+
+
 async def test_refusal_of_the_engine_keeps_its_message(tmp_path: Path) -> None:
     async def refused(_: web.Request) -> web.Response:
         return web.json_response({"message": "no such thing"}, status=404)

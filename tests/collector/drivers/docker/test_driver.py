@@ -1,7 +1,9 @@
 """What plain hosts are refused; what is done on them is shown in the lab."""
 
+import asyncio
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from collector.config import DriverConfig as Settings
@@ -10,7 +12,7 @@ from collector.drivers.docker.client import Engine
 from collector.drivers.docker.driver import DockerHosts
 from collector.drivers.docker.engines import Engines
 from collector.drivers.docker.models import ContainerStatus, DockerContainer, Listed
-from collector.drivers.interface import DriverError, NodeView, OrchestratorState
+from collector.drivers.interface import MOST_STOP_SECONDS, DriverError, NodeView, OrchestratorState
 from collector.drivers.table import open_driver
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Resize, Start
 from wire.errors import UserError
@@ -99,6 +101,70 @@ async def test_the_labels_of_a_container_apply_to_none_of_the_same_name_on_anoth
         await driver.carry_out(
             Resize(service="web", cpu_limit_cores=0.5, cpu_limit_cores_before=None, reasons=WHY)
         )
+
+
+class LyingEngine(FakeEngine):
+    """An engine that describes its containers as it likes."""
+
+    def __init__(self, **described: object) -> None:
+        super().__init__("2", "ads")
+        self.described = {"Id": "2", "Name": "/ads", **described}
+
+    async def get(self, path: str, _kind: type, **_query: str) -> object:
+        if path == "/containers/json":
+            return await super().get(path, _kind, **_query)
+        try:
+            return msgspec.convert(self.described, _kind)
+        except msgspec.ValidationError as error:
+            raise DriverError(str(error)) from error
+
+
+def nested(levels: int) -> object:
+    found: object = "x"
+    for _ in range(levels):
+        found = [found]
+    return found
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        {"Config": {"Labels": ["wattpack.optional"]}},
+        {"Config": {"Labels": {"wattpack.weight": None}}},
+        {"Config": {"StopTimeout": "long"}},
+        {"HostConfig": {"Memory": "much"}},
+        {"HostConfig": {"NanoCpus": {}}},
+        {"HostConfig": {"CpuQuota": 1, "CpuPeriod": "x"}},
+        {"HostConfig": {"Memory": 10**30}},
+        {"HostConfig": {"Surprise": nested(100_000)}},
+    ],
+)
+async def test_a_host_that_describes_nonsense_is_not_ready_and_the_others_are(
+    described: dict[str, object],
+) -> None:
+    view = await hosts(honest=FakeEngine("1", "web"), liar=LyingEngine(**described)).view()
+    assert [(each.name, each.ready) for each in view.nodes] == [("honest", True), ("liar", False)]
+    assert [each.container for each in view.tasks] == ["1"]
+
+
+async def test_a_host_that_lists_containers_for_ever_is_not_waited_for() -> None:
+    class Slow(FakeEngine):
+        async def get(self, path: str, _kind: type, **_query: str) -> object:
+            if path != "/containers/json":
+                await asyncio.Event().wait()
+            return await super().get(path, _kind, **_query)
+
+    settings = Settings(name="docker", engines=AWAY.engines, request_seconds=0.1)
+    engines = {"honest": FakeEngine("1", "web"), "liar": Slow("2", "ads")}
+    driver = DockerHosts(Engines({name: cast("Engine", each) for name, each in engines.items()}), settings)
+    assert [each.container for each in (await driver.view()).tasks] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"), [(None, 10.0), (30, 30.0), (10**9, MOST_STOP_SECONDS), (-1, MOST_STOP_SECONDS)]
+)
+def test_a_container_takes_only_so_long_to_stop(written: int | None, seconds: float) -> None:
+    assert DockerContainer(id="1", config={"StopTimeout": written}).stop_seconds == seconds
 
 
 async def test_a_host_cannot_take_the_name_that_tells_two_apart() -> None:

@@ -1,7 +1,9 @@
 import copy
+import json
 import string
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,9 +98,24 @@ def test_a_constraint_that_the_user_has_too_is_not_taken_from_them() -> None:
     assert as_written(steered(spec, ["node.id!=x"], Order.START, 1.0)) == spec
 
 
-def test_a_mark_that_cannot_be_read_is_dropped_and_nothing_else() -> None:
+def mark(**changes: Any) -> str:
+    written = {"constraints": [], "placed": True, "careful": {}, "backwards": {}}
+    return json.dumps({**written, "update": None, "rollback": None, **changes})
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "?",
+        mark()[:-1] + ', "more": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        mark(update={"Order": [["nested"]]}),
+        mark(constraints=["a==b"] * 200_000),
+    ],
+    ids=["no JSON", "deep", "nested", "long"],
+)
+def test_a_mark_that_cannot_be_read_is_dropped_and_nothing_else(label: str) -> None:
     spec = {
-        "Labels": {BEFORE_LABEL: "?", "own": "label"},
+        "Labels": {BEFORE_LABEL: label, "own": "label"},
         "TaskTemplate": {"Placement": {"Constraints": ["a==b"]}},
     }
     plain = as_written(spec)
@@ -212,4 +229,5 @@ def test_the_replicas_of_a_stopped_service_are_noted() -> None:
     assert stopped_replicas(with_replicas(stopped, 2)) == 0, "someone started it"
     assert with_stopped(stopped, None) == spec
     assert stopped_replicas(spec) == stopped_replicas({}) == 0
-    assert stopped_replicas({**spec, "Labels": {"wattpack.stopped": "many"}}) == 0
+    for absurd in ("many", "-1", "1e3", "9" * 9, "9" * 9999):
+        assert stopped_replicas({**spec, "Labels": {"wattpack.stopped": absurd}}) == 0
