@@ -1,4 +1,4 @@
-"""The demand of a service: CPU in cores, as observed at each decision, and as expected until the next one.
+"""The demand of a service: CPU in cores, as observed at each decision, and as expected from then to the next.
 
 The expected growth is a linear function of three things: the last growth, the growth at this time of earlier
 days, and how far demand is off those days. Its coefficients are fitted to what happened, and its errors are
@@ -46,7 +46,7 @@ class Forecast(msgspec.Struct, frozen=True, array_like=True):
     base: float
     """Logarithm of the demand when it was made."""
     highest: float
-    """Logarithm of the highest demand since then."""
+    """Logarithm of the highest demand from then on, its own included."""
     until_seconds: float
 
     def __post_init__(self) -> None:
@@ -107,12 +107,13 @@ def observe_demand(demand: CpuDemand, at_seconds: float, cores: float, gap_secon
 
 
 def forecast_demand(demand: CpuDemand, ahead_seconds: float) -> tuple[CpuDemand, Expected]:
-    """The highest demand in this time from now; and the demand with this forecast, to learn from it."""
+    """The highest demand from now to this time ahead; and the demand with this forecast, to learn from it."""
     assert demand.last is not None
     slot, until = _slot(demand.at_seconds), demand.at_seconds + ahead_seconds
     usual, days = demand.usual.get(slot, (demand.last, 0))
     then, _ = demand.usual.get(_slot(until), (usual, 0))
-    made = Forecast(demand.growth, then - usual, usual - demand.last, demand.last, log(_LEAST_CORES), until)
+    # The time ahead begins now: what a decision leaves must do for the present demand too.
+    made = Forecast(demand.growth, then - usual, usual - demand.last, demand.last, demand.last, until)
     expected = _expect(demand.past, made)
     days = min(days + 1, _DAYS)
     usual += (demand.last - usual) / days
@@ -130,7 +131,7 @@ def _expect(past: tuple[Forecast, ...], made: Forecast) -> Expected:
     features, base, grown = table[:, :3], table[:, 3], table[:, 4] - table[:, 3]
     coefficients = _fit(features, grown)
     # A line through small changes says nothing about large ones: nothing is expected that did not happen yet.
-    bounds = max(-_MOST_GROWTH, grown.min(initial=0.0)), min(_MOST_GROWTH, grown.max(initial=0.0))
+    bounds = 0.0, min(_MOST_GROWTH, grown.max(initial=0.0))
     now = np.array((made.growth, made.usual_growth, made.below_usual))
     growth = float(np.clip(coefficients @ now, *bounds))
     errors = grown - np.clip(features @ coefficients, *bounds)

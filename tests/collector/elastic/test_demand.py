@@ -24,16 +24,15 @@ def test_a_step_after_some_noise_is_not_expected_to_vanish() -> None:
     assert _expect([*noise, 0.4]).cores > 0.3
 
 
-@given(st.lists(st.floats(0.04, 0.05), min_size=1, max_size=20), st.floats(0.001, 20.0))
-def test_no_larger_fall_is_expected_than_one_that_was_observed(noise: list[float], step: float) -> None:
-    largest = min(*noise, step) / max(noise)
-    assert _expect([*noise, step]).cores >= step * largest * (1 - 1e-9)
+@given(st.lists(st.floats(0.001, 20.0), min_size=1, max_size=20))
+def test_the_present_demand_is_part_of_what_is_expected(demands: list[float]) -> None:
+    """Replicas that are taken away because demand falls are missing at once."""
+    assert _expect(demands).cores >= demands[-1] * (1 - 1e-9)
 
 
 @given(st.lists(st.floats(0.0, 100.0), min_size=1, max_size=20))
-def test_no_more_than_a_tenfold_change_is_expected(demands: list[float]) -> None:
-    now = max(demands[-1], 0.001)
-    assert now / 10.1 < _expect(demands).cores < now * 10.1
+def test_no_more_than_a_tenfold_growth_is_expected(demands: list[float]) -> None:
+    assert _expect(demands).cores < max(demands[-1], 0.001) * 10.1
 
 
 def test_a_regular_growth_is_expected_to_go_on() -> None:

@@ -130,7 +130,7 @@ def test_reserved_cores_that_take_little_power_are_kept_more_readily() -> None:
 
     def capacity(used_watts: float | None, reserved_watts: float | None) -> float:
         total = 0.0
-        for used_cores in (0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5):
+        for used_cores in np.arange(0.3, 1.9, 0.1).tolist():
             seen = Observation(
                 at_seconds=1e9 + 30 * 60,
                 replicas=2,
