@@ -52,8 +52,8 @@ class _Model(msgspec.Struct, frozen=True):
         rows = self.transitions
         if len(rows) != UTILIZATIONS or any(len(row) != UTILIZATIONS or min(row) < 0 for row in rows):
             raise ValueError("the transitions are not a table of counts")
-        if not all(0 <= each.broken <= 1 for each in self.states):
-            raise ValueError("a probability is not between 0 and 1")
+        if not all(0 <= each.broken <= 1 and self.grid.contains(each.state) for each in self.states):
+            raise ValueError("a state is out of bounds, or its probability is")
 
 
 def _decide(target: Target, seen: Observation, learned: bytes) -> ElasticDecision:
@@ -104,7 +104,7 @@ def _learn(target: Target, seen: Observation, model: _Model, now: GridState) -> 
         rows[last.state.utilization][now.state.utilization] += 1
         transitions = tuple(tuple(row) for row in rows)
     broken = performance_cost(target, seen)
-    states = {each.state: each for each in model.states if now.grid.contains(each.state)}
+    states = {each.state: each for each in model.states}
     if broken is not None:
         before = states.get(now.state)
         estimate = broken if before is None else before.broken + _LEARNING_RATE * (broken - before.broken)
@@ -171,12 +171,11 @@ def _here(change: int, size: int) -> slice:
 
 def _explain(target: Target, learned: bytes) -> tuple[LearnedRow, ...]:
     model = decode_learned(learned, _VERSION, _Model)
-    known = [each for each in model.states if model.grid.contains(each.state)]
-    if not known:
+    if not model.states:
         return ()
     costs = _solve(target, model)
     rows = []
-    for each in sorted(known, key=lambda each: model.grid.number(each.state)):
+    for each in sorted(model.states, key=lambda each: model.grid.number(each.state)):
         state = each.state
         of_state = costs[state.replicas, state.level, state.utilization]
         action = min(model.grid.allowed(state), key=lambda place: (of_state[place], place))

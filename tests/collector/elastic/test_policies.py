@@ -171,6 +171,17 @@ def test_one_wrong_byte_leads_to_a_valid_decision(
     policy.explain(target, bytes(learned))
 
 
+def test_a_learned_state_out_of_bounds_counts_as_damage() -> None:
+    policy = next(each for each in _POLICIES if each.name == "model-based")
+    target = Target(service="web", metric_max=0.1)
+    seen = Observation(at_seconds=1e9, replicas=3, cpu_limit_cores=1.0, cpu_used_cores=1.0, metric=0.05)
+    version, model = msgspec.msgpack.decode(policy.decide(target, seen, b"").learned)
+    ((_, *rest),) = model["states"]
+    damaged = msgspec.msgpack.encode((version, {**model, "states": [[[99, 0, 0], *rest]]}))
+    assert policy.explain(target, damaged) == ()
+    assert policy.decide(target, seen, damaged) == policy.decide(target, seen, b"")
+
+
 @_EVERY
 def test_without_observations_nothing_changes(policy: ElasticPolicy) -> None:
     seen = Observation(at_seconds=1e9, replicas=3, cpu_limit_cores=1.0, cpu_used_cores=None, metric=None)
