@@ -288,7 +288,7 @@ def _amounts(quantities: Quantities) -> str:
         if amount is None:
             continue
         if resource is Resource.CPU:
-            amounts.append(f"{amount:g} {'core' if amount == 1 else 'cores'}")
+            amounts.append(f"{amount:.3g} {'core' if amount == 1 else 'cores'}")
         elif resource is Resource.MEMORY:
             amounts.append(f"{bytes_text(amount)} of memory")
         else:

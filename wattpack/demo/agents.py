@@ -53,9 +53,12 @@ class DemoAgents:
 
     def _probe(self, node: int, now: float, interval_seconds: float) -> tuple[ServiceProbe, ...]:
         """Send as many requests to the containers of a node as its agent would; return what is due."""
+        probed = self.cluster.probed(node)
+        if not probed:
+            return ()
         rng = np.random.default_rng([self.cluster.shop.seed, _STREAM, floor(now), node])
         requests = max(1, round(interval_seconds / self._probing.interval_seconds))
-        for service, busy in self.cluster.probed(node):
+        for service, busy in probed:
             for seconds in response_seconds(busy, requests, rng).tolist():
                 failed = seconds >= self._probing.timeout_seconds
                 self._times[node].add(service, min(seconds, self._probing.timeout_seconds), failed=failed)

@@ -60,6 +60,7 @@ class DemoCluster:
         self._node_joules = np.zeros(len(shop.nodes))
         self._capacities = [each.machine.capacity for each in shop.nodes]
         self._limit = [shop.limit(row) for row in range(count)]
+        self._elastic = [row for row, each in enumerate(shop.containers) if each.kind.replicas_max]
         self._probed: list[tuple[int, str, float]] = []
         self._infos: dict[int, tuple[Place, ContainerInfo]] = {}
 
@@ -150,8 +151,8 @@ class DemoCluster:
             moment = self.at(now)
             self._probed = [
                 (place.node, self.shop.containers[row].service, float(moment.busy[row]))
-                for row, place in self._places.items()
-                if self.shop.containers[row].kind.replicas_max
+                for row in self._elastic
+                if (place := self._places.get(row)) is not None
             ]
             order = np.argsort(self._node_of, kind="stable")
             starts = np.searchsorted(self._node_of[order], np.arange(len(self.shop.nodes) + 1)).tolist()

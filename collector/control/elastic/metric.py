@@ -31,8 +31,8 @@ def probed_metric(core: Core, places: Mapping[str, str], since: float) -> Metric
     found = core.registry.probes.summary(names, since, Counter(places.values()), QUANTILE)
     if found is None:
         return Metric(
-            problem="no agent reports its response time: set probe.enabled of the agents, and the container"
-            " label wattpack.probe"
+            problem="no response time was reported since the last decision; if that lasts, set probe.enabled"
+            " of the agents, and the container label wattpack.probe"
         )
     return Metric(found.seconds, found.requests, found.failed)
 
