@@ -61,7 +61,8 @@ export function stepItem(step) {
 /** Reasons as small text. */
 export const reasons = (texts) => texts.map((text) => element("small", {}, text));
 
-const TRIGGERS = {alert: "on an alert", timer: "by the timer", request: "on request", waiting: "for waiting containers"};
+const TRIGGERS = {alert: "on an alert", timer: "by the timer", request: "on request", waiting: "for waiting containers",
+  elastic: "by the load", brownout: "in a shortage"};
 
 /** A decision as one line. */
 export function decisionTitle(decision) {
