@@ -6,8 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-
-import psutil
+from pathlib import Path
 
 from wire.errors import UserError
 
@@ -20,9 +19,9 @@ class Collector:
     pid: int
 
     def cpu_seconds(self) -> float:
-        """CPU time that its process has used."""
-        used = psutil.Process(self.pid).cpu_times()
-        return float(used.user + used.system)
+        """CPU time of its threads. It is exact: many requests take less than a tick of the clock."""
+        files = Path(f"/proc/{self.pid}/task").glob("*/schedstat")
+        return sum(int(file.read_text(encoding="ascii").split()[0]) for file in files) / 1e9
 
 
 @contextmanager

@@ -50,6 +50,10 @@ class EnergyReader:
         first, last = self._connection.execute(_STORED_HOURS, (COARSE_SECONDS,)).fetchone()
         if first is None:
             return []
+        (reached,) = self._connection.execute(_REACHED, (COARSE_SECONDS, last)).fetchone()
+        if reached is not None and end > reached:
+            # Nothing is known of later times: all of the last hour counts, and none of its parts is read.
+            end = (last + 1) * COARSE_SECONDS
         start, end = max(start, first * COARSE_SECONDS), min(end, (last + 1) * COARSE_SECONDS)
         found = self._connection.execute(DETAIL_FROM).fetchone()
         detail_from = 0.0 if found is None else float(found[0])
@@ -116,6 +120,7 @@ def _day(number: int) -> str:
 
 
 _STORED_HOURS = "SELECT min(slot), max(slot) FROM node_rollups WHERE step = ?"
+_REACHED = "SELECT max(covered_until) FROM node_rollups WHERE step = ? AND slot = ?"
 _SHARES = """
 WITH parts AS (
     SELECT json_extract(value, '$[0]') AS step, json_extract(value, '$[1]') AS slot

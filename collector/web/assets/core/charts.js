@@ -74,7 +74,8 @@ export class TimeChart {
       kind: each.kind, name: each.name, isFaint: each.isFaint,
       d: this.stacked ? this.area(times, place ? tops[place - 1] : null, tops[place]) : this.line(times, tops[place]),
     }));
-    if (this.stacked) paths.reverse();
+    // The first is on top.
+    paths.reverse();
     if (band) paths.push({kind: "band", name: "band", d: this.area(times, band.low, band.high)});
     sync(this.paths, paths, (each) => each.name, (each) => shape(`path.c-${each.kind}${this.stacked || each.kind === "band" ? ".area" : ".line"}${each.isFaint ? ".faint" : ""}`),
       (path, each) => mark(path, "d", each.d));

@@ -35,12 +35,13 @@ function draw({nodes, p50_seconds: times, kinds}, width) {
   const cell = Math.max(NARROWEST_PX, Math.min(WIDEST_PX, (width - LABEL_PX) / nodes.length));
   const logs = times.flat().filter((value) => known(value) && value > 0).map(Math.log);
   const [low, high] = [Math.min(...logs), Math.max(...logs)];
+  const size = Math.min(11, cell);
   const side = nodes.length * cell;
   const svg = shape("svg.mesh", {width: LABEL_PX + side, height: side, role: "img", "aria-label": "Round-trip times between nodes"});
   nodes.forEach((node, row) => {
     const name = node.name.length > MOST_LETTERS ? `${node.name.slice(0, MOST_LETTERS - 1)}…` : node.name;
-    const label = shape("text", {x: 0, y: ((row + 0.7) * cell).toFixed(1)}, name);
-    label.style.fontSize = `${Math.min(11, cell)}px`;
+    const label = shape("text", {x: 0, y: ((row + 0.5) * cell + 0.35 * size).toFixed(1)}, name);
+    label.style.fontSize = `${size}px`;
     svg.append(label);
     nodes.forEach((peer, column) => {
       if (row === column) return;

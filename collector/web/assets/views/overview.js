@@ -13,6 +13,7 @@ const MOST_ALERTS = 50;
 const TOP_SERVICES = 10;
 const SHOWN_ACTIONS = 5;
 const DAY = 86_400;
+const HOUR = 3600;
 
 export function overviewView(scope) {
   const period = PERIODS[scope.parameters.get("range")] ? scope.parameters.get("range") : "24h";
@@ -52,7 +53,9 @@ export function overviewView(scope) {
   });
   scope.every(120, async () => {
     const now = Date.now() / 1000;
-    const answer = await scope.ask("/v1/energy", {by: "service", start: now - DAY, end: now, limit: TOP_SERVICES});
+    // From a whole hour on, which is stored as such.
+    const start = Math.ceil((now - DAY) / HOUR) * HOUR;
+    const answer = await scope.ask("/v1/energy", {by: "service", start, end: now, limit: TOP_SERVICES});
     parts.services.update(answer);
   });
   const plan = scope.every(60, async () => parts.plan.update(await scope.post("/v1/hints/rebalance", {})));
