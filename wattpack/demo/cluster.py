@@ -15,6 +15,7 @@ from collector.snapshot.tables import NOWHERE
 from powermodels.attribution.split import container_error_ratio
 from powermodels.common.interface import Terms
 from wattpack.demo.load import CPU, DISK, DemoLoad, Moment
+from wattpack.demo.pressure import CROWDED_RATIO, container_pressure, node_pressure
 from wattpack.demo.shop import Rows, Shop
 from wire.messages import ContainerPower, NodePower, PowerSource, Pressure
 from wire.resources import Quantities
@@ -172,17 +173,28 @@ class DemoCluster:
         """What every container and node uses at a time."""
         return self._load.at(now, self._node_of)
 
+    def pressures(self, moment: Moment) -> tuple[list[Pressure], list[Pressure]]:
+        """The pressure of all nodes, and of all containers."""
+        ratios = np.minimum(moment.by_node / self._load.capacity, 1.0).tolist()
+        nodes = [node_pressure(each[CPU], self._disk_busy(node, each)) for node, each in enumerate(ratios)]
+        limits = (each.cpu_cores for each in self._limit)
+        used = moment.used[:, CPU].tolist()
+        return nodes, [container_pressure(*each) for each in zip(used, limits, strict=True)]
+
+    def _disk_busy(self, node: int, ratios: list[float]) -> float:
+        return _FULL_DISK_RATIO if node == self.shop.full_disk_node else ratios[DISK]
+
     def _node_sample(
         self, node: int, rows: Rows, moment: Moment, now: float, interval_seconds: float
     ) -> NodeSample:
         total, curve = moment.by_node[node], self._load.curves[node]
         ratios = np.minimum(total / self._load.capacity[node], 1.0).tolist()
-        busy = _FULL_DISK_RATIO if node == self.shop.full_disk_node else ratios[DISK]
+        busy = self._disk_busy(node, ratios)
         idle_watts, terms = float(moment.idle_watts[node]), moment.terms[node].tolist()
         error_ratio = container_error_ratio(Terms(idle_watts, *terms), curve.error_ratio)
         own_watts = moment.watts[rows].tolist()
         watts = idle_watts + sum(terms)
-        crowded = max(0.0, ratios[CPU] - 0.7)
+        crowded = max(0.0, ratios[CPU] - CROWDED_RATIO)
         return NodeSample(
             monotonic_seconds=now,
             rates=HostRates(
@@ -190,9 +202,7 @@ class DemoCluster:
                 interval_seconds=interval_seconds,
                 used=_quantities(total.tolist()),
                 capacity=self._capacities[node],
-                pressure=Pressure(
-                    round(min(0.9, crowded * 2.2), 4), 0.0, round(0.6 * max(0.0, busy - 0.5), 4)
-                ),
+                pressure=node_pressure(ratios[CPU], busy),
                 load_1m=round(float(total[CPU]) * (1 + crowded), 2),
                 disk_busy_ratio=busy,
                 iowait_ratio=round(0.25 * max(0.0, busy - 0.3), 4),
@@ -225,7 +235,6 @@ class DemoCluster:
         known = self._infos.get(row)
         if known is None or known[0] is not place:
             known = self._infos[row] = place, self._info(row, place)
-        throttled = max(0.0, used[CPU] / (self._limit[row].cpu_cores or 1.0) - 0.8)
         return ContainerSample(
             ContainerRates(
                 id=place.id,
@@ -233,7 +242,7 @@ class DemoCluster:
                 cpu_seconds_total=float(self._cpu_seconds[row]),
                 used=_quantities(used),
                 limit=self._limit[row],
-                pressure=Pressure(round(min(1.0, throttled), 4), 0.0, 0.0),
+                pressure=container_pressure(used[CPU], self._limit[row].cpu_cores),
             ),
             known[1],
             ContainerPower(watts, source, error_ratio, float(self._joules[row])),

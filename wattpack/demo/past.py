@@ -141,6 +141,10 @@ def _past_slot(cluster: DemoCluster, step: int, slot: int, begins_at: float, end
     moment = cluster.at((begins_at + ends_at) / 2)
     node_of = cluster.shop.placement
     began = node_of != NOWHERE
+    of_nodes, of_containers = (
+        np.array([(each.cpu_ratio, each.memory_ratio, each.disk_ratio) for each in found])
+        for found in cluster.pressures(moment)
+    )
     return PastSlot(
         step_seconds=step,
         slot=slot,
@@ -151,4 +155,6 @@ def _past_slot(cluster: DemoCluster, step: int, slot: int, begins_at: float, end
         container_watts=sum_by_node(node_of, moment.watts[:, None], len(cluster.shop.nodes))[:, 0],
         containers=np.column_stack([moment.used, moment.watts])[began],
         peak_factor=_PEAK_FACTOR,
+        node_pressure=of_nodes,
+        container_pressure=of_containers[began],
     )

@@ -61,3 +61,4 @@ async def test_the_past_has_energy_that_adds_up_and_series(tmp_path: Path) -> No
             series = await history.series(SubjectKind.NODE, shop.nodes[0].name, now - span, now, step)
             assert len(series.points) > 0.9 * span / step
             assert all(point.mean_watts for point in series.points)
+            assert all(point.mean_pressure.cpu_ratio is not None for point in series.points)
