@@ -172,6 +172,16 @@ def test_agent_does_not_import_numpy_sdks_or_the_collector() -> None:
     assert set(seen) & (heavy | {"collector", "replay"}) == set()
 
 
+def test_collector_imports_no_driver_and_no_store_before_it_needs_one() -> None:
+    listing = "import sys, wattpack.commands.collector; print(*sys.modules)"
+    seen = subprocess.run(
+        [sys.executable, "-c", listing], capture_output=True, text=True, check=True, env={"PYTHONPATH": "."}
+    ).stdout.split()
+    assert "collector.main" in seen
+    optional = {f"collector.drivers.{name}" for name in ("docker", "kubernetes", "swarm")}
+    assert set(seen) & (optional | {"collector.history.prometheus.history"}) == set()
+
+
 @pytest.mark.parametrize("locale", ["POSIX", "C"])
 def test_output_in_a_posix_locale_replaces_what_it_cannot_show(locale: str) -> None:
     plain = {**os.environ, "LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
