@@ -19,10 +19,10 @@ from collector.live.task_lists import TaskList, list_tasks
 from collector.live.updates import Allocation, NodeRecord, NodeStatus, NodeUpdate, Succession
 from collector.live.windows import UsageWindows
 from collector.network.mesh import Mesh
-from collector.snapshot.columns import ServiceFacts, strictest_by_node
+from collector.snapshot.columns import ServiceFacts, strictest_by_node, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Generation, Region, Snapshot, highest_ratio, region_of
-from wire.resources import RESOURCES, Quantities
+from wire.resources import Quantities
 
 CLASSES = (1, 2, 3, 4)
 """SLA classes, the strictest first."""
@@ -339,7 +339,6 @@ def _restore(
     for slot in np.unique(slots).tolist():
         some = np.flatnonzero(slots == slot)
         found, place = np.unique(row[some], return_inverse=True)
-        sums = np.zeros((2, found.size, len(RESOURCES)))
-        np.add.at(sums[0], place, weighed[some])
-        np.add.at(sums[1], place, seconds[some])
-        windows.restore(found, slot, sums[0], sums[1])
+        # Each resource by itself: `np.add.at` takes longer.
+        sums = (sum_by_node(place, each[some], found.size) for each in (weighed, seconds))
+        windows.restore(found, slot, *sums)
