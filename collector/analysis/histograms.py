@@ -183,13 +183,12 @@ def flatten(usage: ContainerUsage, keys: list[int], counts: list[int]) -> int:
     return samples
 
 
-def samples_of(usage: ContainerUsage) -> int:
-    """How many samples of a container there are."""
-    most = 0
-    for each in (usage.cpu, usage.memory, usage.disk, usage.network):
-        if each is not None:
-            most = max(most, each.zeros + sum(each.bins.values()))
-    return most
+def has_samples(usage: ContainerUsage, count: float) -> bool:
+    """Whether there are this many samples of a container; as a rule, there are as many of each resource."""
+    return count <= 0 or any(
+        each is not None and each.zeros + sum(each.bins.values()) >= count
+        for each in (usage.cpu, usage.memory, usage.disk, usage.network)
+    )
 
 
 def with_flat(

@@ -142,32 +142,45 @@ class Admission:
     def _containers(
         self, account: NodeAccount, containers: Sequence[ContainerState], *, is_stored: bool
     ) -> Iterator[ContainerState]:
-        limits = self._limits
+        max_labels = self._limits.max_labels
         for reported in containers:
-            each = self._with_labels(account, reported)
+            each = reported if len(reported.labels) <= max_labels else self._with_labels(account, reported)
             held, fingerprint = account.containers.get(each.id, NOTHING), _fingerprint(each)
+            size_bytes = held.size_bytes
             # All texts are in the fingerprint: if it is the same, so is the size.
-            size_bytes = held.size_bytes if held.fingerprint == fingerprint else _size_bytes(each)
-            if held is NOTHING and len(account.containers) >= limits.max_containers:
-                account.refuse(Limit.CONTAINERS)
-            elif account.container_bytes + size_bytes - held.size_bytes > limits.max_bytes:
-                account.refuse(Limit.BYTES)
-            elif held.fingerprint != fingerprint and not is_stored and not self._count_new(account):
-                account.refuse(Limit.NEW_CONTAINERS)
-            elif (
-                held.fingerprint != fingerprint
-                and not is_stored
-                and not self._count_bytes(account, _text_bytes(each))
-            ):
-                account.refuse(Limit.BYTES)
-            else:
-                bounded = self._within(account, each, held)
-                watts = 0.0 if bounded.power is None else bounded.power.watts + bounded.power.idle_watts
-                if watts != held.watts or fingerprint != held.fingerprint:
-                    account.put(each.id, HeldContainer(size_bytes, fingerprint, watts))
-                yield bounded
-                continue
-            account.drop([each.id])
+            if held.fingerprint != fingerprint:
+                size_bytes = _size_bytes(each)
+                limit = self._exceeded(account, each, held, size_bytes, is_stored=is_stored)
+                if limit is not None:
+                    account.refuse(limit)
+                    account.drop([each.id])
+                    continue
+            bounded = self._within(account, each, held)
+            watts = 0.0 if bounded.power is None else bounded.power.watts + bounded.power.idle_watts
+            if watts != held.watts or fingerprint != held.fingerprint:
+                account.put(each.id, HeldContainer(size_bytes, fingerprint, watts))
+            yield bounded
+
+    def _exceeded(
+        self,
+        account: NodeAccount,
+        container: ContainerState,
+        held: HeldContainer,
+        size_bytes: int,
+        *,
+        is_stored: bool,
+    ) -> Limit | None:
+        """The limit that keeps a new container out, or a new description of one."""
+        limits = self._limits
+        if held is NOTHING and len(account.containers) >= limits.max_containers:
+            return Limit.CONTAINERS
+        if account.container_bytes + size_bytes - held.size_bytes > limits.max_bytes:
+            return Limit.BYTES
+        if is_stored:
+            return None
+        if not self._count_new(account):
+            return Limit.NEW_CONTAINERS
+        return None if self._count_bytes(account, _text_bytes(container)) else Limit.BYTES
 
     def _within(self, account: NodeAccount, container: ContainerState, held: HeldContainer) -> ContainerState:
         """The container with its usage and power bounded by what its node can have."""
@@ -212,10 +225,8 @@ class Admission:
         return tuple(alerts[:most])
 
     def _with_labels(self, account: NodeAccount, container: ContainerState) -> ContainerState:
-        surplus = len(container.labels) - self._limits.max_labels
-        if surplus <= 0:
-            return container
-        account.refuse(Limit.LABELS, surplus)
+        """The container without its surplus of labels."""
+        account.refuse(Limit.LABELS, len(container.labels) - self._limits.max_labels)
         # Labels that Wattpack acts on come first, so that the surplus is among the others.
         items = sorted(container.labels.items(), key=lambda item: not item[0].startswith(_LABEL_PREFIX))
         return msgspec.structs.replace(container, labels=dict(items[: self._limits.max_labels]))
@@ -318,8 +329,10 @@ def _fingerprint(container: ContainerState) -> int:
 
 
 def _bins(usage: ContainerUsage) -> int:
-    count = 0
-    for sketch in (usage.cpu, usage.memory, usage.disk, usage.network):
-        if sketch is not None:
-            count += len(sketch.bins)
-    return count
+    cpu, memory, disk, network = usage.cpu, usage.memory, usage.disk, usage.network
+    return (
+        (len(cpu.bins) if cpu is not None else 0)
+        + (len(memory.bins) if memory is not None else 0)
+        + (len(disk.bins) if disk is not None else 0)
+        + (len(network.bins) if network is not None else 0)
+    )

@@ -34,8 +34,14 @@ def container_within(container: ContainerState, capacity: Quantities, max_watts:
 
     Disk and network have no such bound: page cache and traffic between containers do not use the devices.
     """
+    power = container.power
     used = _used_within(container.used, capacity)
-    power = None if container.power is None else _container_power_within(container.power, max_watts)
+    # Most are within the bounds, and there are very many: the others are examined closely.
+    if (
+        power is not None
+        and not power.watts + power.idle_watts <= max_watts >= power.watts * power.error_ratio
+    ):
+        power = _container_power_within(power, max_watts)
     if used is container.used and power is container.power:
         return container
     return msgspec.structs.replace(container, used=used, power=power)
@@ -93,21 +99,18 @@ def usage_within(usage: ContainerUsage, capacity: Quantities) -> ContainerUsage:
 
 
 def _used_within(used: Quantities, capacity: Quantities) -> Quantities:
-    cores = _bounded(used.cpu_cores, capacity.cpu_cores)
-    memory_bytes = _bounded(used.memory_bytes, capacity.memory_bytes)
+    cores, memory_bytes = used.cpu_cores, used.memory_bytes
+    if cores and capacity.cpu_cores and cores > _TOLERANCE * capacity.cpu_cores:
+        cores = capacity.cpu_cores
+    if memory_bytes and capacity.memory_bytes and memory_bytes > _TOLERANCE * capacity.memory_bytes:
+        memory_bytes = capacity.memory_bytes
     if cores is used.cpu_cores and memory_bytes is used.memory_bytes:
         return used
     return msgspec.structs.replace(used, cpu_cores=cores, memory_bytes=memory_bytes)
 
 
-def _bounded(value: float | None, capacity: float | None) -> float | None:
-    return capacity if value and capacity and value > _TOLERANCE * capacity else value
-
-
 def _sketch_within(sketch: Sketch | None, capacity: float | None) -> Sketch | None:
-    if sketch is None or not capacity or not sketch.bins:
-        return sketch
-    if max(sketch.bins) <= _highest_bin(capacity):
+    if sketch is None or not capacity or not sketch.bins or max(sketch.bins) <= _highest_bin(capacity):
         return sketch
     bounded, highest = Sketch(zeros=sketch.zeros), bin_of(capacity)
     for reported, count in sketch.bins.items():

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
-from collector.analysis.histograms import Packed, added, flatten, samples_of, with_flat
+from collector.analysis.histograms import Packed, added, flatten, has_samples, with_flat
 from collector.analysis.usage import UsageRing, UsageWeights, add, count, settle
 from collector.history.interface import UsageKey, UsageTotal
 from wire.messages import ContainerUsage
@@ -115,7 +115,7 @@ class UsageTracker:
 
     def _is_due(self, usage: ContainerUsage) -> bool:
         ring = self.rings.get(usage.id)
-        return ring is None or samples_of(usage) >= _UPDATE_RATIO * ring.samples
+        return ring is None or has_samples(usage, _UPDATE_RATIO * ring.samples)
 
     def has(self, container: str) -> bool:
         """Whether there are samples of a container."""

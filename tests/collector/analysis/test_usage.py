@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.analysis.envelopes import EnvelopeRule, Statistic
-from collector.analysis.histograms import MOST_COUNTED, sketches
+from collector.analysis.histograms import MOST_COUNTED, has_samples, sketches
 from collector.analysis.usage import SLOT_SECONDS, SLOTS, UsageRing, UsageWeights, count, settle, slot_of
 from tests.collector.report_strategies import patient
 from wire.messages import ContainerUsage
@@ -176,3 +176,14 @@ def test_many_at_once_are_the_same_as_one_by_one(samples: list[tuple[str, list[f
 )
 def test_usage_belongs_to_the_slot_of_its_time_stamp_if_that_is_plausible(at: float, slot: int) -> None:
     assert slot_of(at, NOW) == slot
+
+
+@pytest.mark.parametrize(("count", "has"), [(0, True), (3, True), (5, True), (5.5, False)])
+def test_the_resource_with_most_samples_decides_how_many_there_are(count: float, *, has: bool) -> None:
+    usage = ContainerUsage("one", cpu=Sketch({3: 2}, zeros=1), network=Sketch({1: 1, 2: 4}))
+    assert has_samples(usage, count) is has
+
+
+def test_a_container_without_samples_has_none() -> None:
+    assert not has_samples(ContainerUsage("one"), 1)
+    assert has_samples(ContainerUsage("one"), 0)
