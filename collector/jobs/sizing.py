@@ -56,7 +56,7 @@ class SizingJob:
         killed = core.registry.take_out_of_memory()
         snapshot = await core.snapshot()
         found = await asyncio.to_thread(self._compute, observed, killed, snapshot, now)
-        self._restored, core.sizing.latest = (), found
+        core.sizing.latest = found
         await self._store()
         return found
 
@@ -78,8 +78,10 @@ class SizingJob:
         now: float,
     ) -> Sizing:
         config, before = self._core.config, self._core.sizing.latest
-        running = {(each.node, each.id) for each in observed} if self._restored else set()
-        if ended := [each for each in self._restored if (each.node, each.id) not in running]:
+        # Taken once: they count with the first run, even if that fails afterwards.
+        restored, self._restored = self._restored, ()
+        running = {(each.node, each.id) for each in observed} if restored else set()
+        if ended := [each for each in restored if (each.node, each.id) not in running]:
             self.usage.update([*ended, *observed], now)
         self.usage.update(observed, now)
         for service, memory_bytes in killed.items():

@@ -22,7 +22,7 @@ from collector.slo.standing import (
     compute_figures,
     preemption_ratio,
 )
-from collector.slo.startups import StartupTimes
+from collector.slo.startups import ClusterStartups
 from collector.slo.table import LivesAt
 
 _BLOCK_INSTANCES = 8192
@@ -46,7 +46,7 @@ class Assessment:
         promises: tuple[Promise, ...],
         services: ServiceRecords,
         instances: InstanceRecords,
-        startups: StartupTimes,
+        startups: ClusterStartups,
     ) -> None:
         """`startups` are those of the whole cluster."""
         self._now, self._promises = now, promises

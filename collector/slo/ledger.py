@@ -12,7 +12,7 @@ from collector.slo.life import Startup, Trace, Transition
 from collector.slo.promises import Promise, ServiceMode
 from collector.slo.services import ServiceRecords
 from collector.slo.standing import MODES, NOWHERE, Standings
-from collector.slo.startups import StartupTimes
+from collector.slo.startups import ClusterStartups
 
 _KEPT_IN_ALL = 200_000
 """Transitions that late ones may join, about 6 MB; older ones are folded into sums."""
@@ -35,7 +35,7 @@ class Ledger:
         self._codes = {name: code for code, name in enumerate(promises)}
         self._instances = InstanceRecords()
         self._services = ServiceRecords(self._instances)
-        self._startups = StartupTimes()
+        self._startups = ClusterStartups()
 
     def __len__(self) -> int:
         """How many instances it holds."""

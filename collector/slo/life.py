@@ -38,6 +38,8 @@ class Startup(NamedTuple):
     seconds: float
     is_same_node: bool
     """Whether the instance ran on the same node before."""
+    node: str = ""
+    """Empty if unknown."""
 
 
 class Span(NamedTuple):
@@ -176,7 +178,7 @@ class _Step:
         life.runs[each.incarnation] = Run(each.node, each.startup_seconds)
         if each.startup_seconds is not None:
             is_same_node = each.node != "" and each.node == life.last_node
-            self.trace.startups.append(Startup(each.at, each.startup_seconds, is_same_node))
+            self.trace.startups.append(Startup(each.at, each.startup_seconds, is_same_node, each.node))
         life.last_node = each.node or life.last_node
 
     def end(self, each: Transition) -> None:

@@ -1,8 +1,9 @@
 """Start-up times, learnt per service and for the whole cluster."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from math import ceil
+from statistics import median_high
 from struct import Struct
 
 from collector.slo.life import Startup
@@ -49,8 +50,58 @@ class StartupTimes:
         """The 95th percentile on another node, or at the first start; None if nothing was measured."""
         return _percentile(self._other_node)
 
+    @property
+    def is_empty(self) -> bool:
+        return not (self._same_node or self._other_node)
+
     def _counts(self, *, is_same_node: bool) -> Counter[float]:
         return self._same_node if is_same_node else self._other_node
+
+
+class ClusterStartups:
+    """Start-up times of all nodes, for services without any of their own.
+
+    Nodes report these times, and some may lie: so each has one voice, and the median of them counts.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: defaultdict[str, StartupTimes] = defaultdict(StartupTimes)
+        self._found: dict[str, tuple[float | None, float | None]] = {}
+        """By node: the percentiles on another and on the same node."""
+        self._changed: set[str] = set()
+
+    def add(self, startups: Iterable[Startup]) -> None:
+        for each in startups:
+            self._nodes[each.node].add([each])
+            self._changed.add(each.node)
+
+    def remove(self, startups: Iterable[Startup]) -> None:
+        """Take back some that were added."""
+        for each in startups:
+            self._nodes[each.node].remove([each])
+            self._changed.add(each.node)
+
+    def other_node(self) -> float | None:
+        """As of `StartupTimes`."""
+        return _median(other for other, _ in self._percentiles())
+
+    def same_node(self) -> float | None:
+        """As of `StartupTimes`."""
+        return _median(same for _, same in self._percentiles())
+
+    def _percentiles(self) -> Iterable[tuple[float | None, float | None]]:
+        for node in self._changed:
+            times = self._nodes[node]
+            self._found[node] = times.other_node(), times.same_node()
+            if times.is_empty:
+                del self._nodes[node], self._found[node]
+        self._changed.clear()
+        return self._found.values()
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [each for each in values if each is not None]
+    return median_high(known) if known else None
 
 
 def _rounded(seconds: float) -> float:

@@ -10,6 +10,7 @@ import msgspec
 
 from collector.config import ElasticRule
 from collector.control.actor import Actor
+from collector.control.elastic.actions import service_actions
 from collector.control.elastic.metric import Metric, probed_metric, query_metrics
 from collector.control.elastic.observing import (
     CpuReading,
@@ -25,18 +26,18 @@ from collector.control.elastic.status import (
     ElasticStatus,
     StoredElasticState,
     pack_state,
+    to_forget,
     unpack_states,
 )
 from collector.control.elastic.targets import ElasticTarget, elastic_target
 from collector.control.planner import Decider
 from collector.control.records import CARRIED_OUT, Decision, Trigger
-from collector.control.verification import same_limit
 from collector.drivers.interface import Mode, ServiceView
 from collector.elastic.interface import ElasticDecision, ElasticPolicy, LearnedRow, Observation
 from collector.elastic.table import ELASTIC_POLICIES
 from collector.history.interface import HistoryUnavailable
 from collector.history.prometheus.client import Client
-from collector.policies.actions import Action, Resize, Scale, describe
+from collector.policies.actions import describe
 from collector.policies.interface import Plan
 from collector.snapshot.tables import Snapshot
 from wire.resources import Quantities
@@ -113,10 +114,30 @@ class ElasticController:
         self._actor.situation.targets = {name: each.target for name, each in targets.items()}
         for each in targets.values():
             self._track(each)
-        due = [each for each in targets.values() if self._is_due(each)]
+        await self._forget()
+        due = [
+            each
+            for name, each in targets.items()
+            # One that was stopped because resources are short stays so, whatever its metric.
+            if self._is_due(each) and not services[name].stopped_replicas
+        ]
         queried = await query_metrics(self._store, due, self._core.clock())
         for each in due:
             await self._try_to_decide(each, queried.get(each.target.service))
+
+    async def _forget(self) -> None:
+        """Forget services that are gone: those who may create services must not fill the memory with them."""
+        situation = self._actor.situation
+        if situation.trouble is not None:
+            return
+        gone = [each.status for name, each in self._tracked.items() if name not in situation.targets]
+        names = to_forget(gone, self._core.clock())
+        if not names:
+            return
+        await self._core.history.put_values(STORED_STATES, dict.fromkeys(names))
+        for name in names:
+            del self._tracked[name]
+        self.decided = Counter({key: n for key, n in self.decided.items() if key[0] in self._tracked})
 
     def _rule(self, service: ServiceView) -> ElasticRule | None:
         """Return the settings of a service; `NAME@HOST`, if several hosts have a NAME, has those of NAME."""
@@ -236,7 +257,7 @@ class ElasticController:
         new = decided.replicas - case.service.replicas
         spots = await place_replicas(self._actor.situation, case.service, new) if new > 0 else ReplicaPlaces()
         try:
-            actions = _actions(case.service, decided, spots)
+            actions = service_actions(case.service, decided, spots)
             if spots.why_not is not None or not actions:
                 self._note(name, "kept", spots.why_not)
                 return
@@ -305,29 +326,3 @@ class ElasticController:
 
 def _smallest_limit(readings: Mapping[str, CpuReading]) -> float | None:
     return min((each.limit_cores for each in readings.values() if each.limit_cores is not None), default=None)
-
-
-def _actions(service: ServiceView, decided: ElasticDecision, spots: ReplicaPlaces) -> tuple[Action, ...]:
-    """Return what makes a service as decided."""
-    actions: list[Action] = []
-    limit = decided.cpu_limit_cores
-    if limit is not None and not same_limit(limit, service.limit.cpu_cores):
-        actions.append(
-            Resize(
-                service=service.name,
-                cpu_limit_cores=limit,
-                cpu_limit_cores_before=service.limit.cpu_cores,
-                reasons=decided.reasons,
-            )
-        )
-    if decided.replicas != service.replicas:
-        actions.append(
-            Scale(
-                service=service.name,
-                replicas=decided.replicas,
-                replicas_before=service.replicas,
-                nodes=spots.nodes,
-                reasons=decided.reasons,
-            )
-        )
-    return tuple(actions)

@@ -1,7 +1,7 @@
 """The state of an elastic service: for the next decision, for the API, and for the history."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -12,6 +12,8 @@ log = logging.getLogger(__name__)
 STORED_STATES = "elastic"
 """Kind of the stored values, by service."""
 _VERSION = 1
+_KEPT_GONE, _KEPT_SECONDS = 1000, 7 * 86_400.0
+"""Services that are gone and may come back, of which what was learned is kept: the last ones, for a week."""
 
 
 class ElasticStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +70,12 @@ class StoredElasticState(msgspec.Struct, frozen=True, kw_only=True):
     learned: bytes = b""
     """What the policy learned; opaque."""
     status: ElasticStatus
+
+
+def to_forget(gone: Iterable[ElasticStatus], now: float) -> list[str]:
+    """Return which of the services that are gone are forgotten."""
+    ended = sorted(((each.decided_at or 0.0, each.service) for each in gone), reverse=True)
+    return [name for place, (at, name) in enumerate(ended) if place >= _KEPT_GONE or at < now - _KEPT_SECONDS]
 
 
 def pack_state(state: StoredElasticState) -> bytes:

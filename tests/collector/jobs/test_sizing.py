@@ -104,6 +104,27 @@ async def test_an_out_of_memory_kill_raises_the_memory_of_its_service(
     assert raised.memory.request == raised.memory.limit == pytest.approx(1.2 * had)
 
 
+async def test_a_first_run_that_fails_counts_no_container_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = {"web-1": ("web", HUNGRY), "web-2": ("web", HUNGRY)}
+    found = []
+    for fails in (True, False):
+        async with sizing_job(tmp_path / f"{fails}.db", Clock()) as (core, job):
+            apply_report(core.registry, heartbeat("alpha", 1, START, both, 300), START)
+            await job.restore()
+            left = {"web-2": ("web", HUNGRY)}
+            apply_report(core.registry, heartbeat("alpha", 2, START + 5, left), START + 5)
+            if fails:
+                with monkeypatch.context() as patched:
+                    patched.setattr("collector.jobs.sizing.recommend", lambda *_: 1 / 0)
+                    with pytest.raises(ZeroDivisionError):
+                        await job.run_once()
+            await job.run_once()
+            found.append(job.usage.services["web"].totals())
+    assert found[0] == found[1]
+
+
 async def test_a_container_that_ends_between_a_restart_and_the_first_run_counts(tmp_path: Path) -> None:
     both = {"web-1": ("web", HUNGRY), "web-2": ("web", HUNGRY), "api-1": ("api", HUNGRY)}
     found = []

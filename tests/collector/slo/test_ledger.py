@@ -62,6 +62,18 @@ def test_start_up_times_are_learnt_apart_for_the_same_node_and_for_others() -> N
         assert services[key]["restart_seconds"] == 2
 
 
+def test_a_node_that_reports_absurd_start_up_times_changes_none_of_services_elsewhere() -> None:
+    honest = [
+        started(0, f"web-{node}", slot=node, node=node, startup_seconds=3.0) for node in ("n1", "n2", "n3")
+    ]
+    absurd = [
+        started(0, f"x-{number}", service=f"x-{number}", node="liar", startup_seconds=1e11)
+        for number in range(100)
+    ]
+    ledger = ledger_of([*honest, *absurd, started(0, "a", service="api")])
+    assert by_slot(ledger.standings(100))["api", "1"]["startup_seconds"] == 3
+
+
 def test_before_anything_is_measured_a_start_takes_no_time() -> None:
     instance = by_slot(ledger_of([waiting(0, "a")]).standings(0))["web", "1"]
     assert (instance["startup_seconds"], instance["slack_seconds"]) == (0, 0)

@@ -249,6 +249,44 @@ async def test_what_was_learned_survives_and_another_policy_starts_anew(stage: S
     assert other.statuses()[0].decided_at is not None
 
 
+async def test_services_that_are_gone_are_forgotten_the_first_ones_first(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("collector.control.elastic.status._KEPT_GONE", 2)
+    driver = FakeDriver(view_now=replicas_view(1))
+    controller = await controller_of(stage, driver, Script())
+    for number in range(5):
+        report(stage, 1)
+        driver.view_now = replicas_view(1, name=f"new-{number}")
+        stage.core.config.elastic[f"new-{number}"] = RULE
+        await controller._actor.situation.refresh()
+        await controller.turn()
+        stage.clock.now += 60
+    kept = {"new-2", "new-3", "new-4"}
+    assert controller._tracked.keys() == (await stage.core.history.get_values(STORED_STATES)).keys() == kept
+    assert {name for name, _ in controller.decided} <= kept
+    driver.is_away = True
+    stage.clock.now += 8 * 86_400
+    await controller._actor.situation.refresh()
+    await controller.turn()
+    assert controller._tracked.keys() == kept, "nothing is known about them"
+    driver.is_away, driver.view_now = False, replicas_view(1, name="plain")
+    await controller._actor.situation.refresh()
+    await controller.turn()
+    assert controller._tracked.keys() == {"new-4"}, "it was listed until now"
+
+
+async def test_a_service_that_was_stopped_while_resources_are_short_is_not_decided_about(
+    stage: Stage,
+) -> None:
+    report(stage, 0)
+    driver, script = FakeDriver(view_now=replicas_view(0, stopped_replicas=2)), Script(replicas=2)
+    controller = await controller_of(stage, driver, script)
+    await controller._actor.situation.refresh()
+    await controller.turn()
+    assert (script.seen, driver.orders, controller.decided) == ([], [], {})
+
+
 async def test_a_stored_state_that_cannot_be_read_is_no_reason_to_stop(stage: Stage) -> None:
     await stage.core.history.put_values("elastic", {HOG: b"?", "old": b"\x81\xa7version\x02"})
     report(stage, 1)
