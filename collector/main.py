@@ -17,6 +17,7 @@ from collector.common.clocks import Clock, SteadyClock, report_jump
 from collector.common.outages import Dependency, Outages
 from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
+from collector.config.elastic import has_queries
 from collector.control.journal import open_journal
 from collector.control.lease import lease_path
 from collector.control.loop import acting
@@ -116,10 +117,11 @@ async def check_start(config: CollectorConfig) -> None:
     """
     open_listener(config)
     async with AsyncExitStack() as stack:
-        if config.history.store == "prometheus":
+        if config.history.store == "prometheus" or has_queries(config.elastic):
             await stack.enter_async_context(connect(config.store, "store"))
         if config.pull.url:
             await stack.enter_async_context(connect(config.pull, "pull"))
+        await stack.enter_async_context(open_tariffs(config))
         driver = await stack.enter_async_context(open_driver(config.driver))
         if not driver.dry:
             lease_path(config)

@@ -27,13 +27,16 @@ class HostConfig(Section, frozen=True):
     disk_bytes_per_second: Annotated[
         float,
         Meta(
-            ge=0, description="Bandwidth of all disks together. 0 uses the highest bandwidth observed so far."
+            ge=0,
+            le=1e15,
+            description="Bandwidth of all disks together. 0 uses the highest bandwidth observed so far.",
         ),
     ] = 0.0
     network_bytes_per_second: Annotated[
         float,
         Meta(
             ge=0,
+            le=1e15,
             description="Bandwidth of all network interfaces together. 0 uses their link speed or, if they do"
             " not report one, the highest bandwidth observed so far.",
         ),

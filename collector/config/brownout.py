@@ -49,6 +49,7 @@ class PowerConfig(Section, frozen=True):
         float,
         Meta(
             ge=0,
+            le=1e12,
             description="Power of all nodes together above which optional services stop, at the wall. 0 is"
             " no budget.",
         ),

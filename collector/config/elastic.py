@@ -1,5 +1,6 @@
 """Elastic services: what each must deliver, and the bounds within which it is scaled and resized."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -89,3 +90,8 @@ class ElasticRule(Section, frozen=True):
             smallest, largest = getattr(self, low), getattr(self, high)
             if smallest is not None and largest is not None and smallest > largest:
                 raise UserError(f"{low} ({smallest:g}) must not be above {high} ({largest:g})")
+
+
+def has_queries(rules: Mapping[str, ElasticRule]) -> bool:
+    """Whether a store is asked for the metric of a service."""
+    return any(rule.query for rule in rules.values())

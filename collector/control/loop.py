@@ -14,6 +14,7 @@ import msgspec
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
+from collector.config.elastic import has_queries
 from collector.control.actor import Actor
 from collector.control.brownout.brownout import Brownout
 from collector.control.elastic.controller import ElasticController
@@ -246,7 +247,7 @@ async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[Cont
             core.outages.watch(Dependency.DRIVER)
             core.outages.watch(Dependency.OTHER_CLOCK)
         store = None
-        if any(rule.query for rule in core.config.elastic.values()):
+        if has_queries(core.config.elastic):
             store = await stack.enter_async_context(connect(core.config.store, "store"))
         loop = ControlLoop(core, Actor.of(core, driver, journal, lease), store)
         await loop.elastic.load()
