@@ -12,6 +12,8 @@ from threading import Lock
 from wire.messages import MAX_PROBE_SECONDS, ServiceProbe
 from wire.sketch import Sketch, bin_of, middle_of
 
+LATE_SECONDS = 60.0
+"""A report that is older when it arrives waited in a spool: its response times are not those of now."""
 _KEEP_SECONDS = 900.0
 _MOST_BINS = 1000
 """Of one histogram: from a microsecond to the longest timeout are fewer."""

@@ -4,7 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.config import CollectorConfig
 from collector.live.probes import ResponseSummary, ServiceProbes
+from collector.live.registry import Registry
+from tests.collector.builders import HEARTBEAT, START, apply_report, partial_report
 from wire.messages import MAX_NAME_LENGTH, ServiceProbe
 from wire.sketch import Sketch
 
@@ -94,3 +97,21 @@ def test_zeros_count() -> None:
     found = summary_of(probes, 0.0, {"alpha": 1.0}, 0.5)
     assert found is not None
     assert found.seconds == 0
+
+
+def test_reports_from_a_spool_say_nothing_about_the_present() -> None:
+    registry = Registry(CollectorConfig())
+    # The clock of the node is a day behind, which is not the age of its reports.
+    behind = 86_400.0
+    first = partial_report("alpha", sequence=1, at=START - behind, heartbeat=HEARTBEAT)
+    apply_report(registry, first, START)
+    for sequence, (age, seconds) in enumerate([(3600.0, 9.0), (5.0, 0.1)], 2):
+        made_at = START + 7200.0 - age
+        late = partial_report(
+            "alpha", sequence=sequence, at=made_at - behind, probes=(probe("web", *[seconds] * 10),)
+        )
+        apply_report(registry, late, START + 7200.0)
+    found = summary_of(registry.probes, START + 7190.0, {"alpha": 1.0}, 0.95)
+    assert found is not None
+    assert found.requests == 10
+    assert found.seconds == pytest.approx(0.1, rel=0.01)
