@@ -8,7 +8,7 @@ the errors that they had before. Of all combinations, the one with the lowest co
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, isfinite
 
 import msgspec
 import numpy as np
@@ -228,7 +228,8 @@ def _resource_price(seen: Observation, demand_cores: float, most_cores: float) -
     if reserved is None or used is None or reserved <= 0 or used < 0:
         return 1.0
     idle = reserved * most_cores
-    return idle / (idle + used * demand_cores)
+    total = idle + used * demand_cores
+    return idle / total if isfinite(total) else 1.0
 
 
 def _without_usage(target: Target, seen: Observation, known: _Knowledge) -> ElasticDecision:

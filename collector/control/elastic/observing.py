@@ -61,7 +61,7 @@ class CorePower:
 
 
 def core_power(snapshot: Snapshot, nodes: Sequence[str]) -> CorePower:
-    """Return the power per core, as the mean over these nodes."""
+    """Return the power per core, as the median over these nodes: what one of them claims has no bound."""
     table = snapshot.nodes
     rows = np.array([table.index[name] for name in nodes if name in table.index], dtype=np.intp)
     cores = table.capacity[rows, _CPU]
@@ -75,12 +75,13 @@ def core_power(snapshot: Snapshot, nodes: Sequence[str]) -> CorePower:
     high[:, _CPU] += step
     curves = table.power
     added = (curves.watts(high, rows) - curves.watts(low, rows)) / (step * cores)
-    return CorePower(_mean(added), _mean(curves.idle_watts[rows] / cores))
+    with np.errstate(over="ignore"):
+        return CorePower(_median(added), _median(curves.idle_watts[rows] / cores))
 
 
-def _mean(values: Floats) -> float | None:
+def _median(values: Floats) -> float | None:
     known = values[np.isfinite(values)]
-    return float(known.mean()) if known.size else None
+    return float(np.median(known)) if known.size else None
 
 
 def observe(  # noqa: PLR0913 - one for each source

@@ -11,6 +11,7 @@ from collector.config import DriverConfig
 from collector.drivers.docker.client import Engine, EngineError, Json
 from collector.drivers.docker.cuts import cut, limits_before, uncut
 from collector.drivers.docker.engines import Engines, open_engines
+from collector.drivers.docker.limits import current_limits, limit_changes
 from collector.drivers.docker.models import DockerContainer, Listed, service_names, service_view, task_view
 from collector.drivers.docker.moves import DestinationEngine, move, stop, wait_until_healthy
 from collector.drivers.interface import ActionResult, Driver, DriverError, Hold, NodeView, OrchestratorState
@@ -130,8 +131,10 @@ class DockerHosts:
         return replace(done, containers=(container.id,))
 
     async def _unresize(self, action: Resize, done: ActionResult) -> None:
+        """Restore the CPU limit, unless someone changed it since."""
         node, container = await self._find(action.service)
-        if done.before and done.containers == (container.id,):
+        now, ours = current_limits(container.host_config), Quantities(action.cpu_limit_cores)
+        if done.before and done.containers == (container.id,) and not limit_changes(now, ours):
             await uncut(self._engines.of(node), _as_cut(action, node, container.id), done)
 
     async def _find(self, name: str) -> tuple[str, DockerContainer]:

@@ -92,10 +92,11 @@ class KubernetesScaler:
         )
 
     async def unresize(self, action: Resize, done: ActionResult) -> None:
-        """Restore the CPU limits of the pods."""
-        if done.before:
+        """Restore the CPU limits of the pods, unless someone changed them since."""
+        pods = await self._pods(action.service)
+        if done.before and any(_has(pod, action.cpu_limit_cores) for pod in pods):
             before = msgspec.json.decode(done.before, type=_Before)
-            await self._apply(action.service, await self._pods(action.service), before.limits)
+            await self._apply(action.service, pods, before.limits)
 
     async def _apply(
         self, service: str, pods: list[KubePod], resources: Mapping[str, Mapping[str, Any]]

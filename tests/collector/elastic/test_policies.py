@@ -47,7 +47,7 @@ def _observations(draw: st.DrawFn, at_seconds: float, *, limited: bool = True) -
         changed_at_seconds=draw(st.one_of(st.none(), st.floats(0, 1000).map(lambda ago: at_seconds - ago))),
         effect_seconds=draw(st.one_of(st.none(), st.floats(0, 400))),
         used_core_watts=draw(st.one_of(st.none(), st.floats(0, 20))),
-        reserved_core_watts=draw(st.one_of(st.none(), st.floats(0, 20))),
+        reserved_core_watts=draw(st.one_of(st.none(), st.floats(0, 20), st.just(1e308))),
     )
 
 

@@ -147,6 +147,7 @@ def test_reserved_cores_that_take_little_power_are_kept_more_readily() -> None:
 
     assert capacity(90.0, 0.1) > capacity(None, None)
     assert capacity(0.0, 5.0) == capacity(None, None)
+    assert capacity(1e308, 1e308) == capacity(None, None), "a node may claim any power"
 
 
 def test_few_observations_do_not_show_that_cpu_does_not_matter() -> None:

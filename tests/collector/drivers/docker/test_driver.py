@@ -12,7 +12,13 @@ from collector.drivers.docker.client import Engine
 from collector.drivers.docker.driver import DockerHosts
 from collector.drivers.docker.engines import Engines
 from collector.drivers.docker.models import ContainerStatus, DockerContainer, Listed
-from collector.drivers.interface import MOST_STOP_SECONDS, DriverError, NodeView, OrchestratorState
+from collector.drivers.interface import (
+    MOST_STOP_SECONDS,
+    ActionResult,
+    DriverError,
+    NodeView,
+    OrchestratorState,
+)
 from collector.drivers.table import open_driver
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Resize, Start
 from wire.errors import UserError
@@ -76,6 +82,8 @@ class FakeEngine:
         self.updated: list[Any] = []
 
     async def get(self, path: str, _kind: type, **_query: str) -> object:
+        if path == "/info":
+            return msgspec.convert({"MemTotal": 1 << 30}, _kind)
         return [Listed(id=self.container.id)] if path == "/containers/json" else self.container
 
     async def post(self, _path: str, body: object = None, **_query: str) -> None:
@@ -101,6 +109,18 @@ async def test_the_labels_of_a_container_apply_to_none_of_the_same_name_on_anoth
         await driver.carry_out(
             Resize(service="web", cpu_limit_cores=0.5, cpu_limit_cores_before=None, reasons=WHY)
         )
+
+
+@pytest.mark.parametrize(("nano_cpus", "updates"), [(500_000_000, 1), (250_000_000, 0)])
+async def test_a_limit_that_someone_changed_since_is_not_restored(nano_cpus: int, updates: int) -> None:
+    engine = FakeEngine("1", "web")
+    resize = Resize(service="web", cpu_limit_cores=0.5, cpu_limit_cores_before=1.0, reasons=WHY)
+    driver = hosts(honest=engine)
+    limits = {"NanoCpus": 1_000_000_000, "CpuQuota": 0, "CpuPeriod": 0, "Memory": 0, "MemorySwap": 0}
+    engine.container = msgspec.structs.replace(engine.container, host_config={"NanoCpus": nano_cpus})
+    before = msgspec.json.encode({"limits": limits})
+    await driver.undo(resize, ActionResult(what="", before=before, containers=("1",)))
+    assert len(engine.updated) == updates
 
 
 class LyingEngine(FakeEngine):

@@ -118,6 +118,11 @@ async def test_limits_change_in_place_where_the_server_can(tmp_path: Path) -> No
         assert (await driver.view()).services[0].limit == Quantities(0.5)
         await driver.undo(RESIZE, done)
         assert (await driver.view()).services[0].limit == Quantities(1.0)
+        by_hand = msgspec.structs.replace(RESIZE, cpu_limit_cores=0.25)
+        await driver.carry_out(RESIZE)
+        await driver.carry_out(by_hand)
+        await driver.undo(RESIZE, done)
+        assert (await driver.view()).services[0].limit == Quantities(0.25), "someone changed it since"
 
 
 async def test_elsewhere_the_template_changes_and_pods_are_replaced(tmp_path: Path) -> None:
