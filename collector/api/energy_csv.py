@@ -19,8 +19,8 @@ _JOULES_PER_KWH = 3.6e6
 CSV_TYPE = "text/csv"
 _FIELDS = ("key", "name", "node", "service", "joules", "idle_joules", "system_joules", "containers_joules")
 _HEADER = (*_FIELDS, "kwh", "price", "currency", "co2_grams")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Spreadsheets take a text that begins with one of these for a formula."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""Spreadsheets take a text that begins with one of these for a formula; the last four have the full width."""
 
 
 class EnergyCsvQuery(msgspec.Struct, frozen=True, kw_only=True):

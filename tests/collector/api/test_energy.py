@@ -386,3 +386,19 @@ async def test_csv_adds_up_a_period_once_however_many_accounts_it_has(
         async with collector.http.get(f"{collector.url}/v1/energy.csv?by=container") as found:
             lines = (await found.text()).splitlines()
     assert (len(lines), len(asked)) == (2501, 1)
+
+
+async def test_no_cell_of_the_csv_begins_like_a_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+    starts = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+    async with collecting(settings()) as collector:
+
+        async def energy(*_: object) -> list[Account]:
+            return [Account(key=f"{each}1+1", name=f"{each}2+2", joules=1.0) for each in starts]
+
+        monkeypatch.setattr(SqliteHistory, "energy", energy)
+        async with collector.http.get(f"{collector.url}/v1/energy.csv?by=container") as found:
+            text = (await found.read()).decode()
+    lines = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert [(each["key"], each["name"]) for each in lines] == [
+        (f"'{each}1+1", f"'{each}2+2") for each in starts
+    ]
