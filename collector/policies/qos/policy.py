@@ -28,6 +28,7 @@ from collector.policies.qos.settings import PrioritySettings, QosSettings
 from collector.policies.qos.snapshots import QueueInput, queue_input
 from collector.policies.qos.wording import describe_slack, start_reasons, stop_reason
 from collector.policies.scoring import instances_near, same_domain
+from collector.policies.sorting import rising
 from collector.policies.stability import estimate_watts
 from collector.slo.promises import Promise
 from collector.snapshot.power_curves import Rows
@@ -150,10 +151,12 @@ def _place(
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds)
     strained = snapshot.nodes.has_bottleneck & (refused == Rejection.NOT)
     refused = np.where(strained, np.int8(Rejection.BOTTLENECK), refused)
-    slo = snapshot.slo or _no_promises(len(snapshot.tasks.ids))
+    slo = snapshot.slo or snapshot.cached("no promises", lambda: _no_promises(len(snapshot.tasks.ids)))
     promise = next((each for each in slo.promises if each.name == request.slo), _NO_PROMISE)
     demand = reservation_of(request)
-    given = queue_input(snapshot, slo, settings.stale_seconds)
+    given = snapshot.cached_with_pending(
+        ("queue input", settings.stale_seconds), lambda: queue_input(snapshot, slo, settings.stale_seconds)
+    )
     # One that was just admitted has waited for nothing; one without a promise has no claim on others.
     slack = np.inf if promise is _NO_PROMISE else 0.0
     given = given.with_new(promise, slack, demand, refused == Rejection.NOT)
@@ -161,7 +164,8 @@ def _place(
     found = QueuePass(given.hosts, given.instances, terms, snapshot.seed).rank(given.rows.size - 1)
     near = instances_near(snapshot, request.service) if request.spread else np.zeros(refused.size)
     points = found.points - _POINTS * near[found.fits]
-    order = np.lexsort((found.fits, -points))
+    order = np.argsort(found.fits)
+    order = order[rising(-points[order])]
     rows, points = np.concatenate((found.fits[order], found.with_room)), points[order]
     needing = np.arange(found.with_room.size) + 1.0 - min(points.min(initial=0.0), 0.0)
     refused = without_room(refused, free_of_allocated(snapshot), quantities(demand))
