@@ -5,15 +5,15 @@ it reports: one that lies changes no more than its own share.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from threading import Lock
 
 from wire.messages import MAX_PROBE_SECONDS, ServiceProbe
 from wire.sketch import Sketch, bin_of, middle_of
 
-LATE_SECONDS = 60.0
-"""A report that is older when it arrives waited in a spool: its response times are not those of now."""
+_LATE_SECONDS = 60.0
+"""What was made longer than this before a period began, and came later, waited in a spool."""
 _KEEP_SECONDS = 900.0
 _MOST_BINS = 1000
 """Of one histogram: from a microsecond to the longest timeout are fewer."""
@@ -37,6 +37,8 @@ class ResponseSummary:
 @dataclass(frozen=True, slots=True)
 class _Part:
     received_at: float
+    made_at: float
+    """By the clock of the node."""
     probe: ServiceProbe
 
 
@@ -50,8 +52,8 @@ class ServiceProbes:
         """Memory of all parts, by node."""
         self._lock = Lock()
 
-    def add(self, node: str, probes: Iterable[ServiceProbe], received_at: float) -> int:
-        """Add what a node reports; return how much of it exceeds its limits."""
+    def add(self, node: str, probes: Iterable[ServiceProbe], received_at: float, made_at: float) -> int:
+        """Add what a node reports, at a time by its clock; return how much of it exceeds its limits."""
         surplus = 0
         with self._lock:
             self._drop_old(node, received_at)
@@ -62,7 +64,7 @@ class ServiceProbes:
                 if is_absurd or self._bytes[node] + size_bytes > _MOST_NODE_BYTES:
                     surplus += 1
                     continue
-                parts.append(_Part(received_at, probe))
+                parts.append(_Part(received_at, made_at, probe))
                 self._bytes[node] += size_bytes
         return surplus
 
@@ -92,9 +94,7 @@ class ServiceProbes:
         with self._lock:
             for node, share in shares.items():
                 parts = [
-                    part.probe
-                    for part in self._parts.get(node, ())
-                    if part.received_at > since and part.probe.service == names.get(node)
+                    part.probe for part in self._since(node, since) if part.probe.service == names.get(node)
                 ]
                 count = sum(part.seconds.count for part in parts)
                 requests += count
@@ -103,6 +103,18 @@ class ServiceProbes:
                     _add(weights, part.seconds, share / count if count else 0.0)
         value = _weighted_quantile(weights, quantile)
         return None if value is None else ResponseSummary(value, requests, failed)
+
+    def _since(self, node: str, since: float) -> Iterator[_Part]:
+        """The parts of a node since a time, without those that waited in a spool.
+
+        Their age is by the clock of the node alone: nobody knows how far it is off.
+        """
+        parts = self._parts.get(node)
+        if not parts:
+            return
+        newest = parts[-1]
+        made_since = newest.made_at - (newest.received_at - since) - _LATE_SECONDS
+        yield from (each for each in parts if each.received_at > since and each.made_at > made_since)
 
 
 def _size_bytes(probe: ServiceProbe) -> int:

@@ -27,7 +27,7 @@ from collector.live.entries import AlertEntry, NodeEntry, TrackedNode
 from collector.live.limits.admission import Admission
 from collector.live.limits.node_account import Limit
 from collector.live.live_tables import LiveTables
-from collector.live.probes import LATE_SECONDS, ServiceProbes
+from collector.live.probes import ServiceProbes
 from collector.live.service_energy import ServiceEnergy, ServicePower, sum_watts
 from collector.live.updates import ContainerChanges, NodeUpdate, Succession
 from collector.live.usage.cluster import ClusterUsage
@@ -125,13 +125,13 @@ class Registry:
             is_new_run=is_new_run,
         )
         self.promises.apply(report, times, changes)
-        self._note_probes(report, times.at, received_at)
+        self._note_probes(report, received_at)
         return merged.is_ahead
 
-    def _note_probes(self, report: Report, made_at: float, received_at: float) -> None:
-        if not report.probes or received_at - made_at > LATE_SECONDS:
+    def _note_probes(self, report: Report, received_at: float) -> None:
+        if not report.probes:
             return
-        surplus = self.probes.add(report.node, report.probes, received_at)
+        surplus = self.probes.add(report.node, report.probes, received_at, report.at)
         if surplus:
             self.admission.refuse(report.node, Limit.BYTES, received_at, surplus)
 
