@@ -132,7 +132,7 @@ async def _look(size: str, collector: Collector, seconds: float, progress: Progr
                 end_mb, sent = memory_mb[-1], tab.requests[before:]
             without.append(await without_page())
         problems = tab.problems
-        costs = await _request_costs(collector, sent, statistics.mean(without), progress)
+        costs = await _request_costs(collector, sent, progress)
     return [
         Figure(
             name=f"{size}: first useful paint, median of {_PAINTS}",
@@ -184,10 +184,8 @@ def _cpu(size: str, without: Sequence[float], with_page: Sequence[float]) -> Ite
         yield Figure(name=f"{size}: collector CPU {name}", value=value, unit="% of a core")
 
 
-async def _request_costs(
-    collector: Collector, sent: Sequence[str], idle_share: float, progress: Progress
-) -> list[float]:
-    """The CPU seconds of requests, by kind: without what the collector uses anyway meanwhile."""
+async def _request_costs(collector: Collector, sent: Sequence[str], progress: Progress) -> list[float]:
+    """The CPU seconds of requests, by kind. What the collector does meanwhile counts as well."""
     kinds = Counter(map(_kind, sent))
     latest = {_kind(address): address for address in sent}
     costs = []
@@ -197,11 +195,10 @@ async def _request_costs(
                 continue
             found = []
             for _ in range(_REPEATS):
-                before, began = collector.cpu_seconds(), time.monotonic()
+                before = collector.cpu_seconds()
                 await _send(session, latest[kind])
-                own = idle_share * (time.monotonic() - began)
-                found.append(collector.cpu_seconds() - before - own)
-            cost = max(0.0, statistics.median(found))
+                found.append(collector.cpu_seconds() - before)
+            cost = statistics.median(found)
             progress.say(f"{count} requests like {latest[kind]}: {1000 * cost:.1f} ms of CPU each")
             costs.append(count * cost)
     return costs
