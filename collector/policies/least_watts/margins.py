@@ -2,17 +2,20 @@
 
 Random groups of containers, each as large as a node can carry, stand for full nodes: their windows add up to
 what such a node would have used. The groups show how far containers vary together, which no sum of variances
-does, and how often their use exceeds its mean by how many deviations.
+does, and how often their use exceeds its mean by how many deviations. Both are pooled over blocks of nodes,
+without the extremes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from collector.policies.least_watts.pooling import typical, weights_of, without_extremes
 from collector.policies.least_watts.usage import Usage
 from collector.policies.outlook import CPU, MEMORY
-from collector.snapshot.power_curves import Floats
+from collector.snapshot.power_curves import Floats, Rows
 from wire.resources import RESOURCES
 
 FEWEST_WINDOWS = 12
@@ -122,40 +125,71 @@ def learn_margins(usage: Usage, short_ratios: Floats, cores: float, freedom: int
     The assumed distribution counts for as many windows as it takes to observe one shortage: with fewer, the
     absence of a shortage shows nothing. Memory has no deviations: the envelopes of containers add up.
     """
-    windows, variance = _groups(usage, cores)
-    together = _together(windows, variance)
-    residuals = _residuals(windows, variance * together)
-    tails = tuple(
-        Tail(np.sort(each), 1.0 / ratio, freedom) for each, ratio in zip(residuals, short_ratios, strict=True)
-    )
+    blocks = _groups(usage, cores)
+    together = _together(blocks)
+    residuals = [_residuals(windows, variance * together) for windows, variance in blocks]
     windows_short = short_ratios * WINDOWS_PER_SHORTAGE
+    tails = tuple(
+        Tail(_pooled([each[place] for each in residuals], windows_short[place]), 1.0 / ratio, freedom)
+        for place, ratio in enumerate(short_ratios)
+    )
     deviations = [tail.deviations(float(ratio)) for tail, ratio in zip(tails, windows_short, strict=True)]
     deviations[MEMORY] = 0.0
     return Margins(together, tails, np.array(deviations))
 
 
-def _groups(usage: Usage, cores: float) -> tuple[Floats, Floats]:
-    """Windows of random groups of containers, and the sums of their variances."""
-    rows = np.flatnonzero(usage.is_observed)
+def _groups(usage: Usage, cores: float) -> list[tuple[Floats, Floats]]:
+    """Per block of nodes: windows of random groups of its containers, and the sums of their variances."""
     width = usage.length * len(RESOURCES)
     windows, variances = [np.empty((0, width))], [np.empty((0, len(RESOURCES)))]
-    for seed in range(_PARTITIONS if rows.size and cores > 0 else 0):
-        order = np.random.default_rng(seed).permutation(rows)[:_MOST_GROUPED]
-        filled = np.cumsum(usage.expected[order, CPU]) / (cores * _FULL_RATIO)
-        starts = np.flatnonzero(np.diff(filled.astype(np.intp), prepend=-1))
+    block, count = [np.empty(0, dtype=np.intp)], int(usage.block.max(initial=0)) + 1
+    for seed in range(_PARTITIONS if usage.is_observed.any() and cores > 0 else 0):
+        orders = [_random_order(usage, each, _MOST_GROUPED // count, seed) for each in range(count)]
+        filled = np.concatenate([np.cumsum(usage.expected[each, CPU]) for each in orders])
+        filled = (filled / (cores * _FULL_RATIO)).astype(np.intp)
+        order = np.concatenate(orders)
+        # A group begins where the last one is full, and with each block.
+        of_task = usage.block[order]
+        starts = np.flatnonzero(np.diff(filled, prepend=-1) | np.diff(of_task, prepend=-1))
         windows.append(np.add.reduceat(usage.windows_of(order).reshape(order.size, width), starts, axis=0))
         variances.append(np.add.reduceat(usage.variance[order], starts, axis=0))
-    together = np.concatenate(windows)
-    return together.reshape(len(together), usage.length, len(RESOURCES)), np.concatenate(variances)
+        block.append(of_task[starts])
+    of_group = np.concatenate(block)
+    together = np.concatenate(windows).reshape(of_group.size, usage.length, len(RESOURCES))
+    alone = np.concatenate(variances)
+    return [(together[of_group == each], alone[of_group == each]) for each in range(count)]
 
 
-def _together(windows: Floats, variance: Floats) -> Floats:
-    if not len(windows) or windows.shape[1] < FEWEST_WINDOWS:
-        return np.ones(len(RESOURCES))
-    observed, alone = windows.var(axis=1, ddof=1).sum(axis=0), variance.sum(axis=0)
-    together: Floats = np.ones_like(alone)
-    np.divide(observed, alone, out=together, where=(alone > 0) & (observed > 0))
+def _random_order(usage: Usage, block: int, most: int, seed: int) -> Rows:
+    """Observed containers of a block, at most so many."""
+    rows = np.flatnonzero((usage.block == block) & usage.is_observed)
+    return np.random.default_rng(seed).permutation(rows)[:most]
+
+
+def _together(blocks: Sequence[tuple[Floats, Floats]]) -> Floats:
+    together: Floats = np.ones(len(RESOURCES))
+    if blocks[0][0].shape[1] < FEWEST_WINDOWS:
+        return together
+    observed = np.array([windows.var(axis=1, ddof=1).sum(axis=0) for windows, _ in blocks])
+    alone = np.array([variance.sum(axis=0) for _, variance in blocks])
+    ratios = np.divide(observed, alone, out=np.full_like(alone, np.nan), where=alone > 0)
+    for place in range(len(RESOURCES)):
+        weights = weights_of(alone[:, place]) * without_extremes(ratios[:, place])
+        of_all, of_each = weights @ observed[:, place], weights @ alone[:, place]
+        if of_each > 0 and of_all > 0:
+            together[place] = of_all / of_each
     return together
+
+
+def _pooled(residuals: Sequence[Floats], share: float) -> Floats:
+    """The residuals of the blocks that count, by what each exceeds for this share of the time; ascending."""
+    quantiles = [
+        float(np.quantile(each, max(1.0 - share, 0.0))) if each.size else np.nan for each in residuals
+    ]
+    kept = without_extremes(np.array(quantiles))
+    most = round(typical(np.array([float(each.size) for each in residuals])))
+    counted = [each[:most] for each, counts in zip(residuals, kept, strict=True) if counts]
+    return np.sort(np.concatenate(counted))
 
 
 def _residuals(windows: Floats, variance: Floats) -> list[Floats]:

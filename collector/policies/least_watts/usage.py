@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from collector.common.text import counted
+from collector.policies.least_watts.pooling import blocks_of, weights_of, without_extremes
 from collector.policies.outlook import CPU, MEMORY
 from collector.snapshot.columns import sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import Flags, Snapshot, Tasks
+from collector.snapshot.tables import NOWHERE, Flags, Snapshot, Tasks
 from collector.snapshot.windows import TaskWindows, WindowTotals
 from wire.resources import RESOURCES
 
@@ -76,6 +77,8 @@ class Usage:
     totals: WindowTotals
     is_observed: Flags
     """Tasks with at least one window."""
+    block: Rows
+    """The block of nodes that each task with windows belongs to; `NOWHERE` without windows."""
     shares: "Shares"
     constrains: Flags
     """Resources whose use is reported by any node or task: others limit nothing."""
@@ -104,7 +107,8 @@ def learn_usage(snapshot: Snapshot) -> Usage:
     """
     tasks = snapshot.tasks
     totals = _totals(tasks)
-    shares = _shares(tasks, totals)
+    block = _blocks(tasks, totals)
+    shares = _shares(tasks, totals, block)
     constrains = _constrains(snapshot)
     observed = tasks.observed_seconds / WINDOW_SECONDS
     unobserved = np.flatnonzero((tasks.observed_seconds == 0) & (tasks.variance[:, 0] == 0))
@@ -130,6 +134,7 @@ def learn_usage(snapshot: Snapshot) -> Usage:
         windows=tasks.windows,
         totals=totals,
         is_observed=totals.known[:, 0] > 0,
+        block=block,
         shares=shares,
         constrains=constrains,
     )
@@ -157,15 +162,31 @@ def _variance(variance: Floats, expected: Floats, observed: Floats, count: Float
     return np.where(observed > 0, blended, np.where(count > 0, square, variance))
 
 
-def _shares(tasks: Tasks, totals: WindowTotals) -> Shares:
-    none = np.zeros(len(RESOURCES))
-    shares = Shares(none, none, none)
-    rows = np.flatnonzero(np.any(totals.known > 0, axis=1)) if totals.length else np.empty(0, dtype=np.intp)
-    if not rows.size:
-        return shares
+def _blocks(tasks: Tasks, totals: WindowTotals) -> Rows:
+    block: Rows = np.full(len(tasks.ids), NOWHERE, dtype=np.intp)
+    rows = np.flatnonzero(np.any(totals.known > 0, axis=1))
+    block[rows] = blocks_of(tasks.node[rows])
+    return block
+
+
+def _shares(tasks: Tasks, totals: WindowTotals, block: Rows) -> Shares:
+    """What containers use of their reservations, pooled over the blocks without the extremes."""
+    rows = np.flatnonzero(block != NOWHERE)
     count = totals.known[rows]
-    requested = np.where(count > 0, _known(tasks.requested[rows]), 0.0)
-    return shares.with_more(totals.sums[rows] / np.maximum(count, 1.0), requested)
+    asked = np.where(count > 0, _known(tasks.requested[rows]), 0.0)
+    taken = np.where(asked > 0, totals.sums[rows] / np.maximum(count, 1.0), 0.0)
+    blocks = int(block.max(initial=NOWHERE)) + 1
+    used, requested, containers = (
+        sum_by_node(block[rows], each, blocks) for each in (taken, asked, (asked > 0).astype(np.float64))
+    )
+    ratios = np.divide(used, requested, out=np.full_like(used, np.nan), where=requested > 0)
+    shares = np.zeros((3, len(RESOURCES)))
+    for place in range(len(RESOURCES)):
+        kept = without_extremes(ratios[:, place])
+        weights = weights_of(requested[:, place]) * kept
+        shares[:2, place] = weights @ used[:, place], weights @ requested[:, place]
+        shares[2, place] = (weights_of(containers[:, place]) * kept) @ containers[:, place]
+    return Shares(*shares)
 
 
 def _constrains(snapshot: Snapshot) -> Flags:
