@@ -16,7 +16,9 @@ from collector.snapshot.waiting import WaitingTask
 from wire.resources import Quantities
 
 _NODE_LABEL, _HOSTNAME = "node.labels.", "node.hostname"
-_UNKNOWN_HERE = ("node.id", "node.ip", "node.role", "node.platform.", "engine.labels.")
+_ROLE, _MANAGER, _WORKER = "node.role", "manager", "worker"
+_UNKNOWN_HERE = ("node.id", "node.ip", "node.platform.", "engine.labels.")
+_OPPOSITE = {Operator.IS: Operator.IS_NOT, Operator.IS_NOT: Operator.IS}
 """Attributes of Swarm that no label has."""
 
 
@@ -70,6 +72,12 @@ class CompletedActions:
         return cls(came_from, first_started_at, cuts, frozenset(off), tuple(successions), waiting, stopped)
 
 
+def constraints_by_service(view: OrchestratorState) -> dict[str, tuple[Constraint, ...]]:
+    """Return the constraints of the services that have any which can be checked here."""
+    found = {each.name: tuple(_constraints(each.constraints)) for each in view.services if each.constraints}
+    return {name: constraints for name, constraints in found.items() if constraints}
+
+
 def waiting_tasks(completed: CompletedActions) -> list[WaitingTask]:
     """Return the containers that wait for room, in the order in which they were stopped."""
     return [
@@ -112,6 +120,9 @@ def _constraints(written: Iterable[str]) -> Iterator[Constraint]:
                 continue
             if key == _HOSTNAME:
                 yield Constraint("node", operator, value)
+            elif key == _ROLE:
+                # Only managers have a label for their role.
+                yield Constraint(_ROLE, _OPPOSITE[operator] if value == _WORKER else operator, _MANAGER)
             elif not key.startswith(_UNKNOWN_HERE):
                 yield Constraint(key.removeprefix(_NODE_LABEL), operator, value)
             break
@@ -212,7 +223,7 @@ def hosts(
 
 def _labels(node: NodeView) -> Mapping[str, str]:
     """Return the labels of a node; managers are never switched off."""
-    return {**node.labels, POWER_LABEL: NEVER} if node.is_manager else node.labels
+    return {**node.labels, _ROLE: _MANAGER, POWER_LABEL: NEVER} if node.is_manager else node.labels
 
 
 def _reservation(service: ServiceView) -> Four:

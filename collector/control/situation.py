@@ -14,6 +14,7 @@ from collector.control.lease import Held, Lease
 from collector.control.orchestrator_state import (
     CompletedActions,
     allocations,
+    constraints_by_service,
     hosts,
     orchestrated_services,
     pending_tasks,
@@ -166,6 +167,7 @@ class Situation:
         tables, completed = self.core.registry.tables, self.completed
         self.core.registry.add_successions(completed.successions)
         self.core.registry.promises.put_queue({**completed.waiting, **completed.stopped})
+        tables.put_constraints(constraints_by_service(self.view))
         tables.put_allocations(allocations(self.view, completed, opt_in=self.settings.opt_in))
         for host in hosts(self.view, completed, tables.node_names()):
             tables.put_status(host)

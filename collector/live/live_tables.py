@@ -20,6 +20,7 @@ from collector.live.updates import Allocation, NodeRecord, NodeStatus, NodeUpdat
 from collector.live.windows import UsageWindows
 from collector.network.mesh import Mesh
 from collector.snapshot.columns import ServiceFacts, strictest_by_node, sum_by_node
+from collector.snapshot.constraints import Constraint
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Generation, Region, Snapshot, highest_ratio, region_of
 from wire.resources import Quantities
@@ -190,6 +191,11 @@ class LiveTables:
                     columns.first_started_at[row] = each.first_started_at
                 came_from = None if each.came_from is None else self._nodes.row(each.came_from)
                 columns.came_from[row] = NOWHERE if came_from is None else came_from
+
+    def put_constraints(self, constraints: Mapping[str, tuple[Constraint, ...]]) -> None:
+        """Replace the constraints of all services, by name."""
+        with self._lock:
+            self._builder.put_constraints(constraints)
 
     def put_successor(self, succession: Succession) -> None:
         """Note which container replaces which: a history that is read later has the windows of both."""

@@ -13,6 +13,7 @@ from collector.live.node_columns import NodeColumns, NodeTable
 from collector.live.table import Table, gather, places
 from collector.live.task_columns import TaskColumns, TaskTable
 from collector.snapshot.columns import ServiceFacts, best_guess, service_table, strictest_by_node, sum_by_node
+from collector.snapshot.constraints import Constraint
 from collector.snapshot.images import ImageTable
 from collector.snapshot.power_curves import Floats, PowerCurves, Rows
 from collector.snapshot.tables import NOWHERE, Nodes, Services, Snapshot, Tasks
@@ -66,6 +67,7 @@ class _Copy:
     """The row in the snapshot of each live row of nodes."""
     running: _RunningServices
     facts: _Facts
+    constraints: Mapping[str, tuple[Constraint, ...]]
     claims: Mapping[str, ServiceClaim]
     """The services that belong to an application."""
     claims_version: int
@@ -118,6 +120,7 @@ class SnapshotBuilder:
         self._liveness = config.liveness
         self._domain_label = config.placement.domain_label
         self._facts = _Facts(0, {})
+        self._constraints: Mapping[str, tuple[Constraint, ...]] = {}
         self._node_names: _Cached[_NodeNames] = _Cached()
         self._task_ids: _Cached[tuple[str, ...]] = _Cached()
         self._running: _Cached[_RunningServices] = _Cached()
@@ -135,6 +138,10 @@ class SnapshotBuilder:
     def put_services(self, services: Sequence[ServiceFacts]) -> None:
         """Replace the facts about all services."""
         self._facts = _Facts(self._facts.version + 1, {each.name: each for each in services})
+
+    def put_constraints(self, constraints: Mapping[str, tuple[Constraint, ...]]) -> None:
+        """Replace the constraints of all services, by name."""
+        self._constraints = constraints
 
     def copy(self, nodes: NodeTable, tasks: TaskTable, now: float) -> _Copy:
         """Copy everything that writers may change a moment later."""
@@ -160,6 +167,7 @@ class SnapshotBuilder:
             node_places=places(node_order, nodes.table.size),
             running=self._running.get((tasks.services.version,), lambda: _running_services(tasks.services)),
             facts=self._facts,
+            constraints=self._constraints,
             claims=self._claims.get((tasks.applications.version,), tasks.applications.copy),
             claims_version=tasks.applications.version,
             nodes_version=nodes.table.version,
@@ -190,6 +198,11 @@ class SnapshotBuilder:
             tasks=tasks,
             services=services.services,
             domain_names=copy.node_names.domain_names,
+            constraints={
+                row: each
+                for name, each in copy.constraints.items()
+                if (row := services.services.index.get(name)) is not None
+            },
             applications=applications.applications,
             images=copy.images,
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from collector.common.liveness import Liveness
+from collector.policies.constraints import nodes_for
 from collector.policies.interface import Request
 from collector.snapshot.applications import NO_APPLICATIONS
 from collector.snapshot.delays import Delays
@@ -127,13 +128,20 @@ def milliseconds(seconds: float) -> str:
 
 @dataclass(eq=False)
 class Spans:
-    """How far each task may move from the members of its application, while a plan is made."""
+    """Where each task may go while a plan is made: to nodes that meet its constraints, not too far away."""
 
     snapshot: Snapshot
     _seconds: dict[int, Floats] = field(default_factory=dict)
 
     def open_to(self, task: int, home: Rows) -> Flags | None:
-        """Return the nodes that a task may go to while all tasks are at `home`; None for all.
+        """Return the nodes that a task may go to while all tasks are at `home`; None for all."""
+        meeting, near = nodes_for(self.snapshot, task), self._near(task, home)
+        if meeting is None or near is None:
+            return near if meeting is None else meeting
+        return meeting & near
+
+    def _near(self, task: int, home: Rows) -> Flags | None:
+        """Return the nodes that are near enough to the members of its application; None for all.
 
         After the move it is within the bound of all members; or, if it was not before, no further from any
         of them than it was: so an application that is apart can be brought together move by move.

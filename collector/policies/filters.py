@@ -6,10 +6,10 @@ import numpy as np
 
 from collector.common.labels import ACT_LABEL, NEVER
 from collector.common.liveness import Liveness
+from collector.policies.constraints import matching
 from collector.policies.distance import near_members
 from collector.policies.interface import STALE_SECONDS, Rejection, Request
 from collector.snapshot.columns import four
-from collector.snapshot.constraints import NUMERIC, Constraint, Operator, parse_number
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Codes, Flags, Nodes, Snapshot
 from wire.resources import Quantities
@@ -104,16 +104,6 @@ def free_of_load(snapshot: Snapshot) -> Floats:
 
 def _reject(refused: Codes, where: Flags, reason: Rejection) -> None:
     np.putmask(refused, where & (refused == Rejection.NOT), reason)
-
-
-def matching(nodes: Nodes, constraint: Constraint) -> Flags:
-    """Return the nodes that fulfil a constraint."""
-    if constraint.operator in NUMERIC:
-        numbers, bound = nodes.label_numbers(constraint.label), parse_number(constraint.value)
-        # A comparison with NaN is false.
-        return numbers > bound if constraint.operator is Operator.ABOVE else numbers < bound
-    equal = nodes.labelled(constraint.label, constraint.value)
-    return equal if constraint.operator is Operator.IS else ~equal
 
 
 _DESCRIPTIONS: Mapping[int, str] = {

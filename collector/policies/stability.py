@@ -179,15 +179,15 @@ class Moves:
         self._spans = Spans(snapshot)
 
     def open_to(self, task: int) -> Flags:
-        """Return the nodes that its reservation, its last move and the bound of its application allow."""
+        """Return the nodes that its reservation, constraints, last move and application allow."""
         amounts = self._reservations[task]
         allowed = np.ones(len(self._snapshot.nodes.names), dtype=np.bool_)
         if amounts.any() and not self._stability.overbooks:
             allowed = self._books.fits(amounts, float(self._limits[task]))
         if self.barred[task] != NOWHERE:
             allowed[self.barred[task]] = False
-        near = self._spans.open_to(task, self._home)
-        return allowed if near is None else allowed & near
+        open_to = self._spans.open_to(task, self._home)
+        return allowed if open_to is None else allowed & open_to
 
     def reserve(self, task: int, node: int) -> None:
         """Count the reservation of a task on another node from now on; on `NOWHERE`, on none."""

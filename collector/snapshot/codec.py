@@ -12,7 +12,7 @@ import numpy as np
 
 from collector.slo.promises import Promise
 from collector.snapshot.applications import Applications
-from collector.snapshot.constraints import PlacementRules
+from collector.snapshot.constraints import Constraint, PlacementRules
 from collector.snapshot.delays import Delays
 from collector.snapshot.images import ImageTable
 from collector.snapshot.power_curves import PowerCurves
@@ -37,6 +37,7 @@ def pack(snapshot: Snapshot) -> bytes:
         "tasks": _table(snapshot.tasks),
         "services": _table(snapshot.services),
         "rules": list(snapshot.rules.items()),
+        "constraints": list(snapshot.constraints.items()),
         "slo": None if snapshot.slo is None else _table(snapshot.slo),
         "delays": None if snapshot.delays is None else _table(snapshot.delays),
         "applications": _packed_applications(snapshot.applications),
@@ -59,6 +60,9 @@ def unpack(packed: bytes) -> Snapshot:
         pending=Pending(*map(_array, columns["pending"])),
         slo=None if columns["slo"] is None else _promises(columns["slo"]),
         rules=dict(msgspec.convert(columns["rules"], list[tuple[int, PlacementRules]])),
+        constraints=dict(
+            msgspec.convert(columns.get("constraints", ()), list[tuple[int, tuple[Constraint, ...]]])
+        ),
         delays=None if columns["delays"] is None else _restored(Delays, columns["delays"]),
         applications=_applications(columns["applications"]),
         images=_images(columns["images"]),

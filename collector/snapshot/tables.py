@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.snapshot.applications import Applications
-from collector.snapshot.constraints import PlacementRules, parse_number
+from collector.snapshot.constraints import Constraint, PlacementRules, parse_number
 from collector.snapshot.delays import Delays
 from collector.snapshot.images import ImageTable
 from collector.snapshot.power_curves import Floats, PowerCurves, Rows
@@ -332,6 +332,8 @@ class Snapshot:
     """Promises of availability; None if no task has one."""
     rules: Mapping[int, PlacementRules] = field(default_factory=dict)
     """Where waiting tasks may run, by their rows; only of tasks that have such rules."""
+    constraints: Mapping[int, tuple[Constraint, ...]] = field(default_factory=dict)
+    """Where the tasks of a service may run, by the row of the service; only of services that say so."""
     delays: Delays | None = None
     """Round-trip times between nodes; None if they are not measured."""
     applications: Applications | None = None

@@ -1,5 +1,6 @@
 """The table of all guards, in the order in which they are asked."""
 
+from collector.control.guards.constraints import meets_constraints
 from collector.control.guards.context import Guard, GuardContext
 from collector.control.guards.distance import stays_near
 from collector.control.guards.pace import (
@@ -41,6 +42,7 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
     ("queue", can_wait),
     ("bounds", within_bounds),
     ("promise", keeps_promises),
+    ("constraints", meets_constraints),
     ("distance", stays_near),
     ("at_once", not_too_many_at_once),
     ("per_hour", not_too_many_per_hour),

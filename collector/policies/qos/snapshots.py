@@ -7,14 +7,13 @@ from typing import TypeVar
 import numpy as np
 
 from collector.policies.distance import Spans
-from collector.policies.filters import matching
 from collector.policies.interface import Stability
 from collector.policies.overbooking import RESERVED, allocations, originals
 from collector.policies.qos.queue import Hosts, Instances
 from collector.policies.qos.rules import Standing
 from collector.policies.stability import may_receive
 from collector.slo.promises import Promise
-from collector.snapshot.constraints import Constraint, PlacementRules
+from collector.snapshot.constraints import PlacementRules
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot, TaskKind
@@ -137,28 +136,24 @@ def _masks(snapshot: Snapshot, rows: Rows, is_open: Flags, held: AbstractSet[int
         key = rules.constraints, service if is_bounded else NOWHERE, row in held
         if key not in places:
             places[key] = len(masks)
-            near = spans.open_to(row, snapshot.tasks.node)
-            allowed = is_open & _allowed(snapshot, rules.constraints) & (row not in held)
-            masks.append(allowed if near is None else allowed & near)
+            allowed, open_to = is_open & (row not in held), spans.open_to(row, snapshot.tasks.node)
+            masks.append(allowed if open_to is None else allowed & open_to)
         mask[at] = places[key]
     return np.array(masks), mask
 
 
 def _bounded(snapshot: Snapshot) -> Flags:
-    """Return the services whose application has a bound, and False at the end for tasks without a service."""
+    """Return the services with constraints, or whose application has a bound.
+
+    False follows at the end, for tasks without a service.
+    """
     flags = np.zeros(len(snapshot.services.names) + 1, dtype=np.bool_)
     applications = snapshot.applications
     if applications is not None and snapshot.delays is not None and applications.names:
         has_bound = np.isfinite(np.append(applications.delay_max, np.inf))
         flags[: len(applications.of_service)] = has_bound[applications.of_service]
+    flags[list(snapshot.constraints)] = True
     return flags
-
-
-def _allowed(snapshot: Snapshot, constraints: tuple[Constraint, ...]) -> Flags:
-    allowed = np.ones(len(snapshot.nodes.names), dtype=np.bool_)
-    for constraint in constraints:
-        allowed &= matching(snapshot.nodes, constraint)
-    return allowed
 
 
 def _groups(snapshot: Snapshot, rows: Rows) -> Rows:

@@ -18,7 +18,8 @@ def test_managers_are_never_switched_off_and_keep_their_own_labels() -> None:
         nodes=(NodeView(name="a", labels={"zone": "z"}, is_manager=True), NodeView(name="b"))
     )
     labels = {host.node: dict(host.labels or ()) for host in hosts(seen, _NOTHING_DONE)}
-    assert labels == {"a": {"zone": "z", "wattpack.power": "never"}, "b": {}}
+    never = {"node.role": "manager", "wattpack.power": "never"}
+    assert labels == {"a": {"zone": "z", **never}, "b": {}}
 
 
 def test_global_services_of_an_orchestrator_are_marked_as_such() -> None:

@@ -64,6 +64,7 @@ def test_pending_tasks_without_a_node_wait_with_what_limits_their_place() -> Non
     assert first.constraints == (
         Constraint("disk", Operator.IS, "ssd"),
         Constraint("node", Operator.IS_NOT, "alpha"),
+        Constraint("node.role", Operator.IS_NOT, "manager"),
     )
     assert first.spread
     assert (second.id, second.task_class) == ("t4", 1)

@@ -1,5 +1,6 @@
-"""A thousand random clusters through every policy: no action against a label, class, daemon, promise or the
-rule that one node stays on. The rules are written out here, not taken from the code under test."""
+"""A thousand random clusters through every policy: no action against a label, constraint, class, daemon,
+promise or the rule that one node stays on. The rules are written out here, not taken from the code.
+"""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -24,12 +25,14 @@ from collector.policies.actions import (
 )
 from collector.policies.interface import Policy, Stability
 from collector.policies.table import POLICIES
+from collector.snapshot.constraints import Constraint, Operator
 from collector.snapshot.pending import PendingTask, with_pending
 from collector.snapshot.tables import Snapshot, TaskKind
 from tests.collector.policies.clusters import Cluster, amount, random_cluster, random_request
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts
 from wire.resources import Quantities
 
+DISK, SSD = "disk", "ssd"
 CLUSTERS = 200 if os.environ.get("WATTPACK_TESTS") == "fast" else 1000
 LIMITS = {1: 1.0, 2: 1.2, 3: 1.5, 4: 2.0}
 _ROUNDING = 1e-6
@@ -43,7 +46,10 @@ moving = pytest.mark.parametrize(
 
 @cache
 def guarded_cluster(seed: int) -> tuple[Cluster, Snapshot]:
-    """A cluster with labels, daemons, work outside containers, cuts, and placements that have not started."""
+    """A cluster with labels, daemons, work outside containers, cuts, and placements that have not started.
+
+    Every third service wants an SSD.
+    """
     draw = np.random.default_rng([seed, 1])
     cluster = random_cluster(seed, classes=4, calm=bool(draw.random() < 0.3), queue=True)
     tasks = [_guarded_task(each, draw) for each in cluster.tasks]
@@ -54,6 +60,11 @@ def guarded_cluster(seed: int) -> tuple[Cluster, Snapshot]:
     nodes = [replace(each, domain=None) for each in nodes]
     cluster = Cluster(nodes, tasks, cluster.services, cluster.turn)
     snapshot = cluster.snapshot()
+    wants_ssd = (Constraint(DISK, Operator.IS, SSD),)
+    snapshot = replace(
+        snapshot,
+        constraints={row: wants_ssd for name, row in snapshot.services.index.items() if _is_picky(name)},
+    )
     some = (0.1, 1e8, 0.0, 0.0)
     pending = [
         PendingTask(
@@ -69,6 +80,10 @@ def guarded_cluster(seed: int) -> tuple[Cluster, Snapshot]:
         if each.on and draw.random() < 0.1
     ]
     return cluster, with_pending(snapshot, pending, cluster.turn)
+
+
+def _is_picky(service: str | None) -> bool:
+    return service is not None and sum(service.encode()) % 3 == 0
 
 
 def _guarded_task(task: TaskFacts, draw: np.random.Generator) -> TaskFacts:
@@ -87,6 +102,7 @@ def _guarded_node(node: NodeFacts, explained: float, draw: np.random.Generator) 
     for label, values in ((POWER_LABEL, (NEVER, ALLOWED)), (ACT_LABEL, (NEVER,))):
         if draw.random() < 0.2:
             labels[label] = str(draw.choice(values))
+    labels[DISK] = SSD if sum(node.name.encode()) % 2 else "hdd"
     outside = float(draw.choice([0.0, 0.05, 0.5], p=[0.6, 0.2, 0.2])) * (node.capacity.cpu_cores or 0.0)
     used = Quantities(explained + outside, node.used.memory_bytes, 0.0, 0.0)
     return replace(node, used=used, labels=labels)
@@ -105,6 +121,7 @@ def offences(cluster: Cluster, snapshot: Snapshot, actions: Iterable[Action]) ->
             against.append(_against_leaving(tasks[action.task]))
         if isinstance(action, Move | Kill | Start) and action.target is not None:
             against.append(_against_target(nodes[action.target], woken))
+            against.append(_against_constraint(tasks[action.task], nodes[action.target]))
         if isinstance(action, Cut):
             against.append(_against_cut(action, tasks[action.task]))
         if isinstance(action, PowerOff):
@@ -130,6 +147,11 @@ def _against_target(node: NodeFacts, woken: set[str]) -> Iterator[str]:
         yield "the node accepts no containers"
     if not node.on and node.name not in woken:
         yield "the node is off"
+
+
+def _against_constraint(task: TaskFacts, target: NodeFacts) -> Iterator[str]:
+    if _is_picky(task.service) and target.labels[DISK] != SSD:
+        yield "it wants an SSD"
 
 
 def _against_cut(cut: Cut, task: TaskFacts) -> Iterator[str]:

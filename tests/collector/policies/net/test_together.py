@@ -123,7 +123,7 @@ def test_every_application_that_moves_ends_within_its_bound(name: str, seed: int
 @net
 def test_bringing_applications_together_does_no_harm(name: str) -> None:
     found, moves = {}, 0
-    for seed in range(100):
+    for seed in range(200):
         cluster, snapshot = guarded_cluster(seed)
         drawn = random_applications(cluster, seed)
         snapshot = replace(snapshot, delays=drawn.delays, applications=drawn.applications)
