@@ -177,7 +177,7 @@ def _options(
     lasts = (known.decisions + 2) / (known.changes + 1)
     highest = levels[-1]
     price = _resource_price(seen, expected.cores, max(target.replicas_min, target.replicas_max) * highest)
-    broken_now = breaks_target(target, seen)
+    may_shrink = known.response.is_known and not breaks_target(target, seen)
     capacity = seen.replicas * (highest if seen.cpu_limit_cores is None else seen.cpu_limit_cores)
     found = []
     demands = expected.cores * expected.factors
@@ -199,7 +199,7 @@ def _options(
             )
             resources = price * resource_cost(target, replicas, limit, highest)
             cost = weights.performance * steady + weights.resources * resources + once / lasts
-            if not broken_now or replicas * limit >= capacity:
+            if may_shrink or replicas * limit >= capacity:
                 excess = float(np.average(np.maximum(load - 1.0, 0.0), weights=expected.weights))
                 found.append(_Option(replicas, limit, changing, excess, cost))
     return found or [_Option(bounded(target, seen.replicas), highest, 1.0, 0.0, 1.0)]

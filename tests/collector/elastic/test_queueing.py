@@ -178,3 +178,11 @@ def test_the_model_is_explained_as_a_table() -> None:
     assert [row.state for row in rows[:2]] == ["10% of 1 cores used", "20% of 1 cores used"]
     assert rows[4].cost == pytest.approx(_SERVICE_SECONDS / 0.5 / 0.1, rel=0.1)
     assert QUEUEING.explain(_TARGET, b"") == ()
+
+
+def test_before_the_metric_is_known_nothing_is_taken_away() -> None:
+    """A service that uses little CPU may be slow all the same."""
+    seen = Observation(at_seconds=1e9, replicas=6, cpu_limit_cores=1.0, cpu_used_cores=0.3, metric=None)
+    assert QUEUEING.decide(_TARGET, seen, b"").replicas == 6
+    first = msgspec.structs.replace(seen, metric=_answer(6, 1.0, 0.3))
+    assert QUEUEING.decide(_TARGET, first, b"").replicas < 6
