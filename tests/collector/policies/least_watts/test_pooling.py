@@ -91,7 +91,7 @@ def test_a_pooled_value_is_between_those_of_honest_blocks(
     assert pooled <= max(honest) + 1e-3
 
 
-@given(sizes=st.lists(st.floats(0, 1e9), min_size=1, max_size=12))
+@given(sizes=st.lists(st.just(0.0) | st.floats(1e-9, 1e9), min_size=1, max_size=12))
 def test_no_block_counts_for_more_than_a_typical_one(sizes: list[float]) -> None:
     size = np.array(sizes)
     counted = weights_of(size) * size
