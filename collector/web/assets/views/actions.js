@@ -30,10 +30,11 @@ const WORDS = {
 /** An action as an instruction, with links. */
 export const describe = (action) => (WORDS[action.kind] ?? ((each) => [each.kind]))(action);
 
-/** What an action saves and costs. */
-export function effect(action) {
+/** What an action saves and costs. What emptying a node saves is shown once, where it is switched off. */
+export function effect(action, actions = []) {
   const parts = [];
-  if (action.gain_watts) parts.push(`saves ${watts(action.gain_watts)}`);
+  const countedThere = action.kind === "move" && actions.some((each) => each.kind === "power-off" && each.node === action.node);
+  if (action.gain_watts && !countedThere) parts.push(`saves ${watts(action.gain_watts)}`);
   if (action.cost_joules) parts.push(`costs ${energy(action.cost_joules)} once`);
   return parts.join(", ");
 }

@@ -102,7 +102,7 @@ function planCard(scope) {
   function drawSteps() {
     all.hidden = actions.length <= shown;
     put(all, `Show all ${plural(actions.length, "step")}`);
-    sync(list, actions.slice(0, shown), (action) => JSON.stringify(action), (action) => element("li", {}, ...describe(action), ...(effect(action) ? [element("small", {}, effect(action))] : []), ...reasons(action.reasons)));
+    sync(list, actions.slice(0, shown), (action) => JSON.stringify(action), (action) => element("li", {}, ...describe(action), ...(effect(action, actions) ? [element("small", {}, effect(action, actions))] : []), ...reasons(action.reasons)));
   }
 }
 

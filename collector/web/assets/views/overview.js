@@ -197,7 +197,7 @@ function planCard() {
       put(figure, actions.length ? plural(actions.length, "step") : "Nothing to do");
       figure.append(...(actions.length && known(gain) && Math.abs(gain) > 0.005 ? [element("small", {}, ` ${gain > 0 ? "saves" : "costs"} ${watts(Math.abs(gain))}`)] : []));
       put(note, actions.length ? `${plan.policy}: ${saving(plan)}` : `${plan.policy}${plan.reasons.length ? `: ${plan.reasons[0]}` : ""}`);
-      sync(list, actions.slice(0, SHOWN_ACTIONS), (action) => JSON.stringify(action), (action) => element("li", {}, ...describe(action), element("small", {}, effect(action))));
+      sync(list, actions.slice(0, SHOWN_ACTIONS), (action) => JSON.stringify(action), (action) => element("li", {}, ...describe(action), element("small", {}, effect(action, actions))));
     },
   };
 }
