@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from collector.common.liveness import Liveness
-from collector.policies.constraints import nodes_for
 from collector.policies.interface import Request
 from collector.snapshot.applications import NO_APPLICATIONS
 from collector.snapshot.delays import Delays
+from collector.snapshot.matching import nodes_for
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from collector.common.labels import ACT_LABEL, NEVER
 from collector.common.liveness import Liveness
-from collector.policies.constraints import matching
 from collector.policies.distance import near_members
 from collector.policies.interface import STALE_SECONDS, Rejection, Request
 from collector.snapshot.columns import four
+from collector.snapshot.matching import matching
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Codes, Flags, Nodes, Snapshot
 from wire.resources import Quantities

@@ -3,7 +3,7 @@
 from collector.control.guards.context import GuardContext, Refusal
 from collector.control.records import Step
 from collector.policies.actions import Relocation
-from collector.policies.constraints import constraints_of, matching
+from collector.snapshot.matching import constraints_of, matching
 
 
 def meets_constraints(step: Step, context: GuardContext) -> Refusal:
