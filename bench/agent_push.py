@@ -20,7 +20,7 @@ from bench.bitbrains import SLOT_SECONDS, WEEK, Machine, read_machines
 from bench.frame import Figure, Progress, Result
 from bench.requirements import Need, dataset
 from bench.simulated import BEGIN_SECONDS, MEMORY_SCATTER, SCATTER, SimulatedNode, container_id
-from collector.analysis.usage import slot_of
+from collector.analysis.usage import report_slot
 from collector.config import CollectorConfig
 from collector.history.interface import UsageKey
 from collector.live.registry import Registry
@@ -166,7 +166,7 @@ class _Trial:
         self._found.sent += len(report.containers)
         if report.heartbeat is not None:
             self._found.sent_in_heartbeats += len(report.containers)
-            key = UsageKey(report.node, report.boot, report.sequence, slot_of(report.at, now))
+            key = UsageKey(report.node, report.boot, report.sequence, report_slot(report.at, now))
             for _ in self._registry.usage.add(key, report.heartbeat.usage):
                 pass
             self._counted = len(self._samples[0][0])

@@ -15,12 +15,18 @@ from msgspec import structs
 
 from collector.analysis.availability import Availability, availability
 from collector.analysis.bottlenecks import Bottleneck
-from collector.analysis.dominance import Dominance, Dominant, dominant, shares_of, whole_of
+from collector.analysis.dominance import (
+    Dominance,
+    ServiceDominance,
+    capacity_shares,
+    cluster_capacity,
+    update_dominance,
+)
 from collector.analysis.envelopes import Statistic
 from collector.analysis.groups import Group, group
 from collector.analysis.histograms import Floats
 from collector.analysis.running import PooledUsage
-from collector.analysis.usage import NOT_MEASURED, quantities
+from collector.analysis.usage import NOT_MEASURED, to_quantities
 from collector.config import AnalysisConfig
 from collector.snapshot.columns import Four, ServiceFacts
 from collector.snapshot.tables import NOWHERE, Codes, Snapshot, Tasks
@@ -28,9 +34,9 @@ from wire.resources import RESOURCES, Quantities
 
 _DAY_SECONDS = 86_400.0
 _REFIT_RATIO = 1 / 16
-"""While fewer containers are new, gone or have another envelope, groups stay as they are."""
+"""Groups are fitted again when more containers than this share are new, gone or have a new envelope."""
 _RENEW_SECONDS = 3600.0
-"""The time at which a running service was last seen may be this old."""
+"""Maximum age of `last_seen_at` of a running service."""
 
 
 class ServiceProfile(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
@@ -45,31 +51,31 @@ class ServiceProfile(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=Fal
     """Running now."""
     nodes: int
     profiled: bool
-    """Whether its need was learnt from enough samples, now or earlier."""
+    """Whether its need was learned from enough samples, now or earlier."""
     observed_seconds: float
     statistics: Floats
     """Per resource and `Statistic`."""
-    dominant: Dominant | None
+    dominant: ServiceDominance | None
     last_seen_at: float
     """When it last ran."""
     node: str = ""
     """The only node that it ever ran on; empty if there were several."""
 
     def quantities(self, statistic: Statistic) -> Quantities:
-        """One number per resource; absent where it is unknown."""
-        return quantities(self.statistics[:, statistic])
+        """One statistic of each resource; None if unknown."""
+        return to_quantities(self.statistics[:, statistic])
 
     def facts(self) -> ServiceFacts:
         """The facts that policies use."""
-        lead = self.dominant
+        dominant = self.dominant
         return ServiceFacts(
             name=self.name,
             profiled=self.profiled,
-            dominant=NOWHERE if lead is None else RESOURCES.index(lead.resource),
-            confidence=0.0 if lead is None else lead.confidence,
+            dominant=NOWHERE if dominant is None else RESOURCES.index(dominant.resource),
+            confidence=0.0 if dominant is None else dominant.confidence,
             envelope=self.quantities(Statistic.ENVELOPE),
             mean=self.quantities(Statistic.MEAN),
-            variance=_four(self.statistics[:, Statistic.VARIANCE]),
+            variance=_known_or_zero(self.statistics[:, Statistic.VARIANCE]),
             image=self.image,
         )
 
@@ -80,7 +86,7 @@ class Analysis:
 
     at: float = 0.0
     """The time of the snapshot; 0 before the first pass."""
-    whole: tuple[float | None, ...] = ()
+    capacity: tuple[float | None, ...] = ()
     """The capacity of all nodes, per resource; None is unknown."""
     services: Mapping[str, ServiceProfile] = field(default_factory=lambda: MappingProxyType({}))
     """By name, including those that do not run now."""
@@ -89,25 +95,25 @@ class Analysis:
     """The containers of the snapshot, in its order."""
     group_of: Codes = field(default_factory=lambda: np.empty(0, np.int8))
     """The number of each container's group; `NOWHERE` without one."""
-    fitted: "_Fitted | None" = None
-    """What the groups were last made from."""
+    fitted: "_FittedContainers | None" = None
+    """The containers and envelopes of the last fit of the groups."""
     changed_groups: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
     """The new group of each container whose group changed, by its node and its id there."""
     availability: Availability = field(default_factory=Availability)
     seconds: float = 0.0
     """Duration of the pass."""
     left_out: tuple[str, ...] = ()
-    """Nodes with usage that is not valid, and does not count."""
+    """Nodes whose usage is invalid and ignored."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Fitted:
-    """The containers that groups were made from."""
+class _FittedContainers:
+    """The containers that groups were fitted to."""
 
     task_ids: tuple[str, ...]
     envelope: Floats
 
-    def changed(self, tasks: Tasks) -> int:
+    def count_changed(self, tasks: Tasks) -> int:
         """How many containers are new, gone, or have another envelope."""
         if self.task_ids == tasks.ids:
             return int(np.count_nonzero((self.envelope != tasks.envelope).any(axis=1)))
@@ -131,35 +137,37 @@ def analyse(
     snapshot: Snapshot, running: Mapping[str, PooledUsage], before: Analysis, settings: AnalysisConfig
 ) -> Analysis:
     """Analyse the whole cluster; `running` is the pooled usage of each service that runs."""
-    whole = whole_of(snapshot.nodes.capacity)
+    capacity = cluster_capacity(snapshot.nodes.capacity)
     # NaN does not equal itself.
-    known_whole = tuple(None if each != each else each for each in whole)  # noqa: PLR0124 - NaN
-    is_same_whole = known_whole == before.whole
+    known_capacity = tuple(None if each != each else each for each in capacity)  # noqa: PLR0124 - NaN
+    is_same_capacity = known_capacity == before.capacity
     services = {
         each.name: each
-        for each in _services(snapshot, running, before.services, settings, whole, is_same_whole)
+        for each in _profile_services(
+            snapshot, running, before.services, settings, capacity, is_same_capacity
+        )
     }
     tasks = snapshot.tasks
     profiled = np.array(
         [name in services and services[name].profiled for name in snapshot.services.names], np.bool_
     )
-    learnt = tasks.observed_seconds > 0
-    guessed = ~learnt & (tasks.service != NOWHERE)
-    guessed[guessed] = profiled[tasks.service[guessed]]
+    measured = tasks.observed_seconds > 0
+    estimated = ~measured & (tasks.service != NOWHERE)
+    estimated[estimated] = profiled[tasks.service[estimated]]
     fitted = before.fitted
-    is_fitted = fitted is not None and fitted.changed(tasks) <= _REFIT_RATIO * len(tasks.ids)
+    is_fitted = fitted is not None and fitted.count_changed(tasks) <= _REFIT_RATIO * len(tasks.ids)
     grouping = group(
-        tasks.envelope, learnt, guessed, count=settings.groups, last=before.groups, refit=not is_fitted
+        tasks.envelope, measured, estimated, count=settings.groups, last=before.groups, refit=not is_fitted
     )
     return Analysis(
         at=snapshot.at,
-        whole=known_whole,
+        capacity=known_capacity,
         services=MappingProxyType(services),
         groups=grouping.groups,
         task_ids=tasks.ids,
-        group_of=grouping.of,
-        fitted=fitted if is_fitted else _Fitted(tasks.ids, tasks.envelope),
-        changed_groups=MappingProxyType(_changed_groups(snapshot, grouping.of)),
+        group_of=grouping.group_of,
+        fitted=fitted if is_fitted else _FittedContainers(tasks.ids, tasks.envelope),
+        changed_groups=MappingProxyType(_changed_groups(snapshot, grouping.group_of)),
         availability=availability(snapshot),
     )
 
@@ -168,48 +176,47 @@ def _changed_groups(snapshot: Snapshot, group_of: Codes) -> dict[tuple[str, str]
     nodes, tasks = snapshot.nodes.names, snapshot.tasks
     rows = np.flatnonzero((group_of != tasks.group) & (tasks.node != NOWHERE))
     changed = zip(rows.tolist(), tasks.node[rows].tolist(), group_of[rows].tolist(), strict=True)
-    # Where two nodes report one id, a snapshot puts the node before it.
+    # If two nodes report the same id, the snapshot prefixes it with the node.
     return {
         (nodes[node], tasks.ids[row].removeprefix(f"{nodes[node]}/")): number for row, node, number in changed
     }
 
 
-def _services(  # noqa: PLR0913, PLR0917 - all that a profile depends on
+def _profile_services(  # noqa: PLR0913, PLR0917 - all that a profile depends on
     snapshot: Snapshot,
     running: Mapping[str, PooledUsage],
     before: Mapping[str, ServiceProfile],
     settings: AnalysisConfig,
-    whole: Sequence[float],
-    is_same_whole: bool,  # noqa: FBT001 - of this module only
+    capacity: Sequence[float],
+    is_same_capacity: bool,  # noqa: FBT001 - private to this module
 ) -> Iterator[ServiceProfile]:
     at = snapshot.at
     for name in sorted(running):
-        learnt, earlier = running[name], before.get(name)
-        if earlier is not None and is_same_whole and _holds(earlier, learnt, at):
+        pooled, earlier = running[name], before.get(name)
+        if earlier is not None and is_same_capacity and _is_current(earlier, pooled, at):
             yield earlier
             continue
-        statistics, observed_seconds = learnt.statistics, learnt.observed_seconds
+        statistics, observed_seconds = pooled.statistics, pooled.observed_seconds
         profiled = observed_seconds >= settings.profile_seconds
         if not profiled and earlier is not None and earlier.profiled:
-            # Its containers are new: the profile of earlier ones holds until these are observed for long
-            # enough.
+            # Its containers are new: the earlier profile holds until these are observed for long enough.
             profiled, statistics, observed_seconds = True, earlier.statistics, earlier.observed_seconds
         yield ServiceProfile(
             name=name,
-            image=learnt.image,
-            containers=learnt.containers,
-            nodes=learnt.nodes,
+            image=pooled.image,
+            containers=pooled.containers,
+            nodes=pooled.nodes,
             profiled=profiled,
             observed_seconds=observed_seconds,
             statistics=statistics,
-            dominant=dominant(
-                shares_of(statistics[:, Statistic.MEAN].tolist(), whole),
+            dominant=update_dominance(
+                capacity_shares(statistics[:, Statistic.MEAN].tolist(), capacity),
                 observed_seconds,
                 at,
                 None if earlier is None else earlier.dominant,
             ),
             last_seen_at=at,
-            node=learnt.node if earlier is None or earlier.node == learnt.node else "",
+            node=pooled.node if earlier is None or earlier.node == pooled.node else "",
         )
     oldest = at - settings.forget_services_after_days * _DAY_SECONDS
     ended = [
@@ -217,22 +224,22 @@ def _services(  # noqa: PLR0913, PLR0917 - all that a profile depends on
         for name, each in before.items()
         if name not in running and each.profiled and each.last_seen_at >= oldest
     ]
-    for each in _limited(ended, settings.max_ended_services_per_node):
+    for each in _limit_per_node(ended, settings.max_ended_services_per_node):
         yield structs.replace(each, containers=0, nodes=0)
 
 
-def _limited(services: Iterable[ServiceProfile], most: int) -> Iterator[ServiceProfile]:
-    """The services without the oldest ones that ran on one node only, where that node has too many.
+def _limit_per_node(services: Iterable[ServiceProfile], max_count: int) -> Iterator[ServiceProfile]:
+    """Drop the oldest services of each node that has too many services of its own.
 
-    Any node can invent names of services; those that ran on several nodes are not its own.
+    A node can invent names of services. A service that ran on several nodes is not counted for any of them.
     """
     of_node: defaultdict[str, list[ServiceProfile]] = defaultdict(list)
     for each in services:
         of_node[each.node].append(each)
     for node, own in of_node.items():
-        if node and len(own) > most:
+        if node and len(own) > max_count:
             own.sort(key=_last_seen_at, reverse=True)
-            yield from own[:most]
+            yield from own[:max_count]
         else:
             yield from own
 
@@ -241,8 +248,8 @@ def _last_seen_at(service: ServiceProfile) -> float:
     return service.last_seen_at
 
 
-def _holds(profile: ServiceProfile, pooled: PooledUsage, at: float) -> bool:
-    """Whether nothing changed since a profile was made; its time is renewed now and then."""
+def _is_current(profile: ServiceProfile, pooled: PooledUsage, at: float) -> bool:
+    """Whether a profile still matches the usage, and is not older than `_RENEW_SECONDS`."""
     return (
         profile.statistics is pooled.statistics
         and profile.containers == pooled.containers
@@ -252,7 +259,7 @@ def _holds(profile: ServiceProfile, pooled: PooledUsage, at: float) -> bool:
     )
 
 
-def _four(row: Floats) -> Four:
+def _known_or_zero(row: Floats) -> Four:
     """A row of variances; 0 where unknown."""
     cpu, memory, disk, network = (0.0 if value != value else value for value in row.tolist())  # noqa: PLR0124 - NaN
     return cpu, memory, disk, network
@@ -280,16 +287,16 @@ _decoder = msgspec.msgpack.Decoder(_StoredProfile)
 
 def pack_profile(service: ServiceProfile) -> bytes:
     """A service profile, for the history."""
-    lead = service.dominant
+    dominant = service.dominant
     return msgspec.msgpack.encode(
         _StoredProfile(
             image=service.image,
             observed_seconds=service.observed_seconds,
             statistics=tuple(tuple(row) for row in service.statistics.tolist()),
-            history=() if lead is None else lead.history,
-            shares=(0.0,) * 4 if lead is None else lead.shares,
-            confidence=0.0 if lead is None else lead.confidence,
-            explanation="" if lead is None else lead.explanation,
+            history=() if dominant is None else dominant.history,
+            shares=(0.0,) * 4 if dominant is None else dominant.shares,
+            confidence=0.0 if dominant is None else dominant.confidence,
+            explanation="" if dominant is None else dominant.explanation,
             last_seen_at=service.last_seen_at,
             node=service.node,
         )
@@ -306,10 +313,10 @@ def _unpack_profiles(items: Iterable[tuple[str, bytes]]) -> Iterator[ServiceProf
         try:
             stored = _decoder.decode(packed)
         except (msgspec.DecodeError, ValueError):
-            continue  # not valid: the profile is learnt again
+            continue  # not valid: the profile is learned again
         statistics = np.array(stored.statistics, dtype=np.float64)
         if statistics.shape != NOT_MEASURED.shape:
-            continue  # written by another version: the profile is learnt again
+            continue  # written by another version: the profile is learned again
         yield ServiceProfile(
             name=name,
             image=stored.image,
@@ -318,7 +325,7 @@ def _unpack_profiles(items: Iterable[tuple[str, bytes]]) -> Iterator[ServiceProf
             profiled=True,
             observed_seconds=stored.observed_seconds,
             statistics=statistics,
-            dominant=Dominant(
+            dominant=ServiceDominance(
                 history=stored.history,
                 shares=stored.shares,
                 confidence=stored.confidence,

@@ -1,4 +1,4 @@
-"""Free resources per node and resource: the map that GenPack packs by."""
+"""Free resources of each node: the map that GenPack packs by."""
 
 from dataclasses import dataclass, field
 
@@ -22,7 +22,7 @@ class Availability:
     capacity: Floats = field(default_factory=_no_rows)
     used: Floats = field(default_factory=_no_rows)
     allocated: Floats = field(default_factory=_no_rows)
-    """The resources promised to its containers."""
+    """The sum of the reservations of its containers."""
     envelope_sum: Floats = field(default_factory=_no_rows)
     """The sum of the envelopes of its containers."""
     free: Floats = field(default_factory=_no_rows)
@@ -30,7 +30,7 @@ class Availability:
     score: Floats = field(default_factory=lambda: np.empty(0))
     """Free resources in one number: 0 is full, 2 is empty. GenPack fills the least available node first."""
     order: Rows = field(default_factory=lambda: np.empty(0, np.intp))
-    """The rows from the least available on; ties by name."""
+    """The rows, the least available node first; ties by name."""
 
 
 def availability(snapshot: Snapshot) -> Availability:

@@ -1,10 +1,10 @@
 """Bottlenecks that no single node can detect: opened, updated, closed, without flapping.
 
-Nodes report their own bottlenecks. Found here, on a snapshot: a node without reports that ran containers, a
-service that is hot on every node it runs on, and a node that is overbooked beyond its class. `findings`
-returns what holds now; `BottleneckTracker` follows it over time. A finding has one threshold to open and a
+Nodes report their own bottlenecks. This module finds others on a snapshot: a node with containers that does
+not report, a service that is hot on all its nodes, and a node that is overbooked beyond its class. `findings`
+checks one snapshot; `BottleneckTracker` follows findings over time. A finding has one threshold to open and a
 lower one to stay open. It must last for a while before it opens, and be absent for a while before it closes,
-so that a value around a threshold makes one bottleneck, not twenty.
+so that a value around a threshold opens one bottleneck, not twenty.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,15 +19,15 @@ from collector.policies.overbooking import LIMITS
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES, Resource
 
-_KEPT = 1000
-"""Closed bottlenecks that are kept."""
+_MAX_CLOSED = 1000
+"""Number of closed bottlenecks that are kept."""
 _HOT, _COOL = 0.9, 0.8
-"""Ratio of use at which a node becomes hot, and below which it is not hot any more."""
+"""Usage ratio at which a node becomes hot, and below which it is no longer hot."""
 _OWN_SHARE = 0.25
-"""Share of a node's use that must be the service's own: otherwise another service is the cause."""
+"""Minimum share of a node's usage that the service itself causes: otherwise another service is the cause."""
 _OVERBOOKED = 1.02
-"""Times the limit of its class at which a node opens a bottleneck; it closes at the limit."""
-_SEVERAL = 2
+"""An overbooking above this many times the limit opens a bottleneck; it closes at the limit."""
+_MIN_NODES = 2
 
 
 class BottleneckKind(StrEnum):
@@ -40,7 +40,7 @@ class BottleneckKind(StrEnum):
     SERVICE = "service"
     """A service is hot wherever it runs: more instances may help, a move does not."""
     OVERBOOKED = "overbooked"
-    """A node is promised beyond what the class of its containers allows."""
+    """The containers of a node reserve more than their class allows."""
     LIMIT = "limit"
     """A node reports more than its limits allow: the surplus is refused."""
     DUPLICATE = "duplicate"
@@ -51,7 +51,7 @@ class BottleneckKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A sign of a bottleneck at one moment."""
+    """A bottleneck on one snapshot."""
 
     kind: BottleneckKind
     subject: str
@@ -83,23 +83,23 @@ class Bottleneck:
         return self.closed_at is None
 
 
-def id_of(
+def bottleneck_id(
     kind: BottleneckKind, subject: str, resource: Resource | None, opened_at: float, run: str = ""
 ) -> str:
-    """The id of a bottleneck: short, fit for a URL, and the same after a restart."""
+    """The id of a bottleneck: short, valid in a URL, and the same after a restart."""
     text = "\n".join((kind, subject, resource or "", repr(opened_at), run))
     return blake2s(text.encode(), digest_size=8).hexdigest()
 
 
-# --- What holds now -------------------------------------------------------------------------
+# --- Findings on one snapshot ---------------------------------------------------------------------
 
 
 def findings(snapshot: Snapshot) -> tuple[Finding, ...]:
     """All findings on a snapshot."""
-    return (*_quiet(snapshot), *_overbooked(snapshot), *_hot(snapshot))
+    return (*_find_quiet(snapshot), *_find_overbooked(snapshot), *_find_hot(snapshot))
 
 
-def _quiet(snapshot: Snapshot) -> Iterator[Finding]:
+def _find_quiet(snapshot: Snapshot) -> Iterator[Finding]:
     nodes = snapshot.nodes
     for row in np.flatnonzero((nodes.liveness != Liveness.UP) & (nodes.tasks > 0) & nodes.on).tolist():
         state = "down" if nodes.liveness[row] == Liveness.DOWN else "suspect"
@@ -108,35 +108,35 @@ def _quiet(snapshot: Snapshot) -> Iterator[Finding]:
             subject=nodes.names[row],
             evidence=(
                 f"{nodes.names[row]} is {state}: no report for {nodes.report_age_seconds[row]:.0f} s "
-                f"({_containers(int(nodes.tasks[row]))} running there)"
+                f"({_containers_were(int(nodes.tasks[row]))} running there)"
             ),
         )
 
 
-def _containers(count: int) -> str:
+def _containers_were(count: int) -> str:
     return "1 container was" if count == 1 else f"{count} containers were"
 
 
-def _overbooked(snapshot: Snapshot) -> Iterator[Finding]:
+def _find_overbooked(snapshot: Snapshot) -> Iterator[Finding]:
     nodes = snapshot.nodes
     limits = np.array(LIMITS)[nodes.strictest_class]
     for row in np.flatnonzero(nodes.overbooking > limits).tolist():
         place = int(np.nan_to_num(nodes.allocated_ratio[row, :2], nan=0.0).argmax())
-        times, limit = float(nodes.overbooking[row]), float(limits[row])
+        times, limit, resource = float(nodes.overbooking[row]), float(limits[row]), RESOURCES[place]
         yield Finding(
             kind=BottleneckKind.OVERBOOKED,
             subject=nodes.names[row],
-            resource=RESOURCES[place],
+            resource=resource,
             opens=times > _OVERBOOKED * limit,
             ratio=times,
             evidence=(
-                f"{nodes.names[row]} is overbooked: {times:.2f} times its {RESOURCES[place]} is promised; "
+                f"{nodes.names[row]} is overbooked: its containers reserve {times:.2f} times its {resource}; "
                 f"class {nodes.strictest_class[row]}, its strictest, allows {limit:.2f} times"
             ),
         )
 
 
-def _hot(snapshot: Snapshot) -> Iterator[Finding]:
+def _find_hot(snapshot: Snapshot) -> Iterator[Finding]:
     nodes, tasks, services = snapshot.nodes, snapshot.tasks, snapshot.services
     placed = np.flatnonzero((tasks.node != NOWHERE) & (tasks.service != NOWHERE))
     if not placed.size:
@@ -146,7 +146,7 @@ def _hot(snapshot: Snapshot) -> Iterator[Finding]:
     service, node = pairs // len(nodes.names), pairs % len(nodes.names)
     starts = np.flatnonzero(np.concatenate(([True], service[1:] != service[:-1])))
     sizes = np.diff(np.append(starts, len(pairs)))
-    several = sizes >= _SEVERAL
+    several = sizes >= _MIN_NODES
     used = np.nan_to_num(tasks.used[placed], nan=0.0)
     for place, resource in enumerate(RESOURCES):
         own = np.bincount(of, weights=used[:, place])
@@ -170,17 +170,17 @@ def _hot(snapshot: Snapshot) -> Iterator[Finding]:
             )
 
 
-# --- Over time ------------------------------------------------------------------------------
+# --- Findings over time ----------------------------------------------------------------------
 
 _Key = tuple[BottleneckKind, str, Resource | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Debounce:
     """How long a finding must last to open a bottleneck, and be absent to close it."""
 
     open_seconds: Mapping[BottleneckKind, float] = field(
-        # Liveness has waited for a quiet node already.
+        # Liveness already waits before a node counts as quiet.
         default_factory=lambda: {
             BottleneckKind.QUIET: 0.0,
             BottleneckKind.SERVICE: 120.0,
@@ -200,9 +200,9 @@ class BottleneckTracker:
     """Follows findings over time. Not thread-safe."""
 
     def __init__(
-        self, stored: Iterable[Bottleneck] = (), *, now: float = 0.0, patience: Patience | None = None
+        self, stored: Iterable[Bottleneck] = (), *, now: float = 0.0, debounce: Debounce | None = None
     ) -> None:
-        self._patience = Patience() if patience is None else patience
+        self._debounce = Debounce() if debounce is None else debounce
         self._pending: dict[_Key, float] = {}
         # After a restart, an open bottleneck gets the usual time to be found again.
         stored = sorted(stored, key=lambda each: each.opened_at)
@@ -211,45 +211,45 @@ class BottleneckTracker:
 
     def update(self, found: Iterable[Finding], now: float) -> tuple[Bottleneck, ...]:
         """Apply the present findings; returns the bottlenecks that opened or closed."""
-        signs = {_key(each): each for each in found}
-        changed = [*self._close(signs, now), *self._update(signs, now)]
+        by_key = {_key(each): each for each in found}
+        changed = [*self._close(by_key, now), *self._update(by_key, now)]
         self._pending = {
-            key: since for key, since in self._pending.items() if key in signs and signs[key].opens
+            key: since for key, since in self._pending.items() if key in by_key and by_key[key].opens
         }
         return tuple(changed)
 
-    def _update(self, signs: Mapping[_Key, Finding], now: float) -> Iterator[Bottleneck]:
-        for key, sign in signs.items():
+    def _update(self, found: Mapping[_Key, Finding], now: float) -> Iterator[Bottleneck]:
+        for key, finding in found.items():
             if key in self._open:
                 open_ = self._open[key]
                 open_.last_found_at = now
                 open_.bottleneck = replace(
-                    open_.bottleneck, updated_at=now, ratio=sign.ratio, evidence=sign.evidence
+                    open_.bottleneck, updated_at=now, ratio=finding.ratio, evidence=finding.evidence
                 )
-            elif sign.opens:
+            elif finding.opens:
                 since = self._pending.setdefault(key, now)
-                if now - since >= self._patience.open_seconds.get(sign.kind, 0.0):
+                if now - since >= self._debounce.open_seconds.get(finding.kind, 0.0):
                     del self._pending[key]
-                    opened = _opened(sign, since, now)
+                    opened = _open_bottleneck(finding, since, now)
                     self._open[key] = _Open(opened, now)
                     yield opened
 
-    def _close(self, signs: Mapping[_Key, Finding], now: float) -> Iterator[Bottleneck]:
+    def _close(self, found: Mapping[_Key, Finding], now: float) -> Iterator[Bottleneck]:
         for key, open_ in list(self._open.items()):
-            if key not in signs and now - open_.last_found_at >= self._patience.close_seconds:
+            if key not in found and now - open_.last_found_at >= self._debounce.close_seconds:
                 del self._open[key]
                 closed = replace(open_.bottleneck, closed_at=now, updated_at=now)
-                self._closed = [*self._closed, closed][-_KEPT:]
+                self._closed = [*self._closed, closed][-_MAX_CLOSED:]
                 yield closed
 
-    def listed(self) -> tuple[Bottleneck, ...]:
-        """Open bottlenecks, then closed ones, each with the latest first."""
+    def list(self) -> tuple[Bottleneck, ...]:
+        """Open bottlenecks, then closed ones, the latest of each first."""
         open_ = sorted((each.bottleneck for each in self._open.values()), key=_latest)
         return (*open_, *sorted(self._closed, key=_latest))
 
 
 def _key(each: Finding | Bottleneck) -> _Key:
-    # The resource that is promised most may change; it is the same overbooking.
+    # The resource with the most reservations may change: it is the same overbooking.
     return each.kind, each.subject, None if each.kind is BottleneckKind.OVERBOOKED else each.resource
 
 
@@ -257,14 +257,14 @@ def _latest(each: Bottleneck) -> tuple[float, str]:
     return -each.opened_at, each.id
 
 
-def _opened(sign: Finding, since: float, now: float) -> Bottleneck:
+def _open_bottleneck(finding: Finding, since: float, now: float) -> Bottleneck:
     return Bottleneck(
-        id=id_of(sign.kind, sign.subject, sign.resource, since),
-        kind=sign.kind,
-        subject=sign.subject,
-        resource=sign.resource,
+        id=bottleneck_id(finding.kind, finding.subject, finding.resource, since),
+        kind=finding.kind,
+        subject=finding.subject,
+        resource=finding.resource,
         opened_at=since,
         updated_at=now,
-        ratio=sign.ratio,
-        evidence=sign.evidence,
+        ratio=finding.ratio,
+        evidence=finding.evidence,
     )

@@ -1,10 +1,10 @@
 """Statistics of containers from the histograms of all their samples: percentiles, mean, variance, envelope.
 
 One percentile does not fit all resources. Over a week of 498 virtual machines (Bitbrains), the 90th
-percentiles of CPU add up to the highest use of all of them together, but those of memory to three quarters of
-it, of disk to less than half, of network to a seventh: disk and network are used in bursts. So each resource
-has its own percentile, and the envelope of a resource with bursts is the *mean above the percentile*, which
-also covers how large bursts are.
+percentiles of CPU add up to the highest total usage of all machines. Those of memory add up to three quarters
+of it, of disk to less than half, of network to a seventh: disk and network are used in bursts. So each
+resource has its own percentile. The envelope of a resource with bursts is the *mean above the percentile*,
+which also covers how large bursts are.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from wire.resources import RESOURCES
 _BIN_MASK = (1 << BIN_BITS) - 1
 _PERCENTILES = (0.5, 0.9, 0.95, 0.99)
 _ROUNDING = 1e-9
-"""Relative tolerance: a value this close to a rank is at it."""
+"""Relative tolerance when a rank is compared with a cumulative weight."""
 
 
 class Statistic(IntEnum):
@@ -43,10 +43,10 @@ class EnvelopeRule:
     """Whether the envelope is the mean above the percentile."""
 
 
-PLAIN_NEED = EnvelopeRule()
+DEFAULT_RULE = EnvelopeRule()
 
 
-def statistics(keys: Keys, weights: Floats, rows: int, need: EnvelopeRule) -> Floats:
+def statistics(keys: Keys, weights: Floats, rows: int, rule: EnvelopeRule) -> Floats:
     """Per row, resource and `Statistic`; NaN where a resource was not measured.
 
     `keys` are sorted and unique; `weights` are the time of each. A percentile is the value that was not
@@ -61,19 +61,19 @@ def statistics(keys: Keys, weights: Floats, rows: int, need: EnvelopeRule) -> Fl
     begin, end = edges[measured], edges[measured + 1]
     values = VALUES[keys & _BIN_MASK]
     below = np.concatenate(([0.0], np.cumsum(weights)))
-    whole = below[end] - below[begin]
+    total = below[end] - below[begin]
 
     place = measured % places
     shares = np.empty((measured.size, len(_PERCENTILES) + 1))
-    shares[:, :-1], shares[:, -1] = _PERCENTILES, np.array(need.percentile)[place]
-    # From the beginning of each: what else is in the arrays must not change the last digit.
-    ranks = (shares - _ROUNDING) * whole[:, None]
+    shares[:, :-1], shares[:, -1] = _PERCENTILES, np.array(rule.percentile)[place]
+    # Relative to the start of each row: other rows must not change the last digit.
+    ranks = (shares - _ROUNDING) * total[:, None]
     at = np.clip(np.searchsorted(below[1:], below[begin, None] + ranks), begin[:, None], end[:, None] - 1)
     quantiles = values[at]
 
-    mean = np.add.reduceat(weights * values, begin) / whole
+    mean = np.add.reduceat(weights * values, begin) / total
     of = np.repeat(np.arange(measured.size), end - begin)
-    variance = np.add.reduceat(weights * (values - mean[of]) ** 2, begin) / whole
+    variance = np.add.reduceat(weights * (values - mean[of]) ** 2, begin) / total
     within = below[1:] - below[begin][of]
     beyond = np.clip(within - ranks[of, -1], 0.0, weights)
     time_beyond = np.add.reduceat(beyond, begin)
@@ -86,7 +86,7 @@ def statistics(keys: Keys, weights: Floats, rows: int, need: EnvelopeRule) -> Fl
     found[measured, Statistic.MAX] = highest
     found[measured, Statistic.MEAN] = mean
     found[measured, Statistic.VARIANCE] = variance
-    has_bursts = np.array(need.bursts)[place]
+    has_bursts = np.array(rule.bursts)[place]
     found[measured, Statistic.ENVELOPE] = np.where(has_bursts, burst, quantiles[:, -1])
     return found.reshape(rows, places, len(Statistic))
 

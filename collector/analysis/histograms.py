@@ -1,10 +1,10 @@
 """Histograms of all four resources in one array: small to store, and fast to add up and to weight.
 
-An agent reports one `wire.Sketch` per resource. Here a bin of any resource is one number, its *key*: the
-resource in the upper bits, the bin in the lower ones, zero samples below all bins. So one sorted array holds
-a container, and, with a row number above the key, one array holds many: a few array operations add them up
-and find their percentiles. Most histograms are needed only when the next heartbeat arrives, so they are kept
-packed, at three bytes a bin.
+An agent reports one `wire.Sketch` per resource. Here one number, the *key*, stands for a bin: the
+resource in the upper bits, the bin in the lower ones, zero samples below all bins. One sorted array holds a
+container. With a row number above the key, one array holds many containers, and a few array operations add
+them up and find their percentiles. Most histograms are needed only when the next heartbeat arrives, so they
+are kept packed, at three bytes per bin.
 """
 
 from collections.abc import Sequence
@@ -36,19 +36,19 @@ _BINS = 1 << BIN_BITS
 _BIN_MASK = _BINS - 1
 _KEY_MASK = (1 << ROW_BITS) - 1
 _MIDDLE = _BINS // 2
-_NOTHING = _MIDDLE + LOWEST_BIN - 1
+_ZERO_BIN = _MIDDLE + LOWEST_BIN - 1
 """The bin of zero samples."""
-MOST_COUNTED = 2**32 - 1
+MAX_COUNT = 2**32 - 1
 """Counts in reports may be absurd; no container has more samples than this."""
 
 VALUES: Floats = np.zeros(_BINS)
 """The middle value of each bin."""
-VALUES[_NOTHING + 1 : _MIDDLE + HIGHEST_BIN + 1] = [
+VALUES[_ZERO_BIN + 1 : _MIDDLE + HIGHEST_BIN + 1] = [
     middle_of(index) for index in range(LOWEST_BIN, HIGHEST_BIN + 1)
 ]
 
 _HEAD_BYTES = 4
-"""One byte would be enough; four keep the counts aligned."""
+"""One byte is used; four keep the counts aligned."""
 _KEY_TYPE = np.dtype("<u2")
 _KEY_BYTES = _KEY_TYPE.itemsize
 _COUNT_TYPES: dict[int, np.dtype[np.unsignedinteger[Any]]] = {
@@ -65,7 +65,7 @@ _KEYS_OF = tuple(base.__add__ for base in _BASES)
 def stack(packed: Sequence[Packed], rows: Sequence[int]) -> tuple[Keys, Numbers, list[int]]:
     """Keys and counts of many histograms, each under its row number, and the size of each histogram.
 
-    Several may have the same row; `summed` then merges them.
+    Several may have the same row; `sum_by_key` then merges them.
     """
     widths = [each[0] for each in packed]
     sizes = [
@@ -106,7 +106,7 @@ def stack_usage(usages: Sequence[ContainerUsage], rows: Sequence[int]) -> tuple[
                 sizes.append(len(sketch.bins))
     starts = _numbers(bases)
     keys = np.concatenate((_numbers(bins) + np.repeat(starts, sizes), starts + (LOWEST_BIN - 1)))
-    tallies = np.minimum(_numbers(counts + zeros), MOST_COUNTED)
+    tallies = np.minimum(_numbers(counts + zeros), MAX_COUNT)
     there = tallies > 0
     return keys[there], tallies[there]
 
@@ -124,8 +124,8 @@ def _numbers(values: Sequence[int]) -> Numbers:
     return np.frombuffer(pack_numbers(f"{len(values)}q", *values), np.int64)
 
 
-def summed(keys: Keys, amounts: NDArray[Amount]) -> tuple[Keys, NDArray[Amount]]:
-    """Sorted, with the amounts of equal keys added up."""
+def sum_by_key(keys: Keys, amounts: NDArray[Amount]) -> tuple[Keys, NDArray[Amount]]:
+    """Sort by key, and add up the amounts of equal keys."""
     if not keys.size:
         return keys, amounts
     # Stacked keys consist of sorted runs, which a stable sort handles fast.
@@ -135,8 +135,8 @@ def summed(keys: Keys, amounts: NDArray[Amount]) -> tuple[Keys, NDArray[Amount]]
     return keys[starts], np.add.reduceat(amounts, starts)
 
 
-def densely_summed(keys: Keys, amounts: Floats) -> tuple[Keys, Floats]:
-    """As `summed`, without sorting: faster where many histograms share few rows."""
+def sum_by_key_dense(keys: Keys, amounts: Floats) -> tuple[Keys, Floats]:
+    """As `sum_by_key`, by a dense table instead of sorting: faster where many histograms share few rows."""
     if not keys.size:
         return keys, amounts
     first = int(keys.min()) >> ROW_BITS << ROW_BITS
@@ -145,18 +145,18 @@ def densely_summed(keys: Keys, amounts: Floats) -> tuple[Keys, Floats]:
     return there + first, sums[there]
 
 
-def with_usage(
-    held: Sequence[Packed | None], usages: Sequence[ContainerUsage], rows: Sequence[int]
+def add_usage(
+    stored: Sequence[Packed | None], usages: Sequence[ContainerUsage], rows: Sequence[int]
 ) -> tuple[Keys, Numbers]:
-    """Histograms with the samples of a heartbeat added; `rows` has the row of each usage."""
-    stored = [(packed, row) for row, packed in enumerate(held) if packed is not None]
-    held_keys, held_counts, _ = stack([packed for packed, _ in stored], [row for _, row in stored])
+    """Add the samples of a heartbeat to stored histograms; `rows` has the row of each usage."""
+    known = [(packed, row) for row, packed in enumerate(stored) if packed is not None]
+    stored_keys, stored_counts, _ = stack([packed for packed, _ in known], [row for _, row in known])
     new_keys, new_counts = stack_usage(usages, rows)
-    return summed(np.concatenate((held_keys, new_keys)), np.concatenate((held_counts, new_counts)))
+    return sum_by_key(np.concatenate((stored_keys, new_keys)), np.concatenate((stored_counts, new_counts)))
 
 
 def flatten(usage: ContainerUsage, keys: list[int], counts: list[int]) -> int:
-    """Append the keys and counts of the samples of a container, in no order; returns how many there are."""
+    """Append the keys and counts of a container's samples, unsorted; returns the number of samples."""
     samples = 0
     # Called for every container of every heartbeat: `map` takes half of the time of a comprehension here, and
     # many histograms of few samples have one bin.
@@ -184,41 +184,41 @@ def flatten(usage: ContainerUsage, keys: list[int], counts: list[int]) -> int:
 
 
 def has_samples(usage: ContainerUsage, count: float) -> bool:
-    """Whether there are this many samples of a container; as a rule, there are as many of each resource."""
+    """Whether a container has at least this many samples of a resource."""
     return count <= 0 or any(
         each is not None and each.zeros + sum(each.bins.values()) >= count
         for each in (usage.cpu, usage.memory, usage.disk, usage.network)
     )
 
 
-def with_flat(
-    held: Sequence[Packed | None], keys: Sequence[Sequence[int]], counts: Sequence[Sequence[int]]
+def add_flat(
+    stored: Sequence[Packed | None], keys: Sequence[Sequence[int]], counts: Sequence[Sequence[int]]
 ) -> list[Packed]:
-    """Histograms with more samples, given as `flatten` appends them; one each."""
-    known = [(packed, row) for row, packed in enumerate(held) if packed is not None]
-    held_keys, held_counts, _ = stack([packed for packed, _ in known], [row for _, row in known])
-    rows = np.repeat(np.arange(len(held), dtype=np.int64) << ROW_BITS, [len(each) for each in keys])
+    """Add samples, in the form that `flatten` appends, to stored histograms: one list per histogram."""
+    known = [(packed, row) for row, packed in enumerate(stored) if packed is not None]
+    stored_keys, stored_counts, _ = stack([packed for packed, _ in known], [row for _, row in known])
+    rows = np.repeat(np.arange(len(stored), dtype=np.int64) << ROW_BITS, [len(each) for each in keys])
     more_keys = _numbers([key for each in keys for key in each]) + rows
-    more_counts = np.minimum(_numbers([count for each in counts for count in each]), MOST_COUNTED)
+    more_counts = np.minimum(_numbers([count for each in counts for count in each]), MAX_COUNT)
     there = more_counts > 0
-    all_keys = np.concatenate((held_keys, more_keys[there]))
-    return pack(*summed(all_keys, np.concatenate((held_counts, more_counts[there]))), len(held))
+    all_keys = np.concatenate((stored_keys, more_keys[there]))
+    return pack(*sum_by_key(all_keys, np.concatenate((stored_counts, more_counts[there]))), len(stored))
 
 
-def added(first: Sequence[Packed | None], second: Sequence[Packed | None]) -> list[Packed]:
-    """Pairs of histograms, added up; None is empty."""
+def merge(first: Sequence[Packed | None], second: Sequence[Packed | None]) -> list[Packed]:
+    """Add up each histogram of `first` and its counterpart in `second`; None is empty."""
     some = [
         (packed, row) for each in (first, second) for row, packed in enumerate(each) if packed is not None
     ]
     keys, counts, _ = stack([packed for packed, _ in some], [row for _, row in some])
-    return pack(*summed(keys, counts), len(first))
+    return pack(*sum_by_key(keys, counts), len(first))
 
 
 def pack(keys: Keys, counts: Numbers, rows: int) -> list[Packed]:
-    """One packed histogram per row, from the result of `summed`."""
-    counts = np.minimum(counts, MOST_COUNTED)
+    """One packed histogram per row, from the result of `sum_by_key`."""
+    counts = np.minimum(counts, MAX_COUNT)
     ends = np.searchsorted(keys, np.arange(rows + 1, dtype=np.int64) << ROW_BITS)
-    # All are converted at once and then cut: that is faster than one array each.
+    # Converting all at once and cutting then is faster than one array each.
     short = (keys & _KEY_MASK).astype(_KEY_TYPE).tobytes()
     widths = _widths(counts, ends)
     wide = {width: counts.astype(_COUNT_TYPES[width]).tobytes() for width in set(widths)}

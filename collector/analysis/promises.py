@@ -10,13 +10,13 @@ from collector.slo.penalties import is_broken
 from collector.slo.standing import Standings
 
 _UNRECOVERABLE = 1.0
-"""A promise of all the time cannot be kept again after it broke."""
+"""A broken promise of 100 % cannot be kept again."""
 
 
 def promise_findings(standings: Standings, warning_seconds: float) -> Iterator[Finding]:
-    """The promises that are broken, and those that break within some seconds unless instances start.
+    """The promises that are broken, and those that break within `warning_seconds` unless instances start.
 
-    A broken promise of all the time is found only while an instance waits: nothing else can be done about it.
+    A broken promise of 100 % is a finding only while an instance waits: nothing else can be done about it.
     """
     services = standings.services
     waiting = services.live_instances - services.running_instances

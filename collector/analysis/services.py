@@ -1,8 +1,8 @@
 """The usage of services, from the samples of all their containers.
 
 A sample is weighted by its duration, so that a node which samples twice as often does not count twice.
-Containers come in the order of their services, a few at a time, and a service is returned as soon as its last
-container is in: that bounds the memory, and no step holds the interpreter lock for long.
+Containers are processed in the order of their services, a few at a time. That bounds the memory, and no step
+holds the interpreter lock for long.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,11 +12,11 @@ from itertools import islice
 import numpy as np
 
 from collector.analysis.envelopes import EnvelopeRule, statistics, totals
-from collector.analysis.histograms import ROW_BITS, Floats, Keys, Packed, densely_summed, stack, summed
+from collector.analysis.histograms import ROW_BITS, Floats, Keys, Packed, stack, sum_by_key, sum_by_key_dense
 
-_AT_ONCE = 100
-_DENSE = 16
-"""A table of all bins is worth its size up to this many bins per entry."""
+_BATCH_SIZE = 100
+_MAX_BINS_PER_ENTRY = 16
+"""Up to this ratio, a dense table of all bins is faster than sorting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,11 @@ class ContainerSlot:
     seconds: float
     """Duration of one sample."""
     weight: float
-    """Weight of a second; older ones weigh less."""
+    """Weight of one second; older samples weigh less."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Pooled:
+class PooledBatch:
     """The usage of several services, one row each."""
 
     services: Sequence[int]
@@ -42,35 +42,42 @@ class Pooled:
     """Total observation time of its containers, for the resource that was measured longest."""
 
 
-def pool(parts: Iterable[ContainerSlot], services: int, need: EnvelopeRule) -> Iterator[Pooled]:
-    """Yields services as they are complete; `parts` come in the order of their services."""
+def pool(parts: Iterable[ContainerSlot], services: int, rule: EnvelopeRule) -> Iterator[PooledBatch]:
+    """Pool the usage of each service; yields services as soon as they are complete.
+
+    `parts` are in the order of their services.
+    """
     keys: Keys = np.empty(0, np.int64)
     weights: Floats = np.empty(0)
-    watched: Floats = np.zeros(services)
+    observed: Floats = np.zeros(services)
     rest = iter(parts)
-    while batch := list(islice(rest, _AT_ONCE)):
+    while batch := list(islice(rest, _BATCH_SIZE)):
         first, last = batch[0].service, batch[-1].service
         more, counts, sizes = stack([part.packed for part in batch], [part.service for part in batch])
         seconds = counts * np.repeat([part.seconds for part in batch], sizes)
-        watched[first : last + 1] += totals(more - (first << ROW_BITS), seconds, last - first + 1)
-        weighed = seconds * np.repeat([part.weight for part in batch], sizes)
-        add_up = densely_summed if (last - first + 1) << ROW_BITS < _DENSE * more.size else summed
-        more, weighed = add_up(more, weighed)
+        observed[first : last + 1] += totals(more - (first << ROW_BITS), seconds, last - first + 1)
+        weighted = seconds * np.repeat([part.weight for part in batch], sizes)
+        add_up = (
+            sum_by_key_dense
+            if (last - first + 1) << ROW_BITS < _MAX_BINS_PER_ENTRY * more.size
+            else sum_by_key
+        )
+        more, weighted = add_up(more, weighted)
         # A service that continues from the last batch has two sums now.
-        keys, weights = summed(np.concatenate((keys, more)), np.concatenate((weights, weighed)))
+        keys, weights = sum_by_key(np.concatenate((keys, more)), np.concatenate((weights, weighted)))
         complete = int(np.searchsorted(keys, last << ROW_BITS))
         if complete:
-            yield _pooled(keys[:complete], weights[:complete], watched, need)
+            yield _pool_batch(keys[:complete], weights[:complete], observed, rule)
             keys, weights = keys[complete:], weights[complete:]
     if keys.size:
-        yield _pooled(keys, weights, watched, need)
+        yield _pool_batch(keys, weights, observed, rule)
 
 
-def _pooled(keys: Keys, weights: Floats, watched: Floats, need: EnvelopeRule) -> Pooled:
+def _pool_batch(keys: Keys, weights: Floats, observed: Floats, rule: EnvelopeRule) -> PooledBatch:
     services, rows = np.unique(keys >> ROW_BITS, return_inverse=True)
     local = (rows << ROW_BITS) | (keys & ((1 << ROW_BITS) - 1))
-    return Pooled(
+    return PooledBatch(
         services=services.tolist(),
-        statistics=statistics(local, weights, len(services), need),
-        observed_seconds=watched[services],
+        statistics=statistics(local, weights, len(services), rule),
+        observed_seconds=observed[services],
     )

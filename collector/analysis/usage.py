@@ -1,9 +1,8 @@
 """Recent usage of each container: the agents' histograms of every sample, added up and weighted by age.
 
-Samples are kept in a few slots of time. Old samples go by dropping a slot, so the rest is always the exact
-sum of the reports, in whatever order they came. The samples of each slot weigh less than those of the next,
-by half per half-life. Several containers are processed at once, as a heartbeat covers a whole node: most of
-the cost is per array operation.
+Samples are kept in a few slots of time. Expired samples are dropped by slot, so the rest is always the exact
+sum of the reports, in any order of arrival. The weight of a slot halves with each half-life. Several
+containers are processed at once, as a heartbeat covers a whole node: most of the cost is per array operation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +13,8 @@ from types import MappingProxyType
 import msgspec
 import numpy as np
 
-from collector.analysis.envelopes import PLAIN_NEED, EnvelopeRule, Statistic, statistics, totals
-from collector.analysis.histograms import Floats, Keys, Numbers, Packed, pack, stack, summed, with_usage
+from collector.analysis.envelopes import DEFAULT_RULE, EnvelopeRule, Statistic, statistics, totals
+from collector.analysis.histograms import Floats, Keys, Numbers, Packed, add_usage, pack, stack, sum_by_key
 from collector.config import EnvelopeConfig
 from wire.messages import ContainerUsage
 from wire.resources import RESOURCES, Quantities, Resource
@@ -24,33 +23,33 @@ SLOT_SECONDS = 8 * 3600.0
 SLOTS = 3
 _WINDOW_SECONDS = SLOTS * SLOT_SECONDS
 _MILLISECOND = 0.001
-_LARGEST = 2**63 - 1
-_UNITS = 1 << 24
-"""Parts of the weight of the newest samples."""
-_AT_ONCE = 500
-"""More would save little time, and take much memory."""
+_MAX_INT64 = 2**63 - 1
+_WEIGHT_UNITS = 1 << 24
+"""Weights are multiples of one divided by this."""
+_BATCH_SIZE = 500
+"""Larger batches save little time and take much memory."""
 NOT_MEASURED: Floats = np.full((len(RESOURCES), len(Statistic)), np.nan)
 NOT_MEASURED.flags.writeable = False
 NOTHING_INHERITED: Mapping[int, Packed] = MappingProxyType({})
 
 
 def slot_at(at: float) -> int:
-    """The slot of a moment."""
+    """The slot of a time."""
     return int(at // SLOT_SECONDS)
 
 
-def within_slot(after: float, until: float) -> float:
-    """The end of a span, or the last millisecond of the slot that it begins in, if that comes first.
+def end_within_slot(after: float, until: float) -> float:
+    """The end of a span, or the last millisecond of its first slot if that is earlier.
 
-    A store has times in milliseconds.
+    Time series stores have a resolution of milliseconds.
     """
     return min(until, (slot_at(after + _MILLISECOND) + 1) * SLOT_SECONDS - _MILLISECOND)
 
 
-def slot_of(at: float, received_at: float) -> int:
-    """The slot of the usage in a report: that of its time stamp, if it is plausible, else of its arrival.
+def report_slot(at: float, received_at: float) -> int:
+    """The slot of the usage in a report: by its timestamp if that is plausible, else by its arrival.
 
-    Reports that waited in a spool are plausible; the future, or more than a day ago, is not.
+    A timestamp in the future, or more than a day old, is not plausible. Reports may wait in a spool.
     """
     is_plausible = received_at - _WINDOW_SECONDS < at <= received_at
     return slot_at(at if is_plausible else received_at)
@@ -58,12 +57,12 @@ def slot_of(at: float, received_at: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class UsageWeights:
-    """How samples are weighted."""
+    """How long samples are kept, how they are weighted, and how the envelope follows."""
 
     slots: int = SLOTS
-    """Earlier slots are dropped."""
+    """Number of slots that are kept."""
     half_life_seconds: float = 24 * 3600.0
-    need: EnvelopeRule = PLAIN_NEED
+    rule: EnvelopeRule = DEFAULT_RULE
 
     @classmethod
     def of(cls, settings: EnvelopeConfig) -> "UsageWeights":
@@ -71,7 +70,7 @@ class UsageWeights:
         return cls(
             slots=ceil(settings.window_hours * 3600 / SLOT_SECONDS),
             half_life_seconds=settings.half_life_hours * 3600,
-            need=EnvelopeRule(
+            rule=EnvelopeRule(
                 percentile=(settings.cpu, settings.memory, settings.disk, settings.network),
                 bursts=(
                     Resource.CPU in settings.bursts,
@@ -88,11 +87,14 @@ class UsageWeights:
         A multiple of 2^-24: sums of fewer than 2^29 samples with such weights are exact, so the statistics of
         a container do not depend on which others are processed with it.
         """
-        return round(float(0.5 ** (age_slots * SLOT_SECONDS / self.half_life_seconds)) * _UNITS) / _UNITS
+        return (
+            round(float(0.5 ** (age_slots * SLOT_SECONDS / self.half_life_seconds)) * _WEIGHT_UNITS)
+            / _WEIGHT_UNITS
+        )
 
 
 class UsageRing(msgspec.Struct, eq=False, gc=False):
-    """The slots of one container, and their statistics.
+    """The samples of one container, by slot, and their statistics.
 
     There are very many, and none has a reference cycle: the garbage collector skips them.
     """
@@ -102,7 +104,7 @@ class UsageRing(msgspec.Struct, eq=False, gc=False):
     """Per resource and `Statistic`."""
     samples: int = 0
     inherited: Mapping[int, Packed] = NOTHING_INHERITED
-    """The slots of the container that it replaced in a move: apart, as these are stored with that one."""
+    """The slots of the container that it replaced in a move. They are stored with that container."""
 
     @property
     def newest(self) -> int:
@@ -110,13 +112,13 @@ class UsageRing(msgspec.Struct, eq=False, gc=False):
 
     @property
     def parts(self) -> tuple[tuple[int, Packed], ...]:
-        """All slots with their samples; a slot may occur twice."""
+        """The samples of each slot, own and inherited; a slot may occur twice."""
         return (*self.slots.items(), *self.inherited.items())
 
     @property
     def p90(self) -> Quantities:
         """The 90th percentile of each resource."""
-        return quantities(self.statistics[:, Statistic.P90])
+        return to_quantities(self.statistics[:, Statistic.P90])
 
 
 class ObservedContainer(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -133,56 +135,56 @@ class ObservedContainer(msgspec.Struct, frozen=True, eq=False, gc=False):
     parts: tuple[tuple[int, Packed], ...]
     """The samples of each slot; a slot may occur twice."""
     statistics: Floats
-    """Of this container alone, per resource and `Statistic`."""
+    """Per resource and `Statistic`."""
     samples: int
     id: str = ""
     inherited: int = 0
-    """How many of the parts, at the end, are of the container that it replaced in a move."""
+    """Number of parts, at the end, that come from the container that it replaced in a move."""
     limit: Quantities = Quantities()
 
     @property
     def own_parts(self) -> tuple[tuple[int, Packed], ...]:
-        """The parts that are its own."""
+        """The parts without the inherited ones."""
         return self.parts[: len(self.parts) - self.inherited]
 
 
-def add(
+def add_samples(
     rings: dict[str, UsageRing], slot: int, usages: Sequence[ContainerUsage]
 ) -> tuple[list[str], Keys, Numbers]:
-    """Add the samples of a heartbeat to the rings of its containers; `settle` must follow.
+    """Add the samples of a heartbeat to the rings of its containers; `update_statistics` must follow.
 
     Returns the ids of the containers, and the keys and counts of the slot.
     """
     rows = {name: row for row, name in enumerate(dict.fromkeys(usage.id for usage in usages))}
     touched = [rings.get(name) or rings.setdefault(name, UsageRing()) for name in rows]
-    held = [ring.slots.get(slot) for ring in touched]
-    keys, counts = with_usage(held, usages, [rows[usage.id] for usage in usages])
+    stored = [ring.slots.get(slot) for ring in touched]
+    keys, counts = add_usage(stored, usages, [rows[usage.id] for usage in usages])
     for ring, packed in zip(touched, pack(keys, counts, len(touched)), strict=True):
         ring.slots[slot] = packed
     return list(rows), keys, counts
 
 
-def count(
+def add_heartbeat(
     rings: dict[str, UsageRing], slot: int, usages: Sequence[ContainerUsage], weights: UsageWeights
 ) -> Sequence[str]:
     """Add the samples of a heartbeat, and update the statistics; returns the ids of the containers."""
-    names, keys, counts = add(rings, slot, usages)
+    names, keys, counts = add_samples(rings, slot, usages)
     touched = [rings[name] for name in names]
     if all(len(ring.parts) == 1 for ring in touched):
         numbers = totals(keys, counts, len(touched))
         _set_statistics(touched, keys, counts.astype(np.float64), numbers, weights)
     else:
-        settle(touched, weights)
+        update_statistics(touched, weights)
     return names
 
 
-def settle(rings: Sequence[UsageRing], weights: UsageWeights) -> None:
+def update_statistics(rings: Sequence[UsageRing], weights: UsageWeights) -> None:
     """Drop expired slots, and compute the statistics of the others."""
-    for start in range(0, len(rings), _AT_ONCE):
-        _settle(rings[start : start + _AT_ONCE], weights)
+    for start in range(0, len(rings), _BATCH_SIZE):
+        _update_batch(rings[start : start + _BATCH_SIZE], weights)
 
 
-def _settle(rings: Sequence[UsageRing], weights: UsageWeights) -> None:
+def _update_batch(rings: Sequence[UsageRing], weights: UsageWeights) -> None:
     parts: list[Packed] = []
     rows: list[int] = []
     slot_weights: list[float] = []
@@ -190,40 +192,43 @@ def _settle(rings: Sequence[UsageRing], weights: UsageWeights) -> None:
         newest = ring.newest
         oldest = newest - weights.slots + 1
         if min((*ring.slots, *ring.inherited)) < oldest:
-            ring.slots, ring.inherited = _since(oldest, ring.slots), _since(oldest, ring.inherited)
+            ring.slots, ring.inherited = (
+                _drop_before(oldest, ring.slots),
+                _drop_before(oldest, ring.inherited),
+            )
         for slot, packed in ring.parts:
             parts.append(packed)
             rows.append(row)
             slot_weights.append(weights.weight(newest - slot))
     keys, counts, sizes = stack(parts, rows)
     numbers = totals(keys, counts, len(rings))
-    weighed = counts * np.repeat(slot_weights, sizes)
+    weighted = counts * np.repeat(slot_weights, sizes)
     # With one slot each, keys are unique already.
     if len(parts) > len(rings):
-        keys, weighed = summed(keys, weighed)
-    _set_statistics(rings, keys, weighed, numbers, weights)
+        keys, weighted = sum_by_key(keys, weighted)
+    _set_statistics(rings, keys, weighted, numbers, weights)
 
 
-def _since(oldest: int, slots: Mapping[int, Packed]) -> dict[int, Packed]:
+def _drop_before(oldest: int, slots: Mapping[int, Packed]) -> dict[int, Packed]:
     return {slot: packed for slot, packed in slots.items() if slot >= oldest}
 
 
 def _set_statistics(
-    rings: Sequence[UsageRing], keys: Keys, weighed: Floats, numbers: Floats, weights: UsageWeights
+    rings: Sequence[UsageRing], keys: Keys, weighted: Floats, numbers: Floats, weights: UsageWeights
 ) -> None:
-    found = statistics(keys, weighed, len(rings), weights.need)
+    found = statistics(keys, weighted, len(rings), weights.rule)
     for row, number in enumerate(numbers.astype(np.int64).tolist()):
-        # A copy: otherwise every ring would keep the array of all alive.
+        # A copy: otherwise every ring would keep the whole array in memory.
         rings[row].statistics = found[row].copy()
         rings[row].samples = number
 
 
-def quantities(values: Sequence[float] | Floats) -> Quantities:
-    """One number per resource as quantities; NaN is unknown."""
+def to_quantities(values: Sequence[float] | Floats) -> Quantities:
+    """Convert one number per resource to quantities; NaN is unknown."""
     cpu, memory, disk, network = (None if value != value else float(value) for value in values)  # noqa: PLR0124 - NaN
     return Quantities(
         cpu_cores=cpu,
-        memory_bytes=None if memory is None else min(round(memory), _LARGEST),
+        memory_bytes=None if memory is None else min(round(memory), _MAX_INT64),
         disk_bytes_per_second=disk,
         network_bytes_per_second=network,
     )

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from collector.analysis.bottlenecks import Bottleneck, BottleneckKind, id_of
+from collector.analysis.bottlenecks import Bottleneck, BottleneckKind, bottleneck_id
 from collector.api.queries import PageQuery, Pager
 from collector.common.liveness import Liveness, LivenessLabel
 from collector.core.parts import Core
@@ -140,7 +140,7 @@ def node_alert_answer(entry: AlertEntry) -> ClusterAlert:
     """An alert that a node reported."""
     reported, alert = entry.reported, entry.reported.alert
     return ClusterAlert(
-        id=id_of(BottleneckKind.NODE, reported.node, alert.resource, alert.opened_at, reported.boot),
+        id=bottleneck_id(BottleneckKind.NODE, reported.node, alert.resource, alert.opened_at, reported.boot),
         kind=BottleneckKind.NODE,
         subject=reported.node,
         node=reported.node,

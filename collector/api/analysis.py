@@ -10,7 +10,7 @@ from msgspec import Meta
 from collector.analysis.analysis import ServiceProfile
 from collector.analysis.envelopes import Statistic
 from collector.analysis.histograms import Floats
-from collector.analysis.usage import NOT_MEASURED, quantities
+from collector.analysis.usage import NOT_MEASURED, to_quantities
 from collector.api.containers import BY_NODE, ContainerFilter, find_containers
 from collector.api.queries import PageQuery, Pager
 from collector.common.errors import ApiError
@@ -127,7 +127,7 @@ def envelope_answer(statistics: Floats) -> Envelope:
     """Convert a matrix of resources and statistics."""
 
     def of(statistic: Statistic) -> Quantities:
-        return quantities(statistics[:, statistic])
+        return to_quantities(statistics[:, statistic])
 
     return Envelope(
         p50=of(Statistic.P50),
@@ -183,11 +183,11 @@ async def availability(core: Core, query: AvailabilityQuery) -> AvailabilityPage
     matching = (
         NodeAvailability(
             node=found.names[row],
-            capacity=quantities(found.capacity[row]),
-            used=quantities(found.used[row]),
-            allocated=quantities(found.allocated[row]),
-            envelope=quantities(found.envelope_sum[row]),
-            free=quantities(found.free[row]),
+            capacity=to_quantities(found.capacity[row]),
+            used=to_quantities(found.used[row]),
+            allocated=to_quantities(found.allocated[row]),
+            envelope=to_quantities(found.envelope_sum[row]),
+            free=to_quantities(found.free[row]),
             score=float(found.score[row]),
         )
         for row in range(first, len(found.names))

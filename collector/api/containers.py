@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from collector.analysis.analysis import Analysis
 from collector.analysis.envelopes import Statistic
-from collector.analysis.usage import quantities
+from collector.analysis.usage import to_quantities
 from collector.api.nodes import WINDOW_SECONDS, Window
 from collector.api.queries import (
     HistoryQuery,
@@ -148,7 +148,7 @@ def container_answer(tables: LiveTables, entry: NodeEntry, container_id: str) ->
         window_seconds=container.window_seconds,
         p90=ring.p90,
         p90_samples=ring.samples,
-        envelope=quantities(ring.statistics[:, Statistic.ENVELOPE]),
+        envelope=to_quantities(ring.statistics[:, Statistic.ENVELOPE]),
         group=None,
         mean=None,
     )

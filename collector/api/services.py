@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from collector.analysis.analysis import ServiceProfile
-from collector.analysis.dominance import Dominant
+from collector.analysis.dominance import ServiceDominance
 from collector.analysis.envelopes import Statistic
 from collector.api.analysis import BY_NAME, Envelope, envelope_answer
 from collector.api.queries import (
@@ -220,7 +220,7 @@ def _service_answer(service: ServiceProfile, power: _Power | None) -> Service:
     )
 
 
-def _dominant(lead: Dominant) -> DominantResource:
+def _dominant(lead: ServiceDominance) -> DominantResource:
     return DominantResource(
         resource=lead.resource,
         confidence=lead.confidence,

@@ -7,7 +7,7 @@ from math import isfinite
 
 import numpy as np
 
-from collector.analysis.usage import quantities
+from collector.analysis.usage import to_quantities
 from collector.control.records import IN_MOTION, Step, StepState, Trigger
 from collector.policies.actions import (
     Action,
@@ -43,7 +43,7 @@ def planned_step(
         answers_alert=trigger is Trigger.ALERT,
         keeps_promises=keeps_promises,
         memory_bytes=int(tasks.envelope[row, _MEMORY]),
-        requested=quantities(requested),
+        requested=to_quantities(requested),
         task_class=int(tasks.task_class[row]),
         first_started_at=snapshot.at - float(tasks.age_seconds[row])
         if isfinite(tasks.age_seconds[row])

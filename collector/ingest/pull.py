@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from collector.analysis.usage import within_slot
+from collector.analysis.usage import end_within_slot
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
 from collector.config import PullConfig
@@ -52,7 +52,7 @@ Spans = Mapping[str, tuple[float, float]]
 
 def _end(after: float, until: float) -> float:
     """The end of the next query: the samples of one report must belong to one usage slot."""
-    return within_slot(after, min(until, after + _AT_ONCE_SECONDS))
+    return end_within_slot(after, min(until, after + _AT_ONCE_SECONDS))
 
 
 class Source(Protocol):

@@ -63,7 +63,7 @@ class AnalysisJob:
         self._stored_at = {each.name: each.last_seen_at for each in results.latest.services.values()}
         stored = (await history.get_values(_BOTTLENECKS)).values()
         self._tracker = BottleneckTracker(_decode_bottlenecks(stored), now=self._core.clock())
-        results.bottlenecks = self._tracker.listed()
+        results.bottlenecks = self._tracker.list()
         self._core.registry.tables.put_services([each.facts() for each in results.latest.services.values()])
 
     async def analyse(self) -> Analysis:
@@ -100,13 +100,13 @@ class AnalysisJob:
         promises = promise_findings(await self._core.standings(), self._core.config.analysis.promise_seconds)
         unknown = unknown_class_findings(await self._survey(now), self._core.config.slo)
         found = (*await self._in_thread(self._find, now), *refused, *unknown, *promises)
-        kept = {each.id for each in self._tracker.listed()}
+        kept = {each.id for each in self._tracker.list()}
         changed = self._tracker.update(found, now)
-        self._core.analysis.bottlenecks = self._tracker.listed()
+        self._core.analysis.bottlenecks = self._tracker.list()
         for each in changed:
             state = "opened" if each.is_open else "closed"
             log.info("alert of kind %s %s: %s", each.kind, state, each.evidence)
-        dropped = kept - {each.id for each in self._tracker.listed()}
+        dropped = kept - {each.id for each in self._tracker.list()}
         entries = {each.id: msgspec.msgpack.encode(each) for each in changed} | dict.fromkeys(dropped)
         await self._store(_BOTTLENECKS, entries)
         return changed

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from collector.analysis.usage import quantities
+from collector.analysis.usage import to_quantities
 from collector.common.errors import ApiError, field_sentence, message_and_path
 from collector.common.labels import SLO_LABEL
 from collector.config import CollectorConfig
@@ -258,13 +258,13 @@ def _largest_reservation(snapshot: Snapshot, service: int) -> Quantities:
     if not requested.size:
         return _NOTHING
     most = np.nan_to_num(requested, nan=-1.0).max(axis=0)
-    return quantities(np.where(most < 0, np.nan, most))
+    return to_quantities(np.where(most < 0, np.nan, most))
 
 
 def _or(given: Quantities, measured: Floats) -> Quantities:
     """Return the given amounts, and the measured ones where none is given."""
     amounts = [given.of(resource) for resource in RESOURCES]
-    return quantities([measured[at] if each is None else each for at, each in enumerate(amounts)])
+    return to_quantities([measured[at] if each is None else each for at, each in enumerate(amounts)])
 
 
 def _four(row: Floats) -> Four:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from collector.analysis.histograms import BIN_BITS, ROW_BITS, Keys, Numbers, Packed, pack, stack, summed
+from collector.analysis.histograms import BIN_BITS, ROW_BITS, Keys, Numbers, Packed, pack, stack, sum_by_key
 from collector.analysis.usage import SLOT_SECONDS, ObservedContainer
 
 DAY_SECONDS = 86_400.0
@@ -125,7 +125,7 @@ def usage_total(keys: Keys, counts: Numbers, sample_seconds: float, most_seconds
     samples = float(np.bincount(place, weights=counts, minlength=RESOURCES).max(initial=0.0))
     seconds = min(most_seconds, samples * sample_seconds)
     weight = seconds / samples if samples else 0.0
-    [packed] = pack(*summed(keys, np.maximum(1, np.rint(counts * weight).astype(np.int64))), 1)
+    [packed] = pack(*sum_by_key(keys, np.maximum(1, np.rint(counts * weight).astype(np.int64))), 1)
     return UsageSum(packed, seconds)
 
 
@@ -143,7 +143,7 @@ def _sum(parts: Sequence[UsageSum]) -> Packed:
     if len(parts) == 1:
         return parts[0].packed
     keys, counts, _ = stack([each.packed for each in parts], [0] * len(parts))
-    return pack(*summed(keys, counts), 1)[0]
+    return pack(*sum_by_key(keys, counts), 1)[0]
 
 
 class DailyUsage:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from collector.analysis.histograms import ROW_BITS, Floats, Numbers, Rows, pack, sample_keys, summed
+from collector.analysis.histograms import ROW_BITS, Floats, Numbers, Rows, pack, sample_keys, sum_by_key
 from collector.sizing import vpa
 from collector.sizing.daily import DAY_SECONDS, UsageSum
 from collector.sizing.sizes import CPU, MEMORY, PLACES
@@ -132,7 +132,7 @@ def _usage_by_day(
         ]
     )
     counts = np.full(keys.size, max(1, round(step_seconds)), dtype=np.int64)
-    packed = pack(*summed(keys, counts), len(names) * days)
+    packed = pack(*sum_by_key(keys, counts), len(names) * days)
     per_container, number = np.unique(np.column_stack((samples.container, cell)), axis=0, return_counts=True)
     observed = np.zeros(len(names) * days)
     np.maximum.at(observed, per_container[:, 1], number * step_seconds)

@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from collector.analysis.usage import quantities
+from collector.analysis.usage import to_quantities
 from collector.common.errors import ApiError
 from collector.core.parts import Core
 from collector.core.placing import place_now
@@ -129,7 +129,7 @@ def reservation_of(placement: PendingPlacement) -> Reservation:
         service=placement.sent.service,
         made_at=placement.made_at,
         expires_at=placement.expires_at,
-        demand=quantities(placement.sent.envelope),
+        demand=to_quantities(placement.sent.envelope),
     )
 
 

@@ -5,7 +5,7 @@ from math import isfinite
 
 import numpy as np
 
-from collector.analysis.usage import quantities
+from collector.analysis.usage import to_quantities
 from collector.common.labels import OPTIONAL_LABEL, WEIGHT_LABEL
 from collector.common.liveness import Liveness
 from collector.control.brownout.rule import OptionalService
@@ -79,7 +79,7 @@ def use_by_node(snapshot: Snapshot, containers: Iterable[str]) -> dict[str, Quan
         used = np.fmax(tasks.used[row], tasks.mean[row])
         name = snapshot.nodes.names[tasks.node[row]]
         found[name] = found.get(name, np.zeros(len(RESOURCES))) + np.nan_to_num(used, nan=0.0)
-    return {name: quantities(amounts) for name, amounts in found.items()}
+    return {name: to_quantities(amounts) for name, amounts in found.items()}
 
 
 def power_of(snapshot: Snapshot, used: Mapping[str, Quantities]) -> float:
@@ -101,7 +101,7 @@ def free_by_node(snapshot: Snapshot, fill_ratio: float) -> dict[str, Quantities]
     nodes = snapshot.nodes
     left = nodes.capacity * fill_ratio - np.fmax(nodes.used, 0.0)
     rows = np.flatnonzero(nodes.on & (nodes.liveness == Liveness.UP))
-    return {nodes.names[row]: quantities(left[row]) for row in rows.tolist()}
+    return {nodes.names[row]: to_quantities(left[row]) for row in rows.tolist()}
 
 
 def short_nodes(snapshot: Snapshot) -> dict[str, str]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 
-from collector.analysis.usage import slot_of
+from collector.analysis.usage import report_slot
 from collector.history.interface import UsageKey, UsageTotal, is_pulled
 from collector.history.sqlite.ids import IdCaches
 from collector.history.sqlite.rows import (
@@ -152,7 +152,7 @@ class SqliteWriter:
             )
             self._connection.executemany(_ADD_ALERT, rows)
         if report.heartbeat is not None and report.heartbeat.usage:
-            slot, body = slot_of(report.at, received_at), encode_usage(report.heartbeat.usage)
+            slot, body = report_slot(report.at, received_at), encode_usage(report.heartbeat.usage)
             self._connection.execute(_ADD_USAGE, (node_id, report.boot, report.sequence, slot, body))
         return True
 

@@ -11,7 +11,7 @@ from itertools import groupby
 import numpy as np
 
 from collector.analysis.envelopes import Statistic
-from collector.analysis.usage import ObservedContainer, UsageWeights, settle, slot_at
+from collector.analysis.usage import ObservedContainer, UsageWeights, slot_at, update_statistics
 from collector.history.interface import UsageKey, UsageTotal
 from collector.live.entries import NO_USAGE, TrackedNode
 from collector.live.live_tables import LiveTables
@@ -258,7 +258,7 @@ class ClusterUsage:
         """Compute the statistics of all containers: at once, unless the usage of a node is not valid."""
         rings = [ring for entry in self._nodes.values() for ring in entry.usage.rings.values()]
         try:
-            settle(rings, self._weights)
+            update_statistics(rings, self._weights)
         except Exception:  # noqa: BLE001 - whatever it is, it is logged with its node
             for node, entry in self._nodes.items():
                 try:

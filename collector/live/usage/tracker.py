@@ -16,8 +16,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
-from collector.analysis.histograms import Packed, added, flatten, has_samples, with_flat
-from collector.analysis.usage import UsageRing, UsageWeights, add, count, settle
+from collector.analysis.histograms import Packed, add_flat, flatten, has_samples, merge
+from collector.analysis.usage import UsageRing, UsageWeights, add_heartbeat, add_samples, update_statistics
 from collector.history.interface import UsageKey, UsageTotal
 from wire.messages import ContainerUsage
 
@@ -106,7 +106,7 @@ class UsageTracker:
         updated: list[str] = []
         if names:
             at_once = [each for each in usage if each.id in names]
-            updated += count(self.rings, slot, at_once, self.weights)
+            updated += add_heartbeat(self.rings, slot, at_once, self.weights)
         if len(names) < len(usage):
             due = self.collect(slot, [each for each in usage if each.id not in names])
             update([(self, due)])
@@ -134,7 +134,7 @@ class UsageTracker:
         }
         new = [structs.replace(each) for each in self._new.values()]
         _merge(list(zip(copies.values(), new, strict=True)))
-        settle(list(copies.values()), self.weights)
+        update_statistics(list(copies.values()), self.weights)
         return found | copies
 
     @property
@@ -167,12 +167,12 @@ class UsageTracker:
         self, slot: int, keys: Sequence[UsageKey], usage: Sequence[ContainerUsage]
     ) -> None:
         """Restore the heartbeats of a slot that no total includes; `settle` must follow."""
-        add(self.rings, slot, usage)
+        add_samples(self.rings, slot, usage)
         self._uncompacted += keys
 
     def settle(self) -> None:
         """Compute the statistics of all containers."""
-        settle(list(self.rings.values()), self.weights)
+        update_statistics(list(self.rings.values()), self.weights)
 
     def inherit(self, other: "UsageTracker") -> list[str]:
         """Take over containers that are only in `other`; returns their ids."""
@@ -215,7 +215,7 @@ def update(due: Sequence[tuple[UsageTracker, Sequence[str]]]) -> None:
     if not taken:
         return
     _merge(taken)
-    settle([ring for ring, _ in taken], due[0][0].weights)
+    update_statistics([ring for ring, _ in taken], due[0][0].weights)
 
 
 class Inheritance(NamedTuple):
@@ -237,7 +237,7 @@ def inherit(pairs: Sequence[Inheritance]) -> list[int]:
         slots = {**ring.inherited, **ring.slots}
         doubles += [(slots, slot, ring) for slot in ring.slots.keys() & ring.inherited.keys()]
         inherited.append(slots)
-    merged = added(
+    merged = merge(
         [ring.slots[slot] for _, slot, ring in doubles], [ring.inherited[slot] for _, slot, ring in doubles]
     )
     for (slots, slot, _), packed in zip(doubles, merged, strict=True):
@@ -251,7 +251,7 @@ def inherit(pairs: Sequence[Inheritance]) -> list[int]:
             rings[each.container] = ring
             changed.append(place)
     if changed:
-        settle(
+        update_statistics(
             [pairs[place].after.rings[pairs[place].container] for place in changed], pairs[0].after.weights
         )
     return changed
@@ -262,7 +262,7 @@ def _pack(usages: Sequence[_NewUsage]) -> None:
     some = [each for each in usages if each.keys]
     if not some:
         return
-    packed = with_flat(
+    packed = add_flat(
         [each.packed for each in some], [each.keys for each in some], [each.counts for each in some]
     )
     for each, together in zip(some, packed, strict=True):
@@ -275,7 +275,7 @@ def _merge(pairs: Sequence[tuple[UsageRing, _NewUsage]]) -> None:
     packed = [(ring, new) for ring, new in pairs if new.packed is not None]
     _pack([new for _, new in packed])
     held = [ring.slots.get(new.slot) for ring, new in packed]
-    for (ring, new), merged in zip(packed, added([new.packed for _, new in packed], held), strict=True):
+    for (ring, new), merged in zip(packed, merge([new.packed for _, new in packed], held), strict=True):
         ring.slots[new.slot] = merged
 
 
@@ -284,6 +284,6 @@ def _add(pairs: Sequence[tuple[UsageRing, _NewUsage]]) -> None:
     if not pairs:
         return
     held = [ring.slots.get(new.slot) for ring, new in pairs]
-    merged = with_flat(held, [new.keys for _, new in pairs], [new.counts for _, new in pairs])
+    merged = add_flat(held, [new.keys for _, new in pairs], [new.counts for _, new in pairs])
     for (ring, new), packed in zip(pairs, merged, strict=True):
         ring.slots[new.slot] = packed

@@ -12,7 +12,14 @@ from collector.analysis.analysis import (
     restore_analysis,
 )
 from collector.analysis.running import RunningServices
-from collector.analysis.usage import NOT_MEASURED, SLOTS, ObservedContainer, UsageRing, UsageWeights, count
+from collector.analysis.usage import (
+    NOT_MEASURED,
+    SLOTS,
+    ObservedContainer,
+    UsageRing,
+    UsageWeights,
+    add_heartbeat,
+)
 from collector.config import AnalysisConfig
 from tests.collector.report_strategies import patient
 from tests.collector.snapshot.builders import assemble
@@ -40,7 +47,7 @@ def test_a_service_of_one_container_has_the_statistics_of_that_container(
 ) -> None:
     rings: dict[str, UsageRing] = {}
     for slot, bins in words:
-        count(rings, slot, [ContainerUsage("web", cpu=Sketch(bins))], ALL_ALIKE)
+        add_heartbeat(rings, slot, [ContainerUsage("web", cpu=Sketch(bins))], ALL_ALIKE)
     ring = rings["web"]
     one = ObservedContainer(
         "alpha",

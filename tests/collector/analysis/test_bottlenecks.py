@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.bottlenecks import BottleneckKind, BottleneckTracker, Finding, Patience, findings
+from collector.analysis.bottlenecks import BottleneckKind, BottleneckTracker, Debounce, Finding, findings
 from collector.common.liveness import Liveness
 from tests.collector.report_strategies import patient
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
@@ -10,7 +10,7 @@ from wire.resources import Quantities, Resource
 
 CAPACITY = Quantities(4.0, 8_000_000)
 STEP = 10.0
-PATIENCE = Patience(
+DEBOUNCE = Debounce(
     {BottleneckKind.QUIET: 0.0, BottleneckKind.SERVICE: 60.0, BottleneckKind.OVERBOOKED: 60.0},
     close_seconds=120.0,
 )
@@ -88,7 +88,7 @@ def test_a_node_is_overbooked_by_the_strictest_class_on_it(
             Resource.CPU,
             opens,
         )
-        assert f"a is overbooked: {promised / 4:.2f} times its cpu" in found[0].evidence
+        assert f"its containers reserve {promised / 4:.2f} times its cpu" in found[0].evidence
 
 
 def hot(first: float, second: float, *, own: float = 0.5, third: float | None = None) -> list[Finding]:
@@ -131,42 +131,42 @@ def sign(
 
 
 def test_it_is_opened_when_it_held_for_a_while_updated_and_closed_when_it_was_gone_for_a_while() -> None:
-    watch = BottleneckTracker(patience=PATIENCE)
+    watch = BottleneckTracker(debounce=DEBOUNCE)
     assert not watch.update([sign()], 0.0)
     assert not watch.update([sign()], 50.0)
     (opened,) = watch.update([sign(evidence="much")], 60.0)
     assert (opened.opened_at, opened.is_open) == (0.0, True)
     assert not watch.update([sign(opens=False, evidence="less")], 100.0)
-    assert [(each.id, each.evidence, each.updated_at) for each in watch.listed()] == [
+    assert [(each.id, each.evidence, each.updated_at) for each in watch.list()] == [
         (opened.id, "less", 100.0)
     ]
     assert not watch.update([], 110.0)
     assert not watch.update([], 219.0)
     (closed,) = watch.update([], 220.0)
     assert (closed.id, closed.closed_at, closed.evidence) == (opened.id, 220.0, "less")
-    assert watch.listed() == (closed,)
+    assert watch.list() == (closed,)
 
 
 def test_a_quiet_node_opens_at_once_and_a_weak_finding_opens_nothing() -> None:
-    watch = BottleneckTracker(patience=PATIENCE)
+    watch = BottleneckTracker(debounce=DEBOUNCE)
     assert len(watch.update([sign(BottleneckKind.QUIET)], 0.0)) == 1
     for at in range(20):
         assert not watch.update([sign(BottleneckKind.QUIET), sign(opens=False)], STEP * at)
 
 
 def test_a_short_finding_opens_nothing() -> None:
-    watch = BottleneckTracker(patience=PATIENCE)
+    watch = BottleneckTracker(debounce=DEBOUNCE)
     for at in range(100):
         assert not watch.update([sign()] if at % 5 else [], STEP * at)
 
 
 def test_an_open_bottleneck_keeps_its_id_after_a_restart() -> None:
-    first = BottleneckTracker(patience=PATIENCE)
+    first = BottleneckTracker(debounce=DEBOUNCE)
     (opened,) = first.update([sign(BottleneckKind.QUIET)], 0.0)
-    again = BottleneckTracker(first.listed(), now=5000.0, patience=PATIENCE)
+    again = BottleneckTracker(first.list(), now=5000.0, debounce=DEBOUNCE)
     assert not again.update([sign(BottleneckKind.QUIET)], 5010.0)
-    assert [each.id for each in again.listed()] == [opened.id]
-    other = BottleneckTracker(first.listed(), now=5000.0, patience=PATIENCE)
+    assert [each.id for each in again.list()] == [opened.id]
+    other = BottleneckTracker(first.list(), now=5000.0, debounce=DEBOUNCE)
     assert not other.update([], 5010.0)
     assert [each.closed_at for each in other.update([], 5120.0)] == [5120.0]
 
@@ -180,7 +180,7 @@ signs = st.lists(
 @patient
 @given(signs)
 def test_bottlenecks_do_not_flap(story: list[list[tuple[BottleneckKind, str, bool]]]) -> None:
-    watch = BottleneckTracker(patience=PATIENCE)
+    watch = BottleneckTracker(debounce=DEBOUNCE)
     last_change: dict[tuple[BottleneckKind, str], float] = {}
     last_sign: dict[tuple[BottleneckKind, str], float] = {}
     is_open: dict[tuple[BottleneckKind, str], bool] = {}
@@ -193,10 +193,10 @@ def test_bottlenecks_do_not_flap(story: list[list[tuple[BottleneckKind, str, boo
             is_open[key] = each.is_open
             if not each.is_open:
                 # From opening to closing, and from its last sign, it took its time.
-                assert at - last_change[key] >= PATIENCE.close_seconds
-                assert at - last_sign[key] >= PATIENCE.close_seconds
+                assert at - last_change[key] >= DEBOUNCE.close_seconds
+                assert at - last_sign[key] >= DEBOUNCE.close_seconds
             last_change[key] = at
-        listed = watch.listed()
+        listed = watch.list()
         assert {(each.kind, each.subject) for each in listed if each.is_open} == {
             key for key, value in is_open.items() if value
         }

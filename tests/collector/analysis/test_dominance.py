@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.dominance import Dominance, dominant, shares_of, whole_of
+from collector.analysis.dominance import Dominance, capacity_shares, cluster_capacity, update_dominance
 from wire.resources import RESOURCES, Resource
 
 HOUR = 3600.0
@@ -13,10 +13,10 @@ NAN = float("nan")
 def test_the_resource_with_the_largest_share_of_the_cluster_is_dominant() -> None:
     capacity = np.array([[4.0, 8e9, NAN, 1e9], [8.0, 16e9, NAN, NAN]])
     # Half a core of twelve is more than a gigabyte of twenty-four; the capacity of the disk is unknown.
-    shares = shares_of([2.0, 1e9, 5e8, NAN], whole_of(capacity))
+    shares = capacity_shares([2.0, 1e9, 5e8, NAN], cluster_capacity(capacity))
     assert shares[:2] == pytest.approx([2 / 12, 1 / 24])
     assert np.isnan(shares[2:]).all()
-    found = dominant(shares, HOUR, at=5.0)
+    found = update_dominance(shares, HOUR, at=5.0)
     assert found is not None
     assert found.history == (Dominance(Resource.CPU, 5.0),)
     assert "16.667% of the cluster's cpu" in found.explanation
@@ -24,7 +24,7 @@ def test_the_resource_with_the_largest_share_of_the_cluster_is_dominant() -> Non
 
 def test_it_is_the_surer_the_further_it_leads_and_the_longer_it_was_watched() -> None:
     def confidence(second: float, observed_seconds: float) -> float:
-        found = dominant((0.1, second, 0.0, NAN), observed_seconds, at=0.0)
+        found = update_dominance((0.1, second, 0.0, NAN), observed_seconds, at=0.0)
         assert found is not None
         return found.confidence
 
@@ -33,33 +33,33 @@ def test_it_is_the_surer_the_further_it_leads_and_the_longer_it_was_watched() ->
 
 
 def test_a_change_is_remembered_with_its_time_and_a_tie_is_no_change() -> None:
-    found = dominant((0.2, 0.1, 0.0, 0.0), HOUR, at=1.0)
-    found = dominant((0.2, 0.201, 0.0, 0.0), HOUR, at=2.0, before=found)
+    found = update_dominance((0.2, 0.1, 0.0, 0.0), HOUR, at=1.0)
+    found = update_dominance((0.2, 0.201, 0.0, 0.0), HOUR, at=2.0, before=found)
     assert found is not None
     assert found.resource is Resource.CPU
-    found = dominant((0.2, 0.3, 0.0, 0.0), HOUR, at=3.0, before=found)
+    found = update_dominance((0.2, 0.3, 0.0, 0.0), HOUR, at=3.0, before=found)
     assert found is not None
     assert found.history == (Dominance(Resource.CPU, 1.0), Dominance(Resource.MEMORY, 3.0))
     for at in range(100):
         shares = [0.0] * 4
         shares[at % 4] = 1.0
-        found = dominant(shares, HOUR, at=float(at), before=found)
+        found = update_dominance(shares, HOUR, at=float(at), before=found)
         assert found is not None
     assert len(found.history) == 20
     assert found.history[-1] == Dominance(RESOURCES[99 % 4], 99.0)
 
 
 def test_without_use_there_is_no_new_dominant_resource_and_the_old_one_stays() -> None:
-    assert dominant((NAN, 0.0, NAN, 0.0), HOUR, at=1.0) is None
-    before = dominant((0.0, 0.0, 0.5, 0.0), HOUR, at=1.0)
-    assert dominant((0.0, NAN, 0.0, 0.0), HOUR, at=2.0, before=before) is before
+    assert update_dominance((NAN, 0.0, NAN, 0.0), HOUR, at=1.0) is None
+    before = update_dominance((0.0, 0.0, 0.5, 0.0), HOUR, at=1.0)
+    assert update_dominance((0.0, NAN, 0.0, 0.0), HOUR, at=2.0, before=before) is before
 
 
 @given(st.lists(st.tuples(*(st.one_of(st.just(NAN), st.floats(0, 10)) for _ in RESOURCES)), max_size=20))
 def test_the_dominant_resource_is_close_to_the_leader(times: list[tuple[float, ...]]) -> None:
     found = None
     for at, shares in enumerate(times):
-        found = dominant(shares, HOUR, at=float(at), before=found)
+        found = update_dominance(shares, HOUR, at=float(at), before=found)
         known = np.nan_to_num(shares, nan=0.0)
         if known.max() > 0:
             assert found is not None
@@ -69,9 +69,9 @@ def test_the_dominant_resource_is_close_to_the_leader(times: list[tuple[float, .
 
 def test_one_node_that_claims_any_capacity_at_most_doubles_the_whole() -> None:
     honest = np.tile([16.0, 64e9, 5e8, 1e9], (10, 1))
-    whole = np.array(whole_of(honest))
+    whole = np.array(cluster_capacity(honest))
     assert whole.tolist() == (10 * honest[0]).tolist()
     for claim in ([1e6, 1.0, 0.0, NAN], [0.0, 2.0**63, 1e15, 1e15]):
-        found = np.array(whole_of(np.vstack([honest, [claim]])))
+        found = np.array(cluster_capacity(np.vstack([honest, [claim]])))
         assert (found >= whole).all()
         assert (found <= 2 * whole).all()

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.envelopes import PLAIN_NEED, EnvelopeRule, Statistic, statistics, totals
-from collector.analysis.histograms import Floats, pack, sketches, stack, with_usage
+from collector.analysis.envelopes import DEFAULT_RULE, EnvelopeRule, Statistic, statistics, totals
+from collector.analysis.histograms import Floats, add_usage, pack, sketches, stack
 from tests.collector.report_strategies import patient
 from wire.messages import ContainerUsage
 from wire.sketch import RELATIVE_ERROR, Sketch
@@ -24,9 +24,9 @@ def sketch(numbers: list[float]) -> Sketch:
     return made
 
 
-def found(usage: list[ContainerUsage], need: EnvelopeRule = PLAIN_NEED) -> Floats:
-    keys, counts = with_usage([None] * len(usage), usage, range(len(usage)))
-    return statistics(keys, counts.astype(np.float64), len(usage), need)
+def found(usage: list[ContainerUsage], rule: EnvelopeRule = DEFAULT_RULE) -> Floats:
+    keys, counts = add_usage([None] * len(usage), usage, range(len(usage)))
+    return statistics(keys, counts.astype(np.float64), len(usage), rule)
 
 
 @patient
@@ -54,8 +54,8 @@ def test_variance_is_that_of_the_samples_as_far_as_bins_can_tell(each: list[floa
 @patient
 @given(loads, st.floats(0.5, 0.99))
 def test_the_envelope_of_bursts_is_the_mean_above_the_percentile(each: list[float], share: float) -> None:
-    need = EnvelopeRule(percentile=(share,) * 4, bursts=(True,) * 4)
-    burst = found([ContainerUsage("c", disk=sketch(each))], need)[0, 2, Statistic.ENVELOPE]
+    rule = EnvelopeRule(percentile=(share,) * 4, bursts=(True,) * 4)
+    burst = found([ContainerUsage("c", disk=sketch(each))], rule)[0, 2, Statistic.ENVELOPE]
     above = np.clip(np.arange(1, len(each) + 1) - share * len(each), 0.0, 1.0)
     truth = np.average(np.sort(each), weights=above)
     assert burst == pytest.approx(truth, rel=ONE_BIN, abs=1e-5 * max(each))
@@ -89,7 +89,7 @@ def test_statistics_of_no_rows_and_of_no_samples_are_empty() -> None:
 @given(st.lists(loads, min_size=1, max_size=4))
 def test_packing_loses_nothing(containers: list[list[float]]) -> None:
     usage = [ContainerUsage("c", sketch(each), None, sketch(each), None) for each in containers]
-    keys, counts = with_usage([None] * len(usage), usage, range(len(usage)))
+    keys, counts = add_usage([None] * len(usage), usage, range(len(usage)))
     packed = pack(keys, counts, len(usage))
     for each, histogram in zip(containers, packed, strict=True):
         assert sketches(histogram) == (sketch(each), Sketch(), sketch(each), Sketch())

@@ -34,7 +34,7 @@ def grouped(envelopes: Floats, *, count: int = 4, last: tuple[Group, ...] = ()) 
 
 def names(found: Grouping) -> list[str]:
     by_number = {each.number: each.name for each in found.groups}
-    return [by_number[number] for number in found.of.tolist()]
+    return [by_number[number] for number in found.group_of.tolist()]
 
 
 def test_each_group_is_named_after_its_dominant_resource() -> None:
@@ -90,14 +90,14 @@ def test_fewer_sorts_than_classes_make_fewer_classes() -> None:
 
 def test_groups_come_from_learnt_envelopes_and_unknown_containers_have_none() -> None:
     envelopes = cluster(*FOUR_SORTS)
-    learnt = np.ones(80, bool)
-    guessed = np.zeros(80, bool)
-    learnt[[0, 25]] = False
-    guessed[25] = True
-    found = group(envelopes, learnt, guessed, count=4)
+    measured = np.ones(80, bool)
+    estimated = np.zeros(80, bool)
+    measured[[0, 25]] = False
+    estimated[25] = True
+    found = group(envelopes, measured, estimated, count=4)
     by_number = {each.number: each.dominant for each in found.groups}
-    assert found.of[0] == NOWHERE
-    assert by_number[int(found.of[25])] is Resource.MEMORY
+    assert found.group_of[0] == NOWHERE
+    assert by_number[int(found.group_of[25])] is Resource.MEMORY
     assert sum(each.size for each in found.groups) == 79
 
 
@@ -119,9 +119,9 @@ def test_every_container_has_one_class_and_names_are_never_shared(
     envelopes = np.array(table)
     found = grouped(envelopes, count=count)
     again = grouped(envelopes, count=count)
-    assert (found.of == again.of).all()
+    assert (found.group_of == again.group_of).all()
     assert found.groups == again.groups
     assert len({each.name for each in found.groups}) == len(found.groups) <= count
-    assert set(found.of.tolist()) <= {each.number for each in found.groups}
+    assert set(found.group_of.tolist()) <= {each.number for each in found.groups}
     assert sum(each.size for each in found.groups) == len(table)
     assert shapes(envelopes, envelopes.mean(axis=0)).sum(axis=1) == pytest.approx(1.0)

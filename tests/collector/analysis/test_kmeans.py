@@ -6,7 +6,7 @@ from sklearn.cluster import KMeans  # type: ignore[import-untyped]  # has no stu
 from sklearn.metrics import silhouette_score  # type: ignore[import-untyped]  # has no stubs
 
 from collector.analysis.histograms import Floats
-from collector.analysis.kmeans import continue_from, fit, nearest, silhouette
+from collector.analysis.kmeans import fit, nearest, refine, silhouette
 from tests.collector.report_strategies import patient
 
 
@@ -19,8 +19,8 @@ def scattered(count: int, seed: int) -> Floats:
 def test_clusters_are_as_close_as_scikit_learns(seed: int) -> None:
     points = scattered(500, seed)
     found, theirs = fit(points, 4, starts=8), KMeans(4, n_init=8, random_state=0).fit(points)
-    assert found.spread <= 1.05 * theirs.inertia_
-    assert found.spread == pytest.approx(np.square(points - found.centres[found.of]).sum())
+    assert found.inertia <= 1.05 * theirs.inertia_
+    assert found.inertia == pytest.approx(np.square(points - found.centres[found.labels]).sum())
 
 
 @patient
@@ -30,22 +30,22 @@ def test_every_point_is_with_its_nearest_centre_and_every_centre_in_the_middle(
 ) -> None:
     points = scattered(size, seed)
     found = fit(points, count, starts=2)
-    assert nearest(points, found.centres).tolist() == found.of.tolist()
+    assert nearest(points, found.centres).tolist() == found.labels.tolist()
     for number in range(count):
-        assert found.centres[number] == pytest.approx(points[found.of == number].mean(axis=0))
+        assert found.centres[number] == pytest.approx(points[found.labels == number].mean(axis=0))
     again = fit(points, count, starts=2)
     assert (found.centres == again.centres).all()
 
 
 def test_a_centre_without_points_restarts() -> None:
     points = np.array([[0.0, 0, 0, 0], [0.0, 0, 0, 0.1], [1.0, 0, 0, 0]])
-    found = continue_from(points, np.array([[0.5, 0, 0, 0], [9.0, 9, 9, 9]]))
-    assert found.of[0] == found.of[1] != found.of[2]
+    found = refine(points, np.array([[0.5, 0, 0, 0], [9.0, 9, 9, 9]]))
+    assert found.labels[0] == found.labels[1] != found.labels[2]
 
 
 @patient
 @given(st.integers(2, 6), st.integers(8, 60), st.integers(0, 1000))
 def test_the_silhouette_equals_that_of_scikit_learn(count: int, size: int, seed: int) -> None:
     points = scattered(size, seed)
-    of = fit(points, count, starts=1).of
-    assert silhouette(points, of) == pytest.approx(silhouette_score(points, of))
+    labels = fit(points, count, starts=1).labels
+    assert silhouette(points, labels) == pytest.approx(silhouette_score(points, labels))

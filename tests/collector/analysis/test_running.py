@@ -12,7 +12,7 @@ from collector.analysis.usage import (
     ObservedContainer,
     UsageRing,
     UsageWeights,
-    count,
+    add_heartbeat,
 )
 from tests.collector.report_strategies import patient
 from wire.messages import ContainerUsage
@@ -28,7 +28,7 @@ def watched(
 ) -> ObservedContainer:
     rings: dict[str, UsageRing] = {}
     if bins:
-        count(rings, slot, [ContainerUsage("c", cpu=Sketch(dict(bins)))], WEIGHTS)
+        add_heartbeat(rings, slot, [ContainerUsage("c", cpu=Sketch(dict(bins)))], WEIGHTS)
     ring = rings.get("c", UsageRing())
     return ObservedContainer(node, service, image, 5.0, ring.parts, ring.statistics, ring.samples)
 

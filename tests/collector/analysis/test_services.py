@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.envelopes import PLAIN_NEED, Statistic
-from collector.analysis.histograms import pack, with_usage
+from collector.analysis.envelopes import DEFAULT_RULE, Statistic
+from collector.analysis.histograms import add_usage, pack
 from collector.analysis.services import ContainerSlot, pool
 from tests.collector.report_strategies import patient
 from wire.messages import ContainerUsage
@@ -21,7 +21,7 @@ def packed(samples: list[float]) -> bytes:
     sketch = Sketch()
     for sample in samples:
         sketch.add(sample)
-    (whole,) = pack(*with_usage([None], [ContainerUsage("c", cpu=sketch)], [0]), rows=1)
+    (whole,) = pack(*add_usage([None], [ContainerUsage("c", cpu=sketch)], [0]), rows=1)
     return whole
 
 
@@ -35,7 +35,7 @@ def test_a_service_pools_the_samples_of_its_containers_weighted_by_duration(
         ContainerSlot(service, packed(load), seconds, weight) for service, load, seconds, weight in slots
     ]
     seen = []
-    for pooled in pool(parts, 7, PLAIN_NEED):
+    for pooled in pool(parts, 7, DEFAULT_RULE):
         for service, table, watched in zip(
             pooled.services, pooled.statistics, pooled.observed_seconds, strict=True
         ):

@@ -6,8 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.analysis.envelopes import EnvelopeRule, Statistic
-from collector.analysis.histograms import MOST_COUNTED, has_samples, sketches
-from collector.analysis.usage import SLOT_SECONDS, SLOTS, UsageRing, UsageWeights, count, settle, slot_of
+from collector.analysis.histograms import MAX_COUNT, has_samples, sketches
+from collector.analysis.usage import (
+    SLOT_SECONDS,
+    SLOTS,
+    UsageRing,
+    UsageWeights,
+    add_heartbeat,
+    report_slot,
+    update_statistics,
+)
 from tests.collector.report_strategies import patient
 from wire.messages import ContainerUsage
 from wire.resources import RESOURCES, Quantities
@@ -33,7 +41,7 @@ def sketch(*numbers: float) -> Sketch:
 def ring_of(*usages: tuple[int, ContainerUsage], weights: UsageWeights = ALL_ALIKE) -> UsageRing:
     rings: dict[str, UsageRing] = {}
     for slot, usage in usages:
-        count(rings, slot, [usage], weights)
+        add_heartbeat(rings, slot, [usage], weights)
     return rings["web"]
 
 
@@ -63,7 +71,7 @@ def test_the_order_in_which_heartbeats_come_does_not_matter_nor_whether_a_restar
     reported = [(slot, ContainerUsage("web", cpu=sketch(*each))) for slot, each in usages]
     ring, other = ring_of(*reported), ring_of(*data.draw(st.permutations(reported)))
     restored = UsageRing(dict(ring.slots))
-    settle([restored], ALL_ALIKE)
+    update_statistics([restored], ALL_ALIKE)
     for each in (other, restored):
         assert each.slots == ring.slots
         assert each.samples == ring.samples
@@ -107,7 +115,7 @@ def test_statistics_do_not_depend_on_which_containers_are_processed_together(
         )
         alone.append(ring_of(*made, weights=usage_weights))
     together = [UsageRing(dict(ring.slots)) for ring in alone]
-    settle(together, usage_weights)
+    update_statistics(together, usage_weights)
     for ring, other in zip(alone, together, strict=True):
         np.testing.assert_array_equal(ring.statistics, other.statistics)
 
@@ -117,7 +125,7 @@ def test_yesterdays_peak_weighs_less_than_todays_calm() -> None:
         ContainerUsage("web", cpu=sketch(*[4.0] * 100)),
         ContainerUsage("web", cpu=sketch(*[1.0] * 100)),
     )
-    quick = UsageWeights(half_life_seconds=SLOT_SECONDS, need=EnvelopeRule(percentile=(0.6, 0.9, 0.9, 0.9)))
+    quick = UsageWeights(half_life_seconds=SLOT_SECONDS, rule=EnvelopeRule(percentile=(0.6, 0.9, 0.9, 0.9)))
     assert ring_of((1, busy), (3, calm), weights=quick).statistics[0, Statistic.ENVELOPE] == pytest.approx(
         1.0, rel=0.01
     )
@@ -143,7 +151,7 @@ def test_a_heartbeat_without_samples_leaves_statistics_empty() -> None:
 def test_absurd_numbers_stay_within_what_can_be_stored_and_sent() -> None:
     absurd = ContainerUsage("web", memory=Sketch({4000: 2**63 - 1}, 2**63 - 1))
     ring = ring_of(*[(1, absurd)] * 3)
-    assert sketches(ring.slots[1])[1] == Sketch({4000: MOST_COUNTED}, MOST_COUNTED)
+    assert sketches(ring.slots[1])[1] == Sketch({4000: MAX_COUNT}, MAX_COUNT)
     assert ring.p90.memory_bytes == 2**63 - 1
 
 
@@ -153,9 +161,9 @@ def test_many_at_once_are_the_same_as_one_by_one(samples: list[tuple[str, list[f
     usages = [ContainerUsage(name, *(sketch(*each) for _ in RESOURCES)) for name, each in samples]
     together: dict[str, UsageRing] = {}
     apart: dict[str, UsageRing] = {}
-    assert set(count(together, 5, usages, UsageWeights())) == {name for name, _ in samples}
+    assert set(add_heartbeat(together, 5, usages, UsageWeights())) == {name for name, _ in samples}
     for usage in usages:
-        count(apart, 5, [usage], UsageWeights())
+        add_heartbeat(apart, 5, [usage], UsageWeights())
     for name, ring in together.items():
         assert ring.slots == apart[name].slots
         np.testing.assert_allclose(ring.statistics, apart[name].statistics)
@@ -175,7 +183,7 @@ def test_many_at_once_are_the_same_as_one_by_one(samples: list[tuple[str, list[f
     ],
 )
 def test_usage_belongs_to_the_slot_of_its_time_stamp_if_that_is_plausible(at: float, slot: int) -> None:
-    assert slot_of(at, NOW) == slot
+    assert report_slot(at, NOW) == slot
 
 
 @pytest.mark.parametrize(("count", "has"), [(0, True), (3, True), (5, True), (5.5, False)])

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from collector.analysis.histograms import with_flat
+from collector.analysis.histograms import add_flat
 from collector.analysis.usage import slot_at
 from collector.api.nodes import list_nodes
 from collector.common.liveness import Liveness
@@ -170,7 +170,7 @@ def test_a_node_whose_stored_usage_is_not_valid_starts_without_and_the_others_ha
     registry = make_registry()
     for node in ("alpha", "beta"):
         registry.apply(report(node, containers=[container(node)]), START)
-    valid = with_flat([None], [[100]], [[7]])[0]
+    valid = add_flat([None], [[100]], [[7]])[0]
     slot = slot_at(START)
     registry.restore(
         [],

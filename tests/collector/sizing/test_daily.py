@@ -11,7 +11,7 @@ from collector.analysis.usage import (
     ObservedContainer,
     UsageRing,
     UsageWeights,
-    count,
+    add_heartbeat,
 )
 from collector.sizing.daily import DAY_SECONDS, DailyUsage
 from tests.collector.report_strategies import patient
@@ -29,7 +29,7 @@ def observed(
     """A container with so many samples of one core in each slot."""
     rings: dict[str, UsageRing] = {}
     for slot, samples in sorted(slots.items()):
-        count(rings, slot, [ContainerUsage(name, cpu=Sketch({0: samples}))], UsageWeights())
+        add_heartbeat(rings, slot, [ContainerUsage(name, cpu=Sketch({0: samples}))], UsageWeights())
     parts = tuple(rings[name].slots.items()) if rings else ()
     return ObservedContainer(
         node, service, "", SAMPLE_SECONDS, parts, NOT_MEASURED, 0, id=name, inherited=inherited

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.histograms import Floats, sample_keys, summed
+from collector.analysis.histograms import Floats, sample_keys, sum_by_key
 from collector.sizing.allocation import Demand, Tuning, allocate
 from collector.sizing.daily import DAY_SECONDS, ServiceDays, UsageSum, usage_total
 from collector.sizing.recommendations import Cluster, Present, recommend
@@ -17,7 +17,7 @@ GIBIBYTE = float(1 << 30)
 
 def day(cores: Floats, memory: Floats) -> UsageSum:
     keys = np.concatenate((sample_keys(cores, CPU), sample_keys(memory, MEMORY)))
-    unique, counts = summed(keys, np.ones(keys.size, dtype=np.int64))
+    unique, counts = sum_by_key(keys, np.ones(keys.size, dtype=np.int64))
     return usage_total(unique, counts, DAY_SECONDS / cores.size, DAY_SECONDS)
 
 
@@ -104,7 +104,7 @@ def test_with_little_history_memory_covers_its_peak() -> None:
 
 
 def test_a_resource_that_was_not_measured_has_no_size() -> None:
-    keys, counts = summed(sample_keys(np.ones(SAMPLES), CPU), np.ones(SAMPLES, dtype=np.int64))
+    keys, counts = sum_by_key(sample_keys(np.ones(SAMPLES), CPU), np.ones(SAMPLES, dtype=np.int64))
     found, _ = recommend(
         {"web": ServiceDays(days={0: usage_total(keys, counts, 900.0, DAY_SECONDS)})},
         {"web": Present(containers=2, cpu_request=4.0)},
