@@ -2,5 +2,6 @@
 
 In: actions. Out: their results, and the orchestrator's own state of nodes, services and reservations. A
 driver is a folder with the same file names in each, and one line in `table`: `driver` (the interface),
-`client` (requests), `models` (responses, pure), `moves` and `power` (actions that take several steps).
+`client` (requests), `models` (responses, pure), `views` (the common state, pure), and the actions that take
+several steps: `moves`, `scaling`, `power`.
 """

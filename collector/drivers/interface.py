@@ -112,8 +112,6 @@ class PendingView:
     """Whether at most one instance of its service may run on a node."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Those of its service."""
-    reason: str = ""
-    """Why it does not run, in the words of the orchestrator."""
     stopped_on: str | None = None
     """The node that it was stopped on for others; None if it was not."""
 

@@ -12,8 +12,9 @@ from collector.drivers.docker.client import Engine, EngineError, Json
 from collector.drivers.docker.cuts import cut, limits_before, uncut
 from collector.drivers.docker.engines import Engines, open_engines
 from collector.drivers.docker.limits import current_limits, limit_changes
-from collector.drivers.docker.models import DockerContainer, Listed, service_names, service_view, task_view
+from collector.drivers.docker.models import DockerContainer, Listed
 from collector.drivers.docker.moves import DestinationEngine, move, stop, wait_until_healthy
+from collector.drivers.docker.views import service_names, service_view, task_view
 from collector.drivers.interface import ActionResult, Driver, DriverError, Hold, NodeView, OrchestratorState
 from collector.policies.actions import (
     Action,

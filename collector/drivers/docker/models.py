@@ -1,23 +1,19 @@
 """Responses of an engine about containers. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from collector.common.labels import ALLOWED, DAEMON, KIND_LABEL, MOVE_LABEL, NEVER, NO_MOVE_LABEL
-from collector.drivers.docker.allow_list import refusals
+from collector.common.labels import DAEMON, KIND_LABEL
 from collector.drivers.docker.client import Json
-from collector.drivers.interface import MOST_STOP_SECONDS, Mode, ServiceView, TaskView
-from wire.resources import Quantities
+from collector.drivers.interface import MOST_STOP_SECONDS
 
 SWARM_SERVICE = "com.docker.swarm.service.id"
 """The label of a container that a Swarm manages."""
-_NANOCPUS = 1e9
 _STOP_SECONDS = 10.0
 """Default of the engine."""
-_PERIOD_MICROSECONDS = 100_000
 
 
 class Listed(msgspec.Struct, rename="pascal", frozen=True):
@@ -52,8 +48,6 @@ class ContainerStatus(msgspec.Struct, rename="pascal", frozen=True):
 
     status: str = ""
     health: HealthCheck | None = None
-    exit_code: int = 0
-    error: str = ""
 
     @property
     def is_healthy(self) -> bool | None:
@@ -134,66 +128,3 @@ class Stats(msgspec.Struct, frozen=True):
         memory = self.memory_stats
         inactive = memory.stats.get("total_inactive_file", memory.stats.get("inactive_file", 0))
         return max(0, memory.usage - inactive)
-
-
-def service_names(containers: Sequence[tuple[str, DockerContainer]]) -> list[str]:
-    """Return a name for each container of some hosts that no other host's container has.
-
-    That is its own, or `NAME@HOST` if several hosts have it: labels of one must not apply to the other.
-    """
-    hosts: dict[str, set[str]] = {}
-    for host, container in containers:
-        hosts.setdefault(container.plain_name, set()).add(host)
-    return [
-        f"{name}@{host}" if len(hosts[name]) > 1 or "@" in name else name
-        for host, name in ((host, container.plain_name) for host, container in containers)
-    ]
-
-
-def service_view(
-    container: DockerContainer, grants: Collection[str] = (), name: str | None = None
-) -> ServiceView:
-    """Return a single container as a service; `grants` are those of any host that it could move to."""
-    return ServiceView(
-        name=container.plain_name if name is None else name,
-        mode=Mode.ALONE,
-        limit=limit_of(container.host_config),
-        image=str(container.config.get("Image", "")),
-        labels=container.labels,
-        stays=next(_reasons(container, grants), None),
-    )
-
-
-def task_view(container: DockerContainer, node: str, service: str) -> TaskView:
-    """Return a container as the task of its service."""
-    return TaskView(container=container.id, service=service, node=node, state=container.state.status)
-
-
-def limit_of(host_config: Json) -> Quantities:
-    """Return the limits of a container."""
-    memory = host_config.get("Memory") or None
-    if nano := host_config.get("NanoCpus"):
-        return Quantities(nano / _NANOCPUS, memory)
-    quota = host_config.get("CpuQuota") or 0
-    period = host_config.get("CpuPeriod") or _PERIOD_MICROSECONDS
-    return Quantities(quota / period if quota > 0 else None, memory)
-
-
-def _reasons(container: DockerContainer, grants: Collection[str]) -> Iterator[str]:
-    """Return why a container must not move, the strongest reason first."""
-    label = container.labels.get(MOVE_LABEL)
-    network = str(container.host_config.get("NetworkMode", ""))
-    if label == NEVER:
-        yield f"its label {MOVE_LABEL} is {NEVER}"
-    if container.is_swarm_task:
-        yield "a Swarm manages it"
-    for mount in container.mounts:
-        if mount.get("Type") != "tmpfs":
-            yield f"it has data on this host, in {mount.get('Name') or mount.get('Source')}"
-    if network.startswith("container:"):
-        yield "it shares the network of another container"
-    yield from refusals(container.host_config, grants)
-    if container.host_config.get("AutoRemove"):
-        yield "it is removed when it stops, so that the move could not be undone"
-    if label != ALLOWED:
-        yield f"it has one replica {NO_MOVE_LABEL}"

@@ -9,8 +9,9 @@ import msgspec
 
 from collector.config import DriverConfig
 from collector.drivers.docker.client import Engine, EngineError, Json
-from collector.drivers.docker.models import DockerContainer, service_view
+from collector.drivers.docker.models import DockerContainer
 from collector.drivers.docker.recipe import network_names, recipe
+from collector.drivers.docker.views import service_view
 from collector.drivers.interface import DriverError
 from collector.drivers.polling import until
 

@@ -85,7 +85,6 @@ def _pending_view(pod: KubePod) -> PendingView:
         constraints=_constraints(pod),
         spread=pod.spreads,
         labels=pod.metadata.labels,
-        reason=next((each.message for each in pod.status.conditions if each.status == "False"), ""),
     )
 
 

@@ -57,7 +57,7 @@ class Deployer:
         )
 
     async def _advance(self, service: SwarmService, cluster: SwarmState) -> str | None:
-        tasks = [task for task in cluster.tasks if task.wanted and task.service_id == service.id]
+        tasks = cluster.wanted_tasks(service)
         if any(task.has_no_place for task in tasks):
             await self._manager.change_service(service.id, as_written)
             return f"freed {service.name}, which Swarm could not start where it was to run"

@@ -14,6 +14,7 @@ from collector.drivers.swarm.moves import Mover
 from collector.drivers.swarm.parking import Parker
 from collector.drivers.swarm.power import SwarmPower
 from collector.drivers.swarm.scaling import SwarmScaler
+from collector.drivers.swarm.views import view_of
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Resize, Scale, Start
 from wire.errors import UserError
 
@@ -35,7 +36,7 @@ class Swarm:
         self._switch = SwarmPower(manager, settings, engines.unmanaged)
 
     async def view(self) -> OrchestratorState:
-        return (await self._manager.read_state()).view()
+        return view_of(await self._manager.read_state())
 
     async def carry_out(self, action: Action) -> ActionResult:
         match action:

@@ -1,43 +1,24 @@
 """Responses of a manager about nodes, services and tasks. Pure."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any
 
 import msgspec
 
-from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.drivers.docker.client import Json
 from collector.drivers.interface import (
     MOST_STOP_SECONDS,
     DriverError,
-    Mode,
-    NodeView,
-    OrchestratorState,
-    PendingView,
-    ServiceView,
-    TaskView,
 )
 from collector.drivers.swarm.specs import (
-    NO_NODE,
     ParkedTask,
-    as_written,
-    constraints_of,
-    groups_of,
-    parked_tasks,
-    stopped_replicas,
 )
-from wire.resources import Quantities
 
-_UNSET = Quantities()
-_NANOCPUS = 1e9
 _NANOSECONDS = 1e9
 _STOP_NANOSECONDS = 10e9
 """Default of Swarm."""
-_PIN = re.compile(r"^\s*node\.(?:hostname|id|ip)\s*==\s*(?P<value>.*?)\s*$")
 _UPDATING = frozenset({"updating", "rollback_started"})
 FAILED_UPDATES = frozenset({"paused", "rollback_started", "rollback_paused", "rollback_completed"})
 """States of an update that Swarm does not complete."""
@@ -124,7 +105,6 @@ class _TaskStatus(msgspec.Struct, rename="pascal", frozen=True):
     timestamp: datetime | None = None
     """When it got this state."""
     state: str = ""
-    message: str = ""
     err: str = ""
     container_status: _ContainerStatus | None = None
 
@@ -225,157 +205,19 @@ class SwarmState:
                     f"several nodes of the Swarm are called {name}: give each host its own name"
                 )
 
+    def service(self, name: str) -> SwarmService:
+        """Return the service of a name. Raise `DriverError` if there is none."""
+        service = next((each for each in self.services if each.name == name), None)
+        if service is None:
+            raise DriverError(f"there is no service {name} in the Swarm")
+        return service
+
+    def wanted_tasks(self, service: SwarmService) -> list[SwarmTask]:
+        """Return the tasks of a service that should run."""
+        return [each for each in self.tasks if each.wanted and each.service_id == service.id]
+
     def task(self, container: str) -> SwarmTask | None:
         return next((task for task in self.tasks if task.wanted and task.container == container), None)
-
-    def view(self) -> OrchestratorState:
-        """Convert it to the common state."""
-        names = {node.id: node.name for node in self.nodes}
-        services = {service.id: service_view(service) for service in self.services}
-        return OrchestratorState(
-            nodes=tuple(
-                NodeView(
-                    name=node.name,
-                    ready=node.ready,
-                    accepts=node.active,
-                    labels=node.labels,
-                    is_manager=node.is_manager,
-                )
-                for node in self.nodes
-            ),
-            services=tuple(services.values()),
-            tasks=tuple(
-                TaskView(
-                    container=task.container,
-                    service=services[task.service_id].name,
-                    node=names[task.node_id],
-                    state=task.status.state,
-                    task=task.id,
-                    slot=_slot(task, names),
-                    created_at=_unix_seconds(task.created_at),
-                    running_since=_unix_seconds(task.status.timestamp) if task.runs else None,
-                )
-                for task in self.tasks
-                if task.wanted and task.container and task.node_id
-            ),
-            pending=tuple(
-                _pending_view(task, services[task.service_id], self.service_of[task.service_id], names)
-                for task in self.tasks
-                if task.waits
-            )
-            + tuple(
-                _parked_view(service, task, services[service.id])
-                for service in self.services
-                for task in parked_tasks(service.spec)
-                if NO_NODE not in constraints_of(service.spec)
-            ),
-        )
-
-
-def _pending_view(
-    task: SwarmTask, service: ServiceView, written: SwarmService, names: Mapping[str, str]
-) -> PendingView:
-    return PendingView(
-        id=task.id,
-        service=service.name,
-        slot=_slot(task, names),
-        since=_unix_seconds(task.created_at),
-        node=names[task.node_id] if task.node_id else None,
-        requested=service.reserve if service.reserve != _UNSET else service.limit,
-        constraints=service.constraints,
-        spread=_spreads(written),
-        labels=service.labels,
-        reason=task.status.err or task.status.message,
-        stopped_on=next((each.node or None for each in parked_tasks(written.spec)), None),
-    )
-
-
-def _parked_view(service: SwarmService, task: ParkedTask, view: ServiceView) -> PendingView:
-    """Return a replica that the service lacks while it is parked: Swarm has no task for it."""
-    return PendingView(
-        id=parked_id(service, task),
-        service=view.name,
-        slot=str(task.slot),
-        since=task.since,
-        requested=view.reserve if view.reserve != _UNSET else view.limit,
-        constraints=view.constraints,
-        spread=_spreads(service),
-        labels=view.labels,
-        reason="it waits for its turn",
-        stopped_on=task.node or None,
-    )
-
-
-def _spreads(service: SwarmService) -> bool:
-    """Whether a node runs at most one of its tasks."""
-    placement: Json = (service.spec.get("TaskTemplate") or {}).get("Placement") or {}
-    return placement.get("MaxReplicas") == 1
-
-
-def _slot(task: SwarmTask, names: Mapping[str, str]) -> str | None:
-    """A global service has one task per node, and no numbers."""
-    return str(task.slot) if task.slot else names.get(task.node_id)
-
-
-def _unix_seconds(at: datetime | None) -> float | None:
-    """The engine writes the year 1 for a time that is not set."""
-    return None if at is None or at.year == 1 else at.timestamp()
-
-
-def parked_id(service: SwarmService, task: ParkedTask) -> str:
-    """Return the id of a replica that a service lacks while it is parked."""
-    return f"{service.id}.{task.slot}"
-
-
-def service_view(service: SwarmService) -> ServiceView:
-    """Return a service as its user specified it."""
-    spec = as_written(service.spec)
-    template: Json = spec.get("TaskTemplate") or {}
-    container: Json = template.get("ContainerSpec") or {}
-    resources: Json = template.get("Resources") or {}
-    labels: dict[str, str] = {**(container.get("Labels") or {}), **(spec.get("Labels") or {})}
-    mode, replicas, is_job = _mode(spec.get("Mode") or {})
-    stays = next(_reasons(spec, labels, mode, replicas, is_job=is_job), None)
-    if stays is None and groups_of(service.spec):
-        stays = "it is being deployed"
-    stops_first = any(local_data(spec, writable_only=True))
-    return ServiceView(
-        name=service.name,
-        mode=mode,
-        replicas=replicas,
-        reserve=_quantities(resources.get("Reservations") or {}),
-        limit=_quantities(resources.get("Limits") or {}),
-        constraints=tuple(constraints_of(spec)),
-        image=str(container.get("Image", "")),
-        labels=labels,
-        stopped_replicas=stopped_replicas(spec),
-        stays=stays,
-        stops_to_move=stops_first,
-        stops_to_resize=stops_first,
-        is_updating=service.is_updating,
-    )
-
-
-def _reasons(
-    spec: Json, labels: Mapping[str, str], mode: Mode, replicas: int, *, is_job: bool
-) -> Iterator[str]:
-    """Return why a service must not move, the strongest reason first."""
-    label = labels.get(MOVE_LABEL)
-    if label == NEVER:
-        yield f"its label {MOVE_LABEL} is {NEVER}"
-    if is_job:
-        yield "it is a job, which would start over"
-    if mode is Mode.GLOBAL:
-        yield "it runs on every node"
-    for constraint in constraints_of(spec):
-        if pin := _PIN.match(constraint):
-            yield f"its constraint pins it to {pin['value']}"
-    if label == ALLOWED:
-        return
-    for place in local_data(spec, writable_only=False):
-        yield f"it uses {place}, which stays behind {NO_MOVE_LABEL}"
-    if replicas <= 1:
-        yield f"it has one replica {NO_MOVE_LABEL}"
 
 
 def local_data(spec: Json, *, writable_only: bool) -> Iterator[str]:
@@ -400,14 +242,6 @@ def stop_seconds(spec: Json) -> float:
     return min(written, MOST_STOP_SECONDS)
 
 
-def _mode(mode: Json) -> tuple[Mode, int, bool]:
-    if "Global" in mode or "GlobalJob" in mode:
-        return Mode.GLOBAL, 1, "GlobalJob" in mode
-    if "ReplicatedJob" in mode:
-        return Mode.REPLICATED, int((mode["ReplicatedJob"] or {}).get("MaxConcurrent") or 1), True
-    return Mode.REPLICATED, int((mode.get("Replicated") or {}).get("Replicas", 1)), False
-
-
-def _quantities(resources: Mapping[str, Any]) -> Quantities:
-    cpus, memory = resources.get("NanoCPUs"), resources.get("MemoryBytes")
-    return Quantities(cpus / _NANOCPUS if cpus else None, memory or None)
+def parked_id(service: SwarmService, task: ParkedTask) -> str:
+    """Return the id of a replica that a service lacks while it is parked."""
+    return f"{service.id}.{task.slot}"

@@ -16,10 +16,10 @@ from collector.drivers.swarm.models import (
     SwarmState,
     SwarmTask,
     local_data,
-    service_view,
     stop_seconds,
 )
 from collector.drivers.swarm.specs import Order, as_written, groups_of, is_marked, lifted, steered
+from collector.drivers.swarm.views import service_view
 from collector.policies.actions import short_id
 
 
@@ -67,7 +67,7 @@ def plan_path(cluster: SwarmState, task: SwarmTask, target_name: str) -> MovePat
         raise DriverError(f"{service.name} cannot move to {target.name}: the node is down, paused or drained")
     if service.is_updating:
         raise DriverError(f"{service.name} is being updated: wait until the update ends")
-    tasks = [each for each in cluster.tasks if each.wanted and each.service_id == service.id]
+    tasks = cluster.wanted_tasks(service)
     count = Counter(each.node_id for each in tasks)
     elsewhere = count.keys() - {source.id, ""}
     if elsewhere:

@@ -87,7 +87,7 @@ class Parker:
         waiting = [ParkedTask(task.slot, source, self._clock())]
         if (replicas_of(as_written(service.spec)) or 0) > 1:
             # Swarm removes tasks without a node first, so that these wait here as well.
-            siblings = [each for each in _wanted(cluster, service) if not each.node_id]
+            siblings = [each for each in cluster.wanted_tasks(service) if not each.node_id]
             waiting += [ParkedTask(each.slot, "", self._clock()) for each in siblings]
             await self._single_out(cluster, service, task)
         await self._manager.change_service(service.id, lambda spec: parked(spec, waiting))
@@ -143,7 +143,7 @@ class Parker:
         held = []
         for service in cluster.services:
             slots = {
-                each.slot for each in _wanted(cluster, service) if each.id in tasks and each.has_no_place
+                each.slot for each in cluster.wanted_tasks(service) if each.id in tasks and each.has_no_place
             }
             is_free = replicas_of(service.spec) is not None and not is_marked(service.spec)
             if slots and is_free and not service.is_updating:
@@ -169,7 +169,7 @@ class Parker:
 
     async def _single_out(self, cluster: SwarmState, service: SwarmService, task: SwarmTask) -> None:
         """Let Swarm remove this task when the service has one replica less."""
-        count = Counter(each.node_id for each in _wanted(cluster, service) if each.node_id)
+        count = Counter(each.node_id for each in cluster.wanted_tasks(service) if each.node_id)
         here = count[task.node_id]
         most = max((number for node, number in count.items() if node != task.node_id), default=0)
         if not most or here > max(most, 1):
@@ -247,7 +247,7 @@ def _require_parkable(service: SwarmService) -> None:
 def _find(cluster: SwarmState, waiting: str) -> _Waiting:
     """Find a waiting task by its id. Raise `DriverError` if it does not wait any more."""
     for service in cluster.services:
-        tasks = _wanted(cluster, service)
+        tasks = cluster.wanted_tasks(service)
         known = frozenset(each.id for each in tasks)
         if (task := next((each for each in tasks if each.id == waiting), None)) is not None:
             if task.node_id:
@@ -262,13 +262,9 @@ def _find(cluster: SwarmState, waiting: str) -> _Waiting:
     raise DriverError(f"{short_id(waiting)} does not wait any more")
 
 
-def _wanted(cluster: SwarmState, service: SwarmService) -> list[SwarmTask]:
-    return [each for each in cluster.tasks if each.wanted and each.service_id == service.id]
-
-
 def _only_on(cluster: SwarmState, service: SwarmService, target: SwarmNode) -> list[str]:
     """Return constraints that leave a new task no node but the target, and stop no other task."""
-    used = {each.node_id for each in _wanted(cluster, service) if each.node_id}
+    used = {each.node_id for each in cluster.wanted_tasks(service) if each.node_id}
     if not used:
         return [f"node.id=={target.id}"]
     return [f"node.id!={node.id}" for node in cluster.nodes if node.id not in used | {target.id}]

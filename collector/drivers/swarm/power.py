@@ -10,7 +10,8 @@ from collector.drivers.hooks import SWITCHED, run_hook
 from collector.drivers.interface import ActionResult, DriverError, Mode
 from collector.drivers.polling import until
 from collector.drivers.swarm.client import Manager
-from collector.drivers.swarm.models import ENDED, SwarmNode, SwarmState, service_view
+from collector.drivers.swarm.models import ENDED, SwarmNode, SwarmState
+from collector.drivers.swarm.views import service_view
 
 _DRAIN, _ACTIVE = "drain", "active"
 

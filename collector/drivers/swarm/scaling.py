@@ -23,7 +23,6 @@ from collector.drivers.swarm.models import (
     SwarmState,
     SwarmTask,
     local_data,
-    service_view,
     stop_seconds,
 )
 from collector.drivers.swarm.specs import (
@@ -41,6 +40,7 @@ from collector.drivers.swarm.specs import (
     with_replicas,
     with_stopped,
 )
+from collector.drivers.swarm.views import service_view
 from collector.policies.actions import Resize, Scale, ServiceAction, describe_cores
 
 _FAILED = frozenset({"failed", "rejected"})
@@ -102,7 +102,7 @@ class SwarmScaler:
     async def unscale(self, action: Scale) -> None:
         """Restore the number of replicas, unless someone changed it since."""
         cluster = await self._manager.read_state()
-        await self._restore(_find(cluster, action.service), action, action.replicas_before)
+        await self._restore(cluster.service(action.service), action, action.replicas_before)
 
     async def resize(self, action: Resize) -> ActionResult:
         """Change the CPU limit of all tasks of a service; return when all tasks have it."""
@@ -129,7 +129,7 @@ class SwarmScaler:
     async def unresize(self, action: Resize) -> None:
         """Restore the CPU limit, unless someone changed it since."""
         cluster = await self._manager.read_state()
-        await self._limit_again(_find(cluster, action.service), action)
+        await self._limit_again(cluster.service(action.service), action)
 
     async def _limit(self, service: SwarmService, cores: float | None) -> None:
         written = as_written(service.spec)
@@ -223,7 +223,7 @@ def _obstacle(service: SwarmService, tasks: Sequence[SwarmTask], known: _Known) 
 
 def _changeable(cluster: SwarmState, action: ServiceAction) -> SwarmService:
     """Return a service that can be changed now. Raise `DriverError`."""
-    service = _find(cluster, action.service)
+    service = cluster.service(action.service)
     if service_view(service).mode is not Mode.REPLICATED or replicas_of(service.spec) is None:
         raise DriverError(f"{service.name} cannot be changed: it is a job, or runs on every node")
     if groups_of(service.spec):
@@ -235,17 +235,6 @@ def _changeable(cluster: SwarmState, action: ServiceAction) -> SwarmService:
     return service
 
 
-def _find(cluster: SwarmState, name: str) -> SwarmService:
-    service = next((each for each in cluster.services if each.name == name), None)
-    if service is None:
-        raise DriverError(f"there is no service {name} in the Swarm")
-    return service
-
-
-def _wanted(cluster: SwarmState, service: SwarmService) -> list[SwarmTask]:
-    return [each for each in cluster.tasks if each.wanted and each.service_id == service.id]
-
-
 def _open_nodes(cluster: SwarmState, service: SwarmService, names: Sequence[str]) -> list[str]:
     """Return constraints that leave new tasks the chosen nodes, and those that run the service already.
 
@@ -254,5 +243,5 @@ def _open_nodes(cluster: SwarmState, service: SwarmService, names: Sequence[str]
     if not names:
         return []
     chosen = {cluster.node(name).id for name in names}
-    used = {each.node_id for each in _wanted(cluster, service) if each.node_id}
+    used = {each.node_id for each in cluster.wanted_tasks(service) if each.node_id}
     return [f"node.id!={node.id}" for node in cluster.nodes if node.id not in used | chosen]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.drivers.docker.limits import current_limits, limit_changes, restore_changes
-from collector.drivers.docker.models import limit_of
+from collector.drivers.docker.views import limit_of
 from wire.resources import Quantities
 
 HOST = 8 << 30

@@ -3,8 +3,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from collector.drivers.docker.models import DockerContainer, Stats, service_view
+from collector.drivers.docker.models import DockerContainer, Stats
 from collector.drivers.docker.recipe import recipe
+from collector.drivers.docker.views import service_view
 from collector.drivers.interface import Mode
 
 ID = "0123456789abcdef"
