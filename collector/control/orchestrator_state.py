@@ -191,7 +191,7 @@ def orchestrated_services(view: OrchestratorState) -> Iterator[OrchestratedServi
         )
     for service in view.services:
         is_global = service.mode is Mode.GLOBAL
-        if service.mode is not Mode.ALONE or service.name in tasks:
+        if service.mode is not Mode.STANDALONE or service.name in tasks:
             yield OrchestratedService(
                 name=service.name,
                 labels={KIND_LABEL: DAEMON, **service.labels} if is_global else service.labels,

@@ -1,4 +1,4 @@
-"""Commands of the operator that switch nodes off and on."""
+"""The operator's commands that switch nodes off and on."""
 
 import asyncio
 import os
@@ -9,18 +9,19 @@ from contextlib import suppress
 from collector.drivers.interface import DriverError
 from wire.text import printable
 
-_LONGEST_TEXT = 300
+_MAX_OUTPUT_BYTES = 300
 _CHUNK_BYTES = 4096
 _OUTPUT_SECONDS = 1.0
 
 SWITCHED = b'{"switched":true}'
-"""Recorded if a node was switched, and not in that state already."""
+"""Undo data of an action that did switch a node; a node that was already in that state has none."""
 
 
 async def run_hook(command: str, node: str, timeout_seconds: float) -> None:
     """Run a command with `--` and a node's name as its last arguments. Raise `DriverError` if it fails.
 
-    A name that begins with a dash is thereby no option. All processes that the command started end with it.
+    After `--`, a name with a leading dash is not an option. All processes that the command started end
+    with it.
     """
     arguments = [*shlex.split(command), "--", node]
     command_line = printable(shlex.join(arguments))
@@ -46,7 +47,7 @@ async def run_hook(command: str, node: str, timeout_seconds: float) -> None:
     except TimeoutError:
         raise DriverError(f"{command_line} did not end within {timeout_seconds:g} s and was killed") from None
     finally:
-        # What it started in the background would keep running, and keep its output open.
+        # Its background processes would keep running, and keep the output open.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
@@ -60,7 +61,7 @@ async def run_hook(command: str, node: str, timeout_seconds: float) -> None:
 
 
 async def _read_end(descriptor: int) -> bytes:
-    """The last bytes of an output, which may be long."""
+    """Return the last bytes of an output, which may be long."""
     stream = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     with open(descriptor, "rb", buffering=0) as file:  # noqa: ASYNC230 - no file, but a pipe
@@ -68,7 +69,7 @@ async def _read_end(descriptor: int) -> bytes:
         end = b""
         try:
             while chunk := await stream.read(_CHUNK_BYTES):
-                end = (end + chunk)[-_LONGEST_TEXT:]
+                end = (end + chunk)[-_MAX_OUTPUT_BYTES:]
         finally:
             transport.close()
     return end

@@ -22,12 +22,12 @@ class Mode(StrEnum):
     REPLICATED = "replicated"
     GLOBAL = "global"
     """One task on every node."""
-    ALONE = "alone"
+    STANDALONE = "standalone"
     """A single container that no orchestrator manages."""
 
 
-MOST_STOP_SECONDS = 600.0
-"""How long a container may take to stop. It names that time itself, and nothing else is decided meanwhile."""
+MAX_STOP_SECONDS = 600.0
+"""Upper bound of the stop timeout of a container, because no decision is made while it stops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class ServiceView:
     stops_to_resize: bool = False
     """Whether a change of its limits stops a task before its replacement runs."""
     stopped_replicas: int = 0
-    """How many replicas it had before it was stopped because resources were short; 0 if it was not."""
+    """How many replicas it had before brownout stopped it; 0 if it is not stopped."""
     is_updating: bool = False
     """Whether the orchestrator still replaces or starts tasks of an earlier change."""
 
@@ -88,7 +88,7 @@ class TaskView:
     created_at: float | None = None
     """When the orchestrator created it, as Unix time; None if unknown."""
     running_since: float | None = None
-    """None if it does not run, or since when is unknown."""
+    """When it started to run, as Unix time; None if it does not run, or the time is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +111,9 @@ class PendingView:
     spread: bool = False
     """Whether at most one instance of its service may run on a node."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Those of its service."""
+    """Labels of its service."""
     stopped_on: str | None = None
-    """The node that it was stopped on for others; None if it was not."""
+    """The node on which it was stopped to make room for others; None if it was not stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,10 @@ class ActionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """How the creator of a service makes its containers start on chosen nodes. The driver ends it later."""
+    """Temporary settings with which the containers of a new service start on chosen nodes.
+
+    The driver removes them later.
+    """
 
     replicas: int
     """Replicas to create it with; the driver adds the others."""
@@ -158,7 +161,7 @@ class Driver(Protocol):
     dry: bool
     """Whether it only describes actions and carries out none."""
     has_queue: bool
-    """Whether what is stopped for others waits in the orchestrator, which lists it as pending."""
+    """Whether a task that was stopped for others waits in the orchestrator, which lists it as pending."""
 
     async def view(self) -> OrchestratorState:
         """Return the state of the orchestrator."""

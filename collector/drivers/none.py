@@ -3,13 +3,14 @@
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 
+from collector.common.text import counted
 from collector.config import DriverConfig
 from collector.drivers.interface import ActionResult, Driver, DriverError, Hold, OrchestratorState
 from collector.policies.actions import Action, describe
 
 
 class DryRun:
-    """Describes actions."""
+    """Describes actions, and carries out none."""
 
     name = "none"
     dry = True
@@ -28,7 +29,7 @@ class DryRun:
         return ()
 
     async def hold(self, replicas: Mapping[str, int]) -> Hold:
-        raise DriverError(f"{sum(replicas.values())} replicas are not deployed: driver.name is none")
+        raise DriverError(f"{counted(sum(replicas.values()), 'replica')} not deployed: driver.name is none")
 
     async def release(self, *, keep_parked: bool = False) -> tuple[str, ...]:  # noqa: ARG002 - nothing is parked
         return ()

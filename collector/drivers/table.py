@@ -13,7 +13,7 @@ OpenDriver = Callable[[DriverConfig], Opening]
 
 
 def _in_folder(name: str) -> OpenDriver:
-    """The driver of a folder, imported when it is opened: a collector uses one, and starts sooner so."""
+    """Return a driver that is imported when it is opened, so that a collector imports only one."""
 
     def open_named(settings: DriverConfig) -> Opening:
         folder = importlib.import_module(f"collector.drivers.{name}")

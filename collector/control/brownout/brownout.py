@@ -194,7 +194,7 @@ class Brownout:
             why=why,
             used=used,
             watts=max(power_of(snapshot, used), self._reported_watts(service)),
-            container=service.key if service.is_alone else None,
+            container=service.key if service.is_standalone else None,
             stops=1 + self._recent_stops(service.key, now),
         )
         is_dry = self._actor.situation.is_dry
@@ -302,7 +302,9 @@ class Brownout:
             return
         view = situation.view
         # Another host may claim a container of the same id.
-        running = {(each.key, each.nodes[0] if each.is_alone else "") for each in optional if each.containers}
+        running = {
+            (each.key, each.nodes[0] if each.is_standalone else "") for each in optional if each.containers
+        }
         names = {each.name for each in view.services}
         self._failures.keep({key for key, _ in running} | self._stopped.keys())
         for key, stopped in list(self._stopped.items()):
@@ -335,7 +337,7 @@ class Brownout:
 
 
 def _stop_action(service: OptionalService, reasons: tuple[str, ...]) -> Kill | Scale:
-    if service.is_alone:
+    if service.is_standalone:
         (container,), (node,) = service.containers, service.nodes
         return Kill(task=container, name=service.name, node=node, target=None, sheds=True, reasons=reasons)
     return Scale(

@@ -64,7 +64,7 @@ def optional_services(view: OrchestratorState) -> Iterator[OptionalService]:
 def alone(name: str, weight: float, node: str, container: str) -> OptionalService:
     """Return a single container that no orchestrator manages."""
     return OptionalService(
-        name=name, weight=weight, replicas=1, nodes=(node,), containers=(container,), is_alone=True
+        name=name, weight=weight, replicas=1, nodes=(node,), containers=(container,), is_standalone=True
     )
 
 

@@ -35,13 +35,13 @@ class OptionalService:
     nodes: tuple[str, ...]
     """The node of each running container."""
     containers: tuple[str, ...]
-    is_alone: bool = False
+    is_standalone: bool = False
     """Whether no orchestrator manages it: it is a single container."""
 
     @property
     def key(self) -> str:
         """What identifies it: names of single containers are unique on a host only."""
-        return self.containers[0] if self.is_alone else self.name
+        return self.containers[0] if self.is_standalone else self.name
 
 
 class StoppedService(msgspec.Struct, frozen=True, kw_only=True):

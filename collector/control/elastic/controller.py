@@ -141,7 +141,7 @@ class ElasticController:
 
     def _rule(self, service: ServiceView) -> ElasticRule | None:
         """Return the settings of a service; `NAME@HOST`, if several hosts have a NAME, has those of NAME."""
-        plain = service.name.rpartition("@")[0] if service.mode is Mode.ALONE else ""
+        plain = service.name.rpartition("@")[0] if service.mode is Mode.STANDALONE else ""
         return self._rules.get(service.name) or self._rules.get(plain)
 
     def _is_due(self, target: ElasticTarget) -> bool:

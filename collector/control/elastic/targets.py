@@ -45,7 +45,7 @@ def elastic_target(service: ServiceView, rule: ElasticRule | None) -> ElasticTar
     if metric_max is None or service.mode is Mode.GLOBAL:
         return None
     low, high = _replicas(rule, labels)
-    if service.mode is Mode.ALONE:
+    if service.mode is Mode.STANDALONE:
         low = high = 1  # a single container can only be resized
     cpu_low, cpu_high, step = _cpu(rule, labels)
     explore = rule.explore or labels.get(ELASTIC_EXPLORE_LABEL)

@@ -100,7 +100,9 @@ def _service_changed(action: ServiceAction, context: GuardContext) -> Refusal:
         return f"the orchestrator has no service {action.service}"
     if isinstance(action, Scale):
         if service.mode is not Mode.REPLICATED:
-            alone = "no orchestrator manages it" if service.mode is Mode.ALONE else "it runs on every node"
+            alone = (
+                "no orchestrator manages it" if service.mode is Mode.STANDALONE else "it runs on every node"
+            )
             return f"{action.service} has no replicas to change: {alone}"
         is_as_planned = service.replicas in {action.replicas_before, action.replicas}
         return None if is_as_planned else f"{action.service} has {_replicas(service)} meanwhile"

@@ -1,13 +1,13 @@
-"""What a container may take along to another host. Pure.
+"""The settings of a container that may move to another host. Pure.
 
-The description of a container comes from the engine of its present host. If that host is compromised, so is
+The description of a container comes from the engine of its current host. If that host is compromised, so is
 the description: it must not start anything on another host that can reach beyond its container. So each field
-that travels is in a list, with the type of its value. Everything else with a value other than the default
-keeps the container where it is: left out, it would break the container or take away a protection.
+that is copied is in a list, with the type of its value. A container with any other field that differs from
+the default stays where it is: without the field, it would break or lose a protection.
 
-What reaches beyond the container (privileged mode, namespaces of the host, devices, capabilities, security
-options) needs a grant in the settings of the target, `[driver.allow]`, for that very thing. Binds and volumes
-have no grant: data stays on its host.
+Fields that reach beyond the container (privileged mode, namespaces of the host, devices, capabilities,
+security options) need a grant for this value in the settings of the target, `[driver.allow]`. Binds and
+volumes have no grant: data stays on its host.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -23,46 +23,46 @@ _LOG_OPTIONS = frozenset(
 )
 _RESTRICTIONS = ("no-new-privileges", "no-new-privileges:true", "no-new-privileges=true")
 """Security options that only take rights away."""
-_MOST_SHOWN = 80
+_MAX_PRINTED = 80
 
 
-class _Part(msgspec.Struct, rename="pascal", forbid_unknown_fields=True):
-    """A part of a description. An engine reads names in any case, so an unknown name is invalid."""
+class _StrictModel(msgspec.Struct, rename="pascal", forbid_unknown_fields=True):
+    """Base of the models. An engine reads names in any case, so an unknown name is invalid."""
 
 
-class _Nothing(_Part):
+class _EmptyObject(_StrictModel):
     pass
 
 
-class _Port(_Part):
+class _Port(_StrictModel):
     host_ip: str = ""
     host_port: str = ""
 
 
-class _Ulimit(_Part):
+class _Ulimit(_StrictModel):
     name: str
     soft: int = 0
     hard: int = 0
 
 
-class _Restart(_Part):
+class _Restart(_StrictModel):
     name: str = ""
     maximum_retry_count: int = 0
 
 
-class _TmpfsOptions(_Part):
+class _TmpfsOptions(_StrictModel):
     size_bytes: int = 0
     mode: int = 0
 
 
-class _TmpfsMount(_Part):
+class _TmpfsMount(_StrictModel):
     type: Literal["tmpfs"]
     target: str
     read_only: bool = False
     tmpfs_options: _TmpfsOptions | None = None
 
 
-class _Healthcheck(_Part):
+class _Healthcheck(_StrictModel):
     test: list[str] | None = None
     interval: int = 0
     timeout: int = 0
@@ -71,13 +71,13 @@ class _Healthcheck(_Part):
     start_interval: int = 0
 
 
-class _Device(_Part):
+class _Device(_StrictModel):
     path_on_host: str
     path_in_container: str = ""
     cgroup_permissions: str = ""
 
 
-class _Log(_Part):
+class _Log(_StrictModel):
     type: str
     config: dict[str, str] | None = None
 
@@ -88,11 +88,11 @@ CONFIG_FIELDS: Mapping[str, object] = {
     **dict.fromkeys(("Env", "Shell"), list[str]),
     **dict.fromkeys(("Tty", "OpenStdin", "StdinOnce"), bool),
     "Labels": dict[str, str],
-    "ExposedPorts": dict[str, _Nothing],
+    "ExposedPorts": dict[str, _EmptyObject],
     "Healthcheck": _Healthcheck,
     "StopTimeout": int,
 }
-"""The fields of `Config` that travel, and their types."""
+"""The fields of `Config` that are copied, and their types."""
 
 HOST_FIELDS: Mapping[str, object] = {
     **dict.fromkeys(
@@ -111,10 +111,10 @@ HOST_FIELDS: Mapping[str, object] = {
     "IpcMode": Literal["none", "private", "shareable"],
     "CgroupnsMode": Literal["private"],
 }
-"""The fields of `HostConfig` that travel without a grant, and their types."""
+"""The fields of `HostConfig` that are copied without a grant, and their types."""
 
 _LEFT_BEHIND = frozenset({"ContainerIDFile", "Links", "ConsoleSize", "AutoRemove"})
-"""Fields that only concern the present host, or for which a container stays anyway."""
+"""Fields that concern only the current host, or for which a container stays anyway."""
 _DEFAULTS: Mapping[str, object] = {
     # The target sets its own. An empty list would uncover all of /proc.
     **dict.fromkeys(("MaskedPaths", "ReadonlyPaths"), Annotated[list[str], msgspec.Meta(min_length=1)]),
@@ -123,7 +123,7 @@ _DEFAULTS: Mapping[str, object] = {
     "MemorySwappiness": Literal[-1],
     "Runtime": Literal["runc"],
 }
-"""Values that an engine fills in: the target's own take their place."""
+"""Values that an engine fills in: the engine of the target fills in its own."""
 _NAMESPACES = {
     "PidMode": "pid",
     "NetworkMode": "network",
@@ -133,17 +133,17 @@ _NAMESPACES = {
 }
 
 
-class _Need(NamedTuple):
-    """A field that can reach beyond a container."""
+class _Grants(NamedTuple):
+    """The grants that a field needs, since it can reach beyond the container."""
 
     field: str
     value: object
     grants: Sequence[str] | None
-    """Grants that it needs; None if no grant allows it."""
+    """None if no grant allows the value."""
 
 
 def portable_config(config: Json) -> Json:
-    """The fields of `Config` that travel. The others concern the client that created the container."""
+    """Return the fields of `Config` to copy. The others concern the client that created the container."""
     return {
         name: config[name]
         for name, kind in CONFIG_FIELDS.items()
@@ -152,7 +152,7 @@ def portable_config(config: Json) -> Json:
 
 
 def portable_host_config(host_config: Json, grants: Collection[str] = ()) -> Json:
-    """The part of `HostConfig` that may travel to a host with these grants."""
+    """Return the part of `HostConfig` that may be copied to a host with these grants."""
     plain = {
         name: value
         for name, kind in HOST_FIELDS.items()
@@ -160,29 +160,29 @@ def portable_host_config(host_config: Json, grants: Collection[str] = ()) -> Jso
     }
     granted = {
         need.field: need.value
-        for need in _needs(host_config)
+        for need in _required_grants(host_config)
         if need.grants is not None and {*need.grants} <= {*grants}
     }
     return plain | granted
 
 
 def refusals(host_config: Json, grants: Collection[str] = ()) -> Iterator[str]:
-    """Why a container may not move to a host with these grants, for each field that may not travel."""
-    needs = {need.field: need for need in _needs(host_config)}
+    """Return why a container may not move to a host with these grants, for each field that forbids it."""
+    needs = {need.field: need for need in _required_grants(host_config)}
     for need in needs.values():
         for missing in need.grants or ():
             if missing not in grants:
-                yield f"it needs {_shown(missing)}, which [driver.allow] does not grant on the other host"
+                yield f"it needs {_printable(missing)}, which [driver.allow] does not grant on the other host"
     for name, value in host_config.items():
         if name in needs:
             is_allowed = needs[name].grants is not None
         else:
             is_allowed = name in _LEFT_BEHIND or _is_default(name, value) or _is(value, HOST_FIELDS.get(name))
         if _is_set(value) and not is_allowed:
-            yield f"it uses {_shown(name)} = {_shown(value)}, which may not move to another host"
+            yield f"it uses {_printable(name)} = {_printable(value)}, which may not move to another host"
 
 
-def _needs(host_config: Json) -> Iterator[_Need]:
+def _required_grants(host_config: Json) -> Iterator[_Grants]:
     values = {
         name: value for name, value in host_config.items() if _is_set(value) and not _is_default(name, value)
     }
@@ -198,13 +198,13 @@ def _needs(host_config: Json) -> Iterator[_Need]:
         *((name, _namespace(name, values.get(name))) for name in _NAMESPACES),
     ):
         if name in values and not (name == "IpcMode" and _is(values[name], HOST_FIELDS[name])):
-            yield _Need(name, values[name], grants)
+            yield _Grants(name, values[name], grants)
 
 
 def _namespace(name: str, value: object) -> Sequence[str] | None:
     if value == "host":
         return [f"{_NAMESPACES[name]}=host"]
-    # A network has a name. The namespace of another container, `container:NAME`, belongs to the present host.
+    # A network has a name. The namespace of another container, `container:NAME`, is on the current host.
     return [] if name == "NetworkMode" and isinstance(value, str) and ":" not in value else None
 
 
@@ -261,7 +261,7 @@ def _is_default(name: str, value: object) -> bool:
     return _is(value, _DEFAULTS.get(name))
 
 
-def _shown(value: object) -> str:
-    """A value of a host that may be compromised, for a message."""
+def _printable(value: object) -> str:
+    """Return a value of a host that may be compromised as printable text."""
     text = ascii(value)[1:-1] if isinstance(value, str) else ascii(value)
-    return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "..."
+    return text if len(text) <= _MAX_PRINTED else text[:_MAX_PRINTED] + "..."

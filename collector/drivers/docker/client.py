@@ -32,11 +32,11 @@ Response = TypeVar("Response")
 
 _UNIX, _TCP = "unix", "tcp"
 _API_VERSION = "1.41"
-"""For the SDK, which otherwise asks the engine for it at once. Requests have no version in their path."""
+"""For the SDK, which otherwise queries the engine for it. Requests have no version in their path."""
 _THREADS = 4
 """Concurrent requests to one engine."""
-_MOST_BYTES, _PART_BYTES = 256 << 20, 64 << 10
-"""Of an answer: a list of a hundred thousand tasks of a Swarm has less."""
+_MAX_BYTES, _PART_BYTES = 256 << 20, 64 << 10
+"""Maximum size of a response: a list of a hundred thousand Swarm tasks is smaller."""
 
 
 def filtered(**filters: str) -> str:
@@ -58,7 +58,7 @@ class EngineError(DriverError):
 
 
 class _UnreachableError(DriverError):
-    """The engine did not answer; `maybe_done` if it may have carried out the request."""
+    """The engine did not answer; `maybe_done` tells whether it may have carried out the request."""
 
     def __init__(self, reason: str, *, maybe_done: bool) -> None:
         super().__init__(reason)
@@ -106,7 +106,7 @@ class Engine:
     async def post(
         self, path: str, body: Json | None = None, *, takes_seconds: float = 0.0, **parameters: str | int
     ) -> bytes:
-        """Send a POST request that takes this long, and return the response."""
+        """Send a POST request, and return the response. The engine needs `takes_seconds` to answer it."""
         return await self._request(_Request("POST", path, parameters, body, takes_seconds))
 
     async def delete(self, path: str, **parameters: str | int) -> None:
@@ -181,8 +181,8 @@ def _read(response: Any, deadline: float) -> bytes:  # noqa: ANN401 - an extra
     body = bytearray()
     for part in response.iter_content(_PART_BYTES):
         body += part
-        if len(body) > _MOST_BYTES:
-            raise _UnreachableError(f"its answer is larger than {_MOST_BYTES >> 20} MiB", maybe_done=True)
+        if len(body) > _MAX_BYTES:
+            raise _UnreachableError(f"its response is larger than {_MAX_BYTES >> 20} MiB", maybe_done=True)
         if time.monotonic() > deadline:
             raise _UnreachableError("timeout", maybe_done=True)
     return bytes(body)

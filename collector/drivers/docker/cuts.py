@@ -4,12 +4,14 @@ import msgspec
 
 from collector.drivers.docker.client import Engine, Json
 from collector.drivers.docker.limits import current_limits, limit_changes, restore_changes
-from collector.drivers.docker.models import DockerContainer, Stats
+from collector.drivers.docker.models import ContainerStats, DockerContainer
 from collector.drivers.interface import ActionResult, DriverError
 from collector.policies.actions import Cut, describe_amounts, megabytes
 
 
-class _Before(msgspec.Struct, frozen=True):
+class _LimitsBefore(msgspec.Struct, frozen=True):
+    """The data that undoing a cut needs."""
+
     limits: Json
 
 
@@ -23,10 +25,10 @@ async def cut(engine: Engine, action: Cut) -> ActionResult:
     now = current_limits((await engine.get(f"{path}/json", DockerContainer)).host_config)
     changes = limit_changes(now, action.allocated)
     if not changes:
-        return ActionResult(what=f"{action.title} has these limits already", nothing_to_do=True)
+        return ActionResult(what=f"{action.title} already has these limits", nothing_to_do=True)
     memory_bytes = changes.get("Memory")
     if memory_bytes is not None and (not now["Memory"] or memory_bytes < now["Memory"]):
-        stats = await engine.get(f"{path}/stats", Stats, stream="false", **{"one-shot": "true"})
+        stats = await engine.get(f"{path}/stats", ContainerStats, stream="false", **{"one-shot": "true"})
         if stats.working_set_bytes >= memory_bytes:
             used, left = megabytes(stats.working_set_bytes), megabytes(memory_bytes)
             raise DriverError(
@@ -35,7 +37,7 @@ async def cut(engine: Engine, action: Cut) -> ActionResult:
     await engine.post(f"{path}/update", changes)
     return ActionResult(
         what=f"limited {action.title} on {action.node} to {describe_amounts(action.allocated)}",
-        before=msgspec.json.encode(_Before(now)),
+        before=msgspec.json.encode(_LimitsBefore(now)),
     )
 
 
@@ -51,4 +53,4 @@ async def uncut(engine: Engine, action: Cut, done: ActionResult) -> None:
 
 def limits_before(done: ActionResult) -> Json:
     """Return the limits of a container from before a cut."""
-    return msgspec.json.decode(done.before, type=_Before).limits
+    return msgspec.json.decode(done.before, type=_LimitsBefore).limits

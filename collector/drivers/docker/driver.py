@@ -12,7 +12,7 @@ from collector.drivers.docker.client import Engine, EngineError, Json
 from collector.drivers.docker.cuts import cut, limits_before, uncut
 from collector.drivers.docker.engines import Engines, open_engines
 from collector.drivers.docker.limits import current_limits, limit_changes
-from collector.drivers.docker.models import DockerContainer, Listed
+from collector.drivers.docker.models import DockerContainer, ListedContainer
 from collector.drivers.docker.moves import DestinationEngine, move, stop, wait_until_healthy
 from collector.drivers.docker.views import service_names, service_view, task_view
 from collector.drivers.interface import ActionResult, Driver, DriverError, Hold, NodeView, OrchestratorState
@@ -144,16 +144,16 @@ class DockerHosts:
             (node, each) for node in self._engines.names for each in await self._containers(node) or ()
         ]
         for service, (node, container) in zip(service_names(containers), containers, strict=True):
-            # The other host that has the name may not answer now.
+            # Of two hosts with a container of this name, one may not answer now.
             if name in {service, f"{service}@{node}"}:
                 return node, container
-        raise DriverError(f"there is no running container {name}")
+        raise DriverError(f"no running container is called {name}")
 
     async def _move(self, container: str, source: str, target: str) -> ActionResult:
         here, there = self._engines.of(source), self._engines.of(target)
         limits = self._original_limits.get(container)
         if source == target:
-            return ActionResult(what=f"{short_id(container)} runs on {target} already", nothing_to_do=True)
+            return ActionResult(what=f"{short_id(container)} already runs on {target}", nothing_to_do=True)
         try:
             to = DestinationEngine(there, self._settings.allow.get(target, ()))
             created, remark = await move(here, to, container, self._settings, limits)
@@ -188,17 +188,17 @@ class DockerHosts:
         """Return the containers on a node; None if its engine does not answer."""
         engine = self._engines.of(node)
         try:
-            # One by one, each of its answers may be in time.
+            # A slow engine may answer each single request in time.
             async with asyncio.timeout(_LIST_REQUESTS * self._settings.request_seconds):
-                listed = await engine.get("/containers/json", list[Listed])
+                listed = await engine.get("/containers/json", list[ListedContainer])
                 found = await asyncio.gather(*(_inspect(engine, each.id) for each in listed))
             containers = [container for container in found if container is not None]
             for each in containers:
-                service_view(each, self._all_grants)  # later, this would fail for all hosts
+                service_view(each, self._all_grants)  # an invalid one would later fail the view of all hosts
         except (DriverError, TimeoutError):
             return None
         except Exception:
-            log.exception("the description of a container on %s is not valid: the host is left out", node)
+            log.exception("the description of a container on %s is invalid: the host counts as down", node)
             return None
         return containers
 

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from collector.config import DriverConfig
 from collector.drivers.docker.client import Engine, connect
-from collector.drivers.docker.models import Listed
+from collector.drivers.docker.models import ListedContainer
 from collector.drivers.interface import DriverError
 
 
@@ -31,11 +31,11 @@ class Engines:
     async def unmanaged(self, node: str) -> list[str]:
         """Return the containers on a node that no Swarm manages, except daemons.
 
-        If its engine is not configured, these are unknown, and none is returned.
+        If its engine is not configured, they are unknown, and the list is empty.
         """
         if node not in self._engines:
             return []
-        listed = await self._engines[node].get("/containers/json", list[Listed])
+        listed = await self._engines[node].get("/containers/json", list[ListedContainer])
         return [each.name for each in listed if not (each.is_swarm_task or each.is_daemon)]
 
 

@@ -17,7 +17,7 @@ _UNLIMITED = -1
 
 
 def current_limits(host_config: Json) -> Json:
-    """Return the present limits."""
+    """Return the current limits."""
     return {key: host_config.get(key) or 0 for key in LIMIT_KEYS}
 
 
@@ -57,7 +57,7 @@ def _cpu(now: Json, cores: float) -> Json:
 
 
 def _memory(now: Json, memory_bytes: int) -> Json:
-    """Keep the amount of swap beside the memory."""
+    """Return the update of the memory limit, which keeps the amount of swap."""
     if not now["Memory"] or now["MemorySwap"] == _UNLIMITED:
         swap = _UNLIMITED
     elif not now["MemorySwap"]:

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from collector.common.labels import DAEMON, KIND_LABEL
 from collector.drivers.docker.client import Json
-from collector.drivers.interface import MOST_STOP_SECONDS
+from collector.drivers.interface import MAX_STOP_SECONDS
 
 SWARM_SERVICE = "com.docker.swarm.service.id"
 """The label of a container that a Swarm manages."""
@@ -16,8 +16,8 @@ _STOP_SECONDS = 10.0
 """Default of the engine."""
 
 
-class Listed(msgspec.Struct, rename="pascal", frozen=True):
-    """One of `GET /containers/json`."""
+class ListedContainer(msgspec.Struct, rename="pascal", frozen=True):
+    """A container in the response to `GET /containers/json`."""
 
     id: str
     names: list[str] | None = None
@@ -33,7 +33,7 @@ class Listed(msgspec.Struct, rename="pascal", frozen=True):
 
     @property
     def is_daemon(self) -> bool:
-        """Whether it runs for its node, and ends with it."""
+        """Whether it is a daemon, which runs as long as its node."""
         return (self.labels or {}).get(KIND_LABEL) == DAEMON
 
 
@@ -57,23 +57,23 @@ class ContainerStatus(msgspec.Struct, rename="pascal", frozen=True):
         return None if self.health and self.health.status == "starting" else True
 
 
-_Count = Annotated[int, Meta(ge=-1, le=2**63 - 1)] | None
+_Integer = Annotated[int, Meta(ge=-1, le=2**63 - 1)] | None
 
 
 class _ReadConfig(msgspec.Struct, rename="pascal"):
     labels: dict[str, str] | None = None
-    stop_timeout: _Count = None
+    stop_timeout: _Integer = None
 
 
 class _ReadHostConfig(msgspec.Struct, rename="pascal"):
-    nano_cpus: _Count = None
-    cpu_quota: _Count = None
-    cpu_period: _Count = None
-    memory: _Count = None
+    nano_cpus: _Integer = None
+    cpu_quota: _Integer = None
+    cpu_period: _Integer = None
+    memory: _Integer = None
 
 
 class DockerContainer(msgspec.Struct, rename="pascal", frozen=True):
-    """The answer to `GET /containers/{id}/json`."""
+    """The response to `GET /containers/{id}/json`."""
 
     id: str
     name: str = ""
@@ -87,7 +87,7 @@ class DockerContainer(msgspec.Struct, rename="pascal", frozen=True):
     network_settings: Json = {}
 
     def __post_init__(self) -> None:
-        # An engine may be compromised. What is read here has to be valid, and the rest only travels.
+        # An engine may be compromised. The fields that are read have to be valid; the others are only copied.
         msgspec.convert(self.config, _ReadConfig)
         msgspec.convert(self.host_config, _ReadHostConfig)
 
@@ -109,7 +109,7 @@ class DockerContainer(msgspec.Struct, rename="pascal", frozen=True):
         timeout = self.config.get("StopTimeout")
         if timeout is None:
             return _STOP_SECONDS
-        return MOST_STOP_SECONDS if timeout < 0 else min(float(timeout), MOST_STOP_SECONDS)
+        return MAX_STOP_SECONDS if timeout < 0 else min(float(timeout), MAX_STOP_SECONDS)
 
 
 class _MemoryStats(msgspec.Struct, frozen=True):
@@ -117,8 +117,8 @@ class _MemoryStats(msgspec.Struct, frozen=True):
     stats: dict[str, int] = {}
 
 
-class Stats(msgspec.Struct, frozen=True):
-    """The answer to `GET /containers/{id}/stats`."""
+class ContainerStats(msgspec.Struct, frozen=True):
+    """The response to `GET /containers/{id}/stats`."""
 
     memory_stats: _MemoryStats = _MemoryStats()
 

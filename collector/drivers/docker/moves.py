@@ -13,7 +13,7 @@ from collector.drivers.docker.models import DockerContainer
 from collector.drivers.docker.recipe import network_names, recipe
 from collector.drivers.docker.views import service_view
 from collector.drivers.interface import DriverError
-from collector.drivers.polling import until
+from collector.drivers.polling import poll_until
 
 
 class _Created(msgspec.Struct, rename="pascal", frozen=True):
@@ -35,7 +35,7 @@ class DestinationEngine:
 
     engine: Engine
     grants: Collection[str]
-    """What its settings allow a moved container beyond the allow-list."""
+    """Grants of its settings to moved containers, in addition to the allow-list."""
 
 
 async def move(
@@ -81,7 +81,7 @@ async def wait_until_healthy(engine: Engine, container: str, settings: DriverCon
         return bool(now.state.is_healthy)
 
     try:
-        await until(is_healthy, settings.healthy_seconds)
+        await poll_until(is_healthy, settings.healthy_seconds)
     except TimeoutError:
         raise DriverError(
             f"the new container was not healthy within {settings.healthy_seconds:g} s"
@@ -105,9 +105,9 @@ async def _require_same_image(source: Engine, target: Engine, container: DockerC
 
 
 async def _require_networks(target: Engine, body: Json) -> None:
-    """Raise `DriverError` unless the target has each network under its very name.
+    """Raise `DriverError` unless the target has a network of exactly this name for each.
 
-    An engine also finds a network by the first digits of its id: a name must not lead to the host's own.
+    An engine also finds a network by the first digits of its id: a name must not select the host's network.
     """
     for name in network_names(body):
         try:
@@ -117,4 +117,4 @@ async def _require_networks(target: Engine, body: Json) -> None:
                 f"the network {name} is not on the other host: create it there first"
             ) from error
         if found.name != name or found.driver == "host":
-            raise DriverError(f"the other host has no network of the name {name}: create it there first")
+            raise DriverError(f"the other host has no network called {name}: create it there first")

@@ -25,7 +25,7 @@ def recipe(container: DockerContainer, limits: Json | None = None, grants: Colle
         "HostConfig": portable_host_config({**container.host_config, **before_cut}, grants),
     }
     named = {
-        name: {"Aliases": _own(settings.get("Aliases") or [], container.id)}
+        name: {"Aliases": _aliases(settings.get("Aliases") or [], container.id)}
         for name, settings in _networks(container).items()
         if name not in _NO_ADDRESS
     }
@@ -35,7 +35,7 @@ def recipe(container: DockerContainer, limits: Json | None = None, grants: Colle
 
 
 def network_names(body: Json) -> set[str]:
-    """The networks that a container is to join by name."""
+    """Return the networks that the request names."""
     mode = body["HostConfig"].get("NetworkMode", "default")
     named = body.get("NetworkingConfig", {}).get("EndpointsConfig", {})
     return {mode, *named} - {*_NO_ADDRESS}
@@ -45,5 +45,5 @@ def _networks(container: DockerContainer) -> Json:
     return container.network_settings.get("Networks") or {}
 
 
-def _own(aliases: list[str], container_id: str) -> list[str]:
+def _aliases(aliases: list[str], container_id: str) -> list[str]:
     return [alias for alias in aliases if alias != container_id[:_SHORT_ID]]

@@ -14,9 +14,9 @@ _PERIOD_MICROSECONDS = 100_000
 
 
 def service_names(containers: Sequence[tuple[str, DockerContainer]]) -> list[str]:
-    """Return a name for each container of some hosts that no other host's container has.
+    """Return a unique name for each container of some hosts.
 
-    That is its own, or `NAME@HOST` if several hosts have it: labels of one must not apply to the other.
+    That is its own name, or `NAME@HOST` if several hosts have one: labels of one must not apply to the other.
     """
     hosts: dict[str, set[str]] = {}
     for host, container in containers:
@@ -33,11 +33,11 @@ def service_view(
     """Return a single container as a service; `grants` are those of any host that it could move to."""
     return ServiceView(
         name=container.plain_name if name is None else name,
-        mode=Mode.ALONE,
+        mode=Mode.STANDALONE,
         limit=limit_of(container.host_config),
         image=str(container.config.get("Image", "")),
         labels=container.labels,
-        stays=next(_reasons(container, grants), None),
+        stays=next(_reasons_to_stay(container, grants), None),
     )
 
 
@@ -56,7 +56,7 @@ def limit_of(host_config: Json) -> Quantities:
     return Quantities(quota / period if quota > 0 else None, memory)
 
 
-def _reasons(container: DockerContainer, grants: Collection[str]) -> Iterator[str]:
+def _reasons_to_stay(container: DockerContainer, grants: Collection[str]) -> Iterator[str]:
     """Return why a container must not move, the strongest reason first."""
     label = container.labels.get(MOVE_LABEL)
     network = str(container.host_config.get("NetworkMode", ""))

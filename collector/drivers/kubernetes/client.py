@@ -34,8 +34,8 @@ class ApiServerError(DriverError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
-    """A kind of workload that has replicas, and the requests about it."""
+class _WorkloadApi:
+    """The requests about one kind of workload that has replicas."""
 
     name: str
     read: Callable[..., Any]
@@ -52,7 +52,7 @@ class ApiServer:
         apps = client.AppsV1Api(api)
         self._apps = apps
         self._kinds = tuple(
-            _Kind(
+            _WorkloadApi(
                 kind,
                 read=getattr(apps, f"read_namespaced_{kind}_scale"),
                 scale=getattr(apps, f"patch_namespaced_{kind}_scale"),
@@ -90,7 +90,7 @@ class ApiServer:
         await self._request(KubeNode, self._core.patch_node, name, change)
 
     async def workloads(self) -> tuple[KubeWorkload, ...]:
-        """Return all Deployments and StatefulSets; none if the server does not allow to list them."""
+        """Return all Deployments and StatefulSets, without those that the server does not permit to list."""
         found: list[KubeWorkload] = []
         for list_all in (
             self._apps.list_deployment_for_all_namespaces,
@@ -122,7 +122,7 @@ class ApiServer:
         await self._of_workload(namespace, name, lambda kind: (kind.change, (body,)))
 
     async def resize(self, pod: KubePod, containers: list[dict[str, Any]]) -> bool:
-        """Change the resources of a pod in place; return whether the server can."""
+        """Change the resources of a pod in place; return whether the server supports it."""
         name, namespace = pod.metadata.name, pod.metadata.namespace
         resize = getattr(self._core, "patch_namespaced_pod_resize", None)
         if resize is None:  # an old client
@@ -137,7 +137,10 @@ class ApiServer:
         return True
 
     async def _of_workload(
-        self, namespace: str, name: str, call: Callable[["_Kind"], tuple[Callable[..., Any], tuple[Any, ...]]]
+        self,
+        namespace: str,
+        name: str,
+        call: Callable[["_WorkloadApi"], tuple[Callable[..., Any], tuple[Any, ...]]],
     ) -> tuple[str, KubeWorkload]:
         """Send a request about a workload whose kind is unknown; return its kind and the response."""
         for kind in self._kinds:
@@ -184,12 +187,12 @@ class ApiServer:
 
 def _refusal(status: int | None, body: bytes | str | None) -> str:
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return "a disruption budget forbids it at present"
+        return "a disruption budget currently forbids it"
     try:
         message = str(msgspec.json.decode(body or b"").get("message", ""))
     except (*INVALID_JSON, AttributeError):
         message = body.decode(errors="replace") if isinstance(body, bytes) else body or ""
-    return f"the API server refuses ({status}): {message}"
+    return f"the API server refused the request ({status}): {message}"
 
 
 @asynccontextmanager
@@ -210,6 +213,6 @@ async def connect(settings: DriverConfig) -> AsyncIterator[ApiServer]:
         else:
             loading.load_config(client_configuration=configuration)
     except (config.ConfigException, OSError) as error:
-        raise UserError(f"no configuration of Kubernetes found ({error}): set driver.kubeconfig") from error
+        raise UserError(f"no Kubernetes configuration found ({error}): set driver.kubeconfig") from error
     with client.ApiClient(configuration) as api:
         yield ApiServer(client, api, settings.request_seconds)

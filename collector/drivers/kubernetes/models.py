@@ -125,7 +125,7 @@ class _PodSpec(_Model, frozen=True):
     volumes: tuple[dict[str, Any], ...] = ()
     containers: tuple[_Container, ...] = ()
     resources: _Resources = _Resources()
-    """Of the whole pod; they replace the sum over its containers."""
+    """Resources of the whole pod; they replace the sum over its containers."""
     affinity: _Affinity | None = None
 
 
@@ -204,7 +204,7 @@ class KubePod(_Model, frozen=True):
 
     @property
     def resize_refused(self) -> str | None:
-        """Why the node cannot give it the resources that it should have; None if it can, or has."""
+        """Why its node cannot resize it; None if it can, or has."""
         return next(
             (
                 each.message or each.reason
@@ -227,7 +227,7 @@ class KubePod(_Model, frozen=True):
 
     @property
     def requests(self) -> Quantities:
-        """The requests as the scheduler counts them: limits are none, and what is not requested is 0."""
+        """The requests as the scheduler counts them: a limit is no request, and an omitted request is 0."""
         cpu, memory = (self._request(resource) for resource in ("cpu", "memory"))
         return Quantities(cpu, round(memory))
 

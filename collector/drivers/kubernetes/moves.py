@@ -1,11 +1,11 @@
-"""Evictions: of a pod that moves, and of one that waits for its turn; and the start of a pod that waits."""
+"""Evictions of pods that move or make room for others, and starts of waiting pods."""
 
 from collector.config import DriverConfig
 from collector.drivers.interface import ActionResult, DriverError
 from collector.drivers.kubernetes.client import ApiServer
 from collector.drivers.kubernetes.models import KubePod
 from collector.drivers.kubernetes.views import reason_to_run, service_view
-from collector.drivers.polling import until
+from collector.drivers.polling import poll_until
 from collector.policies.actions import short_id
 
 
@@ -55,24 +55,24 @@ class Evictor:
             return pod.metadata.uid not in {each.metadata.uid for each in await self._server.pods(source)}
 
         try:
-            await until(is_gone, self._settings.drain_seconds)
+            await poll_until(is_gone, self._settings.drain_seconds)
         except TimeoutError:
             seconds = self._settings.drain_seconds
             raise DriverError(f"{pod.name} was evicted, but did not end within {seconds:g} s") from None
-        return ActionResult(what=f"evicted {pod.name} from {source}: another pod waits in its place")
+        return ActionResult(what=f"evicted {pod.name} from {source}: its replacement waits")
 
     async def start(self, uid: str, target: str) -> ActionResult:
-        """Wait until kube-scheduler has started a pod that waits, whose place the extender keeps."""
+        """Wait until kube-scheduler has started a waiting pod, for which the extender keeps room."""
         found: list[KubePod] = []
 
         async def is_ready() -> bool:
             found[:] = [each for each in await self._server.pods() if each.metadata.uid == uid]
             if not found or not found[0].lives:
-                raise DriverError(f"pod {uid} does not wait any more")
+                raise DriverError(f"pod {uid} is no longer pending")
             return found[0].is_ready
 
         try:
-            await until(is_ready, self._settings.healthy_seconds)
+            await poll_until(is_ready, self._settings.healthy_seconds)
         except TimeoutError:
             [pod] = found
             raise DriverError(
@@ -95,7 +95,7 @@ class Evictor:
             return gone and bool(new) and len(ready) >= len(peers)
 
         try:
-            await until(is_replaced, self._settings.healthy_seconds)
+            await poll_until(is_replaced, self._settings.healthy_seconds)
         except TimeoutError:
             raise DriverError(
                 f"{pod.name} was evicted, but {pod.workload} was not ready again within "

@@ -10,7 +10,7 @@ from collector.drivers.interface import ActionResult, DriverError
 from collector.drivers.kubernetes.client import ApiServer
 from collector.drivers.kubernetes.models import KubeNode, KubePod
 from collector.drivers.kubernetes.views import service_view
-from collector.drivers.polling import until
+from collector.drivers.polling import poll_until
 
 
 class KubernetesPower:
@@ -27,17 +27,17 @@ class KubernetesPower:
             raise DriverError(f"{name} stays on: power_off_command in [driver] is not set")
         node, pods = await asyncio.gather(self._server.node(name), self._server.pods())
         if not node.ready or _is_off(node):
-            return ActionResult(what=f"{name} is off already", nothing_to_do=True)
+            return ActionResult(what=f"{name} is already off", nothing_to_do=True)
         _require_switchable(node, pods)
         if not node.spec.unschedulable:
             await self._server.change_node(name, _cordon(cordoned=True))
         try:
             await self._empty(name)
             await asyncio.sleep(self._settings.power_grace_seconds)
-            await self._server.change_node(name, _marked_off())
+            await self._server.change_node(name, _labelled_off())
             await run_hook(command, name, self._settings.power_seconds)
         except DriverError:
-            await self._open(await self._server.node(name))
+            await self._uncordon(await self._server.node(name))
             raise
         return ActionResult(what=f"emptied {name} and switched it off", before=SWITCHED)
 
@@ -46,20 +46,20 @@ class KubernetesPower:
         node = await self._server.node(name)
         is_off = not node.ready or _is_off(node)
         if not is_off and not node.spec.unschedulable:
-            return ActionResult(what=f"{name} is on already", nothing_to_do=True)
+            return ActionResult(what=f"{name} is already on", nothing_to_do=True)
         if is_off:
             await self._boot(name)
-        await self._open(node)
+        await self._uncordon(node)
         return ActionResult(what=f"switched {name} on", before=SWITCHED)
 
     async def release(self, nodes: Iterable[KubeNode]) -> tuple[str, ...]:
         """Uncordon nodes that were cordoned but not switched off."""
         left = [node for node in nodes if DRAINED_LABEL in node.metadata.annotations and not _is_off(node)]
         for node in left:
-            await self._open(node)
+            await self._uncordon(node)
         return tuple(f"uncordoned {node.name}, which was emptied but not switched off" for node in left)
 
-    async def _open(self, node: KubeNode) -> None:
+    async def _uncordon(self, node: KubeNode) -> None:
         marks = node.metadata.annotations
         if DRAINED_LABEL in marks:
             await self._server.change_node(node.name, _cordon(cordoned=False))
@@ -81,7 +81,7 @@ class KubernetesPower:
             return not left
 
         try:
-            await until(is_empty, self._settings.drain_seconds)
+            await poll_until(is_empty, self._settings.drain_seconds)
         except TimeoutError:
             seconds = self._settings.drain_seconds
             raise DriverError(f"{name} stays on: after {seconds:g} s it was not empty{why}") from None
@@ -96,7 +96,7 @@ class KubernetesPower:
             return (await self._server.node(name)).ready
 
         try:
-            await until(is_ready, seconds)
+            await poll_until(is_ready, seconds)
         except TimeoutError:
             raise DriverError(f"{name} was switched on, but was not ready within {seconds:g} s") from None
 
@@ -124,7 +124,7 @@ def _cordon(*, cordoned: bool) -> dict[str, object]:
     return {"metadata": {"annotations": marks}, "spec": {"unschedulable": cordoned}}
 
 
-def _marked_off() -> dict[str, object]:
+def _labelled_off() -> dict[str, object]:
     return {"metadata": {"annotations": {OFF_LABEL: "true"}}}
 
 

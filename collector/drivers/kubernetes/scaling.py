@@ -15,16 +15,16 @@ from collector.drivers.interface import ActionResult, DriverError
 from collector.drivers.kubernetes.client import ApiServer
 from collector.drivers.kubernetes.models import KubePod
 from collector.drivers.kubernetes.views import cpu_limits
-from collector.drivers.polling import until
+from collector.drivers.polling import poll_until
 from collector.policies.actions import Resize, Scale, describe_cores
 
 _ROUNDING_CORES = 0.001
 """Kubernetes counts in thousandths of a core."""
 
 
-class _Before(msgspec.Struct, frozen=True):
+class _ResourcesBefore(msgspec.Struct, frozen=True):
     limits: dict[str, dict[str, Any]]
-    """The resources of each container from before, by its name."""
+    """The resources of each container before the change, by its name."""
 
 
 class KubernetesScaler:
@@ -45,12 +45,12 @@ class KubernetesScaler:
             return len(ready) == len(pods) == action.replicas
 
         try:
-            await until(is_whole, self._settings.healthy_seconds)
+            await poll_until(is_whole, self._settings.healthy_seconds)
         except TimeoutError:
             await self._set_replicas(action, action.replicas_before, action.replicas)
             raise DriverError(
-                f"{action.service} has {len(ready)} of {action.replicas} replicas after"
-                f" {self._settings.healthy_seconds:g} s; it has {action.replicas_before} again"
+                f"{len(ready)} of {action.replicas} replicas of {action.service} are ready after"
+                f" {self._settings.healthy_seconds:g} s; it was scaled back to {action.replicas_before}"
             ) from None
         counts = f"from {action.replicas_before} to {action.replicas}"
         return ActionResult(
@@ -87,7 +87,7 @@ class KubernetesScaler:
             raise
         return ActionResult(
             what=f"limited each pod of {action.service} to {describe_cores(action.cpu_limit_cores)}, {how}",
-            before=msgspec.json.encode(_Before(before)),
+            before=msgspec.json.encode(_ResourcesBefore(before)),
             containers=tuple(sorted(id_ for pod in pods for id_ in pod.containers)),
         )
 
@@ -95,7 +95,7 @@ class KubernetesScaler:
         """Restore the CPU limits of the pods, unless someone changed them since."""
         pods = await self._pods(action.service)
         if done.before and any(_has(pod, action.cpu_limit_cores) for pod in pods):
-            before = msgspec.json.decode(done.before, type=_Before)
+            before = msgspec.json.decode(done.before, type=_ResourcesBefore)
             await self._apply(action.service, pods, before.limits)
 
     async def _apply(
@@ -126,7 +126,7 @@ class KubernetesScaler:
 
         found: list[KubePod] = []
         try:
-            await until(is_resized, self._settings.healthy_seconds)
+            await poll_until(is_resized, self._settings.healthy_seconds)
         except TimeoutError:
             seconds = self._settings.healthy_seconds
             raise DriverError(
@@ -135,7 +135,7 @@ class KubernetesScaler:
         return found
 
     async def _pods(self, service: str) -> list[KubePod]:
-        """Return the pods of a workload, those that end included."""
+        """Return the pods of a workload, including those that are being deleted."""
         pods = await self._server.pods()
         return [pod for pod in pods if pod.workload == service and not pod.has_ended]
 

@@ -111,7 +111,7 @@ def service_view(name: str, pods: list[KubePod], workload: KubeWorkload | None =
     """Return a workload from its pods, which are alike but for limits that were changed in place."""
     pod = pods[0]
     containers = pod.spec.containers
-    mode = Mode.GLOBAL if pod.is_daemon else Mode.ALONE if pod.owner is None else Mode.REPLICATED
+    mode = Mode.GLOBAL if pod.is_daemon else Mode.STANDALONE if pod.owner is None else Mode.REPLICATED
     return ServiceView(
         name=name,
         mode=mode,
@@ -125,7 +125,7 @@ def service_view(name: str, pods: list[KubePod], workload: KubeWorkload | None =
         image=containers[0].image if containers else "",
         labels=_labels(pod),
         namespace=pod.metadata.namespace,
-        stays=next(_reasons(pod, len(pods)), None),
+        stays=next(_reasons_to_stay(pod, len(pods)), None),
         stops_to_move=True,  # an eviction comes first
         stopped_replicas=0 if workload is None else workload.stopped_replicas,
         is_updating=workload is not None and workload.is_updating,
@@ -138,12 +138,12 @@ def _labels(pod: KubePod) -> Mapping[str, str]:
     return pod.metadata.labels if listed is None else {**pod.metadata.labels, TALKS_TO_LABEL: listed}
 
 
-def _reasons(pod: KubePod, replicas: int) -> Iterator[str]:
+def _reasons_to_stay(pod: KubePod, replicas: int) -> Iterator[str]:
     """Return why a pod must not move, the strongest reason first."""
     label = pod.metadata.labels.get(MOVE_LABEL)
     if label == NEVER:
         yield f"its label {MOVE_LABEL} is {NEVER}"
-    yield from _immovable(pod)
+    yield from _permanent_reasons_to_stay(pod)
     if label == ALLOWED:
         return
     for volume in pod.spec.volumes:
@@ -162,7 +162,7 @@ def reason_to_run(pod: KubePod) -> str | None:
     return "no controller would replace it" if pod.owner is None else None
 
 
-def _immovable(pod: KubePod) -> Iterator[str]:
+def _permanent_reasons_to_stay(pod: KubePod) -> Iterator[str]:
     """Return reasons that no label overrides."""
     if (reason := reason_to_run(pod)) is not None:
         yield reason

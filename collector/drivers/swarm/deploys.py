@@ -1,8 +1,8 @@
-"""Deployments: services that start on chosen nodes, and are free from then on.
+"""Deployments: services start on chosen nodes; Swarm may move them afterwards.
 
-The creator of a service adds temporary constraints and a label to it, see `hold`. The label has all that is
-needed to continue, so that any collector can: it adds the other replicas, and removes constraints and label
-once every task has its node. Removing a constraint restarts no task.
+The creator of a service adds temporary constraints and a label to it, see `hold`. The label contains the
+state of the deployment, so that any collector can continue it: add the other replicas, and remove constraints
+and label once every task has its node. Removing a constraint restarts no task.
 """
 
 from collections import defaultdict
@@ -14,11 +14,11 @@ from collector.drivers.swarm.client import Manager
 from collector.drivers.swarm.models import SwarmService, SwarmState
 from collector.drivers.swarm.specs import (
     ReplicaGroup,
-    as_written,
     groups_of,
     hold_label,
     only_on,
     replicas_of,
+    user_spec,
     with_next_group,
 )
 
@@ -36,7 +36,7 @@ class Deployer:
         for name, count in sorted(replicas.items()):
             node = cluster.node(name)
             if not (node.ready and node.active):
-                raise DriverError(f"{name} takes no tasks: the node is down, paused or drained")
+                raise DriverError(f"{name} accepts no tasks: the node is down, paused or drained")
             by_count[count].append(node.id)
         groups = [
             ReplicaGroup(tuple(nodes), count) for count, nodes in sorted(by_count.items(), reverse=True)
@@ -50,7 +50,7 @@ class Deployer:
         )
 
     async def advance(self, cluster: SwarmState) -> tuple[str, ...]:
-        """Continue deployments, and free the services whose tasks all have a node."""
+        """Continue deployments; remove the temporary constraints once all tasks of a service have a node."""
         held = [service for service in cluster.services if groups_of(service.spec)]
         return tuple(
             [what for service in held if (what := await self._advance(service, cluster)) is not None]
@@ -59,8 +59,11 @@ class Deployer:
     async def _advance(self, service: SwarmService, cluster: SwarmState) -> str | None:
         tasks = cluster.wanted_tasks(service)
         if any(task.has_no_place for task in tasks):
-            await self._manager.change_service(service.id, as_written)
-            return f"freed {service.name}, which Swarm could not start where it was to run"
+            await self._manager.change_service(service.id, user_spec)
+            return (
+                f"removed the temporary constraints of {service.name}:"
+                " Swarm could not start it on the chosen nodes"
+            )
         if len(tasks) < (replicas_of(service.spec) or 0) or not all(task.node_id for task in tasks):
             return None
         ids = [node.id for node in cluster.nodes]

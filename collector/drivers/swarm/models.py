@@ -9,7 +9,7 @@ import msgspec
 
 from collector.drivers.docker.client import Json
 from collector.drivers.interface import (
-    MOST_STOP_SECONDS,
+    MAX_STOP_SECONDS,
     DriverError,
 )
 from collector.drivers.swarm.specs import (
@@ -239,9 +239,9 @@ def stop_seconds(spec: Json) -> float:
     """Return how long a task of a service may take to stop."""
     container: Json = (spec.get("TaskTemplate") or {}).get("ContainerSpec") or {}
     written = float(container.get("StopGracePeriod") or _STOP_NANOSECONDS) / _NANOSECONDS
-    return min(written, MOST_STOP_SECONDS)
+    return min(written, MAX_STOP_SECONDS)
 
 
 def parked_id(service: SwarmService, task: ParkedTask) -> str:
-    """Return the id of a replica that a service lacks while it is parked."""
+    """Return the id of a parked replica."""
     return f"{service.id}.{task.slot}"

@@ -18,7 +18,14 @@ from collector.drivers.swarm.models import (
     local_data,
     stop_seconds,
 )
-from collector.drivers.swarm.specs import Order, as_written, groups_of, is_marked, lifted, steered
+from collector.drivers.swarm.specs import (
+    Order,
+    groups_of,
+    has_temporary_changes,
+    user_spec,
+    with_constraints,
+    without_constraints,
+)
 from collector.drivers.swarm.views import service_view
 from collector.policies.actions import short_id
 
@@ -30,10 +37,10 @@ class MovePath:
     service: SwarmService
     source: SwarmNode
     target: SwarmNode
-    there: tuple[str, ...]
-    """Constraints that leave Swarm no other node."""
-    back: tuple[str, ...]
-    """Constraints of the rollback; none if Swarm must choose the node."""
+    constraints: tuple[str, ...]
+    """Temporary constraints that leave Swarm only the target."""
+    rollback_constraints: tuple[str, ...]
+    """Temporary constraints of the rollback; none if Swarm must choose the node."""
     order: Order
     tasks: frozenset[str]
     """The tasks before the move."""
@@ -71,21 +78,21 @@ def plan_path(cluster: SwarmState, task: SwarmTask, target_name: str) -> MovePat
     count = Counter(each.node_id for each in tasks)
     elsewhere = count.keys() - {source.id, ""}
     if elsewhere:
-        open_to_it = elsewhere | {target.id}
-        there = tuple(
+        open_nodes = elsewhere | {target.id}
+        constraints = tuple(
             f"node.id!={node.id}"
             for node in cluster.nodes
-            if node.id == source.id or (node.ready and node.active and node.id not in open_to_it)
+            if node.id == source.id or (node.ready and node.active and node.id not in open_nodes)
         )
     else:
-        there = (f"node.id=={target.id}",)
-    spec = as_written(service.spec)
+        constraints = (f"node.id=={target.id}",)
+    spec = user_spec(service.spec)
     return MovePath(
         service=service,
         source=source,
         target=target,
-        there=there,
-        back=_back(source, target, elsewhere),
+        constraints=constraints,
+        rollback_constraints=_rollback_constraints(source, target, elsewhere),
         order=Order.STOP if any(local_data(spec, writable_only=True)) else Order.START,
         tasks=frozenset(each.id for each in tasks),
         moved=count[source.id],
@@ -93,7 +100,7 @@ def plan_path(cluster: SwarmState, task: SwarmTask, target_name: str) -> MovePat
     )
 
 
-def _back(source: SwarmNode, target: SwarmNode, elsewhere: set[str]) -> tuple[str, ...]:
+def _rollback_constraints(source: SwarmNode, target: SwarmNode, elsewhere: set[str]) -> tuple[str, ...]:
     if not elsewhere:
         return (f"node.id=={source.id}",)
     return () if target.id in elsewhere else (f"node.id!={target.id}",)
@@ -117,16 +124,16 @@ class Mover:
         if task is None or cluster.node_of[task.node_id].name != source:
             return ActionResult(what=f"{short_id(container)} no longer runs on {source}", nothing_to_do=True)
         if source == target:
-            return ActionResult(what=f"{short_id(container)} runs on {target} already", nothing_to_do=True)
-        way = plan_path(cluster, task, target)
-        await self._constrain(way, way.there)
+            return ActionResult(what=f"{short_id(container)} already runs on {target}", nothing_to_do=True)
+        path = plan_path(cluster, task, target)
+        await self._constrain(path, path.constraints)
         try:
-            arrived = await self._wait(way, _arrived)
+            arrived = await self._wait(path, _arrived_tasks)
         except _UnhealthyError as failure:
-            raise DriverError(await self._roll_back(way, str(failure))) from None
-        what = _describe(way, arrived, cluster)
+            raise DriverError(await self._roll_back(path, str(failure))) from None
+        what = _describe(path, arrived, cluster)
         try:
-            await self._manager.change_service(way.service.id, lifted)
+            await self._manager.change_service(path.service.id, without_constraints)
         except DriverError as error:  # the move itself is done
             what = f"{what}; its constraints could not be removed yet ({error})"
         return ActionResult(what=what, containers=tuple(each.container for each in arrived))
@@ -140,108 +147,108 @@ class Mover:
         left = [
             service
             for service in cluster.services
-            if is_marked(service.spec)
+            if has_temporary_changes(service.spec)
             and not groups_of(service.spec)
-            and lifted(service.spec) != service.spec
+            and without_constraints(service.spec) != service.spec
             and (not service.is_updating or service.id in stuck)
         ]
         for service in left:
-            await self._manager.change_service(service.id, lifted)
+            await self._manager.change_service(service.id, without_constraints)
         return tuple(f"removed the constraints that a move left on {service.name}" for service in left)
 
-    async def _constrain(self, way: MovePath, constraints: tuple[str, ...]) -> None:
+    async def _constrain(self, path: MovePath, constraints: tuple[str, ...]) -> None:
         def change(spec: dict[str, object]) -> dict[str, object]:
-            return steered(spec, constraints, way.order, self._settings.stable_seconds)
+            return with_constraints(spec, constraints, path.order, self._settings.stable_seconds)
 
-        await self._manager.change_service(way.service.id, change)
+        await self._manager.change_service(path.service.id, change)
 
-    async def _roll_back(self, way: MovePath, failure: str) -> str:
-        """Roll back and describe the result. A constraint keeps Swarm off the node that just failed."""
-        what = f"{way.service.name} did not become healthy on {way.target.name} ({failure})"
+    async def _roll_back(self, path: MovePath, failure: str) -> str:
+        """Roll back and describe the result. A constraint keeps Swarm away from the failed node."""
+        what = f"{path.service.name} did not become healthy on {path.target.name} ({failure})"
         try:
-            source = await self._manager.node(way.source.id)
-            if way.back and source.ready and source.active:
-                await self._constrain(way, way.back)
+            source = await self._manager.node(path.source.id)
+            if path.rollback_constraints and source.ready and source.active:
+                await self._constrain(path, path.rollback_constraints)
             else:  # Swarm chooses a node
-                await self._manager.change_service(way.service.id, lifted)
+                await self._manager.change_service(path.service.id, without_constraints)
             try:
-                await self._wait(way, _is_back)
+                await self._wait(path, _returned_tasks)
                 what = f"{what}; rolled back, and it runs"
             except _UnhealthyError as worse:
                 what = f"{what}; rolled back, but it does not run yet ({worse})"
-            await self._manager.change_service(way.service.id, lifted)
+            await self._manager.change_service(path.service.id, without_constraints)
         except DriverError as error:
             return f"{what}; its constraints could not be removed yet ({error})"
         return what
 
     async def _wait(
-        self, way: MovePath, judge: Callable[[MovePath, MoveProgress], list[SwarmTask] | None]
+        self, path: MovePath, judge: Callable[[MovePath, MoveProgress], list[SwarmTask] | None]
     ) -> list[SwarmTask]:
         """Poll until `judge` returns tasks. Raise `_UnhealthyError` with the obstacle on timeout."""
         why = "no response"
-        seconds = self._settings.healthy_seconds + self._settings.stable_seconds + way.stop_seconds
+        seconds = self._settings.healthy_seconds + self._settings.stable_seconds + path.stop_seconds
         try:
             async with asyncio.timeout(seconds):
                 while True:
                     try:
-                        progress = await self._read_progress(way)
+                        progress = await self._read_progress(path)
                     except DriverError as error:  # the Swarm works without a manager for a moment
                         why = str(error)
                     else:
-                        if (tasks := judge(way, progress)) is not None:
+                        if (tasks := judge(path, progress)) is not None:
                             return tasks
-                        why = _trouble(way, progress)
+                        why = _obstacle(path, progress)
                     await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
             raise _UnhealthyError(f"{why}, after {seconds:g} s") from None
 
-    async def _read_progress(self, way: MovePath) -> MoveProgress:
+    async def _read_progress(self, path: MovePath) -> MoveProgress:
         service, tasks, source, target = await asyncio.gather(
-            self._manager.service(way.service.id),
-            self._manager.tasks(way.service.id),
-            self._manager.node(way.source.id),
-            self._manager.node(way.target.id),
+            self._manager.service(path.service.id),
+            self._manager.tasks(path.service.id),
+            self._manager.node(path.source.id),
+            self._manager.node(path.target.id),
         )
         return MoveProgress(service, tasks, source.ready, target.ready)
 
 
-def _arrived(way: MovePath, progress: MoveProgress) -> list[SwarmTask] | None:
+def _arrived_tasks(path: MovePath, progress: MoveProgress) -> list[SwarmTask] | None:
     """Return the new tasks once all tasks are healthy and none is left on the source."""
     if not progress.target_is_up:
         raise _UnhealthyError("the node went down")
     if progress.service.update.state in FAILED_UPDATES or any(task.has_no_place for task in progress.wanted):
-        raise _UnhealthyError(_trouble(way, progress))
-    ended = not any(task.runs and task.node_id == way.source.id for task in progress.tasks)
-    left = all(task.node_id != way.source.id for task in progress.wanted)
-    whole = len(progress.wanted) >= len(way.tasks) and all(task.runs for task in progress.wanted)
+        raise _UnhealthyError(_obstacle(path, progress))
+    ended = not any(task.runs and task.node_id == path.source.id for task in progress.tasks)
+    left = all(task.node_id != path.source.id for task in progress.wanted)
+    whole = len(progress.wanted) >= len(path.tasks) and all(task.runs for task in progress.wanted)
     # Tasks of a node that is down are listed as running until it comes back.
     if not ((ended or not progress.source_is_up) and left and whole) or progress.service.is_updating:
         return None
-    return [task for task in progress.wanted if task.id not in way.tasks]
+    return [task for task in progress.wanted if task.id not in path.tasks]
 
 
-def _is_back(way: MovePath, progress: MoveProgress) -> list[SwarmTask] | None:
+def _returned_tasks(path: MovePath, progress: MoveProgress) -> list[SwarmTask] | None:
     """Return all tasks once as many run as before and none is new on the target."""
-    new = {task.node_id for task in progress.wanted if task.id not in way.tasks}
-    whole = len(progress.wanted) == len(way.tasks) and all(task.runs for task in progress.wanted)
-    return progress.wanted if whole and (not way.back or way.target.id not in new) else None
+    new = {task.node_id for task in progress.wanted if task.id not in path.tasks}
+    whole = len(progress.wanted) == len(path.tasks) and all(task.runs for task in progress.wanted)
+    return progress.wanted if whole and (not path.rollback_constraints or path.target.id not in new) else None
 
 
-def _trouble(way: MovePath, progress: MoveProgress) -> str:
+def _obstacle(path: MovePath, progress: MoveProgress) -> str:
     """Return the obstacle, as Swarm reports it."""
-    new = [task for task in progress.tasks if task.id not in way.tasks]
+    new = [task for task in progress.tasks if task.id not in path.tasks]
     error = next((task.status.err for task in new if task.status.err), "")
     waiting = next((task.status.state for task in new if task.wanted and not task.runs), "")
     return (
         error
         or (f"it is still {waiting}" if waiting else progress.service.update.message)
-        or "it has not moved"
+        or "it did not move"
     )
 
 
-def _describe(way: MovePath, arrived: list[SwarmTask], cluster: SwarmState) -> str:
+def _describe(path: MovePath, arrived: list[SwarmTask], cluster: SwarmState) -> str:
     names = [cluster.node_of[task.node_id].name for task in arrived if task.node_id in cluster.node_of]
-    count = "a task" if way.moved == 1 else f"all {way.moved} tasks"
-    what = f"moved {count} of {way.service.name} from {way.source.name} to {way.target.name}, {way.order}"
-    others = sorted({name for name in names if name != way.target.name})
+    count = "a task" if path.moved == 1 else f"all {path.moved} tasks"
+    what = f"moved {count} of {path.service.name} from {path.source.name} to {path.target.name}, {path.order}"
+    others = sorted({name for name in names if name != path.target.name})
     return f"{what}; Swarm chose {', '.join(others)}" if others else what

@@ -3,10 +3,11 @@
 Swarm restarts whatever stops, on any node. So a service with one replica gets a constraint that no node
 meets: its task is pending, as Swarm lists it. In a larger service that would stop all tasks, so that it gets
 one replica less. Swarm then removes a task that does not run, or else one on the node with the most tasks of
-the service (tested with 20.10). To make it remove the task that was chosen, a constraint first closes its
-node, which stops that task alone. If the node has several of them, only their number can decide.
+the service (tested with 20.10). To make it remove the chosen task, a constraint first closes its node, which
+stops only that task. If several tasks of the service run on the node, Swarm chooses by their number.
 
-A label of the service has what to restore, so that any collector can start the task, or free the service.
+A label of the service contains the settings to restore, so that any collector can start the task, or let
+Swarm start it.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ import msgspec
 
 from collector.config import DriverConfig
 from collector.drivers.interface import ActionResult, DriverError
-from collector.drivers.polling import POLL_SECONDS, until
+from collector.drivers.polling import POLL_SECONDS, poll_until
 from collector.drivers.swarm.client import Manager
 from collector.drivers.swarm.models import (
     ENDED,
@@ -33,15 +34,15 @@ from collector.drivers.swarm.models import (
 from collector.drivers.swarm.specs import (
     Order,
     ParkedTask,
-    as_written,
     groups_of,
-    is_marked,
-    lifted,
-    parked,
+    has_temporary_changes,
     parked_tasks,
     replicas_of,
-    steered,
-    unparked,
+    user_spec,
+    with_constraints,
+    with_parked,
+    with_unparked,
+    without_constraints,
 )
 from collector.policies.actions import short_id
 
@@ -49,13 +50,13 @@ _FULL_SECONDS = 5.0
 """Time in which Swarm must find room on a node where it was just made."""
 
 
-class _Before(msgspec.Struct, frozen=True):
+class _ParkedSlot(msgspec.Struct, frozen=True):
     service: str
     slot: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _WaitingTask:
     """A task that waits for a node."""
 
     service: SwarmService
@@ -85,22 +86,22 @@ class Parker:
         service = cluster.service_of[task.service_id]
         _require_parkable(service)
         waiting = [ParkedTask(task.slot, source, self._clock())]
-        if (replicas_of(as_written(service.spec)) or 0) > 1:
+        if (replicas_of(user_spec(service.spec)) or 0) > 1:
             # Swarm removes tasks without a node first, so that these wait here as well.
             siblings = [each for each in cluster.wanted_tasks(service) if not each.node_id]
             waiting += [ParkedTask(each.slot, "", self._clock()) for each in siblings]
             await self._single_out(cluster, service, task)
-        await self._manager.change_service(service.id, lambda spec: parked(spec, waiting))
+        await self._manager.change_service(service.id, lambda spec: with_parked(spec, waiting))
         stopped = await self._wait_until_stopped(service, task)
         return ActionResult(
             what=f"stopped {stopped} on {source}: it waits for its turn",
-            before=msgspec.json.encode(_Before(service.id, task.slot)),
+            before=msgspec.json.encode(_ParkedSlot(service.id, task.slot)),
         )
 
     async def start(self, waiting: str, target_name: str) -> ActionResult:
-        """Start a task that waits on a node; return when it is healthy, and Swarm is free to move it again.
+        """Start a waiting task on a node; return when it is healthy and its constraints are removed.
 
-        `waiting` is the id of a pending task, or that of a replica which the service lacks.
+        `waiting` is the id of a pending task, or that of a parked replica.
         """
         cluster = await self._manager.read_state()
         found = _find(cluster, waiting)
@@ -120,19 +121,20 @@ class Parker:
         only = _only_on(cluster, found.service, target)
         seconds = self._settings.stable_seconds
         await self._manager.change_service(
-            found.service.id, lambda spec: unparked(spec, found.slot, only, Order.START, seconds)
+            found.service.id, lambda spec: with_unparked(spec, found.slot, only, Order.START, seconds)
         )
         try:
             task = await self._wait_until_runs(found)
         except DriverError as error:
             await self._manager.change_service(
-                found.service.id, lambda spec: lifted(spec) if before is None else parked(spec, [before])
+                found.service.id,
+                lambda spec: without_constraints(spec) if before is None else with_parked(spec, [before]),
             )
             raise DriverError(f"{found.service.name} did not start on {target.name}: {error}") from error
         where = cluster.node_of[task.node_id].name
         what = f"started a task of {found.service.name} on {where}"
         try:
-            await self._manager.change_service(found.service.id, lifted)
+            await self._manager.change_service(found.service.id, without_constraints)
         except DriverError as error:  # it runs
             what = f"{what}; its constraints could not be removed yet ({error})"
         return ActionResult(what=what, containers=(task.container,))
@@ -145,7 +147,7 @@ class Parker:
             slots = {
                 each.slot for each in cluster.wanted_tasks(service) if each.id in tasks and each.has_no_place
             }
-            is_free = replicas_of(service.spec) is not None and not is_marked(service.spec)
+            is_free = replicas_of(service.spec) is not None and not has_temporary_changes(service.spec)
             if slots and is_free and not service.is_updating:
                 await self._park_slots(service, slots)
                 held.append(f"parked {service.name}, which waits for its turn")
@@ -153,19 +155,19 @@ class Parker:
 
     async def _park_slots(self, service: SwarmService, slots: Collection[int]) -> None:
         waiting = [ParkedTask(slot, "", self._clock()) for slot in sorted(slots)]
-        await self._manager.change_service(service.id, lambda spec: parked(spec, waiting))
+        await self._manager.change_service(service.id, lambda spec: with_parked(spec, waiting))
 
     async def unpark(self, done: ActionResult) -> None:
         """Let Swarm start a parked task wherever it fits."""
-        before = msgspec.json.decode(done.before, type=_Before)
-        await self._manager.change_service(before.service, lambda spec: unparked(spec, before.slot))
+        before = msgspec.json.decode(done.before, type=_ParkedSlot)
+        await self._manager.change_service(before.service, lambda spec: with_unparked(spec, before.slot))
 
     async def release(self, cluster: SwarmState) -> tuple[str, ...]:
         """Let Swarm start all parked tasks wherever they fit."""
         left = [service for service in cluster.services if parked_tasks(service.spec)]
         for service in left:
-            await self._manager.change_service(service.id, as_written)
-        return tuple(f"unparked {service.name}: Swarm starts it as soon as it fits" for service in left)
+            await self._manager.change_service(service.id, user_spec)
+        return tuple(f"with_unparked {service.name}: Swarm starts it as soon as it fits" for service in left)
 
     async def _single_out(self, cluster: SwarmState, service: SwarmService, task: SwarmTask) -> None:
         """Let Swarm remove this task when the service has one replica less."""
@@ -182,7 +184,7 @@ class Parker:
         closed = [node.id for node in cluster.nodes if node.id == task.node_id or node.id not in count]
         constraints = [f"node.id!={node}" for node in closed]
         await self._manager.change_service(
-            service.id, lambda spec: steered(spec, constraints, Order.STOP, 0.0)
+            service.id, lambda spec: with_constraints(spec, constraints, Order.STOP, 0.0)
         )
 
         async def is_stopping() -> bool:
@@ -191,9 +193,9 @@ class Parker:
             )
 
         try:
-            await until(is_stopping, self._settings.request_seconds)
+            await poll_until(is_stopping, self._settings.request_seconds)
         except TimeoutError:
-            await self._manager.change_service(service.id, lifted)
+            await self._manager.change_service(service.id, without_constraints)
             raise DriverError(f"{service.name} cannot be stopped: Swarm did not react") from None
 
     async def _wait_until_stopped(self, service: SwarmService, task: SwarmTask) -> str:
@@ -208,13 +210,13 @@ class Parker:
             return ended and sum(each.wanted for each in tasks) <= (replicas_of(now.spec) or 0)
 
         try:
-            await until(has_stopped, seconds)
+            await poll_until(has_stopped, seconds)
         except TimeoutError:
-            await self._manager.change_service(service.id, lambda spec: unparked(spec, task.slot))
+            await self._manager.change_service(service.id, lambda spec: with_unparked(spec, task.slot))
             raise DriverError(f"a task of {service.name} did not stop within {seconds:g} s") from None
         return f"a task of {service.name}"
 
-    async def _wait_until_runs(self, found: _Waiting) -> SwarmTask:
+    async def _wait_until_runs(self, found: _WaitingTask) -> SwarmTask:
         """Wait until the task that replaces a waiting one is healthy. Raise `DriverError`."""
         clock = asyncio.get_running_loop().time
         healthy_by = clock() + self._settings.healthy_seconds
@@ -226,7 +228,7 @@ class Parker:
             if (runs := next((each for each in tasks if each.wanted and each.runs), None)) is not None:
                 return runs
             if failed := next((each for each in tasks if each.status.state in {"failed", "rejected"}), None):
-                raise DriverError(failed.status.err or f"its task has {failed.status.state}")
+                raise DriverError(failed.status.err or f"its task is {failed.status.state}")
             full = next((each for each in tasks if each.wanted and each.has_no_place), None)
             full_since = None if full is None else full_since or clock()
             if full is not None and full_since is not None and clock() - full_since >= _FULL_SECONDS:
@@ -244,22 +246,22 @@ def _require_parkable(service: SwarmService) -> None:
         raise DriverError(f"{service.name} is being updated: wait until the update ends")
 
 
-def _find(cluster: SwarmState, waiting: str) -> _Waiting:
-    """Find a waiting task by its id. Raise `DriverError` if it does not wait any more."""
+def _find(cluster: SwarmState, waiting: str) -> _WaitingTask:
+    """Find a waiting task by its id. Raise `DriverError` if it no longer waits."""
     for service in cluster.services:
         tasks = cluster.wanted_tasks(service)
         known = frozenset(each.id for each in tasks)
         if (task := next((each for each in tasks if each.id == waiting), None)) is not None:
             if task.node_id:
-                return _Waiting(service, task.slot, known - {task.id}, is_assigned=True)
+                return _WaitingTask(service, task.slot, known - {task.id}, is_assigned=True)
             is_parked = bool(parked_tasks(service.spec))
             if groups_of(service.spec) or (service.is_updating and not is_parked):
                 raise DriverError(f"{service.name} is being updated: wait until the update ends")
-            return _Waiting(service, task.slot, known)
+            return _WaitingTask(service, task.slot, known)
         for each in parked_tasks(service.spec):
             if parked_id(service, each) == waiting:
-                return _Waiting(service, each.slot, known)
-    raise DriverError(f"{short_id(waiting)} does not wait any more")
+                return _WaitingTask(service, each.slot, known)
+    raise DriverError(f"task {short_id(waiting)} no longer waits")
 
 
 def _only_on(cluster: SwarmState, service: SwarmService, target: SwarmNode) -> list[str]:

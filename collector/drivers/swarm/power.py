@@ -8,7 +8,7 @@ from collector.config import DriverConfig
 from collector.drivers.docker.client import Json
 from collector.drivers.hooks import SWITCHED, run_hook
 from collector.drivers.interface import ActionResult, DriverError, Mode
-from collector.drivers.polling import until
+from collector.drivers.polling import poll_until
 from collector.drivers.swarm.client import Manager
 from collector.drivers.swarm.models import ENDED, SwarmNode, SwarmState
 from collector.drivers.swarm.views import service_view
@@ -35,7 +35,7 @@ class SwarmPower:
         cluster = await self._manager.read_state()
         node = cluster.node(name)
         if not node.ready or OFF_LABEL in node.labels:
-            return ActionResult(what=f"{name} is off already", nothing_to_do=True)
+            return ActionResult(what=f"{name} is already off", nothing_to_do=True)
         _require_switchable(cluster, node)
         if unmanaged := await self._unmanaged(name):
             others = ", ".join(unmanaged)
@@ -57,7 +57,7 @@ class SwarmPower:
         node = (await self._manager.read_state()).node(name)
         is_off = not node.ready or OFF_LABEL in node.labels
         if node.active and not is_off:
-            return ActionResult(what=f"{name} is on already", nothing_to_do=True)
+            return ActionResult(what=f"{name} is already on", nothing_to_do=True)
         if is_off:
             await self._boot(node)
         await self._manager.change_node(node.id, _reactivated)
@@ -83,7 +83,7 @@ class SwarmPower:
             return all(task.status.state in ENDED for task in there) and all(task.runs for task in kept)
 
         try:
-            await until(is_empty, self._settings.drain_seconds)
+            await poll_until(is_empty, self._settings.drain_seconds)
         except TimeoutError:
             raise DriverError(
                 f"{node.name} stays on: after {self._settings.drain_seconds:g} s it was not empty, or its "
@@ -100,7 +100,7 @@ class SwarmPower:
             return (await self._manager.node(node.id)).ready
 
         try:
-            await until(is_ready, seconds)
+            await poll_until(is_ready, seconds)
         except TimeoutError:
             raise DriverError(
                 f"{node.name} was switched on, but was not ready within {seconds:g} s"

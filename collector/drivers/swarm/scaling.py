@@ -4,7 +4,8 @@ More replicas start where temporary constraints leave room, and Swarm chooses am
 Swarm removes tasks that do not run first, then those of nodes with the most tasks of the service. Another
 limit replaces every task, one after the other, each after its replacement runs.
 
-A request states the goal. So it can be repeated, and after a crash the service has the one or the other.
+A request states the desired numbers, so it can be repeated. After a crash, the service has either the old
+numbers or the new ones.
 """
 
 import asyncio
@@ -27,18 +28,18 @@ from collector.drivers.swarm.models import (
 )
 from collector.drivers.swarm.specs import (
     Order,
-    as_written,
     cpu_limit_of,
     groups_of,
-    is_marked,
-    lifted,
+    has_temporary_changes,
     nano_cpus,
     parked_tasks,
     replicas_of,
-    steered,
+    user_spec,
+    with_constraints,
     with_cpu_limit,
     with_replicas,
     with_stopped,
+    without_constraints,
 )
 from collector.drivers.swarm.views import service_view
 from collector.policies.actions import Resize, Scale, ServiceAction, describe_cores
@@ -47,22 +48,22 @@ _FAILED = frozenset({"failed", "rejected"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Goal:
-    """How the tasks of a service should be."""
+class _DesiredTasks:
+    """The number of tasks that a service should have, and their CPU limit."""
 
     replicas: int
     nano_cpus: int
     """CPU limit of each; 0 without one."""
     rounds: int = 1
-    """How many tasks start one after the other."""
+    """How many tasks start one after the other, each within the time limit."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _TasksBefore:
     """The tasks of a service before a change."""
 
     ids: frozenset[str]
-    """Those that have ended included."""
+    """Including tasks that have ended."""
     running: frozenset[str]
 
 
@@ -74,28 +75,30 @@ class SwarmScaler:
         self._settings = settings
 
     async def scale(self, action: Scale) -> ActionResult:
-        """Give a service this many replicas; return when all run, and those that are too many have ended."""
+        """Give a service this many replicas; return when all run, and surplus tasks have ended."""
         cluster = await self._manager.read_state()
         service = _changeable(cluster, action)
-        before = replicas_of(as_written(service.spec))
-        known = await self._tasks_of(cluster, service)
+        before = replicas_of(user_spec(service.spec))
+        earlier = await self._tasks_of(cluster, service)
         only = _open_nodes(cluster, service, action.nodes) if (before or 0) < action.replicas else []
 
         def change(spec: Json) -> Json:
-            plain = with_replicas(as_written(spec), action.replicas)
+            plain = with_replicas(user_spec(spec), action.replicas)
             if action.sheds:
                 plain = with_stopped(plain, None if action.replicas else before)
-            return steered(plain, only, Order.START, 0.0) if only else plain
+            return with_constraints(plain, only, Order.START, 0.0) if only else plain
 
         await self._manager.change_service(service.id, change)
         try:
-            tasks = await self._wait(service, _Goal(action.replicas, cpu_limit_of(service.spec)), known)
+            tasks = await self._wait(
+                service, _DesiredTasks(action.replicas, cpu_limit_of(service.spec)), earlier
+            )
         except DriverError as error:
             if before is not None:
                 await self._restore(service, action, before)
             raise DriverError(f"{service.name} was not scaled to {action.replicas}: {error}") from error
         what = f"scaled {service.name} from {before} to {action.replicas} replicas"
-        new = sorted({cluster.node_of[each.node_id].name for each in tasks if each.id not in known.ids})
+        new = sorted({cluster.node_of[each.node_id].name for each in tasks if each.id not in earlier.ids})
         what = f"{what}, on {', '.join(new)}" if new else what
         return await self._done(service, what, tasks, nothing_to_do=before == action.replicas)
 
@@ -115,11 +118,13 @@ class SwarmScaler:
                 f"{service.name} reserves {describe_cores(reserved)} per task: lower the reservation to limit"
                 f" it to {describe_cores(action.cpu_limit_cores)}"
             )
-        known = await self._tasks_of(cluster, service)
+        earlier = await self._tasks_of(cluster, service)
         await self._limit(service, action.cpu_limit_cores)
-        goal = _Goal(view.replicas, nano_cpus(action.cpu_limit_cores), rounds=max(1, view.replicas))
+        desired = _DesiredTasks(
+            view.replicas, nano_cpus(action.cpu_limit_cores), rounds=max(1, view.replicas)
+        )
         try:
-            tasks = await self._wait(service, goal, known)
+            tasks = await self._wait(service, desired, earlier)
         except DriverError as error:
             await self._limit_again(service, action)
             raise DriverError(f"{service.name} keeps its CPU limit: {error}") from error
@@ -132,13 +137,17 @@ class SwarmScaler:
         await self._limit_again(cluster.service(action.service), action)
 
     async def _limit(self, service: SwarmService, cores: float | None) -> None:
-        written = as_written(service.spec)
+        written = user_spec(service.spec)
         order = Order.STOP if any(local_data(written, writable_only=True)) else Order.START
 
         def change(spec: Json) -> Json:
-            plain = as_written(spec)
+            plain = user_spec(spec)
             wanted = with_cpu_limit(plain, cores)
-            return plain if wanted == plain else steered(wanted, (), order, self._settings.stable_seconds)
+            return (
+                plain
+                if wanted == plain
+                else with_constraints(wanted, (), order, self._settings.stable_seconds)
+            )
 
         await self._manager.change_service(service.id, change)
 
@@ -149,7 +158,7 @@ class SwarmScaler:
 
     async def _restore(self, service: SwarmService, action: Scale, before: int) -> None:
         def change(spec: Json) -> Json:
-            plain = as_written(spec)
+            plain = user_spec(spec)
             if replicas_of(plain) != action.replicas:
                 return plain
             restored = with_replicas(plain, before)
@@ -161,26 +170,28 @@ class SwarmScaler:
         self, service: SwarmService, what: str, tasks: Sequence[SwarmTask], *, nothing_to_do: bool = False
     ) -> ActionResult:
         try:
-            await self._manager.change_service(service.id, lifted)
+            await self._manager.change_service(service.id, without_constraints)
         except DriverError as error:  # the change itself is done
             what = f"{what}; its temporary settings could not be removed yet ({error})"
         containers = tuple(sorted(task.container for task in tasks))
         return ActionResult(what=what, containers=containers, nothing_to_do=nothing_to_do)
 
-    async def _tasks_of(self, cluster: SwarmState, service: SwarmService) -> _Known:
+    async def _tasks_of(self, cluster: SwarmState, service: SwarmService) -> _TasksBefore:
         tasks = await self._manager.tasks(service.id)
         # Tasks of a node that is down are listed as running until it comes back.
         up = {node.id for node in cluster.nodes if node.ready}
-        return _Known(
+        return _TasksBefore(
             frozenset(each.id for each in tasks),
             frozenset(each.id for each in tasks if each.node_id in up and each.status.state not in ENDED),
         )
 
-    async def _wait(self, service: SwarmService, goal: _Goal, known: _Known) -> list[SwarmTask]:
+    async def _wait(
+        self, service: SwarmService, desired: _DesiredTasks, earlier: _TasksBefore
+    ) -> list[SwarmTask]:
         """Wait until as many tasks as wanted are healthy and no other is left. Raise `DriverError`."""
         clock = asyncio.get_running_loop().time
         settings, stopping = self._settings, stop_seconds(service.spec)
-        seconds = goal.rounds * (settings.healthy_seconds + settings.stable_seconds + stopping)
+        seconds = desired.rounds * (settings.healthy_seconds + settings.stable_seconds + stopping)
         deadline, why = clock() + seconds, "no response"
         while clock() < deadline:
             try:
@@ -190,33 +201,33 @@ class SwarmScaler:
             except DriverError as error:  # the Swarm works without a manager for a moment
                 why = str(error)
             else:
-                if (found := _complete(now, tasks, goal, known)) is not None:
+                if (found := _complete(now, tasks, desired, earlier)) is not None:
                     return found
-                why = _obstacle(now, tasks, known) or why
+                why = _obstacle(now, tasks, earlier) or why
             await asyncio.sleep(POLL_SECONDS)
         raise DriverError(f"{why}, after {seconds:g} s")
 
 
 def _complete(
-    service: SwarmService, tasks: Sequence[SwarmTask], goal: _Goal, known: _Known
+    service: SwarmService, tasks: Sequence[SwarmTask], desired: _DesiredTasks, earlier: _TasksBefore
 ) -> list[SwarmTask] | None:
     wanted = [task for task in tasks if task.wanted]
-    is_whole = len(wanted) == goal.replicas and all(
-        task.runs and task.nano_cpus == goal.nano_cpus for task in wanted
+    is_whole = len(wanted) == desired.replicas and all(
+        task.runs and task.nano_cpus == desired.nano_cpus for task in wanted
     )
-    has_ended = all(task.wanted or task.status.state in ENDED for task in tasks if task.id in known.running)
+    has_ended = all(task.wanted or task.status.state in ENDED for task in tasks if task.id in earlier.running)
     return wanted if is_whole and has_ended and not service.is_updating else None
 
 
-def _obstacle(service: SwarmService, tasks: Sequence[SwarmTask], known: _Known) -> str:
+def _obstacle(service: SwarmService, tasks: Sequence[SwarmTask], earlier: _TasksBefore) -> str:
     """Return why the tasks are not complete yet. Raise `DriverError` if they will not be."""
     if service.update.state in FAILED_UPDATES:
         raise DriverError(service.update.message or "Swarm rolled the update back")
     for task in tasks:
         if task.wanted and task.has_no_place:
             raise DriverError(task.status.err)
-        if task.id not in known.ids and task.status.state in _FAILED:
-            raise DriverError(task.status.err or f"its task has {task.status.state}")
+        if task.id not in earlier.ids and task.status.state in _FAILED:
+            raise DriverError(task.status.err or f"a new task is {task.status.state}")
     left = next((task for task in tasks if task.wanted != (task.status.state == "running")), None)
     return "" if left is None else f"a task is still {left.status.state}"
 
@@ -229,8 +240,8 @@ def _changeable(cluster: SwarmState, action: ServiceAction) -> SwarmService:
     if groups_of(service.spec):
         raise DriverError(f"{service.name} cannot be changed yet: it is being deployed")
     if parked_tasks(service.spec):
-        raise DriverError(f"{service.name} cannot be changed yet: a task of it waits for its turn")
-    if service.is_updating and not is_marked(service.spec):
+        raise DriverError(f"{service.name} cannot be changed yet: one of its tasks waits for its turn")
+    if service.is_updating and not has_temporary_changes(service.spec):
         raise DriverError(f"{service.name} is being updated: wait until the update ends")
     return service
 

@@ -1,7 +1,7 @@
-"""Service specs with temporary constraints, and as the user wrote them. Pure.
+"""Service specs as users wrote them, and with temporary changes. Pure.
 
 A spec replaces the previous one, and omitted fields are dropped. So a spec is only ever changed, and the
-changes for a move are in a label of the service, beside the original values: any collector can undo them.
+temporary changes are in a label of the service, with the original values: any collector can undo them.
 """
 
 import copy
@@ -55,10 +55,12 @@ class ParkedTask(msgspec.Struct, frozen=True):
 
 _UpdateConfig = dict[str, str | int | float | bool | None]
 _MOST_LETTERS = 1 << 20
-"""Of the label of a service: more than ten thousand parked tasks need."""
+"""Maximum length of the label: enough for ten thousand parked tasks."""
 
 
-class _Mark(msgspec.Struct, frozen=True, kw_only=True):
+class _TemporaryChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of `BEFORE_LABEL`: temporary changes of a spec, and what they replaced."""
+
     constraints: list[str]
     """The temporary constraints."""
     placed: bool
@@ -71,21 +73,21 @@ class _Mark(msgspec.Struct, frozen=True, kw_only=True):
     backwards: _UpdateConfig
     """The temporary rollback configuration."""
     groups: tuple[ReplicaGroup, ...] = ()
-    """Of a service that is being deployed: where its replicas go, the largest numbers first."""
+    """If the service is being deployed: where its replicas go, the largest numbers first."""
     parked: tuple[ParkedTask, ...] = ()
     """The tasks that wait for their turn."""
     scaled_to: int | None = None
-    """The replicas that are left; None if the number is the user's."""
+    """The number of replicas without the parked tasks; None if the number is the user's."""
 
 
-def is_marked(spec: Json) -> bool:
+def has_temporary_changes(spec: Json) -> bool:
     """Whether a spec has temporary changes."""
     return BEFORE_LABEL in (spec.get("Labels") or {})
 
 
-def as_written(spec: Json) -> Json:
+def user_spec(spec: Json) -> Json:
     """Return the user's spec, including changes since the temporary ones were added."""
-    mark = _mark(spec)
+    mark = _temporary_changes(spec)
     if mark is None:
         return spec
     plain = copy.deepcopy(spec)
@@ -112,17 +114,17 @@ def as_written(spec: Json) -> Json:
     return plain
 
 
-def steered(spec: Json, constraints: Sequence[str], order: Order, watch_seconds: float) -> Json:
+def with_constraints(spec: Json, constraints: Sequence[str], order: Order, watch_seconds: float) -> Json:
     """Return the user's spec with temporary constraints and a careful update configuration.
 
     If a task fails during the update, Swarm rolls back by itself, even without a collector. Parked tasks stay
     parked.
     """
-    plain, waiting = as_written(spec), parked_tasks(spec)
-    return _marked(plain, constraints, waiting, _careful(order, watch_seconds, "rollback"))
+    plain, waiting = user_spec(spec), parked_tasks(spec)
+    return _with_changes(plain, constraints, waiting, _careful(order, watch_seconds, "rollback"))
 
 
-def parked(spec: Json, tasks: Sequence[ParkedTask]) -> Json:
+def with_parked(spec: Json, tasks: Sequence[ParkedTask]) -> Json:
     """Return the spec with these tasks stopped until their turn comes.
 
     The task of a service with one replica waits in Swarm, for a node that meets a constraint. In a larger
@@ -130,10 +132,10 @@ def parked(spec: Json, tasks: Sequence[ParkedTask]) -> Json:
     """
     slots = {each.slot for each in tasks}
     waiting = (*(each for each in parked_tasks(spec) if each.slot not in slots), *tasks)
-    return _marked(as_written(spec), (), waiting, _careful(Order.STOP, 0.0, "pause"))
+    return _with_changes(user_spec(spec), (), waiting, _careful(Order.STOP, 0.0, "pause"))
 
 
-def unparked(
+def with_unparked(
     spec: Json,
     slot: int,
     constraints: Sequence[str] = (),
@@ -141,24 +143,24 @@ def unparked(
     watch_seconds: float = 0.0,
 ) -> Json:
     """Return the spec with a parked task started, under temporary constraints; the others stay parked."""
-    is_alone = replicas_of(as_written(spec)) == 1
-    waiting = [each for each in parked_tasks(spec) if each.slot != slot and not is_alone]
+    is_single = replicas_of(user_spec(spec)) == 1
+    waiting = [each for each in parked_tasks(spec) if each.slot != slot and not is_single]
     if not waiting and not constraints:
-        return as_written(spec)
-    return _marked(as_written(spec), constraints, waiting, _careful(order, watch_seconds, "pause"))
+        return user_spec(spec)
+    return _with_changes(user_spec(spec), constraints, waiting, _careful(order, watch_seconds, "pause"))
 
 
-def lifted(spec: Json) -> Json:
-    """Return the spec without temporary constraints of a move or start. Parked tasks stay parked."""
+def without_constraints(spec: Json) -> Json:
+    """Return the spec without the temporary constraints of a move or start. Parked tasks stay parked."""
     waiting = parked_tasks(spec)
     if not waiting:
-        return as_written(spec)
-    return _marked(as_written(spec), (), waiting, _careful(Order.STOP, 0.0, "pause"))
+        return user_spec(spec)
+    return _with_changes(user_spec(spec), (), waiting, _careful(Order.STOP, 0.0, "pause"))
 
 
 def parked_tasks(spec: Json) -> tuple[ParkedTask, ...]:
     """Return the tasks of a service that wait for their turn, unless the user changed its replicas since."""
-    mark = _mark(spec)
+    mark = _temporary_changes(spec)
     if mark is None or (mark.scaled_to is not None and replicas_of(spec) != mark.scaled_to):
         return ()
     return mark.parked
@@ -174,15 +176,17 @@ def _careful(order: Order, watch_seconds: float, on_failure: str) -> Json:
     }
 
 
-def _marked(plain: Json, constraints: Sequence[str], waiting: Iterable[ParkedTask], careful: Json) -> Json:
-    """Return the user's spec with temporary changes, and a label that has what to restore."""
+def _with_changes(
+    plain: Json, constraints: Sequence[str], waiting: Iterable[ParkedTask], careful: Json
+) -> Json:
+    """Return the user's spec with temporary changes, and a label with the values to restore."""
     tasks, replicas = tuple(waiting), replicas_of(plain)
     waits_in_swarm = bool(tasks) and replicas == 1
     ours = [each for each in constraints if each not in constraints_of(plain)]
     ours += [NO_NODE] if waits_in_swarm else []
     scaled_to = replicas - len(tasks) if tasks and replicas is not None and not waits_in_swarm else None
     backwards = {**careful, "FailureAction": "pause"}
-    mark = _Mark(
+    mark = _TemporaryChanges(
         constraints=ours,
         placed="Placement" in (plain.get("TaskTemplate") or {}),
         update=plain.get(_UPDATE),
@@ -206,13 +210,13 @@ def _marked(plain: Json, constraints: Sequence[str], waiting: Iterable[ParkedTas
 
 def groups_of(spec: Json) -> tuple[ReplicaGroup, ...]:
     """Return where the replicas of a service that is being deployed go; empty for every other service."""
-    mark = _mark(spec)
+    mark = _temporary_changes(spec)
     return () if mark is None else mark.groups
 
 
 def hold_label(groups: Sequence[ReplicaGroup], constraints: Sequence[str]) -> str:
     """Return the label of a service that is created with temporary constraints, for its first group."""
-    mark = _Mark(
+    mark = _TemporaryChanges(
         constraints=list(constraints),
         placed=True,
         update=None,
@@ -230,7 +234,7 @@ def with_next_group(spec: Json, node_ids: Sequence[str]) -> Json:
     Swarm gives a new task to the node with the fewest tasks of its service. So if only the nodes of the
     groups so far are open, and later groups have fewer replicas per node, each node gets its number.
     """
-    mark, plain = _mark(spec), as_written(spec)
+    mark, plain = _temporary_changes(spec), user_spec(spec)
     assert mark is not None
     totals, replicas = _totals(mark.groups), replicas_of(spec)
     if replicas not in totals[:-1]:
@@ -277,7 +281,7 @@ def with_stopped(spec: Json, replicas: int | None) -> Json:
 
 
 def stopped_replicas(spec: Json) -> int:
-    """Return how many replicas were stopped, of a service that has none; 0 if none were."""
+    """Return how many replicas a service had before all were stopped; 0 if it was not stopped."""
     noted = str((spec.get("Labels") or {}).get(STOPPED_LABEL, ""))
     return stopped_count(noted) if replicas_of(spec) == 0 else 0
 
@@ -313,7 +317,7 @@ def _put_replicas(spec: Json, replicas: int) -> None:
 
 
 def _totals(groups: Sequence[ReplicaGroup]) -> list[int]:
-    """Return how many replicas the groups have up to each."""
+    """Return the cumulative number of replicas of the groups."""
     return list(accumulate(group.replicas * len(group.nodes) for group in groups))
 
 
@@ -333,13 +337,15 @@ def _put_constraints(spec: Json, constraints: list[str]) -> None:
         }
 
 
-def _mark(spec: Json) -> _Mark | None:
+def _temporary_changes(spec: Json) -> _TemporaryChanges | None:
     text: Any = (spec.get("Labels") or {}).get(BEFORE_LABEL)
     if text is None:
         return None
-    # If someone changed the label, temporary and user constraints cannot be distinguished any more.
-    unreadable = _Mark(constraints=[], placed=True, update=None, rollback=None, careful={}, backwards={})
+    # If someone changed the label, temporary and user constraints can no longer be distinguished.
+    unreadable = _TemporaryChanges(
+        constraints=[], placed=True, update=None, rollback=None, careful={}, backwards={}
+    )
     try:
-        return msgspec.json.decode(text, type=_Mark) if len(text) <= _MOST_LETTERS else unreadable
+        return msgspec.json.decode(text, type=_TemporaryChanges) if len(text) <= _MOST_LETTERS else unreadable
     except INVALID_JSON:
         return unreadable

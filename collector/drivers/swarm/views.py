@@ -19,11 +19,11 @@ from collector.drivers.swarm.models import SwarmService, SwarmState, SwarmTask, 
 from collector.drivers.swarm.specs import (
     NO_NODE,
     ParkedTask,
-    as_written,
     constraints_of,
     groups_of,
     parked_tasks,
     stopped_replicas,
+    user_spec,
 )
 from wire.resources import Quantities
 
@@ -94,7 +94,7 @@ def _pending_view(
 
 
 def _parked_view(service: SwarmService, task: ParkedTask, view: ServiceView) -> PendingView:
-    """Return a replica that the service lacks while it is parked: Swarm has no task for it."""
+    """Return a parked replica, for which Swarm has no task."""
     return PendingView(
         id=parked_id(service, task),
         service=view.name,
@@ -126,13 +126,13 @@ def _unix_seconds(at: datetime | None) -> float | None:
 
 def service_view(service: SwarmService) -> ServiceView:
     """Return a service as its user specified it."""
-    spec = as_written(service.spec)
+    spec = user_spec(service.spec)
     template: Json = spec.get("TaskTemplate") or {}
     container: Json = template.get("ContainerSpec") or {}
     resources: Json = template.get("Resources") or {}
     labels: dict[str, str] = {**(container.get("Labels") or {}), **(spec.get("Labels") or {})}
     mode, replicas, is_job = _mode(spec.get("Mode") or {})
-    stays = next(_reasons(spec, labels, mode, replicas, is_job=is_job), None)
+    stays = next(_reasons_to_stay(spec, labels, mode, replicas, is_job=is_job), None)
     if stays is None and groups_of(service.spec):
         stays = "it is being deployed"
     stops_first = any(local_data(spec, writable_only=True))
@@ -153,7 +153,7 @@ def service_view(service: SwarmService) -> ServiceView:
     )
 
 
-def _reasons(
+def _reasons_to_stay(
     spec: Json, labels: Mapping[str, str], mode: Mode, replicas: int, *, is_job: bool
 ) -> Iterator[str]:
     """Return why a service must not move, the strongest reason first."""

@@ -248,7 +248,7 @@ def test_each_guard_refuses_with_a_reason(changes: dict[str, Any], guard: str, w
 
 
 ALONE = OrchestratorState(
-    services=(ServiceView(name="lone", labels={"wattpack.act": "never"}, mode=Mode.ALONE),),
+    services=(ServiceView(name="lone", labels={"wattpack.act": "never"}, mode=Mode.STANDALONE),),
     tasks=(TaskView(container="web1", service="lone", node="alpha", state="running"),),
 )
 """A container that is a service of its own to the orchestrator, and of another name or none to agents."""

@@ -19,7 +19,7 @@ VIEW = OrchestratorState(
     services=(
         ServiceView(name=HOG, replicas=2, labels=SILVER),
         ServiceView(name=STEADY),
-        ServiceView(name="lone", mode=Mode.ALONE, labels=SILVER),
+        ServiceView(name="lone", mode=Mode.STANDALONE, labels=SILVER),
     ),
     tasks=(
         TaskView(container="id-of-hog", service=HOG, node="alpha", state="running", task="t1", slot="1"),

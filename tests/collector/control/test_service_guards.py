@@ -142,7 +142,7 @@ def test_a_service_that_someone_else_changed_meanwhile_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "why"), [(Mode.GLOBAL, "it runs on every node"), (Mode.ALONE, "no orchestrator manages it")]
+    ("mode", "why"), [(Mode.GLOBAL, "it runs on every node"), (Mode.STANDALONE, "no orchestrator manages it")]
 )
 def test_what_has_no_replicas_is_not_scaled(mode: Mode, why: str) -> None:
     found = refusal(SCALE, context(replace(WEB, mode=mode)))

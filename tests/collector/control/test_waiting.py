@@ -57,7 +57,7 @@ class Hosts:
         return OrchestratorState(
             nodes=tuple(NodeView(name=node) for node in NODES),
             services=tuple(
-                ServiceView(name=name, mode=Mode.ALONE, reserve=_PROMISED) for name in self.places
+                ServiceView(name=name, mode=Mode.STANDALONE, reserve=_PROMISED) for name in self.places
             ),
             tasks=tuple(
                 TaskView(container=name, service=name, node=node, state="running")

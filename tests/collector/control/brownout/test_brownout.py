@@ -46,7 +46,7 @@ class Cluster(FakeDriver):
     )
     noted: dict[str, int] = field(default_factory=dict)
     is_short: bool = True
-    is_alone: bool = False
+    is_standalone: bool = False
     broken: set[str] = field(default_factory=set)
     """Services for which every action fails."""
     is_late: bool = False
@@ -54,7 +54,7 @@ class Cluster(FakeDriver):
 
     def look(self) -> None:
         """What the orchestrator lists, and what agents report."""
-        mode = Mode.ALONE if self.is_alone else Mode.REPLICATED
+        mode = Mode.STANDALONE if self.is_standalone else Mode.REPLICATED
         self.view_now = OrchestratorState(
             nodes=tuple(NodeView(name=name) for name in NODES),
             services=tuple(
@@ -67,7 +67,7 @@ class Cluster(FakeDriver):
                     stopped_replicas=0 if count else self.noted.get(name, 0),
                 )
                 for name, count in self.runs.items()
-                if count or not self.is_alone
+                if count or not self.is_standalone
             ),
             tasks=tuple(
                 TaskView(container=each, service=name, node="alpha", state="running")
@@ -313,10 +313,10 @@ async def test_a_service_that_cannot_be_stopped_holds_up_no_other(stage: Stage) 
     assert len(driver.orders) <= 10, "the pauses double"
 
 
-@pytest.mark.parametrize("is_alone", [False, True])
-async def test_a_service_that_cannot_start_holds_up_no_other(stage: Stage, *, is_alone: bool) -> None:
+@pytest.mark.parametrize("is_standalone", [False, True])
+async def test_a_service_that_cannot_start_holds_up_no_other(stage: Stage, *, is_standalone: bool) -> None:
     """The heaviest comes first, so its failures would delay the others forever."""
-    driver = Cluster(runs={MANDATORY: 1, LIGHT: 1, HEAVY: 1}, is_alone=is_alone)
+    driver = Cluster(runs={MANDATORY: 1, LIGHT: 1, HEAVY: 1}, is_standalone=is_standalone)
     brownout = await begun(stage, driver)
     await turns(stage, driver, brownout, 60)
     assert driver.runs == {MANDATORY: 1, LIGHT: 0, HEAVY: 0}
@@ -331,12 +331,12 @@ async def test_a_service_that_cannot_start_holds_up_no_other(stage: Stage, *, is
     assert brownout.stopped == []
 
 
-@pytest.mark.parametrize("is_alone", [False, True])
+@pytest.mark.parametrize("is_standalone", [False, True])
 async def test_a_stop_that_takes_effect_after_an_error_is_undone_later(
-    stage: Stage, *, is_alone: bool
+    stage: Stage, *, is_standalone: bool
 ) -> None:
     """An engine that answers too late: nothing else knows that its container has to start again."""
-    driver = Cluster(runs={MANDATORY: 1, LIGHT: 1}, is_alone=is_alone, is_late=True)
+    driver = Cluster(runs={MANDATORY: 1, LIGHT: 1}, is_standalone=is_standalone, is_late=True)
     brownout = await begun(stage, driver)
     await turns(stage, driver, brownout, 5)
     assert driver.runs[LIGHT] == 1
@@ -344,12 +344,12 @@ async def test_a_stop_that_takes_effect_after_an_error_is_undone_later(
     driver.is_short, driver.is_late = False, False
     await turns(stage, driver, brownout, 60)
     assert driver.runs[LIGHT] == 1
-    assert isinstance(driver.orders[-1], Start if is_alone else Scale)
+    assert isinstance(driver.orders[-1], Start if is_standalone else Scale)
     assert brownout.stopped == []
 
 
 async def test_a_single_container_is_stopped_and_started_where_it_was(stage: Stage) -> None:
-    driver = Cluster(is_alone=True, runs={MANDATORY: 1, LIGHT: 1})
+    driver = Cluster(is_standalone=True, runs={MANDATORY: 1, LIGHT: 1})
     brownout = await begun(stage, driver)
     await turns(stage, driver, brownout, 5)
     assert isinstance(driver.orders[-1], Kill)
@@ -363,11 +363,11 @@ async def test_a_single_container_is_stopped_and_started_where_it_was(stage: Sta
 async def test_another_host_that_claims_a_stopped_container_does_not_keep_it_from_starting(
     stage: Stage,
 ) -> None:
-    driver = Cluster(is_alone=True, runs={MANDATORY: 1, LIGHT: 1})
+    driver = Cluster(is_standalone=True, runs={MANDATORY: 1, LIGHT: 1})
     brownout = await begun(stage, driver)
     await turns(stage, driver, brownout, 5)
     driver.is_short = False
-    liar = ServiceView(name="mine", mode=Mode.ALONE, labels={OPTIONAL_LABEL: "true"})
+    liar = ServiceView(name="mine", mode=Mode.STANDALONE, labels={OPTIONAL_LABEL: "true"})
     claim = TaskView(container=f"id-of-{LIGHT}-0", service="mine", node="beta", state="running")
     for _ in range(6):
         driver.look()

@@ -374,7 +374,7 @@ async def test_a_service_whose_decision_fails_holds_up_no_other(stage: Stage) ->
 
 
 async def test_a_container_whose_name_another_host_has_as_well_keeps_its_settings(stage: Stage) -> None:
-    twice = replicas_view(1, name=f"{HOG}@alpha", mode=Mode.ALONE)
+    twice = replicas_view(1, name=f"{HOG}@alpha", mode=Mode.STANDALONE)
     controller = await controller_of(stage, ScalingDriver(view_now=twice, stage=stage), Script())
     await controller.turn()
     [status] = controller.statuses()

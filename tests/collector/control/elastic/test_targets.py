@@ -69,7 +69,7 @@ def test_a_setting_of_one_end_moves_the_other() -> None:
 
 
 def test_a_single_container_is_only_resized() -> None:
-    made = target(mode=Mode.ALONE, elastic="1", elastic_replicas="2-5").target
+    made = target(mode=Mode.STANDALONE, elastic="1", elastic_replicas="2-5").target
     assert (made.replicas_min, made.replicas_max) == (1, 1)
 
 

@@ -112,7 +112,7 @@ async def test_an_answer_that_cannot_be_read_is_a_driver_error(
 async def test_an_answer_without_end_is_not_read_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("collector.drivers.docker.client._MOST_BYTES", 1 << 20)
+    monkeypatch.setattr("collector.drivers.docker.client._MAX_BYTES", 1 << 20)
 
     async def endless(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -121,7 +121,7 @@ async def test_an_answer_without_end_is_not_read_to_the_end(
             await response.write(b"[" * (1 << 16))
 
     async with listening(tmp_path / "it", info=endless) as address, connect([address], Settings()) as engine:
-        with pytest.raises(DriverError, match="its answer is larger than 1 MiB"):
+        with pytest.raises(DriverError, match="its response is larger than 1 MiB"):
             await engine.get("/info", list[Any])
 
 

@@ -11,9 +11,9 @@ from collector.control.brownout.optional import optional_services
 from collector.drivers.docker.client import Engine
 from collector.drivers.docker.driver import DockerHosts
 from collector.drivers.docker.engines import Engines
-from collector.drivers.docker.models import ContainerStatus, DockerContainer, Listed
+from collector.drivers.docker.models import ContainerStatus, DockerContainer, ListedContainer
 from collector.drivers.interface import (
-    MOST_STOP_SECONDS,
+    MAX_STOP_SECONDS,
     ActionResult,
     DriverError,
     NodeView,
@@ -84,7 +84,7 @@ class FakeEngine:
     async def get(self, path: str, _kind: type, **_query: str) -> object:
         if path == "/info":
             return msgspec.convert({"MemTotal": 1 << 30}, _kind)
-        return [Listed(id=self.container.id)] if path == "/containers/json" else self.container
+        return [ListedContainer(id=self.container.id)] if path == "/containers/json" else self.container
 
     async def post(self, _path: str, body: object = None, **_query: str) -> None:
         self.updated.append(body)
@@ -105,7 +105,7 @@ async def test_the_labels_of_a_container_apply_to_none_of_the_same_name_on_anoth
         Resize(service="web@liar", cpu_limit_cores=0.5, cpu_limit_cores_before=None, reasons=WHY)
     )
     assert (len(honest.updated), len(liar.updated)) == (0, 1)
-    with pytest.raises(DriverError, match="there is no running container web"):
+    with pytest.raises(DriverError, match="no running container is called web"):
         await driver.carry_out(
             Resize(service="web", cpu_limit_cores=0.5, cpu_limit_cores_before=None, reasons=WHY)
         )
@@ -181,7 +181,7 @@ async def test_a_host_that_lists_containers_for_ever_is_not_waited_for() -> None
 
 
 @pytest.mark.parametrize(
-    ("written", "seconds"), [(None, 10.0), (30, 30.0), (10**9, MOST_STOP_SECONDS), (-1, MOST_STOP_SECONDS)]
+    ("written", "seconds"), [(None, 10.0), (30, 30.0), (10**9, MAX_STOP_SECONDS), (-1, MAX_STOP_SECONDS)]
 )
 def test_a_container_takes_only_so_long_to_stop(written: int | None, seconds: float) -> None:
     assert DockerContainer(id="1", config={"StopTimeout": written}).stop_seconds == seconds

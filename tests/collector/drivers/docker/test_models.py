@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from collector.drivers.docker.models import DockerContainer, Stats
+from collector.drivers.docker.models import ContainerStats, DockerContainer
 from collector.drivers.docker.recipe import recipe
 from collector.drivers.docker.views import service_view
 from collector.drivers.interface import Mode
@@ -55,7 +55,7 @@ def container(labels: dict[str, str] | None = None, **changes: Any) -> DockerCon
 )
 def test_what_stays_and_why(described: DockerContainer, stays: str | None) -> None:
     view = service_view(described)
-    assert (view.name, view.mode, view.stays) == ("web", Mode.ALONE, stays)
+    assert (view.name, view.mode, view.stays) == ("web", Mode.STANDALONE, stays)
 
 
 def test_container_is_recreated_with_all_but_the_properties_of_its_host() -> None:
@@ -100,4 +100,4 @@ def test_when_a_container_is_well(state: dict[str, Any], well: bool | None) -> N
     ],
 )
 def test_memory_is_counted_without_what_the_kernel_drops_at_once(stats: dict[str, Any], used: int) -> None:
-    assert msgspec.convert({"memory_stats": stats}, Stats).working_set_bytes == used
+    assert msgspec.convert({"memory_stats": stats}, ContainerStats).working_set_bytes == used

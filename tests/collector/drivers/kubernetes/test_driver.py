@@ -50,7 +50,7 @@ async def test_an_evicted_pod_runs_elsewhere(tmp_path: Path) -> None:
 
 async def test_a_disruption_budget_is_an_answer(tmp_path: Path) -> None:
     async with faking(cluster(budget=0), tmp_path) as settings, open_driver(settings) as driver:
-        with pytest.raises(DriverError, match=r"^a disruption budget forbids it at present$"):
+        with pytest.raises(DriverError, match=r"^a disruption budget currently forbids it$"):
             await driver.carry_out(MOVE)
 
 
@@ -163,12 +163,12 @@ async def test_pod_that_is_stopped_is_evicted_and_its_replacement_waits(tmp_path
     fake = cluster(place="")
     async with faking(fake, tmp_path) as settings, open_driver(settings) as driver:
         done = await driver.carry_out(STOP)
-        assert done.what == "evicted shop/web-a from a: another pod waits in its place"
+        assert done.what == "evicted shop/web-a from a: its replacement waits"
         assert (len(fake.evictions), done.containers) == (1, ())
         assert (await driver.carry_out(STOP)).nothing_to_do
         await driver.undo(STOP, done)  # the controller has created another one
     async with faking(cluster(budget=0), tmp_path) as settings, open_driver(settings) as driver:
-        with pytest.raises(DriverError, match=r"^a disruption budget forbids it at present$"):
+        with pytest.raises(DriverError, match=r"^a disruption budget currently forbids it$"):
             await driver.carry_out(STOP)
 
 
@@ -196,7 +196,7 @@ async def test_start_waits_until_the_scheduler_has_bound_the_pod(tmp_path: Path)
         fake.pods["web-new"] = pod("web-new", "b")
         done = await driver.carry_out(start)
         assert (done.what, done.containers) == ("shop/web-new started on b", ("id-of-web-new",))
-        with pytest.raises(DriverError, match="pod gone does not wait any more"):
+        with pytest.raises(DriverError, match="pod gone is no longer pending"):
             await driver.carry_out(Start(task="gone", target="b", reasons=WHY))
 
 

@@ -67,7 +67,9 @@ async def test_replicas_that_do_not_become_ready_are_taken_back(tmp_path: Path) 
         faking(fake, tmp_path, healthy_seconds=0.3) as settings,
         open_driver(settings) as driver,
     ):
-        with pytest.raises(DriverError, match=r"shop/web has 2 of 3 replicas after 0\.3 s; it has 2 again"):
+        with pytest.raises(
+            DriverError, match=r"2 of 3 replicas of shop/web are ready after 0\.3 s; it was scaled back to 2"
+        ):
             await driver.carry_out(SCALE)
     assert fake.workloads["deployments/web"]["spec"]["replicas"] == 2
 
@@ -104,7 +106,7 @@ async def test_what_is_no_workload_is_named(tmp_path: Path) -> None:
         with pytest.raises(DriverError, match="shop/other has no pods"):
             await driver.carry_out(msgspec.structs.replace(RESIZE, service="shop/other"))
         fake.refuses = 403
-        with pytest.raises(DriverError, match=r"the API server refuses \(403\): forbidden"):
+        with pytest.raises(DriverError, match=r"the API server refused the request \(403\): forbidden"):
             await driver.carry_out(SCALE)
         assert [each.replicas for each in (await driver.view()).services] == [2], "from the pods"
 

@@ -6,7 +6,7 @@ import pytest
 from collector.drivers.interface import DriverError, Mode
 from collector.drivers.swarm.models import SwarmNode, SwarmService, SwarmState, SwarmTask
 from collector.drivers.swarm.moves import plan_path
-from collector.drivers.swarm.specs import Order, steered
+from collector.drivers.swarm.specs import Order, with_constraints
 from collector.drivers.swarm.views import service_view, view_of
 from wire.resources import Quantities
 
@@ -73,7 +73,9 @@ def test_what_stays_and_why(described: dict[str, Any], stays: str | None) -> Non
 
 def test_service_is_listed_as_its_user_wrote_it_also_while_it_moves() -> None:
     plain = service(constraints=("node.role==worker",), labels={"own": "1"})
-    moving = msgspec.structs.replace(plain, spec=steered(plain.spec, ["node.id==x"], Order.START, 5.0))
+    moving = msgspec.structs.replace(
+        plain, spec=with_constraints(plain.spec, ["node.id==x"], Order.START, 5.0)
+    )
     for each in (plain, moving):
         view = service_view(each)
         assert (view.mode, view.replicas, view.image) == (Mode.REPLICATED, 2, "web:1")
@@ -112,23 +114,27 @@ def cluster(*on: str, described: SwarmService | None = None, nodes: tuple[SwarmN
 
 def test_a_replica_has_nowhere_to_go_but_the_target_and_where_its_peers_are() -> None:
     seen = cluster("a", "b")
-    way = plan_path(seen, seen.tasks[0], "c")
-    assert way.there == ("node.id!=id-a", "node.id!=id-d")
-    assert way.back == ("node.id!=id-c",)
-    assert (way.order, way.moved) == (Order.START, 1)
+    path = plan_path(seen, seen.tasks[0], "c")
+    assert path.constraints == ("node.id!=id-a", "node.id!=id-d")
+    assert path.rollback_constraints == ("node.id!=id-c",)
+    assert (path.order, path.moved) == (Order.START, 1)
 
 
 def test_what_is_all_on_one_node_goes_to_the_target_and_back_by_name() -> None:
     seen = cluster("a", "a")
-    way = plan_path(seen, seen.tasks[0], "c")
-    assert (way.there, way.back, way.moved) == (("node.id==id-c",), ("node.id==id-a",), 2)
+    path = plan_path(seen, seen.tasks[0], "c")
+    assert (path.constraints, path.rollback_constraints, path.moved) == (
+        ("node.id==id-c",),
+        ("node.id==id-a",),
+        2,
+    )
 
 
 def test_a_target_that_has_a_replica_already_keeps_it_when_the_other_goes_back() -> None:
     seen = cluster("a", "b")
-    way = plan_path(seen, seen.tasks[0], "b")
-    assert way.there == ("node.id!=id-a", "node.id!=id-c", "node.id!=id-d")
-    assert way.back == ()
+    path = plan_path(seen, seen.tasks[0], "b")
+    assert path.constraints == ("node.id!=id-a", "node.id!=id-c", "node.id!=id-d")
+    assert path.rollback_constraints == ()
 
 
 def test_two_must_not_write_to_one_place_at_once() -> None:

@@ -111,9 +111,9 @@ async def test_a_move_steers_and_lifts(tmp_path: Path) -> None:
     async with fake.serving(tmp_path / "it") as settings, open_driver(settings) as driver:
         done = await driver.carry_out(MOVE)
     assert (done.what, done.containers) == ("moved a task of web from a to b, start-first", ("c1",))
-    steered, lifted = fake.updates
-    assert constraints_of(steered) == ["node.role==worker", "node.id==id-b"]
-    assert lifted == fake.written
+    with_constraints, without_constraints = fake.updates
+    assert constraints_of(with_constraints) == ["node.role==worker", "node.id==id-b"]
+    assert without_constraints == fake.written
 
 
 async def test_what_has_no_room_there_stays_without_waiting(tmp_path: Path) -> None:
@@ -124,9 +124,9 @@ async def test_what_has_no_room_there_stays_without_waiting(tmp_path: Path) -> N
             DriverError, match=r"insufficient resources on 1 node\)\); rolled back, and it runs$"
         ):
             await driver.carry_out(MOVE)
-    _, back, lifted = fake.updates
+    _, back, without_constraints = fake.updates
     assert constraints_of(back) == ["node.role==worker", "node.id==id-a"]
-    assert lifted == fake.written
+    assert without_constraints == fake.written
 
 
 async def test_a_move_that_cannot_be_finished_is_done_and_its_rest_is_lifted_later(tmp_path: Path) -> None:
@@ -218,5 +218,7 @@ async def test_a_service_that_swarm_cannot_start_there_is_freed(tmp_path: Path) 
     stuck = task(0, "", "pending", err="no suitable node (insufficient resources on 1 node)")
     fake = Fake([[stuck], [task(0, "a")]])
     said = await deploying(tmp_path, fake, {"b": 1})
-    assert said[0] == ("freed web, which Swarm could not start where it was to run",)
+    assert said[0] == (
+        "removed the temporary constraints of web: Swarm could not start it on the chosen nodes",
+    )
     assert fake.updates == [fake.written]

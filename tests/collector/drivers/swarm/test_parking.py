@@ -46,9 +46,9 @@ async def test_one_replica_waits_for_a_node_that_is_none_and_starts_on_the_targe
         assert [(each.id, each.stopped_on) for each in state.pending] == [("t1", "a")]
         started = await driver.carry_out(start())
     assert (started.what, started.containers) == ("started a task of web on b", ("c2",))
-    _, steered, lifted = fake.updates
-    assert constraints_of(steered) == ["node.role==worker", "node.id==id-b"]
-    assert lifted == fake.written
+    _, with_constraints, without_constraints = fake.updates
+    assert constraints_of(with_constraints) == ["node.role==worker", "node.id==id-b"]
+    assert without_constraints == fake.written
 
 
 async def test_parked_service_is_known_to_any_collector_and_freed_when_no_policy_starts_it(
@@ -61,7 +61,7 @@ async def test_parked_service_is_known_to_any_collector_and_freed_when_no_policy
         async with open_driver(settings) as another:
             assert await another.release(keep_parked=True) == ()
             assert parked_tasks(fake.spec)
-            assert await another.release() == ("unparked web: Swarm starts it as soon as it fits",)
+            assert await another.release() == ("with_unparked web: Swarm starts it as soon as it fits",)
             assert fake.spec == fake.written
             assert await another.release() == ()
 
@@ -117,7 +117,7 @@ async def test_start_of_a_task_that_was_never_parked_leaves_the_spec_as_written(
         assert fake.spec == fake.written
         again = await driver.carry_out(start("t2"))
         assert (again.what, again.containers) == ("Swarm started a task of web on b itself", ("c2",))
-        with pytest.raises(DriverError, match="t9 does not wait any more"):
+        with pytest.raises(DriverError, match="task t9 no longer waits"):
             await driver.carry_out(start("t9"))
 
 

@@ -13,21 +13,21 @@ from collector.drivers.swarm.specs import (
     Order,
     ParkedTask,
     ReplicaGroup,
-    as_written,
     constraints_of,
     groups_of,
+    has_temporary_changes,
     hold_label,
-    is_marked,
-    lifted,
     only_on,
-    parked,
     parked_tasks,
     replicas_of,
-    steered,
     stopped_replicas,
-    unparked,
+    user_spec,
+    with_constraints,
     with_next_group,
+    with_parked,
     with_stopped,
+    with_unparked,
+    without_constraints,
 )
 
 names = st.text(string.ascii_letters + "._-", min_size=1, max_size=8)
@@ -65,28 +65,28 @@ def test_whatever_is_steered_is_again_as_written(
     spec: dict[str, Any], ours: list[str], order: Order, again: list[str]
 ) -> None:
     kept = copy.deepcopy(spec)
-    changed = steered(spec, ours, order, 5.0)
-    assert is_marked(changed)
+    changed = with_constraints(spec, ours, order, 5.0)
+    assert has_temporary_changes(changed)
     assert constraints_of(changed) == [*constraints_of(spec), *ours]
     assert changed["UpdateConfig"]["Order"] == order
-    assert as_written(changed) == kept
+    assert user_spec(changed) == kept
     # One steer replaces the other.
-    other = steered(changed, again, order, 5.0)
+    other = with_constraints(changed, again, order, 5.0)
     assert constraints_of(other) == [*constraints_of(spec), *again]
-    assert as_written(other) == kept
+    assert user_spec(other) == kept
     assert spec == kept, "specs are not changed in place"
-    assert as_written(spec) is spec
+    assert user_spec(spec) is spec
 
 
 @given(spec=specs, ours=ours)
 def test_a_change_that_the_user_made_meanwhile_is_kept(spec: dict[str, Any], ours: list[str]) -> None:
-    changed = steered(spec, ours, Order.START, 5.0)
+    changed = with_constraints(spec, ours, Order.START, 5.0)
     changed["TaskTemplate"]["ContainerSpec"] = {"Image": "web:2"}
     changed["UpdateConfig"] = {"Parallelism": 42}
     changed["TaskTemplate"].setdefault("Placement", {}).setdefault("Constraints", []).append(
         "node.ip!=1.2.3.4"
     )
-    plain = as_written(changed)
+    plain = user_spec(changed)
     assert plain["TaskTemplate"]["ContainerSpec"] == {"Image": "web:2"}
     assert plain["UpdateConfig"] == {"Parallelism": 42}
     assert constraints_of(plain) == [*constraints_of(spec), "node.ip!=1.2.3.4"]
@@ -95,7 +95,7 @@ def test_a_change_that_the_user_made_meanwhile_is_kept(spec: dict[str, Any], our
 
 def test_a_constraint_that_the_user_has_too_is_not_taken_from_them() -> None:
     spec = {"Name": "web", "Labels": {}, "TaskTemplate": {"Placement": {"Constraints": ["node.id!=x"]}}}
-    assert as_written(steered(spec, ["node.id!=x"], Order.START, 1.0)) == spec
+    assert user_spec(with_constraints(spec, ["node.id!=x"], Order.START, 1.0)) == spec
 
 
 def mark(**changes: Any) -> str:
@@ -118,7 +118,7 @@ def test_a_mark_that_cannot_be_read_is_dropped_and_nothing_else(label: str) -> N
         "Labels": {BEFORE_LABEL: label, "own": "label"},
         "TaskTemplate": {"Placement": {"Constraints": ["a==b"]}},
     }
-    plain = as_written(spec)
+    plain = user_spec(spec)
     assert plain == {"Labels": {"own": "label"}, "TaskTemplate": {"Placement": {"Constraints": ["a==b"]}}}
 
 
@@ -148,7 +148,7 @@ def test_a_deployment_reaches_every_group_in_turn_and_ends_as_the_user_wrote_it(
     written["TaskTemplate"].setdefault("Placement", {})
     for count in range(1, len(groups) + 1):
         assert groups_of(now) == tuple(groups)
-        assert as_written(now) == written, "it can be ended at any time"
+        assert user_spec(now) == written, "it can be ended at any time"
         reached = groups[:count]
         assert replicas_of(now) == sum(group.replicas * len(group.nodes) for group in reached)
         open_nodes = {
@@ -162,7 +162,7 @@ def test_a_deployment_reaches_every_group_in_turn_and_ends_as_the_user_wrote_it(
         assert open_nodes == {node for group in reached for node in group.nodes}
         now = with_next_group(now, node_ids)
     assert now == written
-    assert not is_marked(now)
+    assert not has_temporary_changes(now)
 
 
 def test_a_user_who_scales_a_service_during_its_deployment_has_the_last_word() -> None:
@@ -173,7 +173,7 @@ def test_a_user_who_scales_a_service_during_its_deployment_has_the_last_word() -
         "TaskTemplate": {"Placement": {"Constraints": ["node.id==a"]}},
     }
     assert replicas_of(with_next_group(spec, ["a", "b"])) == 7
-    assert not is_marked(with_next_group(spec, ["a", "b"]))
+    assert not has_temporary_changes(with_next_group(spec, ["a", "b"]))
 
 
 def with_replicas(spec: dict[str, Any], replicas: int) -> dict[str, Any]:
@@ -195,30 +195,30 @@ def test_whatever_is_parked_is_again_as_written(
     waiting = [ParkedTask(slot, f"node{slot}", float(slot)) for slot in slots]
     changed = written
     for each in waiting:
-        changed = parked(changed, [each])
+        changed = with_parked(changed, [each])
     assert parked_tasks(changed) == tuple(waiting)
     assert PARKED_LABEL in changed["Labels"]
     is_alone = replicas == 1
     assert (NO_NODE in constraints_of(changed)) == is_alone
     assert replicas_of(changed) == (1 if is_alone else replicas - len(slots))
-    assert as_written(changed) == kept
-    assert lifted(changed) == changed, "there is nothing to lift"
-    # A task that starts is steered, and the others stay parked.
+    assert user_spec(changed) == kept
+    assert without_constraints(changed) == changed, "there is nothing to lift"
+    # A task that starts is with_constraints, and the others stay parked.
     first, *others = waiting
-    starting = unparked(changed, first.slot, ours)
+    starting = with_unparked(changed, first.slot, ours)
     assert parked_tasks(starting) == tuple(others)
-    assert as_written(starting) == as_written(lifted(starting)) == kept
-    assert constraints_of(lifted(starting)) == constraints_of(kept)
-    assert unparked(parked(written, [first]), first.slot) == kept
+    assert user_spec(starting) == user_spec(without_constraints(starting)) == kept
+    assert constraints_of(without_constraints(starting)) == constraints_of(kept)
+    assert with_unparked(with_parked(written, [first]), first.slot) == kept
     assert written == kept, "specs are not changed in place"
 
 
 def test_replicas_that_the_user_changes_meanwhile_are_kept() -> None:
     spec = with_replicas({"Labels": {}, "TaskTemplate": {}}, 3)
-    changed = parked(spec, [ParkedTask(2, "node2", 0.0)])
+    changed = with_parked(spec, [ParkedTask(2, "node2", 0.0)])
     assert replicas_of(changed) == 2
     changed["Mode"]["Replicated"]["Replicas"] = 5
-    assert replicas_of(as_written(changed)) == 5
+    assert replicas_of(user_spec(changed)) == 5
     assert parked_tasks(changed) == ()
 
 
