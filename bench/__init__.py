@@ -1,7 +1,7 @@
-"""Measurements with a bound, on real parts, side by side with peers where there are any.
+"""Benchmarks: measurements with bounds, on real parts, next to peers where there are any.
 
-What lives here: one file per benchmark, and the frame they hang in. `python -m bench` (`./dev bench`)
-lists them, and runs one or all. What comes in are the options of a benchmark; what goes out is progress
-on stderr and, last on stdout, one JSON object with every figure, its bound, and whether all were kept.
-A new benchmark is one file, with `add_arguments` and `run`, and one line in the table in `__main__`.
+One module or folder per benchmark, and what they share in `common/`. `python -m bench` (`./dev bench`)
+lists the benchmarks, and runs one or all. A benchmark prints its progress on stderr, and at the end one JSON
+object on stdout: every figure, its bound, and whether all bounds are kept. A new benchmark is a module with
+`add_arguments` and `run`, and one line in `catalogue.py`.
 """

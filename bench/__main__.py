@@ -10,72 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn, cast
 
-from bench.frame import Benchmark, Progress, Result
-from bench.requirements import Need, check
+from bench.catalogue import BENCHMARKS, Benchmark
+from bench.common.progress import Progress
+from bench.common.requirements import Need, check
+from bench.common.results import Result
 from wire.errors import UserError
 
 OK, BOUND_MISSED, NOT_RUN, INTERRUPTED = 0, 1, 2, 130
-
-# A module is imported only when its benchmark runs: what one needs must not stop the others.
-BENCHMARKS: Mapping[str, tuple[str, str]] = {
-    "agent-cost": (
-        "bench.agent_cost",
-        "CPU and memory of the agent with idle containers, and of the engine",
-    ),
-    "agent-push": (
-        "bench.agent_push",
-        "traffic that the agent saves by reporting changes only, and the loss of accuracy",
-    ),
-    "board": ("bench.board", "cost of the live tables, per report and per snapshot"),
-    "ingest": (
-        "bench.ingest",
-        "reports per second, latency and memory of a collector on one core; a kill and a restart",
-    ),
-    "hints": (
-        "bench.hints",
-        "latency of every policy with 10,000 nodes, and the nodes that GenPack saves",
-    ),
-    "fuzz": ("bench.fuzz", "a million invalid requests to the collector"),
-    "trust": (
-        "bench.trust",
-        "one hostile node among honest ones: what they lose by it; a day of faults with --faults",
-    ),
-    "fuzz-api": ("bench.fuzz_api", "schemathesis on the OpenAPI document: no 500, nothing undocumented"),
-    "swarm": (
-        "bench.swarm",
-        "a real Swarm: bottlenecks, consolidation onto fewer nodes, faults",
-    ),
-    "understanding": (
-        "bench.understanding",
-        "analysis of 50,000 containers, latency meanwhile, and envelopes against numpy's percentiles",
-    ),
-    "replay": ("bench.replay", "replay and CloudSim on the same days, and the duration of a week"),
-    "scenarios": (
-        "bench.scenarios",
-        "the scenarios of the papers, PlanetLab and Bitbrains: their figures and ours",
-    ),
-    "slo": (
-        "bench.slo",
-        "promises of availability: recorded runs, the workloads of QoS-driven scheduling, cost of the ledger",
-    ),
-    "network": (
-        "bench.network",
-        "the network between nodes: applications placed near each other, optimum and time",
-    ),
-    "elastic": (
-        "bench.elastic",
-        "elasticity: replicas and limits beside other autoscalers, sizes beside VPA's, admission, a Swarm",
-    ),
-    "ceiling": (
-        "bench.ceiling",
-        "upper bound of the requests of Energy4Cloud's hour that can be placed at once",
-    ),
-    "page": (
-        "bench.page",
-        "the page in a real browser, with 20 and with 1,000 nodes: paint, sort, search, memory, CPU",
-    ),
-    "power": ("bench.power", "accuracy of the power models on recordings of metered servers"),
-}
 
 
 class _Parser(argparse.ArgumentParser):

@@ -6,7 +6,8 @@ import threading
 import time
 from collections.abc import Iterator
 
-from bench.frame import Figure, Progress, Result
+from bench.common.progress import Progress
+from bench.common.results import Figure, Result
 from collector.config import CollectorConfig, PlacementConfig
 from collector.live.registry import Registry
 from wire.messages import ContainerState, Heartbeat, NodeState, Report

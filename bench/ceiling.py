@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.frame import Figure, Progress, Result
+from bench.common.progress import Progress
+from bench.common.results import Figure, Result
 from collector.policies.overbooking import RESERVED, TOLERANCES
 from collector.snapshot.power_curves import Floats
 from replay.setup.hosts import build_hosts

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from tests.lab.docker import Engine, docker_engine
+from tests.lab.engines.docker import Engine, docker_engine
 
 # A busy machine is slow, not wrong; and CI tries the same each time, so that a failure can be had again.
 settings.register_profile("person", deadline=None)

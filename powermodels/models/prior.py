@@ -6,7 +6,7 @@ idle power by sockets, what load adds by sockets and by cores^0.65 of each.
 The curve between idle and full is `(1 - s) u^1.5 + s sqrt(u)` with s = 0.4: the first busy core wakes
 shared parts, so power rises steeply from idle, then flattens, and rises again when the last cores run at
 their highest frequency. Between a machine's own idle and full power its error is 6.6 % on average over the
-published curves of `bench.power_published_curves`, and that of a straight line 6.8 %; with
+published curves of `bench.power.published_curves`, and that of a straight line 6.8 %; with
 utilisation as the kernel counts it, on three metered servers (Canuto et al., "power-modelling"), 10.3 %, a
 straight line 12.1 %. Both numbers of the curve were chosen on these same data.
 
@@ -39,7 +39,7 @@ _ROOT_SHARE = 0.4
 _DISK_SHARE = 0.04
 _NETWORK_SHARE = 0.06
 
-# On published machines left out of its table it is off by 13 % (`bench.power_prior`); that flatters
+# On published machines left out of its table it is off by 13 % (`bench.power.prior`); that flatters
 # it, since those machines were tuned for the benchmark. On the three metered servers, as found in use, it
 # is off by 38, 21 and 49 % (sockets and memory assumed, not on record).
 _ERROR_SAME_GENERATION = 0.4

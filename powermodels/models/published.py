@@ -3,7 +3,7 @@
 A generation is identified by the numbers of a CPU, since guests often hide its name: family, model and
 stepping as in Linux' intel-family.h and AMD's revision guides, implementer and part on ARM. Each has one
 socket with the median of its published machines (`published_machines`) per socket: idle power, which hardly
-depends on the number of cores, and dynamic power, which grows slower than it. `bench.power_prior`
+depends on the number of cores, and dynamic power, which grows slower than it. `bench.power.prior`
 measures the error on machines that are not in the table.
 """
 

@@ -2,7 +2,7 @@
 
 Every row is one SPECpower_ssj2008 result (spec.org/power_ssj2008/results): wall power of the machine at
 active idle and at 100 % load, under the name of its CPU's generation. `published` explains how
-they are used, and `bench.power_published_curves` the origin of those with whole curves.
+they are used, and `bench.power.published_curves` the origin of those with whole curves.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@ import argparse
 import io
 
 from bench import board
-from bench.frame import Progress
+from bench.common.progress import Progress
 
 
 def test_it_tells_what_a_report_and_a_snapshot_cost_at_each_size() -> None:

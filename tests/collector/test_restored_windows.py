@@ -10,7 +10,7 @@ import aiohttp
 import numpy as np
 import pytest
 
-from bench.replay_sameness import Course, some_workload
+from bench.replay.equivalence import Course, some_workload
 from collector.control.journal import open_journal
 from collector.main import running
 from collector.snapshot.tables import Snapshot

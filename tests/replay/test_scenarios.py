@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bench.scenarios_report import page, read
+from bench.scenarios.report import page, read
 from collector.elastic.table import ELASTIC_POLICIES
 from replay.reporting.references import Beside, beside, shown
 from replay.setup.scenario import Choice, read_scenario

@@ -18,8 +18,8 @@ from collector.main import running
 from tests.collector.builders import settings
 from tests.collector.history.prometheus.waiting import until
 from tests.collector.listed import list_containers
-from tests.lab.docker import Engine
-from tests.lab.prometheus import prometheus
+from tests.lab.engines.docker import Engine
+from tests.lab.stores.prometheus import prometheus
 from tests.processes import wattpack
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bench.power_prior import cores_exponent_errors, evaluate_prior, table_without
-from bench.power_published_curves import CURVES
-from bench.power_report import Report, main, page
+from bench.power.prior import cores_exponent_errors, evaluate_prior, table_without
+from bench.power.published_curves import CURVES
+from bench.power.report import Report, main, page
 from powermodels.common.interface import Load
 from powermodels.evaluate.contenders import BASELINES, MODELS, Contender
 from powermodels.evaluate.protocols import blind20, metered, unseen

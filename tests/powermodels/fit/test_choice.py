@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from bench.power_generated import MACHINES, GeneratedMachine, generate
+from bench.power.generated import MACHINES, GeneratedMachine, generate
 from powermodels.fit.arrays import Workload, workloads_of
 from powermodels.fit.choice import EXTRA, choose_form, expected_error_ratio, plain_error_ratio
 from powermodels.fit.fitting import fit

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.power_prior import table_without
-from bench.power_published_curves import CURVES, PublishedCurve
+from bench.power.prior import table_without
+from bench.power.published_curves import CURVES, PublishedCurve
 from powermodels.common.interface import CpuIdentity, HostFacts, Load
 from powermodels.models import choose_model
 from powermodels.models.prior import PriorModel

@@ -1,6 +1,6 @@
 """The same reports make the same snapshot and the same plans, live and in replay."""
 
-from bench.replay_sameness import compare_ways
+from bench.replay.equivalence import compare_ways
 
 
 async def test_two_hours_of_reports_over_http_and_in_replay_give_the_same_columns_and_plans() -> None:

@@ -18,7 +18,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Gauge
 
 from tests.certificates import Authority, trusting
-from tests.lab.prometheus import prometheus, promtool_check_web_config
+from tests.lab.stores.prometheus import prometheus, promtool_check_web_config
 from wire.address import parse_address
 from wire.errors import UserError
 from wire.http.serving import metrics_handler, serving

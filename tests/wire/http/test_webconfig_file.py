@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.certificates import Authority
-from tests.lab.prometheus import promtool_check_web_config
+from tests.lab.stores.prometheus import promtool_check_web_config
 from wire.errors import UserError
 from wire.http.webconfig_file import Cipher, ClientAuth, TlsVersion, parse_web_config, read_web_config
 

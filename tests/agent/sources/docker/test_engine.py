@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from agent.sources.docker import DockerWatcher, RuntimeEvent
-from tests.lab import image
-from tests.lab.docker import Engine, docker_engine
+from tests.lab.engines import image
+from tests.lab.engines.docker import Engine, docker_engine
 from tests.waiting import until
 
 pytestmark = pytest.mark.lab

@@ -21,7 +21,7 @@ from collector.main import running
 from tests.collector.builders import HEARTBEAT, container, partial_report, settings, state
 from tests.collector.history.prometheus.waiting import until
 from tests.collector.listed import list_containers
-from tests.lab.victoria import VictoriaMetrics, victoria_metrics
+from tests.lab.stores.victoria import VictoriaMetrics, victoria_metrics
 from tests.lab.waiting import eventually
 from wire.messages import ContainerUsage, Report
 from wire.resources import RESOURCES

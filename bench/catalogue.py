@@ -1,0 +1,83 @@
+"""All benchmarks: their names, modules and summaries."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Protocol
+
+from bench.common.progress import Progress
+from bench.common.results import Result
+
+
+class Benchmark(Protocol):
+    """What a benchmark's module offers.
+
+    One that needs data, a part of the lab or a peer declares that in `needs(options)` as well, which gives
+    `bench.requirements.Need`s; they are checked before `run`, which finds in `options.left_out` the
+    comparisons that cannot be made.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, options: argparse.Namespace, progress: Progress) -> Result: ...
+
+
+# A module is imported only when its benchmark runs: what one needs must not stop the others.
+BENCHMARKS: Mapping[str, tuple[str, str]] = {
+    "agent-cost": (
+        "bench.agent.cost",
+        "CPU and memory of the agent with idle containers, and of the engine",
+    ),
+    "agent-push": (
+        "bench.agent.push",
+        "traffic that the agent saves by reporting changes only, and the loss of accuracy",
+    ),
+    "board": ("bench.board", "cost of the live tables, per report and per snapshot"),
+    "ingest": (
+        "bench.ingest.benchmark",
+        "reports per second, latency and memory of a collector on one core; a kill and a restart",
+    ),
+    "hints": (
+        "bench.hints.benchmark",
+        "latency of every policy with 10,000 nodes, and the nodes that GenPack saves",
+    ),
+    "fuzz": ("bench.fuzz.reports", "a million invalid requests to the collector"),
+    "trust": (
+        "bench.trust.benchmark",
+        "one hostile node among honest ones: what they lose by it; a day of faults with --faults",
+    ),
+    "fuzz-api": ("bench.fuzz.api", "schemathesis on the OpenAPI document: no 500, nothing undocumented"),
+    "swarm": (
+        "bench.swarm.benchmark",
+        "a real Swarm: bottlenecks, consolidation onto fewer nodes, faults",
+    ),
+    "understanding": (
+        "bench.understanding.benchmark",
+        "analysis of 50,000 containers, latency meanwhile, and envelopes against numpy's percentiles",
+    ),
+    "replay": ("bench.replay.benchmark", "replay and CloudSim on the same days, and the duration of a week"),
+    "scenarios": (
+        "bench.scenarios.benchmark",
+        "the scenarios of the papers, PlanetLab and Bitbrains: their figures and ours",
+    ),
+    "slo": (
+        "bench.slo.benchmark",
+        "promises of availability: recorded runs, the workloads of QoS-driven scheduling, cost of the ledger",
+    ),
+    "network": (
+        "bench.network.benchmark",
+        "the network between nodes: applications placed near each other, optimum and time",
+    ),
+    "elastic": (
+        "bench.elastic.benchmark",
+        "elasticity: replicas and limits beside other autoscalers, sizes beside VPA's, admission, a Swarm",
+    ),
+    "ceiling": (
+        "bench.ceiling",
+        "upper bound of the requests of Energy4Cloud's hour that can be placed at once",
+    ),
+    "page": (
+        "bench.page.benchmark",
+        "the page in a real browser, with 20 and with 1,000 nodes: paint, sort, search, memory, CPU",
+    ),
+    "power": ("bench.power.benchmark", "accuracy of the power models on recordings of metered servers"),
+}

@@ -1,0 +1,1 @@
+"""What all benchmarks share: results, progress, requirements, and measurements of processes."""

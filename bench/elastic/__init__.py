@@ -1,0 +1,1 @@
+"""Replicas and limits of elastic services, compared with other autoscalers."""

@@ -1,0 +1,1 @@
+"""Invalid requests to the collector: mutated reports, and schemathesis on the API."""

@@ -1,0 +1,158 @@
+"""How long hints take in a large cluster, inside the process and over HTTP, by every policy.
+
+The cluster is made up, and looks the same to all. Every fiftieth question comes to a snapshot that was just
+taken, and rehearsed as it is where it is taken; so what the first who asks has to wait for is part of every
+p99. What GenPack saves, and how long its phase takes, is in the figures of `packing`, which belong here too.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from bench.common.progress import Progress
+from bench.common.results import Figure, Result
+from bench.hints import packing
+from bench.hints.cluster import BEGIN_SECONDS, as_new, cluster
+from bench.hints.server import questions, server
+from collector.api.hints.containers import answer_placement
+from collector.config import CollectorConfig
+from collector.core.parts import Core
+from collector.history.interface import History
+from collector.live.registry import Registry
+from collector.placement.question import PlacementQuestion
+from collector.policies.table import POLICIES
+from collector.snapshot.tables import Snapshot
+from wire.errors import UserError
+from wire.messages import encode
+
+MOST_INSIDE_MILLISECONDS, MOST_HTTP_MILLISECONDS, MOST_PRIORITIZE_MILLISECONDS = 5.0, 15.0, 50.0
+_NEW_EVERY = 50
+SIZES = (100, 1000, 10_000)
+_NAMES = 1000
+_WARM_UP = 20
+_PODS = 100
+_POD_SPEC = {"containers": [{"image": "x", "resources": {"requests": {"cpu": "500m", "memory": "512Mi"}}}]}
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Of many hints."""
+
+    wall_milliseconds: list[float] = field(default_factory=list)
+    cpu_milliseconds: list[float] = field(default_factory=list)
+    fitting: list[int] = field(default_factory=list)
+    """The nodes that each found."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("--nodes", type=int, default=SIZES[-1], help="nodes of the cluster")
+    parser.add_argument("--per-node", type=int, default=20, help="containers on each")
+    parser.add_argument("--hints", type=int, default=400, help="questions per policy")
+    parser.add_argument("--policies", nargs="+", default=_placing(), help="those that are timed")
+    packing.add_arguments(parser)
+
+
+def run(options: argparse.Namespace, progress: Progress) -> Result:
+    """Inside the process at several sizes, over HTTP, as an extender; then what packing is about."""
+    if options.nodes < 1 or options.per_node < 1 or options.hints < 1:
+        raise UserError("--nodes, --per-node and --hints cannot be below 1: choose more")
+    if unknown := set(options.policies) - set(_placing()):
+        raise UserError(f"--policies: nodes are not ranked by {', '.join(sorted(unknown))}")
+    figures: list[Figure] = []
+    progress.say(f"hints: inside the process, {options.nodes} nodes")
+    snapshot = cluster(options.nodes, options.per_node)
+    inside = {policy: time_hints(snapshot, policy, options.hints) for policy in options.policies}
+    for policy, times in inside.items():
+        figures.append(
+            _milliseconds(f"inside_p99_{policy}", _p99(times.wall_milliseconds), MOST_INSIDE_MILLISECONDS)
+        )
+        figures.append(_milliseconds(f"inside_cpu_p99_{policy}", _p99(times.cpu_milliseconds)))
+    progress.say("hints: over HTTP")
+    figures.extend(_over_http(options))
+    progress.say(f"hints: at {' and '.join(str(size) for size in SIZES)} nodes")
+    figures.extend(_growth(options))
+    packed = packing.run(options, progress)
+    settings = {
+        "nodes": options.nodes,
+        "containers": options.nodes * options.per_node,
+        "hints": options.hints,
+    }
+    return Result((*figures, *packed.figures), settings | dict(packed.settings))
+
+
+def time_hints(snapshot: Snapshot, policy: str, count: int) -> Times:
+    """What hints take from the question to the answer, without HTTP."""
+    core, shown = _core(), snapshot
+    times = Times()
+    for number, asked in enumerate(questions(count + _WARM_UP, policy)):
+        question = msgspec.convert(asked, PlacementQuestion)
+        if number % _NEW_EVERY == 0:
+            shown = as_new(shown)
+            if core.snapshots.warm_up is not None:
+                core.snapshots.warm_up(shown)
+        began, cpu_began = time.perf_counter(), time.thread_time()
+        answer = answer_placement(core, core.reservations.fold(shown, BEGIN_SECONDS), question)
+        if number >= _WARM_UP:
+            times.wall_milliseconds.append(1e3 * (time.perf_counter() - began))
+            times.cpu_milliseconds.append(1e3 * (time.thread_time() - cpu_began))
+            times.fitting.append(answer.fitting)
+    return times
+
+
+def _over_http(options: argparse.Namespace) -> Iterator[Figure]:
+    names = [f"node-{row:05}" for row in np.random.default_rng(5).permutation(options.nodes)[:_NAMES]]
+    pods = [
+        {"metadata": {"name": f"p{number}", "uid": str(number)}, "spec": _POD_SPEC} for number in range(_PODS)
+    ]
+    asked = [json.dumps({"Pod": pod, "Nodes": None, "NodeNames": names}).encode() for pod in pods]
+    with server(options.nodes, options.per_node) as collector:
+        for policy in options.policies:
+            bodies = [encode(each) for each in questions(options.hints + _WARM_UP, policy)]
+            took = collector.latencies("/v1/hints/placement", bodies)[_WARM_UP:]
+            yield _milliseconds(f"http_p99_{policy}", 1e3 * _p99(took), MOST_HTTP_MILLISECONDS)
+        for policy in options.policies:
+            took = collector.latencies(f"/v1/kubernetes/prioritize?policy={policy}", asked)
+            yield _milliseconds(f"prioritize_p99_{policy}", 1e3 * _p99(took), MOST_PRIORITIZE_MILLISECONDS)
+
+
+def _growth(options: argparse.Namespace) -> Iterator[Figure]:
+    """How many times as long a hint takes in the largest cluster as in the smallest."""
+    smallest, largest = SIZES[0], SIZES[-1]
+    median: dict[tuple[str, int], float] = {}
+    for size in SIZES:
+        snapshot = cluster(size, options.per_node)
+        for policy in options.policies:
+            times = time_hints(snapshot, policy, min(options.hints, 100))
+            median[policy, size] = float(np.median(times.cpu_milliseconds))
+    for policy in options.policies:
+        grown = median[policy, largest] / median[policy, smallest]
+        yield Figure(
+            name=f"growth_{smallest}_to_{largest}_{policy}",
+            value=grown,
+            unit="times",
+            at_most=largest / smallest,
+        )
+
+
+def _core() -> Core:
+    config = CollectorConfig()
+    # A hint asks nothing of the history.
+    return Core(config, Registry(config), History, lambda: BEGIN_SECONDS)  # type: ignore[arg-type]
+
+
+def _placing() -> list[str]:
+    return [name for name, policy in POLICIES.items() if policy.place is not None]
+
+
+def _p99(times: list[float]) -> float:
+    return float(np.quantile(times, 0.99))
+
+
+def _milliseconds(name: str, value: float, at_most: float | None = None) -> Figure:
+    return Figure(name=name, value=value, unit="ms", at_most=at_most)

@@ -1,0 +1,128 @@
+"""Who asks for hints in the benchmark: questions of all kinds, and a collector in a process of its own."""
+
+import asyncio
+import http.client
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from bench.hints.cluster import BEGIN_SECONDS, cluster, service_name
+from collector.api.control import Api
+from collector.common.outages import Outages
+from collector.config import AccessConfig, CollectorConfig, HttpConfig
+from collector.control.loop import acting
+from collector.core.parts import Core
+from collector.core.snapshots import SnapshotCache
+from collector.history.factory import open_history
+from collector.live.live_tables import LiveTables
+from collector.live.registry import Registry
+from collector.main import make_app
+from collector.snapshot.tables import Snapshot
+from wire.address import parse_address
+from wire.http.serving import serving
+
+_ROOT = Path(__file__).resolve().parents[2]
+_LISTENING = "listening on "
+_JSON = {"Content-Type": "application/json"}
+
+
+def questions(count: int, policy: str, seed: int = 3) -> Iterator[dict[str, object]]:
+    """Of services that are known and not, with demands, constraints and spreading; one in four reserves."""
+    generator = np.random.default_rng(seed)
+    for number in range(count):
+        share = float(generator.uniform(0.2, 1.0))
+        asked = {"cpu_cores": share, "memory_bytes": round(share * 2**31)}
+        question: dict[str, object] = {"policy": policy, "reserve": asked, "class": 1 + number % 4}
+        if number % 3:
+            question["service"] = service_name(int(generator.integers(10_000)))
+        else:
+            question["demand"] = asked
+        if number % 5 == 0:
+            question |= {"constraints": ["disk==ssd"], "spread": True, "avoid": [service_name(number)]}
+        if number % 4 == 0:
+            question["reserve_seconds"] = 30.0
+        yield question
+
+
+class Fixed(SnapshotCache):
+    """Sees the same cluster for ever."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__()
+        self._shown = snapshot
+
+    async def snapshot(
+        self,
+        board: LiveTables,  # noqa: ARG002 - as every sight is asked
+        now: float,  # noqa: ARG002
+        *,
+        fresh_seconds: float,  # noqa: ARG002
+        oldest_seconds: float,  # noqa: ARG002
+    ) -> Snapshot:
+        return self._shown
+
+
+async def serve(nodes: int, containers: int) -> None:
+    """A collector that knows a made-up cluster, until its input is closed."""
+    access = AccessConfig(tokens="")
+    config = CollectorConfig(http=HttpConfig(listen="127.0.0.1:0"), access=access)
+    config = msgspec.structs.replace(config, history=msgspec.structs.replace(config.history, path=":memory:"))
+    async with open_history(config, Outages(), lambda: BEGIN_SECONDS) as history:
+        sight = Fixed(cluster(nodes, containers))
+        core = Core(config, Registry(config), history, lambda: BEGIN_SECONDS, snapshots=sight)
+        listen = parse_address(config.http.listen)
+        async with (
+            acting(core) as control,
+            serving(make_app(Api.of(core, control)), listen, "http.listen") as address,
+        ):
+            print(f"{_LISTENING}{address}", flush=True)
+            await asyncio.to_thread(sys.stdin.read)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A collector in a process of its own."""
+
+    address: str
+
+    def latencies(self, path: str, bodies: Sequence[bytes]) -> list[float]:
+        """Seconds from each question to its whole answer, over one connection."""
+        connection = http.client.HTTPConnection(self.address, timeout=60)
+        took = []
+        for body in bodies:
+            began = time.perf_counter()
+            connection.request("POST", path, body, _JSON)
+            answer = connection.getresponse()
+            text = answer.read()
+            took.append(time.perf_counter() - began)
+            assert answer.status == http.client.OK, text
+        connection.close()
+        return took
+
+
+@contextmanager
+def server(nodes: int, containers: int) -> Iterator[Server]:
+    """Start one, and stop it afterwards."""
+    command = [sys.executable, "-m", "bench.hints.server", str(nodes), str(containers)]
+    with subprocess.Popen(
+        command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            assert line.startswith(_LISTENING), line
+            yield Server(line.removeprefix(_LISTENING).strip())
+        finally:
+            # Its input is closed when the block of the process ends.
+            process.communicate()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(int(sys.argv[1]), int(sys.argv[2])))

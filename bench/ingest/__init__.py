@@ -1,0 +1,1 @@
+"""Throughput, latency and durability of the collector's ingest."""

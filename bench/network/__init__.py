@@ -1,0 +1,1 @@
+"""The network between nodes: the mesh, and policies that place applications by latency."""

@@ -1,0 +1,42 @@
+"""Replay of applications in four regions: response times and operations per second of each policy."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import UnsetType
+
+from bench.common.progress import Progress
+from bench.common.results import Figure
+from bench.scenarios.benchmark import figure_of
+from replay.reporting.references import beside
+from replay.reporting.tables import APPLICATION_HEADER, application_rows_of
+from replay.setup.scenario import read_scenario
+from replay.simulation.compare import compare
+from replay.sources import workloads
+from wattpack.datasets.traces import locate_in
+from wattpack.output.report import table
+
+_FOLDER = Path("scenarios")
+SCENARIOS = ("ge-kube-placement", "ge-kube-redis")
+
+
+def figures(progress: Progress) -> Iterator[Figure]:
+    """Replay both scenarios, and hold them against what they expect."""
+    for name in SCENARIOS:
+        scenario = read_scenario(_FOLDER / f"{name}.toml")
+        workload, earlier = workloads(scenario, _FOLDER, locate_in([]))
+        comparison = compare(
+            list(scenario.run),
+            scenario,
+            workload,
+            earlier,
+            lambda policy, total: progress.track(policy, total, " s"),
+        )
+        print("\n".join(table(APPLICATION_HEADER, list(application_rows_of(comparison.results)))))
+        yield from (figure_of(name, each) for each in beside(comparison.results, scenario.expected))
+        for policy, result in comparison.results.policies.items():
+            assert not isinstance(result.applications, UnsetType)
+            for application, each in result.applications.items():
+                start = f"{name}_{policy}_{application}".replace("-", "_")
+                yield Figure(name=f"{start}_mean", value=each.response_mean_ms, unit="ms, mean response time")
+                yield Figure(name=f"{start}_p95", value=each.response_p95_ms, unit="ms, 95th percentile")

@@ -1,0 +1,1 @@
+"""Accuracy of the power models, and the page that reports it."""

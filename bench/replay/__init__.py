@@ -1,0 +1,1 @@
+"""Replay, compared with CloudSim and with a live collector."""

@@ -1,0 +1,1 @@
+"""The scenarios of `scenarios/`, and the page that reports their figures."""

@@ -1,0 +1,92 @@
+"""The scenarios in `scenarios/`: figures of papers and CloudSim beside ours.
+
+Those of elastic services belong to `bench.elastic.benchmark`.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from time import process_time
+
+from bench.common.progress import Progress
+from bench.common.requirements import Need, dataset, is_left_out
+from bench.common.results import Figure, Result
+from bench.scenarios import report
+from replay.reporting.references import Beside, beside
+from replay.setup.scenario import Scenario, read_scenario
+from replay.simulation.compare import compare
+from replay.sources import with_data, workloads
+from wattpack.datasets.options import add_data_option
+from wattpack.datasets.search import search_path
+from wattpack.datasets.traces import locate_in
+from wire.errors import UserError
+
+_FOLDER = Path("scenarios")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add_data_option(parser)
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="scenarios, instead of all with figures")
+    parser.add_argument(
+        "--write", type=Path, metavar="FOLDER", help=f"write {report.NAME}.json and .md there"
+    )
+    parser.add_argument("--keep", action="store_true", help="keep what FOLDER has of the other scenarios")
+
+
+def needs(options: argparse.Namespace) -> list[Need]:
+    """The data set of each scenario that has one, and the one of the time before."""
+    return [
+        dataset(each, options.data, name)
+        for name, scenario in _chosen(options.only)
+        if scenario.trace is not None and scenario.trace.dataset is not None
+        for each in (scenario.trace.dataset, scenario.trace.learn)
+        if each is not None
+    ]
+
+
+def run(options: argparse.Namespace, progress: Progress) -> Result:
+    """Replay each, and hold it against what it expects."""
+    kept = report.read(options.write) if options.keep and options.write else report.Report({}, {})
+    done, absent = dict(kept.scenarios), dict(kept.absent)
+    figures: list[Figure] = []
+    for name, scenario in _chosen(options.only):
+        if is_left_out(options, name):
+            absent[name] = options.left_out[name]
+            continue
+        began = process_time()
+        locate = locate_in(search_path(options.data))
+        complete = with_data(scenario, locate)
+        workload, earlier = workloads(complete, _FOLDER, locate)
+        comparison = compare(
+            list(complete.run),
+            complete,
+            workload,
+            earlier,
+            lambda policy, total: progress.track(policy, total, " s"),
+        )
+        held = beside(comparison.results, scenario.expected)
+        done[name] = report.replayed(scenario, comparison, held, process_time() - began)
+        absent.pop(name, None)
+        figures.extend(figure_of(name, each) for each in held)
+        if options.write:
+            report.write(
+                report.Report(dict(sorted(done.items())), dict(sorted(absent.items()))), options.write
+            )
+    if not figures:
+        raise UserError(f"no scenario could be replayed: {'; '.join(absent.values())}")
+    return Result(tuple(figures), settings={"absent": sorted(absent)})
+
+
+def _chosen(only: list[str] | None) -> Iterator[tuple[str, Scenario]]:
+    for path in sorted(_FOLDER.glob("*.toml")):
+        scenario = read_scenario(path)
+        if scenario.elastic is None and (path.stem in only if only else scenario.run and scenario.expected):
+            yield path.stem, scenario
+
+
+def figure_of(scenario: str, each: Beside) -> Figure:
+    """A figure of a scenario, with the bounds that it expects."""
+    against = f"_against_{each.relative_to}" if each.relative_to else ""
+    name = f"{scenario}_{each.policy}_{each.figure}{against}".replace("-", "_").replace(".", "_")
+    return Figure(name=name, value=each.ours, unit="", at_most=each.at_most, at_least=each.at_least)

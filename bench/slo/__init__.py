@@ -1,0 +1,1 @@
+"""Promises of availability: the ledger and the policies that keep them."""

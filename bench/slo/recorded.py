@@ -1,0 +1,85 @@
+"""The ledger on the authors' recorded Kubernetes runs: mean availability per class in the first hour."""
+
+import gzip
+import io
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import redirect_stdout
+from pathlib import Path
+
+from bench.common.progress import Progress
+from bench.common.results import Figure
+from collector.slo.events import LifecycleEvent
+from collector.slo.ledger import Ledger
+from collector.slo.promises import Promise, ServiceMode
+from collector.slo.recorded import class_of, parse_log
+from wattpack.cli import main
+from wattpack.datasets.search import require, search_path
+from wire.errors import UserError
+
+LOGS = {policy: f"k8s-validation1-workload1-{policy}" for policy in ("qos", "priority")}
+_SECONDS = 3600
+_MEANS: Mapping[str, Mapping[str, float]] = {
+    "qos": {"prod": 0.9993, "batch": 0.9098, "free": 0.4731},
+    "priority": {"prod": 0.9994, "batch": 0.9994, "free": 0.4164},
+}
+"""As computed from the logs apart from the ledger."""
+_TOLERANCE = 0.002
+_STARVED_CLASS, _STARVED = "free", 56
+"""By priority, so many controllers of a class almost never run."""
+
+
+def recorded(data: Path | None, _progress: Progress) -> Iterator[Figure]:
+    """Feed each log as `wattpack slo --from` does."""
+    for policy, name in LOGS.items():
+        path = require(name, search_path(data)).path
+        classes = _json_of(["slo", "--from", str(path), "--seconds", str(_SECONDS), "--json"])["classes"]
+        for promise, mean in _MEANS[policy].items():
+            yield Figure(
+                name=f"recorded_{policy}_{promise}_mean",
+                value=classes[promise]["mean_availability"],
+                unit="",
+                at_least=mean - _TOLERANCE,
+                at_most=mean + _TOLERANCE,
+            )
+        if policy == "priority":
+            below, starved = _lowest(path)
+            yield Figure(
+                name=f"recorded_{policy}_{_STARVED_CLASS}_under_1_percent",
+                value=below,
+                unit="controllers",
+                at_least=_STARVED,
+                at_most=_STARVED,
+            )
+            # Some of them ran for a few minutes before the more important ones came.
+            yield Figure(
+                name=f"recorded_{policy}_{_STARVED_CLASS}_under_10_percent", value=starved, unit="controllers"
+            )
+
+
+def _lowest(path: Path) -> tuple[int, int]:
+    """The controllers of a class that run less than a hundredth, and less than a tenth, of the time."""
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as lines:
+        log = parse_log(lines)
+    ledger = Ledger({_STARVED_CLASS: Promise(name=_STARVED_CLASS, availability=0.5, importance=1)})
+    events: list[LifecycleEvent] = [
+        each
+        for each in log.events
+        if class_of(each.service) == _STARVED_CLASS and each.at <= log.start + _SECONDS
+    ]
+    for event in events:
+        ledger.set_service(event.service, _STARVED_CLASS, ServiceMode.INDEPENDENT)
+        ledger.apply(event)
+    services = ledger.standings(log.start + _SECONDS).services
+    below, starved = (int((services.availability < each).sum()) for each in (0.01, 0.1))
+    return below, starved
+
+
+def _json_of(arguments: list[str]) -> dict[str, dict[str, dict[str, float]]]:
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        status = main(arguments)
+    if status:
+        raise UserError(f"wattpack {' '.join(arguments)} failed")
+    found: dict[str, dict[str, dict[str, float]]] = json.loads(printed.getvalue())
+    return found

@@ -1,0 +1,63 @@
+"""Energy4Cloud: a class-1 request that fits only when class-4 containers are cut, and what they get back."""
+
+from typing import Any
+
+from bench.common.results import Figure
+from bench.swarm.cluster import NODE_CORES, NODE_MEMORY_BYTES, Cluster, Collector, until
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "control": {"policy": "", "timer_policy": "energy4cloud", "timer_seconds": 5},
+}
+_PATIENCE_SECONDS = 60.0
+_KEPT_SECONDS = 20.0
+_CORES = NODE_CORES * 0.7
+_MEMORY_BYTES = NODE_MEMORY_BYTES // 4
+
+
+def cut(cluster: Cluster, collector: Collector) -> list[Figure]:
+    """A container of class 4 on every node, and a request of class 1 for half of one."""
+    names = [f"lax{number}" for number in (1, 2, 3)]
+    for number, name in enumerate(names, start=1):
+        extra = (
+            f"--limit-cpu={_CORES}",
+            f"--reserve-cpu={_CORES}",
+            f"--limit-memory={_MEMORY_BYTES}",
+            "--label=wattpack.class=4",
+        )
+        cluster.service(name, "sleep", "100000", on=f"node{number}", extra=extra)
+    before = _limits(cluster, names)
+    reserve = {"cpu_cores": NODE_CORES / 2, "memory_bytes": _MEMORY_BYTES}
+    question = {"reserve": reserve, "class": 1, "service": "strict"}
+    until(lambda: _fits_after_a_cut(collector, question), _PATIENCE_SECONDS)
+    decision = collector.post("/v1/room", {**question, "reserve_seconds": _KEPT_SECONDS})
+    print(decision["outcome"], decision["reasons"], decision["left"])
+    lowered = sum(_limits(cluster, names)[name] < before[name] for name in names)
+    # No container comes: when the reservation ends, the room is given back.
+    restored, seconds = until(lambda: _limits(cluster, names) == before, _KEPT_SECONDS + _PATIENCE_SECONDS)
+    return [
+        Figure(name="cut_lowered", value=lowered, unit="containers, by docker inspect", at_least=1),
+        Figure(
+            name="cut_restored",
+            value=seconds if restored else None,
+            unit="s after it was made",
+            at_least=_KEPT_SECONDS / 2,
+            at_most=_KEPT_SECONDS + _PATIENCE_SECONDS,
+        ),
+    ]
+
+
+def _fits_after_a_cut(collector: Collector, question: dict[str, Any]) -> bool:
+    """Whether the collector knows what the containers of class 4 have promised, and may be cut by."""
+    hint = collector.post("/v1/hints/placement", {**question, "policy": "energy4cloud"})
+    return bool(hint["nodes"]) and all(node["needs"] for node in hint["nodes"])
+
+
+def _limits(cluster: Cluster, names: list[str]) -> dict[str, tuple[float, int]]:
+    found = {}
+    for name in names:
+        (task,) = cluster.running(name)
+        host = cluster.swarm.node(str(task.node)).engine.inspect(str(task.container_id))["HostConfig"]
+        # An engine has two ways to write the same quota.
+        cores = host["NanoCpus"] / 1e9 or host["CpuQuota"] / (host["CpuPeriod"] or 100_000)
+        found[name] = round(cores, 2), host["Memory"]
+    return found

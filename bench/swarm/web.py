@@ -1,0 +1,67 @@
+"""A web service with two replicas, under load while one of them is moved."""
+
+import threading
+import urllib.request
+
+from bench.common.results import Figure
+from bench.swarm.cluster import Cluster, Collector, until
+from tests.lab.engines.image import BURN
+
+_PORT = 8099
+_PATIENCE_SECONDS = 75.0
+_SERVE = f"mkdir /w && echo hello >/w/index.html; (while :; do :; done) & exec httpd -f -p {_PORT} -h /w"
+_CHECKED = (
+    f"--health-cmd=wget -q -O /dev/null http://127.0.0.1:{_PORT}/",
+    *("--health-interval=500ms", "--health-timeout=5s", "--health-retries=10"),
+)
+
+
+class Load(threading.Thread):
+    """Sends requests to the replicas that Swarm wants to run and that do, as its own balancer does."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(daemon=True)
+        self._cluster, self._over = cluster, threading.Event()
+        self.answered = 0
+        self.failed: list[str] = []
+
+    def run(self) -> None:
+        while not self._over.is_set():
+            for task in self._cluster.running("web"):
+                address = self._cluster.swarm.node(str(task.node)).address
+                try:
+                    with urllib.request.urlopen(f"http://{address}:{_PORT}/", timeout=10):
+                        self.answered += 1
+                except OSError as error:
+                    self.failed.append(f"{task.node}: {error}")
+
+    def end(self) -> None:
+        """Stop, when the last request is answered."""
+        self._over.set()
+        self.join()
+
+
+def web(cluster: Cluster, _collector: Collector) -> list[Figure]:
+    """The replica on node 2 makes it short of CPU, and has to leave."""
+    manager = cluster.swarm.manager
+    manager.docker("node", "update", "--availability=pause", "node3")
+    extra = (*_CHECKED, "--replicas-max-per-node=1", "--limit-cpu=0.2")
+    cluster.swarm.create_service("web", "sh", "-c", _SERVE, replicas=2, extra=extra)
+    until(lambda: cluster.places("web") == ["node1", "node2"], _PATIENCE_SECONDS)
+    manager.docker("node", "update", "--availability=active", "node3")
+    load = Load(cluster)
+    load.start()
+    cluster.service("steady", *BURN, on="node2", extra=("--limit-cpu=0.15",))
+    moved, seconds = until(lambda: cluster.places("web") == ["node1", "node3"], _PATIENCE_SECONDS)
+    answered = load.answered
+    until(lambda: load.answered > answered + 20, _PATIENCE_SECONDS)
+    load.end()
+    for failure in load.failed[:5]:
+        print(failure)
+    return [
+        Figure(
+            name="web_moved", value=seconds if moved else None, unit="s after node 2 was full", at_most=60
+        ),
+        Figure(name="web_answered", value=load.answered, unit="requests", at_least=50),
+        Figure(name="web_failed", value=len(load.failed), unit="requests", at_most=0),
+    ]

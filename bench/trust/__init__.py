@@ -1,0 +1,1 @@
+"""Hostile nodes, faults, and pairs of collectors: honest nodes must lose nothing."""

@@ -1,0 +1,349 @@
+"""One hostile node among honest ones: what the honest nodes get must be the same as without it.
+
+Two runs of a real collector with the same honest nodes: in the first, the last node is honest too, in the
+second it is hostile. Compared are the honest nodes' reports, energy, answers and decisions, and the cost of
+the collector. Then two collectors run for one cluster next to a hostile node. With `--faults`, a day of
+faults on real processes instead, with a compressed clock.
+"""
+
+import argparse
+import asyncio
+import json
+import math
+import signal
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import psutil
+
+from bench.common.progress import Progress
+from bench.common.results import Figure, Result
+from bench.trust.adversary import HOSTILE, attack
+from bench.trust.cluster import ROUND_SECONDS, HonestNode, honest_report, node_name, report_rounds, watts_of
+from bench.trust.collector import address_of
+from bench.trust.faults import run_faults
+from bench.trust.pair import NODES as PAIR_NODES
+from bench.trust.pair import run_pair
+from collector.web.scopes import Scope
+from collector.web.token_file import edit_tokens
+from collector.web.tokens import make_token
+from wire.messages import encode
+
+MOST_RSS_RATIO, MOST_LATENCY_RATIO, MOST_RESTART_RATIO, MOST_ENERGY_RATIO = 1.3, 2.0, 1.2, 0.001
+_ASK_SECONDS = 0.2
+_LATENCY_FLOOR_SECONDS = 0.01
+"""Below it, latencies are noise of this machine."""
+_RESTARTS = 3
+_ROLLUP_SECONDS, _POLL_SECONDS = 240.0, 2.0
+"""How long to wait until reports are in the accounts: a pass starts every minute."""
+_DIGITS = 6
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("--nodes", type=int, default=100, help="honest nodes")
+    parser.add_argument("--seconds", type=float, default=300.0, help="duration of each of the two runs")
+    parser.add_argument("--seed", type=int, default=0, help="the same seed makes the same attacks")
+    parser.add_argument("--faults", action="store_true", help="a day of faults instead of an adversary")
+    parser.add_argument("--hours", type=float, default=24.0, help="simulated hours of faults")
+
+
+def run(options: argparse.Namespace, progress: Progress) -> Result:
+    """Run both, and compare."""
+    if options.faults:
+        return asyncio.run(run_faults(options, progress))
+    without = asyncio.run(_run(options, progress, hostile=False))
+    with_hostile = asyncio.run(_run(options, progress, hostile=True))
+    with tempfile.TemporaryDirectory() as name:
+        secrets = _make_tokens(Path(name), PAIR_NODES)
+        pair = asyncio.run(run_pair(Path(name), secrets, progress, options.seed))
+    return Result(
+        settings={"nodes": options.nodes, "seconds": options.seconds, "seed": options.seed},
+        figures=(*_figures(options, without, with_hostile), *pair.figures()),
+    )
+
+
+@dataclass(slots=True)
+class _Outcome:
+    refused: int = 0
+    delayed: int = 0
+    lost: int = 0
+    doubled: int = 0
+    answers: dict[str, Any] = field(default_factory=dict)
+    joules: dict[str, float] = field(default_factory=dict)
+    needs: dict[str, float] = field(default_factory=dict)
+    rss_mb: float = 0.0
+    p99_seconds: float = 0.0
+    restart_seconds: float = 0.0
+    attacks: int = 0
+    survived: bool = True
+
+
+def _figures(options: argparse.Namespace, without: _Outcome, hostile: _Outcome) -> Iterator[Figure]:
+    expected = _expected(options)
+    errors = [
+        abs(hostile.joules.get(node, 0.0) - without.joules.get(node, math.inf)) / max(joules, 1.0)
+        for node, joules in expected.items()
+    ]
+    true_errors = [
+        abs(hostile.joules.get(node, 0.0) - joules) / max(joules, 1.0) for node, joules in expected.items()
+    ]
+    different = sum(
+        without.answers.get(question) != answer for question, answer in hostile.answers.items()
+    ) + abs(len(without.answers) - len(hostile.answers))
+    latency = max(hostile.p99_seconds, _LATENCY_FLOOR_SECONDS) / max(
+        without.p99_seconds, _LATENCY_FLOOR_SECONDS
+    )
+    yield Figure(name="attacks", value=hostile.attacks, unit="requests", at_least=1)
+    yield Figure(name="honest_refused", value=hostile.refused, unit="requests", at_most=0)
+    yield Figure(name="honest_delayed", value=hostile.delayed, unit="requests")
+    yield Figure(name="honest_lost", value=hostile.lost, unit="reports", at_most=0)
+    yield Figure(name="honest_counted_twice", value=hostile.doubled, unit="reports", at_most=0)
+    yield Figure(name="answers_compared", value=len(hostile.answers), unit="answers", at_least=options.nodes)
+    yield Figure(name="answers_different", value=different, unit="answers", at_most=0)
+    changes = [
+        abs(hostile.needs.get(service, 0.0) / need - 1) for service, need in without.needs.items() if need
+    ]
+    # The hostile node says that it runs containers of these services too: they count, by their share.
+    yield Figure(name="service_need_change", value=max(changes, default=0.0), unit="ratio")
+    yield Figure(name="energy_difference", value=max(errors), unit="ratio", at_most=MOST_ENERGY_RATIO)
+    yield Figure(name="energy_error", value=max(true_errors), unit="ratio", at_most=MOST_ENERGY_RATIO)
+    yield Figure(name="rss_without", value=without.rss_mb, unit="MB")
+    yield Figure(name="rss", value=hostile.rss_mb, unit="MB")
+    yield Figure(
+        name="rss_ratio",
+        value=hostile.rss_mb / max(1.0, without.rss_mb),
+        unit="ratio",
+        at_most=MOST_RSS_RATIO,
+    )
+    yield Figure(name="api_p99_without", value=1000 * without.p99_seconds, unit="ms")
+    yield Figure(name="api_p99", value=1000 * hostile.p99_seconds, unit="ms")
+    yield Figure(name="api_p99_ratio", value=latency, unit="ratio", at_most=MOST_LATENCY_RATIO)
+    yield Figure(name="restart_without", value=without.restart_seconds, unit="s")
+    yield Figure(name="restart", value=hostile.restart_seconds, unit="s")
+    yield Figure(
+        name="restart_ratio",
+        value=hostile.restart_seconds / max(0.1, without.restart_seconds),
+        unit="ratio",
+        at_most=MOST_RESTART_RATIO,
+    )
+    yield Figure(name="survived", value=float(hostile.survived), unit="flag", at_least=1)
+
+
+# --- One run --------------------------------------------------------------------------------
+
+
+async def _run(options: argparse.Namespace, progress: Progress, *, hostile: bool) -> _Outcome:
+    outcome = _Outcome()
+    rounds = int(options.seconds / ROUND_SECONDS)
+    began_at = time.time()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        secrets = _make_tokens(folder, options.nodes)
+        nodes = [HonestNode(number, secrets[node_name(number)]) for number in range(options.nodes)]
+        with _collector(folder) as (process, url):
+            async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=64)) as http:
+                asking = asyncio.create_task(_ask_often(http, url, secrets["reader"], process, outcome))
+                if hostile:
+                    _, statuses = await asyncio.gather(
+                        report_rounds(nodes, http, url, began_at, rounds),
+                        attack(url, secrets[HOSTILE], options.seed, options.seconds),
+                    )
+                    outcome.attacks = sum(statuses.values())
+                    progress.say(f"attacks: {statuses}")
+                else:
+                    await asyncio.gather(
+                        report_rounds(nodes, http, url, began_at, rounds),
+                        _report_as_hostile(http, url, secrets[HOSTILE], began_at, rounds),
+                    )
+                asking.cancel()
+                for node in nodes:
+                    await node.flush(http, url)
+                outcome.refused = sum(node.refused + node.outcomes["rejected"] for node in nodes)
+                outcome.delayed = sum(node.outcomes["delayed"] for node in nodes)
+                outcome.lost = sum(len(node.waiting) for node in nodes)
+                outcome.survived = process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+                outcome.answers = await _answers(http, url, secrets["reader"], options.nodes)
+                outcome.joules = await _energy(http, url, secrets["reader"], began_at, _expected(options))
+                outcome.needs = await _needs(http, url, secrets["reader"])
+        _compare_with_file(folder / "history.db", nodes, outcome)
+        outcome.restart_seconds = statistics.median(_restart(folder) for _ in range(_RESTARTS))
+    progress.say(
+        f"{'with' if hostile else 'without'} the adversary: {outcome.restart_seconds:.2f} s to restart"
+    )
+    return outcome
+
+
+def _make_tokens(folder: Path, nodes: int) -> dict[str, str]:
+    secrets = {}
+    with edit_tokens(folder / "tokens.jsonl") as tokens:
+        for scope, name in [
+            *((Scope.NODE, node_name(number)) for number in range(nodes)),
+            (Scope.NODE, HOSTILE),
+            (Scope.READ, "reader"),
+        ]:
+            token, secrets[name] = make_token(scope, name, time.time())
+            tokens.append(token)
+    return secrets
+
+
+@contextmanager
+def _collector(folder: Path) -> Iterator[tuple[psutil.Process, str]]:
+    (folder / "empty.toml").touch()
+    command = [sys.executable, "-m", "wattpack", "collector", "--config", str(folder / "empty.toml")]
+    for setting in (
+        "http.listen=127.0.0.1:0",
+        f"access.tokens={folder / 'tokens.jsonl'}",
+        f"history.path={folder / 'history.db'}",
+    ):
+        command += ["--set", setting]
+    log = folder / f"log-{time.monotonic_ns()}"
+    with log.open("w") as output, subprocess.Popen(command, stderr=output, stdout=output) as process:
+        try:
+            yield psutil.Process(process.pid), address_of(process, log)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+
+
+def _restart(folder: Path) -> float:
+    began = time.monotonic()
+    with _collector(folder):
+        return time.monotonic() - began
+
+
+async def _report_as_hostile(
+    http: aiohttp.ClientSession, url: str, secret: str, began_at: float, rounds: int
+) -> None:
+    """Without the adversary, its node reports as others do."""
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {secret}"}
+    for number in range(0, rounds, 5):
+        seconds = ROUND_SECONDS * number
+        await asyncio.sleep(max(0.0, began_at + seconds - time.time()))
+        report = honest_report(0, number + 1, began_at + seconds, seconds)
+        own = [{**json.loads(encode(report)), "node": HOSTILE, "containers": [], "gone": []}]
+        own[0]["heartbeat"].pop("usage", None)
+        async with http.post(f"{url}/v1/reports", data=json.dumps(own), headers=headers) as answer:
+            await answer.read()
+
+
+async def _ask_often(
+    http: aiohttp.ClientSession, url: str, secret: str, process: psutil.Process, outcome: _Outcome
+) -> None:
+    """Ask as a page or a scheduler does, and measure latency and memory meanwhile."""
+    latencies = []
+    try:
+        while True:
+            began = time.monotonic()
+            for path, body in (("/v1/nodes?limit=20", None), ("/v1/hints/placement", {"limit": 5})):
+                asked = time.monotonic()
+                await _ask(http, url + path, secret, body)
+                latencies.append(time.monotonic() - asked)
+            outcome.rss_mb = max(outcome.rss_mb, process.memory_info().rss / 1e6)
+            await asyncio.sleep(max(0.0, began + _ASK_SECONDS - time.monotonic()))
+    finally:
+        if len(latencies) > 1:
+            outcome.p99_seconds = statistics.quantiles(latencies, n=100)[98]
+
+
+async def _ask(
+    http: aiohttp.ClientSession, url: str, secret: str, body: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    headers = {"Authorization": f"Bearer {secret}"}
+    method = "GET" if body is None else "POST"
+    async with http.request(method, url, headers=headers, json=body) as answer:
+        found: dict[str, Any] = await answer.json() if answer.ok else {"status": answer.status}
+        return found
+
+
+async def _answers(http: aiohttp.ClientSession, url: str, secret: str, nodes: int) -> dict[str, Any]:
+    """What is answered about honest nodes, without times."""
+    found: dict[str, Any] = {}
+    # All at the same moment: on a slow machine, nodes would become suspect one after another.
+    page = await _ask(http, f"{url}/v1/nodes?limit=1000", secret)
+    honest = {node_name(number) for number in range(nodes)}
+    for node in page.get("nodes", ()):
+        if node["name"] not in honest:
+            continue
+        found[f"node {node['name']}"] = [
+            _rounded(node[key])
+            for key in ("state", "complete", "used", "capacity", "power", "containers", "refused")
+        ]
+    for policy in ("spread", "least-watts"):
+        question = {"policy": policy, "limit": 1000, "demand": {"cpu_cores": 0.5, "memory_bytes": 1 << 28}}
+        ranking = await _ask(http, f"{url}/v1/hints/placement", secret, question)
+        names = [each.get("node") for each in ranking.get("nodes", ranking.get("candidates", ()))]
+        found[f"placement {policy}"] = [name for name in names if name != HOSTILE]
+    alerts = await _ask(http, f"{url}/v1/alerts?limit=1000", secret)
+    found["alerts"] = sorted(
+        str(each.get("subject")) for each in alerts.get("alerts", ()) if HOSTILE not in str(each)
+    )
+    decisions = await _ask(http, f"{url}/v1/decisions?limit=100", secret)
+    found["decisions"] = sorted(
+        str(step.get("action")) for each in decisions.get("decisions", ()) for step in each.get("steps", ())
+    )
+    return found
+
+
+def _rounded(value: object) -> object:
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list) else value
+
+
+async def _needs(http: aiohttp.ClientSession, url: str, secret: str) -> dict[str, float]:
+    """The CPU cores that one container of each service of the honest nodes needs."""
+    page = await _ask(http, f"{url}/v1/services?limit=1000", secret)
+    return {
+        each["name"]: float(each["envelope"]["need"].get("cpu_cores") or 0.0)
+        for each in page.get("services", ())
+        if each["name"].startswith("service-")
+    }
+
+
+def _expected(options: argparse.Namespace) -> dict[str, float]:
+    """The energy that each honest node reports."""
+    seconds = ROUND_SECONDS * (int(options.seconds / ROUND_SECONDS) - 1)
+    return {node_name(number): watts_of(number) * seconds for number in range(options.nodes)}
+
+
+async def _energy(
+    http: aiohttp.ClientSession, url: str, secret: str, began_at: float, expected: dict[str, float]
+) -> dict[str, float]:
+    """The energy of each node, once the last reports of the honest ones are rolled up, or after a while."""
+    period = f"start={began_at - 3600}&end={began_at + 86_400}"
+    until = time.monotonic() + _ROLLUP_SECONDS
+    while True:
+        found = await _ask(http, f"{url}/v1/energy?by=node&limit=1000&{period}", secret)
+        joules = {each["key"]: each["joules"] for each in found.get("accounts", ())}
+        if time.monotonic() > until or all(
+            joules.get(node, 0.0) >= (1 - MOST_ENERGY_RATIO) * each for node, each in expected.items()
+        ):
+            return joules
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+def _compare_with_file(path: Path, nodes: list[HonestNode], outcome: _Outcome) -> None:
+    """Count acknowledged reports that the history does not have, or has twice."""
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute(
+            "SELECT n.name, r.sequence FROM reports r JOIN boots b ON b.id = r.boot_id"
+            " JOIN nodes n ON n.id = b.node_id"
+        ).fetchall()
+    rows = [row for row in rows if row[0] != HOSTILE]
+    stored = set(rows)
+    outcome.doubled = len(rows) - len(stored)
+    for node in nodes:
+        outcome.lost += sum((node_name(node.number), each) not in stored for each in node.acknowledged)

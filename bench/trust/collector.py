@@ -1,0 +1,69 @@
+"""A collector in a process of its own, with a clock that runs faster and that a file can set.
+
+    python -m bench.trust.collector FOLDER SPEED
+
+`FOLDER/offset` is how far its system clock is wrong, in seconds.
+"""
+
+import asyncio
+import logging
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from collector.common.clocks import SteadyClock
+from collector.config import AccessConfig, CollectorConfig, HistoryConfig, HttpConfig
+from collector.main import running
+from wire.errors import UserError
+
+LISTENING = re.compile(r"listening on (?P<url>\S+)")
+_PATIENCE_SECONDS = 60.0
+_LOOK_SECONDS = 0.05
+
+
+def compressed_time(speed: float, began_at: float) -> float:
+    """Simulated time: `speed` seconds for each since the start."""
+    return began_at + (time.time() - began_at) * speed
+
+
+def address_of(process: "subprocess.Popen[bytes]", log: Path) -> str:
+    """The address of a collector, once it listens."""
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while time.monotonic() < until and process.poll() is None:
+        if found := LISTENING.search(log.read_text()):
+            return found["url"]
+        time.sleep(_LOOK_SECONDS)
+    raise UserError(f"the collector did not start: {log.read_text().strip()[-2000:] or 'no output'}")
+
+
+def settings(folder: Path) -> CollectorConfig:
+    """The settings of the collector: nothing expires within the run."""
+    return CollectorConfig(
+        http=HttpConfig(listen="127.0.0.1:0"),
+        access=AccessConfig(tokens=str(folder / "tokens.jsonl")),
+        history=HistoryConfig(
+            path=str(folder / "disk" / "history.db"), retention_hours=72.0, min_free_bytes=4 << 20
+        ),
+    )
+
+
+async def _serve(folder: Path, speed: float, began_at: float) -> None:
+    def wall() -> float:
+        return compressed_time(speed, began_at) + float((folder / "offset").read_text() or 0)
+
+    def monotonic() -> float:
+        return compressed_time(speed, began_at)
+
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    async with running(settings(folder), clock=SteadyClock(wall, monotonic)) as collector:
+        print(f"listening on {collector.address.url}", flush=True)
+        await stop.wait()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(levelname)s %(message)s")
+    asyncio.run(_serve(Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])))

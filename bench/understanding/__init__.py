@@ -1,0 +1,1 @@
+"""Analysis of a whole cluster: its duration and its accuracy."""

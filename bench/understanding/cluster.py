@@ -1,0 +1,210 @@
+"""A cluster to think about: a real collector process, filled over HTTP with a day of many containers.
+
+What containers used is drawn from a few sorts of load, wide enough that their histograms are as full as real
+ones are after a day: three heartbeats, eight hours apart, so that every slot of the window has its share.
+"""
+
+import asyncio
+import random
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import aiohttp
+import psutil
+
+from bench.common.progress import Progress
+from bench.common.simulated_node import container_id
+from wire.errors import UserError
+from wire.messages import ContainerState, ContainerUsage, Heartbeat, NodeState, Report, encode
+from wire.resources import Quantities
+from wire.sketch import Sketch
+
+PERIOD_SECONDS = 1.0
+"""Between two passes: so that one is nearly always at work."""
+_SLOT_SECONDS = 8 * 3600.0
+_SLOTS = 3
+_SORTS = (
+    # Cores, bytes of memory, bytes per second of disk and network; and how wide each scatters.
+    ((2.0, 4e8, 1e5, 1e5), (0.3, 0.02, 0.8, 0.8)),
+    ((0.1, 6e9, 1e5, 1e5), (0.6, 0.05, 0.8, 0.8)),
+    ((0.2, 4e8, 3e7, 1e5), (0.4, 0.02, 1.2, 0.8)),
+    ((0.2, 4e8, 1e5, 2e7), (0.4, 0.02, 0.8, 1.2)),
+)
+_SAMPLES = 200
+_TEMPLATES = 40
+"""Loads that are drawn; containers share them."""
+_SERVICES = 500
+_AT_ONCE = 4
+_PATIENCE_SECONDS = 120.0
+_LOOK_SECONDS = 0.05
+_CAPACITY = Quantities(32.0, 256_000_000_000, 1e9, 1.25e9)
+
+
+@dataclass(slots=True)
+class Latencies:
+    """How long answers took."""
+
+    seconds: list[float] = field(default_factory=list)
+    failed: int = 0
+
+    def milliseconds(self, ratio: float) -> float | None:
+        ordered = sorted(self.seconds)
+        return 1000 * ordered[min(len(ordered) - 1, int(ratio * len(ordered)))] if ordered else None
+
+
+class Cluster:
+    """Nodes that exist only as reports."""
+
+    def __init__(self, nodes: int, containers: int) -> None:
+        rng = random.Random(1)  # noqa: S311 - the same at every run, and not a secret
+        self.names = [f"node-{number:04}" for number in range(nodes)]
+        self._containers = containers
+        self._loads = [_usage(rng, number) for number in range(_TEMPLATES)]
+        self._sequence = count(1)
+
+    def heartbeats(self, now: float) -> Iterator[bytes]:
+        """A day of everyone, as three heartbeats each."""
+        for slot in reversed(range(_SLOTS)):
+            for name in self.names:
+                yield self._body(name, now - slot * _SLOT_SECONDS, with_usage=True)
+
+    def news(self, now: float) -> bytes:
+        """A report of some node: the usage of a few containers has changed."""
+        sequence = next(self._sequence)
+        name = self.names[sequence % len(self.names)]
+        states = tuple(self._state(name, number) for number in range(5))
+        return encode([Report(name, "boot", sequence, now, state=_state(), containers=states)])
+
+    def _body(self, name: str, at: float, *, with_usage: bool) -> bytes:
+        states = tuple(self._state(name, number) for number in range(self._containers))
+        usage = tuple(
+            ContainerUsage(each.id, *self._loads[number % _TEMPLATES]) for number, each in enumerate(states)
+        )
+        heartbeat = Heartbeat("0", sample_seconds=5.0, beacon_seconds=60.0, usage=usage if with_usage else ())
+        report = Report(
+            name, "boot", next(self._sequence), at, state=_state(), containers=states, heartbeat=heartbeat
+        )
+        return encode([report])
+
+    def _state(self, node: str, number: int) -> ContainerState:
+        (cpu, memory, disk, network), _ = _SORTS[number % len(_SORTS)]
+        place = int(node.rpartition("-")[2]) * self._containers + number
+        return ContainerState(
+            id=container_id(f"{node}/{number}"),
+            name=f"c{number}-{node}",
+            runtime="docker",
+            cpu_seconds_total=1.0,
+            used=Quantities(cpu, int(memory), disk, network),
+            limit=Quantities(2 * cpu, 2 * int(memory)),
+            image="example/load:1",
+            service=f"service-{place % _SERVICES}",
+        )
+
+
+def _usage(rng: random.Random, number: int) -> tuple[Sketch, ...]:
+    levels, scatters = _SORTS[number % len(_SORTS)]
+    sketches = tuple(Sketch() for _ in levels)
+    for sketch, level, scatter in zip(sketches, levels, scatters, strict=True):
+        for _ in range(_SAMPLES):
+            sketch.add(level * rng.lognormvariate(0.0, scatter))
+    return sketches
+
+
+def _state() -> NodeState:
+    return NodeState(used=Quantities(12.0, 100_000_000_000, 3e8, 2e8), capacity=_CAPACITY)
+
+
+# --- The collector --------------------------------------------------------------------------
+
+
+@contextmanager
+def collector(folder: Path) -> Iterator[tuple[psutil.Popen, str]]:
+    """The real command, and where it answers, while the block runs."""
+    config, log = folder / "collector.toml", folder / "collector.log"
+    config.write_text(
+        f'[http]\nlisten = "127.0.0.1:0"\n[history]\npath = "{folder / "collector.db"}"\n'
+        f'[access]\ntokens = ""\n[analysis]\ninterval_seconds = {PERIOD_SECONDS}\n'
+        # Every pass covers everything, and not only what was reported since the last one.
+        "full_pass_seconds = 0\n"
+    )
+    with log.open("w") as output:
+        process = psutil.Popen(
+            [sys.executable, "-m", "wattpack", "collector", "--config", str(config)],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield process, _address(process, log)
+    finally:
+        process.terminate()
+        try:
+            process.wait(_PATIENCE_SECONDS)
+        except psutil.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _address(process: psutil.Popen, log: Path) -> str:
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while time.monotonic() < until and process.poll() is None:
+        _, found, rest = log.read_text().partition("listening on http://")
+        if found and "\n" in rest:
+            return f"http://{rest.split()[0].rstrip('/')}"
+        time.sleep(_LOOK_SECONDS)
+    raise UserError(f"the collector did not start: {log.read_text()[-500:]}")
+
+
+@asynccontextmanager
+async def talking(address: str) -> AsyncIterator[aiohttp.ClientSession]:
+    """Connections to it."""
+    headers = {"Content-Type": "application/json"}
+    async with aiohttp.ClientSession(address, headers=headers) as http:
+        yield http
+
+
+async def fill(http: aiohttp.ClientSession, bodies: Iterator[bytes], total: int, progress: Progress) -> None:
+    """Send everything, a few at a time."""
+    with progress.track("heartbeats", total) as show:
+        done = count(1)
+
+        async def send() -> None:
+            for body in bodies:
+                async with http.post("/v1/reports", data=body) as answer:
+                    if answer.status != 200:  # noqa: PLR2004 - all went well
+                        raise UserError(f"the collector took no heartbeat: {await answer.text()}")
+                show(next(done))
+
+        await asyncio.gather(*(send() for _ in range(_AT_ONCE)))
+
+
+async def pace(
+    http: aiohttp.ClientSession, paths: Sequence[str], per_second: float, seconds: float
+) -> Latencies:
+    """Ask one path after the other at a pace that waits for no answer."""
+    found = Latencies()
+    asked = [path for _, path in zip(range(round(per_second * seconds)), _cycle(paths), strict=False)]
+    began = time.monotonic()
+
+    async def ask(path: str, due: float) -> None:
+        await asyncio.sleep(due - time.monotonic())
+        try:
+            async with http.get(path) as answer:
+                await answer.read()
+                found.failed += answer.status != 200  # noqa: PLR2004 - all went well
+        except (aiohttp.ClientError, TimeoutError):
+            found.failed += 1
+        found.seconds.append(time.monotonic() - due)
+
+    await asyncio.gather(*(ask(path, began + number / per_second) for number, path in enumerate(asked)))
+    return found
+
+
+def _cycle(paths: Sequence[str]) -> Iterator[str]:
+    for number in count():
+        yield paths[number % len(paths)]

@@ -1,0 +1,31 @@
+"""A real Swarm that heals itself, and what is left when the collector is killed in the middle of that."""
+
+import pytest
+
+from bench.common.results import Figure
+from bench.swarm import faults
+from bench.swarm.benchmark import Scenario, play
+from bench.swarm.hog import hog
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+_WATCHED_SECONDS = 5.0
+
+
+def missed(figures: list[Figure]) -> list[str]:
+    """What is not as it should be; how long it takes on a busy machine is a benchmark's matter."""
+    assert figures
+    return [
+        str(figure)
+        for figure in figures
+        if figure.value is None or (not figure.ok and not figure.unit.startswith("s "))
+    ]
+
+
+def test_bottleneck_is_resolved_by_one_move_that_is_not_undone() -> None:
+    scenario = Scenario(lambda cluster, collector: hog(cluster, collector, _WATCHED_SECONDS))
+    assert missed(play(scenario)) == []
+
+
+def test_a_collector_killed_in_the_middle_of_a_move_loses_no_service_and_moves_nothing_twice() -> None:
+    assert missed(play(Scenario(faults.killed))) == []

@@ -1,0 +1,1 @@
+"""Docker engines, and a Swarm of them."""

@@ -1,0 +1,250 @@
+"""A real Docker Swarm on one machine: every node an engine in a network namespace of its own, on one bridge.
+
+    with swarm(nodes=3) as cluster:
+        cluster.limit(cluster.nodes[1], cpus=0.5, memory_bytes=256 << 20)
+        cluster.create_service("web", "sleep", "1000", node="node2")
+        cluster.wait_until_runs("web", on="node2")
+
+The first node is the manager. All nodes share one kernel, so what makes them differ is the control group that
+holds a node's containers (`node.engine.cgroup_parent`): it has the node's limits, and to an agent it is the
+host. The machine itself has `address` on the bridge, for a collector that the nodes report to.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from tests.lab.engines import cgroups, image
+from tests.lab.engines.docker import Engine
+from tests.lab.hosts.link import Link, Matrix, free_name, free_network, ip, lay_link
+from tests.lab.parts import require
+from tests.lab.reaper import Reaper
+from tests.lab.waiting import eventually
+
+_PORT: Final = 2377
+_SETTLE_SECONDS: Final = 60.0
+_HEARTBEAT_SECONDS: Final = 1
+"""A node that is silent for three of these is down; Docker's own choice of 5 s would only make tests slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node: its name, its address, the end of its cable that is pulled, and its engine."""
+
+    name: str
+    address: str
+    cable: tuple[str, ...]
+    """The command of `ip` that is followed by `down` or `up`."""
+    namespace: str
+    engine: Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task of a service, as the manager sees it."""
+
+    id: str
+    node: str | None
+    state: str
+    desired_state: str
+    container_id: str | None
+
+
+class Swarm:
+    """The nodes that have joined, and what one asks of their manager."""
+
+    def __init__(self, name: str, address: str, nodes: Sequence[Node], link: Link | None = None) -> None:
+        self.name = name
+        self.address = address
+        self.nodes = tuple(nodes)
+        self.link = link
+        """What delays packets between the nodes, if anything does."""
+
+    @property
+    def manager(self) -> Engine:
+        """The engine that takes orders for the whole swarm."""
+        return self.nodes[0].engine
+
+    def node(self, name: str) -> Node:
+        """Find a node by its name."""
+        return next(node for node in self.nodes if node.name == name)
+
+    # --- Nodes ------------------------------------------------------------------------------
+
+    def limit(self, node: Node, *, cpus: float | None = None, memory_bytes: int | None = None) -> None:
+        """Give a node's containers so many cores and so much memory between them."""
+        cgroups.limit(node.engine.cgroup_parent, cpus=cpus, memory_bytes=memory_bytes)
+
+    def cut(self, node: Node) -> None:
+        """Pull a node's cable: it runs on, but cannot be reached."""
+        ip(*node.cable, "down")
+
+    def heal(self, node: Node) -> None:
+        """Put the cable back."""
+        ip(*node.cable, "up")
+
+    def kill(self, node: Node) -> None:
+        """Switch a node off, with all that runs on it."""
+        node.engine.kill()
+
+    def node_states(self) -> dict[str, str]:
+        """Tell which nodes are ready and which are down, in the manager's eyes."""
+        return {entry["Description"]["Hostname"]: entry["Status"]["State"] for entry in self._nodes()}
+
+    def wait_for_node(self, name: str, state: str) -> None:
+        """Wait until the manager sees a node in a state (ready, down)."""
+        eventually(lambda: self.node_states().get(name) == state, _SETTLE_SECONDS)
+
+    def _nodes(self) -> Any:
+        return self.manager.get("/nodes")
+
+    # --- Services ---------------------------------------------------------------------------
+
+    def create_service(  # noqa: PLR0913 - the options of a service
+        self,
+        name: str,
+        *command: str,
+        node: str | None = None,
+        replicas: int = 1,
+        labels: Mapping[str, str] | None = None,
+        extra: Sequence[str] = (),
+        image: str = image.NAME,
+    ) -> None:
+        """Ask for a service of the lab's image or another, on one node only if given.
+
+        `wait_until_runs` waits for it.
+        """
+        options = [
+            "--detach",
+            f"--name={name}",
+            f"--replicas={replicas}",
+            "--network=host",
+            "--no-resolve-image",
+        ]
+        # The first process of a container is deaf to SIGTERM unless it listens: most would sit out the grace.
+        options += ["--stop-grace-period=1s", "--restart-delay=1s"]
+        if node is not None:
+            options.append(f"--constraint={_only_on(node)}")
+        options += [f"--label={key}={value}" for key, value in (labels or {}).items()]
+        self.manager.docker("service", "create", *options, *extra, image, *command)
+
+    def move_service(self, name: str, to: str) -> None:
+        """Allow a service on one node only; the swarm moves it there."""
+        service = self.manager.get(f"/services/{name}")
+        placement = service["Spec"]["TaskTemplate"].get("Placement", {})
+        changes = [f"--constraint-rm={constraint}" for constraint in placement.get("Constraints", [])]
+        changes.append(f"--constraint-add={_only_on(to)}")
+        self.manager.docker("service", "update", "--detach", "--no-resolve-image", *changes, name)
+
+    def remove_service(self, name: str) -> None:
+        """Forget a service; its tasks end soon after."""
+        self.manager.docker("service", "rm", name)
+
+    def tasks(self, service: str) -> list[Task]:
+        """List a service's tasks, those that have ended as well."""
+        names = {entry["ID"]: entry["Description"]["Hostname"] for entry in self._nodes()}
+        filters = quote(json.dumps({"service": [service]}))
+        return [
+            Task(
+                id=entry["ID"],
+                node=names.get(entry.get("NodeID", "")),
+                state=entry["Status"]["State"],
+                desired_state=entry["DesiredState"],
+                container_id=entry["Status"].get("ContainerStatus", {}).get("ContainerID"),
+            )
+            for entry in self.manager.get(f"/tasks?filters={filters}")
+        ]
+
+    def wait_until_runs(self, service: str, *, on: str, replicas: int = 1) -> list[Task]:
+        """Wait until so many tasks of a service run on a node and none runs elsewhere; give them."""
+
+        def settled() -> list[Task] | None:
+            running = [task for task in self.tasks(service) if task.state == "running"]
+            return running if [task.node for task in running] == [on] * replicas else None
+
+        found = eventually(settled, _SETTLE_SECONDS)
+        assert found is not None
+        return found
+
+
+def _only_on(node: str) -> str:
+    return f"node.hostname=={node}"
+
+
+def _lay_bridge(reaper: Reaper, name: str, address: str) -> None:
+    reaper.will_run(["ip", "link", "delete", name], only_if_exists=f"/sys/class/net/{name}")
+    ip("link", "add", name, "type", "bridge")
+    ip("address", "add", f"{address}/24", "dev", name)
+    ip("link", "set", name, "up")
+
+
+def _lay_cable(reaper: Reaper, bridge: str, number: int, address: str) -> tuple[tuple[str, ...], str]:
+    """Make a node's network namespace and connect it to the bridge; give the cable and the namespace."""
+    cable = namespace = f"{bridge}-{number}"
+    handle = f"/run/netns/{namespace}"
+    reaper.will_run(["ip", "netns", "delete", namespace], only_if_exists=handle)
+    ip("netns", "add", namespace)
+    # No default route: with one, every start of a service first waits for a registry that never answers.
+    reaper.will_run(["ip", "link", "delete", cable], only_if_exists=f"/sys/class/net/{cable}")
+    ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", namespace)
+    ip("link", "set", cable, "master", bridge, "up")
+    for arguments in (
+        ("address", "add", f"{address}/24", "dev", "eth0"),
+        ("link", "set", "eth0", "up"),
+        ("link", "set", "lo", "up"),
+    ):
+        ip("-netns", namespace, *arguments)
+    return ("link", "set", cable), handle
+
+
+@contextmanager
+def swarm(nodes: int = 3, *, round_trips: Matrix | None = None) -> Iterator[Swarm]:
+    """Run a swarm of node1 (the manager), node2, ... for the time of the block.
+
+    With `round_trips`, there is a node per row, and a link that delays packets takes the place of the bridge.
+    """
+    require("swarm")
+    if round_trips is not None:
+        require("link")
+    with Reaper() as reaper:
+        name, network = free_name(), free_network()
+        link: Link | None = None
+        places: list[tuple[str, tuple[str, ...], str]]
+        if round_trips is not None:
+            link = lay_link(reaper, name, network, round_trips)
+            places = [
+                (host.address, ("-netns", Path(host.namespace).name, "link", "set", "eth0"), host.namespace)
+                for host in link.hosts
+            ]
+        else:
+            _lay_bridge(reaper, name, str(network[254]))
+            addresses = [str(network[number]) for number in range(1, nodes + 1)]
+            places = [
+                (address, *_lay_cable(reaper, name, number, address))
+                for number, address in enumerate(addresses, start=1)
+            ]
+        members = []
+        for number, (address, cable, namespace) in enumerate(places, start=1):
+            # Docker keeps no containers over a restart of the daemon on a member of a swarm.
+            engine = Engine(reaper, hostname=f"node{number}", netns=namespace, live_restore=False)
+            members.append(Node(f"node{number}", address, cable, namespace, engine))
+        for member in members:
+            member.engine.start()
+        cluster = Swarm(name, str(network[254]), members, link)
+        _join(cluster)
+        yield cluster
+
+
+def _join(cluster: Swarm) -> None:
+    first, *others = cluster.nodes
+    heartbeat = f"--dispatcher-heartbeat={_HEARTBEAT_SECONDS}s"
+    cluster.manager.docker("swarm", "init", f"--advertise-addr={first.address}", heartbeat)
+    token = cluster.manager.docker("swarm", "join-token", "--quiet", "worker")
+    for node in others:
+        node.engine.docker("swarm", "join", f"--token={token}", f"{first.address}:{_PORT}")
+    for node in cluster.nodes:
+        cluster.wait_for_node(node.name, "ready")

@@ -1,0 +1,1 @@
+"""Stores of metrics: Prometheus and VictoriaMetrics."""
