@@ -207,7 +207,7 @@ def _note_surplus(core: Core, nodes: frozenset[str]) -> None:
 
 def _handler(api: Api, route: Route) -> Handler:
     async def handler(request: web.Request) -> web.StreamResponse:
-        if route.lasts or route.scope is Scope.OPEN:
+        if route.is_stream or route.scope is Scope.OPEN:
             return await route.serve(api, request)
         backpressure, caller = request.app[BACKPRESSURE], request[CALLER]
         async with backpressure.turn(caller):

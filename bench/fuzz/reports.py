@@ -66,7 +66,9 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
     mutator = Mutator(random.Random(options.seed))  # noqa: S311 - repeatable, not secret
     fates, growth_mb, cpu_seconds = _parse_all(mutator, options.bodies, progress)
     statuses, server_growth_mb = asyncio.run(_send_all(mutator, options.requests, progress))
-    documented = {int(status) for route in ROUTES if route.path == "/v1/reports" for status in route.answers}
+    documented = {
+        int(status) for route in ROUTES if route.path == "/v1/reports" for status in route.responses
+    }
     odd = sum(count for status, count in statuses.items() if status not in documented)
     return Result(
         settings={"bodies": options.bodies, "requests": options.requests, "seed": options.seed},

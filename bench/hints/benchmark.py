@@ -19,7 +19,7 @@ from bench.common.results import Figure, Result
 from bench.hints import packing
 from bench.hints.cluster import BEGIN_SECONDS, as_new, cluster
 from bench.hints.server import questions, server
-from collector.api.hints.containers import answer_placement
+from collector.api.hints.containers import rank_nodes
 from collector.config import CollectorConfig
 from collector.core.parts import Core
 from collector.history.interface import History
@@ -97,7 +97,7 @@ def time_hints(snapshot: Snapshot, policy: str, count: int) -> Times:
             if core.snapshots.warm_up is not None:
                 core.snapshots.warm_up(shown)
         began, cpu_began = time.perf_counter(), time.thread_time()
-        answer = answer_placement(core, core.reservations.fold(shown, BEGIN_SECONDS), question)
+        answer = rank_nodes(core, core.reservations.fold(shown, BEGIN_SECONDS), question)
         if number >= _WARM_UP:
             times.wall_milliseconds.append(1e3 * (time.perf_counter() - began))
             times.cpu_milliseconds.append(1e3 * (time.thread_time() - cpu_began))

@@ -1,4 +1,4 @@
-"""The HTTP API: one module per topic with its answer types, joined in `table`.
+"""The HTTP API: one module per topic with its response types; `table` joins them.
 
 `collector.web` passes requests on; each module lists its routes in `ROUTES`.
 """

@@ -1,4 +1,4 @@
-"""Alerts: those that nodes report and those that only the collector detects, in one list."""
+"""Alerts: one list of those that nodes report and those that the collector detects."""
 
 from typing import Annotated, Literal
 
@@ -14,14 +14,14 @@ from collector.reports.alerts import AlertState
 from collector.web.routes import Route, get
 from wire.resources import Resource
 
-_ABOUT_SERVICES = (BottleneckKind.SERVICE, BottleneckKind.PROMISE)
+_SERVICE_KINDS = (BottleneckKind.SERVICE, BottleneckKind.PROMISE)
 
 
 class ClusterAlert(msgspec.Struct, frozen=True, kw_only=True):
     """An alert, open or closed."""
 
     id: str
-    """Stable from opening to closing."""
+    """Id of the alert, the same from opening to closing."""
     kind: BottleneckKind
     """`node`: a node reports a bottleneck; `quiet`: a node stopped reporting while containers ran there;
     `service`: a service is overloaded on all its nodes; `overbooked`: a node's containers reserve more than
@@ -31,20 +31,21 @@ class ClusterAlert(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
     """Name of the node or service."""
     node: str | None
-    """Null for an alert about a service."""
+    """Name of the node; null for an alert about a service."""
     node_state: LivenessLabel | None
-    """Null for an alert about a service, or if the node is no longer listed."""
+    """State of the node; null for an alert about a service, or if the node is no longer listed."""
     state: AlertState
+    """Whether the alert is open."""
     resource: Resource | None
-    """Null for a node that stopped reporting, or a promise."""
+    """The short resource; null for alerts that are not about one resource."""
     opened_at: float
     closed_at: float | None
-    """Null while the alert is open, or if the report that closed it was lost."""
+    """Unix time of its end; null while the alert is open, or if the report that closed it was lost."""
     evidence: str
     ratio: float | None
     pressure_ratio: float | None
     container: str | None
-    """Id of the container that uses most of the resource, if the node reports one."""
+    """Id of the container that uses most of the resource; null if the node reports none."""
     name: str | None
     """Name of that container."""
 
@@ -53,6 +54,7 @@ class AlertPage(msgspec.Struct, frozen=True):
     """A page of alerts: open ones first, then the most recently opened."""
 
     alerts: list[ClusterAlert]
+    """The alerts of this page."""
     next: str | None
     """Cursor of the next page; null on the last page."""
 
@@ -71,10 +73,10 @@ class AlertsQuery(PageQuery, frozen=True, kw_only=True):
         str | None, Meta(description="Only alerts about the node or service with this name.")
     ] = None
     order: Annotated[
-        Literal["latest", "gravest"],
+        Literal["latest", "severity"],
         Meta(
-            description="The most recently opened first; or by kind, the gravest first: nodes that stopped"
-            " reporting, then promises, bottlenecks of nodes, services, and what is only irregular."
+            description="`latest`: the most recently opened first. `severity`: by kind, in the order `quiet`,"
+            " `promise`, `node`, `service`, `duplicate`, `overbooked`, `limit`."
         ),
     ] = "latest"
 
@@ -95,7 +97,7 @@ def _sort_key(alert: ClusterAlert) -> tuple[bool, float, str]:
 _latest_first: Pager[ClusterAlert, tuple[bool, float, str]] = Pager(_sort_key, tuple[bool, float, str])
 
 
-_GRAVITY = (
+_KINDS_BY_SEVERITY = (
     BottleneckKind.QUIET,
     BottleneckKind.PROMISE,
     BottleneckKind.NODE,
@@ -104,40 +106,40 @@ _GRAVITY = (
     BottleneckKind.OVERBOOKED,
     BottleneckKind.LIMIT,
 )
-"""Kinds of alerts, the gravest first: what stands still, what runs short, what is irregular."""
-_GravityKey = tuple[bool, int, float, str]
+"""Kinds of alerts, the most severe first: no service, then shortages, then irregular reports."""
+_SeverityKey = tuple[bool, int, float, str]
 
 
-def _gravity(alert: ClusterAlert) -> _GravityKey:
+def _severity_key(alert: ClusterAlert) -> _SeverityKey:
     is_closed, opened, name = _sort_key(alert)
-    return is_closed, _GRAVITY.index(alert.kind), opened, name
+    return is_closed, _KINDS_BY_SEVERITY.index(alert.kind), opened, name
 
 
-_gravest_first: Pager[ClusterAlert, _GravityKey] = Pager(_gravity, _GravityKey)
+_by_severity: Pager[ClusterAlert, _SeverityKey] = Pager(_severity_key, _SeverityKey)
 
 
 async def alerts(core: Core, query: AlertsQuery) -> AlertPage:
     """List alerts."""
     state = None if query.state == "all" else AlertState(query.state)
     matching = filter(query.matches, cluster_alerts(core, state))
-    if query.order == "gravest":
-        return AlertPage(*_gravest_first.page(sorted(matching, key=_gravity), query))
+    if query.order == "severity":
+        return AlertPage(*_by_severity.page(sorted(matching, key=_severity_key), query))
     return AlertPage(*_latest_first.page(matching, query))
 
 
 def cluster_alerts(core: Core, state: AlertState | None = None) -> list[ClusterAlert]:
     """Alerts in one state, or all of them: open ones first, then the most recently opened."""
     now = core.clock()
-    found = [node_alert_answer(each) for each in core.registry.alerts(now, state=state)]
+    found = [describe_node_alert(each) for each in core.registry.alerts(now, state=state)]
     states: dict[str, Liveness] = {}
     if core.analysis.bottlenecks:
         states = {each.name: each.liveness for each in core.registry.nodes(now)}
-    found += [_collector_alert(each, states) for each in core.analysis.bottlenecks]
+    found += [_describe_bottleneck(each, states) for each in core.analysis.bottlenecks]
     return sorted((each for each in found if state in (None, each.state)), key=_sort_key)
 
 
-def node_alert_answer(entry: AlertEntry) -> ClusterAlert:
-    """An alert that a node reported."""
+def describe_node_alert(entry: AlertEntry) -> ClusterAlert:
+    """Convert an alert of a node for the API."""
     reported, alert = entry.reported, entry.reported.alert
     return ClusterAlert(
         id=bottleneck_id(BottleneckKind.NODE, reported.node, alert.resource, alert.opened_at, reported.boot),
@@ -157,8 +159,8 @@ def node_alert_answer(entry: AlertEntry) -> ClusterAlert:
     )
 
 
-def _collector_alert(bottleneck: Bottleneck, states: dict[str, Liveness]) -> ClusterAlert:
-    node = None if bottleneck.kind in _ABOUT_SERVICES else bottleneck.subject
+def _describe_bottleneck(bottleneck: Bottleneck, states: dict[str, Liveness]) -> ClusterAlert:
+    node = None if bottleneck.kind in _SERVICE_KINDS else bottleneck.subject
     return ClusterAlert(
         id=bottleneck.id,
         kind=bottleneck.kind,
@@ -180,8 +182,8 @@ def _collector_alert(bottleneck: Bottleneck, states: dict[str, Liveness]) -> Clu
 ROUTES: tuple[Route, ...] = (
     get(
         "/v1/alerts",
-        "List alerts: bottlenecks that nodes report, and those that only the collector detects; open, or"
-        " recently closed.",
+        "List open and recently closed alerts: bottlenecks that nodes report, and problems that the collector"
+        " detects.",
         AlertPage,
         alerts,
         query=AlertsQuery,

@@ -1,4 +1,4 @@
-"""Results of the analysis: envelopes, groups of containers, and what is available on each node."""
+"""Results of the analysis: envelopes, groups of containers, and the free capacity of nodes."""
 
 from bisect import bisect_right
 from http import HTTPStatus
@@ -36,29 +36,32 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     mean: Quantities
     """Mean of all samples."""
     need: Quantities
-    """The statistic that counts as the need for each resource, as configured in `[envelopes]`."""
+    """The usage that a container is expected to need: for each resource, the statistic in `[envelopes]`."""
 
 
 class EnvelopeEntry(msgspec.Struct, frozen=True, kw_only=True):
     """The envelope of one container or service."""
 
     node: str | None
-    """Null for a service."""
+    """Name of the node; null for a service."""
     container: str | None
     """Container id; null for a service."""
     name: str
+    """Name of the container or service."""
     service: str | None
     observed_seconds: float | None
     """For a service: total time over which its containers were observed."""
     samples: int | None
     """For a container: number of samples; 0 until the first heartbeat with usage arrives."""
     envelope: Envelope
+    """Statistics of its usage."""
 
 
 class EnvelopePage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of envelopes: containers by node, name and id; services by name."""
 
     envelopes: list[EnvelopeEntry]
+    """The envelopes of this page."""
     next: str | None
     """Cursor of the next page; null on the last page."""
 
@@ -97,7 +100,7 @@ def _container_envelopes(core: Core, query: EnvelopesQuery) -> EnvelopePage:
             service=each.service,
             observed_seconds=None,
             samples=0 if (ring := node.usage.get(each.id)) is None else ring.samples,
-            envelope=envelope_answer(NOT_MEASURED if ring is None else ring.statistics),
+            envelope=describe_envelope(NOT_MEASURED if ring is None else ring.statistics),
         )
         for node, each in found
     ]
@@ -116,15 +119,15 @@ def _service_envelopes(core: Core, query: EnvelopesQuery) -> EnvelopePage:
             service=each.name,
             observed_seconds=each.observed_seconds,
             samples=None,
-            envelope=envelope_answer(each.statistics),
+            envelope=describe_envelope(each.statistics),
         )
         for each in found
     ]
     return EnvelopePage(envelopes=entries, next=after)
 
 
-def envelope_answer(statistics: Floats) -> Envelope:
-    """Convert a matrix of resources and statistics."""
+def describe_envelope(statistics: Floats) -> Envelope:
+    """Convert statistics, a row per resource and a column per `Statistic`, for the API."""
 
     def of(statistic: Statistic) -> Quantities:
         return to_quantities(statistics[:, statistic])
@@ -141,7 +144,7 @@ def envelope_answer(statistics: Floats) -> Envelope:
 
 
 class NodeAvailability(msgspec.Struct, frozen=True, kw_only=True):
-    """Capacity of a node, and what is free."""
+    """Total, used, reserved and free capacity of a node."""
 
     node: str
     capacity: Quantities
@@ -151,7 +154,7 @@ class NodeAvailability(msgspec.Struct, frozen=True, kw_only=True):
     envelope: Quantities
     """Sum of the envelopes of its containers."""
     free: Quantities
-    """Capacity minus `envelope`."""
+    """Capacity minus `envelope`, at least 0."""
     score: float
     """Free capacity over all resources: 0 is full, 2 is empty."""
 
@@ -162,6 +165,7 @@ class AvailabilityPage(msgspec.Struct, frozen=True, kw_only=True):
     analyzed_at: float
     """Unix time of the analysis that these figures come from; 0 before the first one."""
     nodes: list[NodeAvailability]
+    """The nodes of this page."""
     next: str | None
     """Cursor of the next page; null on the last page."""
 
@@ -201,11 +205,12 @@ class ContainerGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Containers that need resources in similar proportions, whatever the amounts."""
 
     name: str
-    """Name of the group, by the resource that its containers need most."""
+    """Name of the group: its dominant resource, with a number if several groups share it."""
     dominant: Resource
+    """The resource that its containers need most, relative to the average of the cluster."""
     containers: int
     centre: Ratios
-    """Share of each resource in their need, relative to the average of the cluster."""
+    """Share of each resource in the need of its containers, relative to the average of the cluster."""
 
 
 class ContainerGroups(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,6 +219,7 @@ class ContainerGroups(msgspec.Struct, frozen=True, kw_only=True):
     analyzed_at: float
     """Unix time of the analysis that these figures come from; 0 before the first one."""
     groups: list[ContainerGroup]
+    """All groups."""
 
 
 async def groups(core: Core, _query: NoQuery) -> ContainerGroups:

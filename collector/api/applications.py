@@ -1,4 +1,4 @@
-"""Applications that run: their services, their nodes, and how far apart these are."""
+"""Running applications: their services, their nodes, and the round-trip times between these."""
 
 import asyncio
 from collections import Counter
@@ -21,34 +21,39 @@ class NodePair(msgspec.Struct, frozen=True, kw_only=True):
     """Two nodes, and the round-trip time between them."""
 
     nodes: tuple[str, ...]
+    """Names of the two nodes."""
     seconds: float
+    """Round-trip time, in seconds."""
 
 
 class RunningApplication(msgspec.Struct, frozen=True, kw_only=True):
     """An application with running containers."""
 
     name: str
+    """Name of the application."""
     services: tuple[str, ...]
+    """Names of its services."""
     nodes: dict[str, int]
-    """Containers by node."""
+    """Number of its containers on each node."""
     delay_max_seconds: float | None
-    """Maximum round-trip time between its nodes; null without a bound."""
+    """Allowed round-trip time between its nodes, by its labels; null without a limit."""
     farthest: NodePair | None
-    """The nodes with the longest measured or estimated time between containers that talk; null if unknown."""
+    """The nodes with the longest round-trip time between containers that talk; null if unknown."""
     within_bound: bool | None
-    """Null without a bound, or if times are unknown and none exceeds it."""
+    """Whether all round-trip times are within the limit; null without a limit, or if unknown."""
 
 
 class ApplicationPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of applications, by name."""
 
     applications: list[RunningApplication]
+    """The applications of this page."""
     next: str | None
     """Cursor of the next page; null on the last page."""
 
 
 class _Extent(NamedTuple):
-    """How far apart the nodes of an application are."""
+    """The longest round-trip time of an application, and whether some are unknown."""
 
     farthest: NodePair | None
     has_unknown: bool

@@ -20,17 +20,21 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     """Health of the collector."""
 
     status: str
+    """`alive` or `ready`."""
     version: str
     problems: tuple[str, ...] = ()
-    """Dependencies that are down, such as a time series store; the collector runs on without them."""
+    """Dependencies that are down, such as a time series store. The collector works without them."""
 
 
 class NodeCount(msgspec.Struct, frozen=True, kw_only=True):
     """Number of nodes in each state."""
 
     up: int
+    """Nodes whose reports arrive on time."""
     suspect: int
+    """Nodes that missed a few reports."""
     down: int
+    """Nodes that have not reported for longer."""
 
 
 class ClusterPower(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,21 +69,25 @@ class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     version: str
     nodes: NodeCount
+    """Number of nodes in each state."""
     incomplete_nodes: int
-    """Nodes with a missing report; the next heartbeat completes them."""
+    """Number of nodes with a missing report; the next heartbeat completes them."""
     containers: int
-    """Including those on nodes that are down."""
+    """Number of containers, including those on nodes that are down."""
     services: int
-    """Analyzed services with running containers."""
+    """Number of analyzed services with running containers."""
     power: ClusterPower | None
-    """Null while no node reports power."""
+    """Total power; null while no node reports power."""
     cpu_cores: float
-    """Capacity of the nodes that are not down."""
+    """CPU cores of the nodes that are not down."""
     cpu_cores_used: float
+    """CPU cores in use on these nodes."""
     memory_bytes: int
-    """Capacity of the nodes that are not down."""
+    """Memory of the nodes that are not down, in bytes."""
     memory_bytes_used: int
+    """Memory in use on these nodes, in bytes."""
     open_alerts: OpenAlerts
+    """Number of open alerts by kind."""
     analyzed_at: float
     """Unix time of the last analysis; 0 before the first one."""
     problems: tuple[str, ...]
@@ -138,15 +146,14 @@ class ClusterMap(msgspec.Struct, frozen=True, kw_only=True):
     """State, power and usage of every node, in columns: small enough to draw thousands of nodes."""
 
     at: float
-    """Unix time."""
     names: list[str]
-    """By name; the other lists are in the same order."""
+    """Names of all nodes, sorted; the other lists are in the same order."""
     states: list[LivenessLabel]
-    """Whether each reports on time."""
+    """State of each node."""
     watts: list[float | None]
-    """Power of each; null if it reports none."""
+    """Power of each node, in watts; null if it reports none."""
     used_ratios: dict[Resource, list[float | None]]
-    """Share of the capacity that is used; null if unknown."""
+    """Usage of each node as a share of its capacity, 0-1, by resource; null if unknown."""
 
 
 async def cluster_map(core: Core, _query: NoQuery) -> ClusterMap:
@@ -201,7 +208,7 @@ ROUTES: tuple[Route, ...] = (
         Health,
         ready,
         query=NoQuery,
-        refusals=NO_HISTORY,
+        problems=NO_HISTORY,
         scope=Scope.OPEN,
     ),
 )

@@ -21,7 +21,7 @@ from collector.api.queries import (
     TableQuery,
     has_label,
     position_page,
-    series,
+    read_series,
 )
 from collector.common.errors import ApiError
 from collector.common.liveness import LivenessLabel
@@ -31,11 +31,11 @@ from collector.live.entries import NodeEntry
 from collector.live.live_tables import LiveTables
 from collector.live.task_columns import ReportedTask
 from collector.live.task_lists import TaskOrder
-from collector.web.routes import NO_HISTORY, Route, get, refused
+from collector.web.routes import NO_HISTORY, Route, get, problem
 from wire.messages import ContainerPower, ContainerState, Pressure
 from wire.resources import Quantities
 
-NO_CONTAINER = refused(HTTPStatus.NOT_FOUND, "No container has this id.")
+NO_CONTAINER = problem(HTTPStatus.NOT_FOUND, "No container has this id.")
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,9 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     node_state: LivenessLabel
     """Unless it is `up`, the other fields may be out of date."""
     id: str
+    """Id of the container in its runtime."""
     name: str
+    """Name of the container in its runtime."""
     runtime: str
     image: str | None
     service: str | None
@@ -57,7 +59,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     used: Quantities
     limit: Quantities
     reservation: Quantities
-    """What its orchestrator reserves for it; without one, its limits below the capacity of its node."""
+    """Reservation by its orchestrator; without one, its limits below the capacity of its node."""
     pressure: Pressure
     power: ContainerPower | None
     started_at: float | None
@@ -68,9 +70,9 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     p90: Quantities
     """90th percentile of usage over the last day, from a histogram of all samples."""
     p90_samples: int
-    """Number of those samples; 0 until the first heartbeat with usage arrives."""
+    """Number of samples behind `p90`; 0 until the first heartbeat with usage arrives."""
     envelope: Quantities
-    """Expected need: the statistic that is configured for each resource."""
+    """The usage that the container is expected to need: for each resource, the statistic in `[envelopes]`."""
     group: str | None
     """Group of containers with similar needs, see `/v1/groups`; null before the first analysis."""
     mean: Mean | None
@@ -81,6 +83,7 @@ class ContainerPage(msgspec.Struct, frozen=True):
     """A page of containers, by node, name and id, or in the requested order."""
 
     containers: list[Container]
+    """The containers of this page."""
     next: str | None
     """Cursor of the next page; null on the last page."""
     matching: int | None = None
@@ -121,8 +124,8 @@ class ContainerHistoryQuery(HistoryQuery, frozen=True, kw_only=True):
     id: Annotated[str, Meta(description="The full container id.")]
 
 
-def container_answer(tables: LiveTables, entry: NodeEntry, container_id: str) -> Container:
-    """Convert one of a node's containers, without `group` and `mean`."""
+def describe_container(tables: LiveTables, entry: NodeEntry, container_id: str) -> Container:
+    """Convert a container of a node for the API, without `group` and `mean`."""
     reported, ring = entry.run.containers[container_id], entry.usage_of(container_id)
     container = reported.value
     return Container(
@@ -155,7 +158,7 @@ def container_answer(tables: LiveTables, entry: NodeEntry, container_id: str) ->
 
 
 Match = tuple[NodeEntry, ContainerState]
-"""A container and its node. Converted to an answer only once it is on the page."""
+"""A container and its node. Only those on the requested page are converted to `Container`."""
 BY_NODE: Pager[Match, tuple[str, str, str]] = Pager(
     lambda match: (match[0].name, match[1].name, match[1].id), tuple[str, str, str]
 )
@@ -212,21 +215,21 @@ async def containers(core: Core, query: ContainersQuery) -> ContainerPage:
         matches = find_containers(core, query, wanted) if wanted else ()
         found, after = BY_NODE.page(islice(matches, query.offset, None), query)
     else:
-        matching, ordered = _ordered(core, wanted, query) if wanted else (0, ())
+        matching, ordered = _search(core, wanted, query) if wanted else (0, ())
         page, after = position_page(ordered, query)
         found = [
             (node, each.state) for each in page for node in core.registry.nodes(core.clock(), node=each.node)
         ]
     tables = core.registry.tables
-    answers = [container_answer(tables, node, container.id) for node, container in found]
+    described = [describe_container(tables, node, container.id) for node, container in found]
     window_seconds = query.window_seconds if query.means else None
-    return ContainerPage(await _with_group_and_mean(core, answers, window_seconds), after, matching)
+    return ContainerPage(await _add_group_and_mean(core, described, window_seconds), after, matching)
 
 
-def _ordered(
+def _search(
     core: Core, wanted: ContainerFilter, query: ContainersQuery
 ) -> tuple[int, Iterable[ReportedTask]]:
-    """How many containers match, and these in the requested order."""
+    """The number of matching containers, and the containers in the requested order."""
     found = core.registry.tables.list_tasks(
         node=wanted.node, service=wanted.service, name=wanted.name, group=wanted.group
     )
@@ -239,7 +242,7 @@ def _ordered(
 
 
 def _filter(core: Core, query: ContainersQuery) -> ContainerFilter | None:
-    """What to look for; None if there is no such group."""
+    """The filter of a query; None if the requested group does not exist."""
     numbers = {each.name: each.number for each in core.analysis.latest.groups}
     if query.group is not None and query.group not in numbers:
         return None
@@ -263,20 +266,20 @@ def _group_of(analysis: Analysis, container: Container) -> str | None:
     return None
 
 
-async def _with_group_and_mean(
-    core: Core, answers: list[Container], window_seconds: float | None
+async def _add_group_and_mean(
+    core: Core, described: list[Container], window_seconds: float | None
 ) -> list[Container]:
-    """The same with their groups, and with means over a window if there is one."""
+    """Add the group of each container, and with a window the means over it."""
     means: Mapping[ContainerKey, Mean] = {}
     if window_seconds is not None:
         now = core.clock()
-        nodes = dict.fromkeys(each.node for each in answers)
+        nodes = dict.fromkeys(each.node for each in described)
         window_ends = [each for node in nodes for each in core.registry.window_ends(now, node=node)]
         means = await core.history.container_means(window_seconds, window_ends)
     latest = core.analysis.latest
     return [
         msgspec.structs.replace(each, mean=means.get((each.node, each.id)), group=_group_of(latest, each))
-        for each in answers
+        for each in described
     ]
 
 
@@ -286,14 +289,14 @@ async def one_container(core: Core, query: ContainerQuery) -> Container:
     if not nodes:
         raise _no_such_container(query.id)
     node = min(nodes, key=lambda each: (each.liveness, each.name))
-    answer = container_answer(core.registry.tables, node, query.id)
-    [found] = await _with_group_and_mean(core, [answer], query.window_seconds)
+    described = describe_container(core.registry.tables, node, query.id)
+    [found] = await _add_group_and_mean(core, [described], query.window_seconds)
     return found
 
 
 async def container_history(core: Core, query: ContainerHistoryQuery) -> Series:
     """Get the history of one container, which may have stopped."""
-    found = await series(core, SubjectKind.CONTAINER, query.id, query)
+    found = await read_series(core, SubjectKind.CONTAINER, query.id, query)
     if not found.points and not any(
         query.id in each.run.containers for each in core.registry.nodes(core.clock())
     ):
@@ -314,7 +317,7 @@ ROUTES: tuple[Route, ...] = (
         ContainerPage,
         containers,
         query=ContainersQuery,
-        refusals=NO_HISTORY,
+        problems=NO_HISTORY,
     ),
     get(
         "/v1/containers/{id}",
@@ -322,7 +325,7 @@ ROUTES: tuple[Route, ...] = (
         Container,
         one_container,
         query=ContainerQuery,
-        refusals={**NO_CONTAINER, **NO_HISTORY},
+        problems={**NO_CONTAINER, **NO_HISTORY},
     ),
     get(
         "/v1/containers/{id}/history",
@@ -330,6 +333,6 @@ ROUTES: tuple[Route, ...] = (
         Series,
         container_history,
         query=ContainerHistoryQuery,
-        refusals={**NO_CONTAINER, **NO_HISTORY},
+        problems={**NO_CONTAINER, **NO_HISTORY},
     ),
 )

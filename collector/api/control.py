@@ -21,18 +21,18 @@ from collector.placement.question import PlacementQuestion
 from collector.policies.actions import Action, Kill
 from collector.policies.resolve import resolve
 from collector.snapshot.codec import unpack
-from collector.web.routes import NO_HISTORY, NoQuery, Route, get, post, refused
+from collector.web.routes import NO_HISTORY, NoQuery, Route, get, post, problem
 from collector.web.scopes import Scope
 from wire.resources import Quantities
 
-_NO_DECISION = refused(HTTPStatus.NOT_FOUND, "No decision has this id.")
-_NO_REPLAY = refused(HTTPStatus.CONFLICT, "An elasticity policy or brownout made this decision.")
-_NO_INPUT = refused(HTTPStatus.GONE, "The snapshot behind this decision is no longer stored.")
+_NO_DECISION = problem(HTTPStatus.NOT_FOUND, "No decision has this id.")
+_NO_REPLAY = problem(HTTPStatus.CONFLICT, "An elasticity policy or brownout made this decision.")
+_NO_INPUT = problem(HTTPStatus.GONE, "The snapshot behind this decision is no longer stored.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api(Core):
-    """A running collector as its API sees it: the core and the control loop.
+    """The parts of a running collector that handlers use: the core and the control loop.
 
     Handlers that need only the core take a `Core`.
     """
@@ -73,7 +73,7 @@ class DecisionsQuery(msgspec.Struct, frozen=True):
 
 
 class ReplayQuery(msgspec.Struct, frozen=True):
-    """Which decision to make again."""
+    """Which decision to replay."""
 
     id: Annotated[str, Meta(description="Id of the decision.")]
 
@@ -83,15 +83,15 @@ class BrownedOut(msgspec.Struct, frozen=True, kw_only=True):
 
     service: str
     weight: float
-    """Of the label `wattpack.weight`: the lightest stops first and starts last."""
+    """Value of the label `wattpack.weight`: the lowest weight stops first and starts last."""
     replicas: int
-    """How many it has when it starts again."""
+    """Number of replicas when it starts again."""
     nodes: tuple[str, ...]
     """Nodes that it ran on."""
     since: float
-    """When it was stopped."""
+    """Unix time at which it was stopped."""
     why: str
-    """What was short."""
+    """The shortage that stopped it."""
     waits_for: str
     """Why it does not start yet."""
 
@@ -105,18 +105,19 @@ class ControlStatus(msgspec.Struct, frozen=True, kw_only=True):
     active: bool
     """True if plans are carried out now: no dry run, no pause, and no other collector holds the lease."""
     lease_holder: str | None
-    """The other collector that holds the lease; null if there is none."""
+    """The collector that holds the lease, if it is another one; null otherwise."""
     pause: Pause | None
-    """The pause of all actions; null if there is none."""
+    """The current pause; null if the control loop is not paused."""
     policy: str
+    """Name of the policy that responds to alerts."""
     timer_policy: str
     """Name of the policy that runs on a timer; empty if none does."""
     steps_in_progress: int
-    """Steps that have started and not ended."""
+    """Number of steps that have started and not ended."""
     problem: str | None
     """Why the driver cannot act; null if it can."""
     brownout: tuple[BrownedOut, ...] = ()
-    """Optional services that are stopped, those that start again first."""
+    """Optional services that are stopped, in the order in which they start again."""
 
 
 class PauseQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -132,12 +133,14 @@ class EmptyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReplayedDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision made again from its stored snapshot."""
+    """A decision replayed from its stored snapshot."""
 
     same: bool
     """Whether the policy returns the same plan."""
     recorded: tuple[Action, ...]
+    """The actions of the recorded decision."""
     replayed: tuple[Action, ...]
+    """The actions that the policy returns now."""
 
 
 def _situation(core: Core) -> Situation:
@@ -168,14 +171,17 @@ def _matches(decision: Decision, query: DecisionsQuery) -> bool:
 
 
 async def replay(core: Core, query: ReplayQuery) -> ReplayedDecision:
-    """Make a decision again from its stored snapshot."""
+    """Replay a decision from its stored snapshot."""
     journal = _situation(core).journal
     found = journal.get(query.id)
     if found is None:
         detail = f"no decision has the id {query.id!r}; GET /v1/decisions lists all decisions"
         raise ApiError(HTTPStatus.NOT_FOUND, detail, "id")
     if found.trigger in {Trigger.ELASTIC, Trigger.BROWNOUT}:
-        detail = "decisions about the size of a service depend on its past: see GET /v1/elastic, /v1/control"
+        detail = (
+            "this decision cannot be replayed, because it depends on the past of the service: see"
+            " GET /v1/elastic and /v1/control"
+        )
         raise ApiError(HTTPStatus.CONFLICT, detail, "id")
     packed = await journal.input_of(found.id)
     if packed is None:
@@ -199,30 +205,33 @@ async def make_room(core: Core, question: PlacementQuestion) -> Decision:
 
 
 class WaitingContainer(msgspec.Struct, frozen=True, kw_only=True):
-    """A container that was stopped to make room, and starts again as soon as it fits or its turn comes."""
+    """A container that was stopped to make room. It starts again when it fits, or by its promise."""
 
     id: str
+    """Id of the container or task."""
     name: str
+    """Name of the container or task."""
     service: str | None
     node: str
-    """The node that it was stopped on."""
+    """The node on which it was stopped."""
     since: float
-    """When it was stopped."""
+    """Unix time at which it was stopped."""
     task_class: int = msgspec.field(name="class")
     requested: Quantities
-    """What it is promised when it starts."""
+    """Resources that are reserved for it when it starts."""
     decision: str
     """Id of the decision that stopped it."""
 
 
 class WaitingContainers(msgspec.Struct, frozen=True):
-    """Containers that wait for room, those that wait longest first."""
+    """Containers that wait for room, the longest wait first."""
 
     waiting: list[WaitingContainer]
+    """All waiting containers."""
 
 
 async def list_waiting(core: Core, _query: NoQuery) -> WaitingContainers:
-    """List the containers that wait for room, or for their turn."""
+    """List the containers that were stopped and wait to start again."""
     situation = _situation(core)
     by_task: dict[str, str] = {}
     by_service: dict[str | None, str] = {}
@@ -323,39 +332,37 @@ ROUTES: tuple[Route, ...] = (
     ),
     get(
         "/v1/decisions/replay",
-        "Make a decision again: run its policy on the stored snapshot, and compare the plans.",
+        "Replay a decision: run its policy on the stored snapshot, and compare the plans.",
         ReplayedDecision,
         replay,
         query=ReplayQuery,
-        refusals={**_NO_DECISION, **_NO_REPLAY, **_NO_INPUT, **NO_HISTORY},
+        problems={**_NO_DECISION, **_NO_REPLAY, **_NO_INPUT, **NO_HISTORY},
     ),
     post(
         "/v1/room",
-        "Make room for a container that fits on no node: limit, move or stop others. Returns the decision.",
+        "Make room for a container that fits on no node: limit, move or stop other containers.",
         Decision,
         make_room,
         body=PlacementQuestion,
-        refusals=NO_HISTORY,
+        problems=NO_HISTORY,
         scope=Scope.ADMIN,
     ),
     post(
         "/v1/deploy",
-        "Choose where new services start: make room if needed, reserve the nodes, and return the temporary"
-        " constraints to create them with. The control loop removes these once all tasks have a node.",
+        "Choose the nodes of new services: make room if needed, reserve the nodes, and return temporary"
+        " constraints for the new services. The control loop removes them once all tasks have a node.",
         Deployment,
         deploy_services,
         body=DeployRequest,
-        refusals={
+        problems={
             **NO_HISTORY,
-            **refused(
-                HTTPStatus.CONFLICT, "A service fits on no node, or the collector does not act at present."
-            ),
+            **problem(HTTPStatus.CONFLICT, "A service fits on no node, or the control loop is not active."),
         },
         scope=Scope.ADMIN,
     ),
     get(
         "/v1/room",
-        "List containers that were stopped to make room, and start again as soon as they fit.",
+        "List containers that were stopped to make room and wait to start again.",
         WaitingContainers,
         list_waiting,
         query=NoQuery,
@@ -367,7 +374,7 @@ ROUTES: tuple[Route, ...] = (
         ControlStatus,
         pause,
         body=PauseQuestion,
-        refusals=NO_HISTORY,
+        problems=NO_HISTORY,
         scope=Scope.ADMIN,
     ),
     post(
@@ -376,7 +383,7 @@ ROUTES: tuple[Route, ...] = (
         ControlStatus,
         resume,
         body=EmptyBody,
-        refusals=NO_HISTORY,
+        problems=NO_HISTORY,
         scope=Scope.ADMIN,
     ),
 )

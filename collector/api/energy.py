@@ -6,22 +6,31 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from collector.api.nodes import Node, list_nodes, no_such_node
-from collector.api.queries import DAY_SECONDS, End, HistoryQuery, PageQuery, Pager, Start, bounds, period
+from collector.api.nodes import get_node
+from collector.api.queries import (
+    DAY_SECONDS,
+    End,
+    HistoryQuery,
+    PageQuery,
+    Pager,
+    Start,
+    resolve_history,
+    resolve_period,
+)
 from collector.common.errors import ApiError
 from collector.common.liveness import LivenessLabel
 from collector.common.ratios import Ratios
 from collector.core.parts import Core
 from collector.core.tariff import Tariff
 from collector.history.interface import Account, ClusterSeries, GroupBy
-from collector.web.routes import NO_HISTORY, NO_NODE, Route, get, refused
+from collector.web.routes import NO_HISTORY, NO_NODE, Route, get, problem
 from powermodels.common.interface import Load
 from powermodels.models import what_if as whatif
 from powermodels.models.what_if import CurvePoint
 from powermodels.models.wire_curve import PowerCurveModel
 from wire.messages import MachineScope, PowerScope, PowerSource
 
-NO_CURVE = "it has sent no power curve yet; agents of this version send one with each heartbeat"
+NO_CURVE = "it has sent no power curve yet; an agent of this version sends one with each heartbeat"
 _LABEL = "label:"
 
 
@@ -46,14 +55,14 @@ class EnergyPage(msgspec.Struct, frozen=True, kw_only=True):
     price_per_kwh: float | None = None
     """Price of a kilowatt-hour: `energy.price_per_kwh`, or the mean of `energy.price_query` over the period.
 
-    Null if it is not configured, or the query has no answer.
+    Null if it is not configured, or the query has no result.
     """
     currency: str | None = None
     """Currency of the price, by `energy.currency`."""
     co2_grams_per_kwh: float | None = None
     """Grams of CO2 that a kilowatt-hour emits, by `energy.co2_grams_per_kwh` or `energy.co2_query`."""
     tariff_problem: str | None = None
-    """Why a configured query for price or emissions has no answer."""
+    """Why a configured query for price or emissions has no result; null if there is no problem."""
     accounts: list[Account]
     """The accounts of this page."""
     next: str | None
@@ -72,21 +81,21 @@ def _sort_key(account: Account) -> tuple[float, str, str]:
     return -account.joules, account.key or "", account.node or ""
 
 
-_most_first: Pager[Account, tuple[float, str, str]] = Pager(_sort_key, tuple[float, str, str])
+_largest_first: Pager[Account, tuple[float, str, str]] = Pager(_sort_key, tuple[float, str, str])
 _by_day: Pager[Account, tuple[str]] = Pager(lambda account: (account.key or "",), tuple[str])
 
 
 async def energy(core: Core, query: EnergyQuery) -> EnergyPage:
-    """Add up energy over a period, by default the last day."""
+    """Get energy accounts of a period, by default the last day."""
     found = await all_energy(core, query.start, query.end, query.by)
-    page = _by_day.page if query.by == GroupBy.DAY else _most_first.page
+    page = _by_day.page if query.by == GroupBy.DAY else _largest_first.page
     accounts, after = page(found.accounts, query)
     return msgspec.structs.replace(found, accounts=accounts, next=after)
 
 
 async def all_energy(core: Core, since: float | None, until: float | None, grouping: str) -> EnergyPage:
-    """All accounts of a period as one page."""
-    start, end = bounds(since, until, core.clock(), default_seconds=DAY_SECONDS)
+    """Get all accounts of a period as one page."""
+    start, end = resolve_period(since, until, core.clock(), default_seconds=DAY_SECONDS)
     if grouping.startswith(_LABEL):
         by, label = GroupBy.LABEL, grouping.removeprefix(_LABEL)
     else:
@@ -108,13 +117,13 @@ async def all_energy(core: Core, since: float | None, until: float | None, group
 
 async def cluster_history(core: Core, query: HistoryQuery) -> ClusterSeries:
     """Get the power of the cluster over time."""
-    start, end, step_seconds = period(query, core.clock())
-    powers = {
+    start, end, step_seconds = resolve_history(query, core.clock())
+    error_ratios = {
         each.name: state.power.error_ratio
         for each in core.registry.nodes(core.clock())
         if each.run.state is not None and (state := each.run.state.value).power is not None
     }
-    return await core.history.cluster_series(start, end, step_seconds, powers)
+    return await core.history.cluster_series(start, end, step_seconds, error_ratios)
 
 
 class PowerCurveQuery(msgspec.Struct, frozen=True):
@@ -142,7 +151,7 @@ class NodePowerCurve(msgspec.Struct, frozen=True, kw_only=True):
 
 async def power_curve(core: Core, query: PowerCurveQuery) -> NodePowerCurve:
     """Get the power curve of a node."""
-    node = node_answer(core, query.node, "node")
+    node = get_node(core, query.node, "node")
     curve = core.registry.power_curve(node.name)
     if curve is None:
         raise ApiError(HTTPStatus.CONFLICT, f"node {node.name} has no power curve: {NO_CURVE}", "node")
@@ -153,20 +162,12 @@ async def power_curve(core: Core, query: PowerCurveQuery) -> NodePowerCurve:
         source_scope=curve.source_scope,
         error_ratio=curve.error_ratio,
         sampled_at=node.sampled_at,
-        points=whatif.power_curve(PowerCurveModel(curve), load_of(node.used_ratio)),
+        points=whatif.power_curve(PowerCurveModel(curve), to_load(node.used_ratio)),
     )
 
 
-def node_answer(core: Core, name: str, field: str) -> Node:
-    """A node by name; an error that names the field if there is none."""
-    found = list_nodes(core.registry, core.clock(), node=name)
-    if not found:
-        raise no_such_node(name, field)
-    return found[0]
-
-
-def load_of(ratios: Ratios) -> Load:
-    """Ratios as the load of a model; an unknown CPU usage counts as idle."""
+def to_load(ratios: Ratios) -> Load:
+    """Convert ratios to the load of a power model; an unknown CPU usage counts as idle."""
     return Load(ratios.cpu_ratio or 0.0, ratios.memory_ratio, ratios.disk_ratio, ratios.network_ratio)
 
 
@@ -174,20 +175,20 @@ ROUTES: tuple[Route, ...] = (
     get(
         "/v1/energy",
         "Get energy in joules over a period, grouped by node, container, service, label or day; by default"
-        " the last day.",
+        " over the last day.",
         EnergyPage,
         energy,
         query=EnergyQuery,
-        refusals=NO_HISTORY,
+        problems=NO_HISTORY,
     ),
     get(
         "/v1/cluster/history",
-        "Get the power of the cluster over time, divided into idle, system and containers, with its error; by"
-        " default the last hour.",
+        "Get the power of the cluster over time, divided into idle, system and containers, with its expected"
+        " error; by default over the last hour.",
         ClusterSeries,
         cluster_history,
         query=HistoryQuery,
-        refusals=NO_HISTORY,
+        problems=NO_HISTORY,
     ),
     get(
         "/v1/power-curve",
@@ -195,6 +196,6 @@ ROUTES: tuple[Route, ...] = (
         NodePowerCurve,
         power_curve,
         query=PowerCurveQuery,
-        refusals={**NO_NODE, **refused(HTTPStatus.CONFLICT, "The node has sent no power curve yet.")},
+        problems={**NO_NODE, **problem(HTTPStatus.CONFLICT, "The node has sent no power curve yet.")},
     ),
 )

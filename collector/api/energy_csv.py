@@ -12,7 +12,7 @@ from aiohttp import web
 from collector.api.energy import By, EnergyPage, all_energy
 from collector.api.queries import End, Start
 from collector.core.parts import Core
-from collector.web.routes import NO_HISTORY, REFUSED_HOST, REFUSED_QUERY, Answer, Route, parse_query
+from collector.web.routes import BAD_QUERY, FORBIDDEN, NO_HISTORY, ResponseSpec, Route, parse_query
 
 _JOULES_PER_KWH = 3.6e6
 
@@ -69,9 +69,9 @@ ROUTES: tuple[Route, ...] = (
         summary="Get all energy accounts of a period as CSV, with price and CO2 if they are configured.",
         serve=energy_csv,
         query=EnergyCsvQuery,
-        answers={HTTPStatus.OK: Answer("One line per account.", content_type=CSV_TYPE)}
-        | REFUSED_QUERY
-        | REFUSED_HOST
+        responses={HTTPStatus.OK: ResponseSpec("One line per account.", content_type=CSV_TYPE)}
+        | BAD_QUERY
+        | FORBIDDEN
         | NO_HISTORY,
     ),
 )

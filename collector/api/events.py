@@ -1,7 +1,7 @@
 """Events: the stored list, and changes as server-sent events.
 
-Reports bring events, which are published at once. That a node stopped reporting or an alert closed shows only
-by comparing the cluster with its state a second ago.
+Events in reports are published at once. A node that stops reporting and an alert that closes are detected by
+comparing the cluster with its state a second ago.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ from collector.history.interface import EventPosition, StoredEvent
 from collector.reports.alerts import AlertState
 from collector.web.event_stream import Subscriber, Topic
 from collector.web.routes import (
+    BAD_QUERY,
+    FORBIDDEN,
     NO_HISTORY,
-    REFUSED_HOST,
-    REFUSED_QUERY,
-    Answer,
+    ResponseSpec,
     Route,
     get,
     parse_query,
-    refused,
+    problem,
 )
 from collector.web.scopes import CALLER
 from wire.messages import encode
@@ -52,6 +52,7 @@ class EventPage(msgspec.Struct, frozen=True):
     """A page of events, the most recent first."""
 
     events: list[NodeEvent]
+    """The events of this page."""
     next: str | None
     """Cursor of the next page; null on the last page."""
 
@@ -88,7 +89,7 @@ class NodeChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to continue."""
+    """Position at which to continue."""
 
     last_event_id: Annotated[
         str | None,
@@ -105,7 +106,7 @@ class ChangeWatcher:
         self._open = self._open_now()
 
     async def compare(self) -> None:
-        """Publish what changed since the last call."""
+        """Publish the changes since the last call."""
         publish = self._core.events.publish
         states, open_now = self._states_now(), self._open_now()
         for node in sorted(states.keys() | self._states.keys()):
@@ -146,7 +147,7 @@ async def stream(core: Core, request: web.Request) -> web.StreamResponse:
     if len(core.events) >= limit or core.events.count(owner) >= own_limit:
         raise ApiError(
             HTTPStatus.TOO_MANY_REQUESTS,
-            f"too many open streams: http.max_streams allows {limit}, {own_limit} of one token; retry later",
+            f"too many open streams: http.max_streams allows {limit}, {own_limit} per token; retry later",
             headers={"Retry-After": "30"},
         )
     response = web.StreamResponse(headers={"Content-Type": STREAM_TYPE, "Cache-Control": "no-store"})
@@ -183,22 +184,22 @@ ROUTES: tuple[Route, ...] = (
         EventPage,
         events,
         query=EventsQuery,
-        refusals=NO_HISTORY,
+        problems=NO_HISTORY,
     ),
     Route(
         method="GET",
         path="/v1/stream",
-        summary="Stream changes as server-sent events: `node` when a node changes its state, `alert` when an"
-        " alert opens or closes, `event` when a node reports one; `missed` when messages were lost, `end`"
-        " with the reason before the collector closes the stream.",
+        summary="Stream changes as server-sent events: `node` when the state of a node changes, `alert` when"
+        " an alert opens or closes, `event` when a node reports an event, `missed` when messages were lost,"
+        " and `end`, with a reason, before the collector closes the stream.",
         serve=stream,
-        lasts=True,
+        is_stream=True,
         query=StreamQuery,
-        answers={
-            HTTPStatus.OK: Answer("Messages, with comments as keepalive.", content_type=STREAM_TYPE),
-            **REFUSED_QUERY,
-            **REFUSED_HOST,
-            **refused(HTTPStatus.TOO_MANY_REQUESTS, "Too many open streams; retry after Retry-After."),
+        responses={
+            HTTPStatus.OK: ResponseSpec("Messages, with comments as keepalive.", content_type=STREAM_TYPE),
+            **BAD_QUERY,
+            **FORBIDDEN,
+            **problem(HTTPStatus.TOO_MANY_REQUESTS, "Too many open streams; retry after Retry-After."),
         },
     ),
 )

@@ -12,18 +12,17 @@ from aiohttp import web
 
 from collector.common.errors import ApiError
 from collector.core.parts import Core
-from collector.web.bodies import JSON_TYPE, parse_body, read_body
-from collector.web.routes import REFUSED_BODY, REFUSED_HOST, Answer, NoQuery, Route, parse_query, refused
+from collector.web.routes import BAD_BODY, FORBIDDEN, ResponseSpec, Route, json_response, problem, read_json
 from collector.web.scopes import CALLER, Caller, Scope
 from collector.web.token_file import edit_tokens
 from collector.web.tokens import Token, make_token
-from wire.messages import Name, encode
+from wire.messages import Name
 
 log = logging.getLogger(__name__)
 
 
 class JoinRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A machine that wants to report."""
+    """A machine that joins the cluster as a node."""
 
     node: Name
     machine: Name
@@ -38,27 +37,26 @@ class Joined(msgspec.Struct, frozen=True):
     """Secret of the node's token. It is shown only here."""
 
 
-_request = msgspec.json.Decoder(JoinRequest)
+_decoder = msgspec.json.Decoder(JoinRequest)
 
 
 async def join(core: Core, request: web.Request) -> web.Response:
     """Create the token of a node, or a new one for the machine that already has it."""
-    parse_query(request, NoQuery)
-    wanted = parse_body(await read_body(request), _request.decode)
+    wanted = await read_json(request, _decoder)
     caller, settings = request[CALLER], core.config.access
     _check(wanted, caller)
     if core.registry.is_taken(wanted.node, wanted.machine, core.clock()):
-        # It may report with a certificate, or through a Prometheus.
+        # That machine may report with a certificate, or through a Prometheus.
         raise _taken(wanted.node)
     if not caller.token:
         raise ApiError(
             HTTPStatus.CONFLICT,
             "this collector uses no tokens, so there is nothing to join: start the agent with collector.url",
         )
-    with_token = _Enrolment(wanted, caller.token, settings.max_joins, core.clock())
-    secret = await asyncio.to_thread(_enrol, Path(settings.tokens), with_token)
+    enrolment = _Enrolment(wanted, caller.token, settings.max_joins, core.clock())
+    secret = await asyncio.to_thread(_enrol, Path(settings.tokens), enrolment)
     log.info("node %r has joined", wanted.node)
-    return web.Response(body=encode(Joined(wanted.node, secret)), content_type=JSON_TYPE)
+    return json_response(Joined(wanted.node, secret))
 
 
 def _check(wanted: JoinRequest, caller: Caller) -> None:
@@ -81,7 +79,7 @@ def _enrol(path: Path, enrolment: _Enrolment) -> str:
     """Replace the node's token if this machine has it; raises `ApiError` if another machine does."""
     wanted, joined_with, max_joins, now = enrolment
     with edit_tokens(path) as tokens:
-        own = [each for each in tokens if _is_of(each, wanted.node, now)]
+        own = [each for each in tokens if _is_token_of(each, wanted.node, now)]
         if any(each.machine != wanted.machine for each in own):
             raise _taken(wanted.node)
         if not own and sum(each.joined_with == joined_with for each in tokens) >= max_joins:
@@ -107,7 +105,7 @@ def _taken(node: str) -> ApiError:
     )
 
 
-def _is_of(token: Token, node: str, now: float) -> bool:
+def _is_token_of(token: Token, node: str, now: float) -> bool:
     return token.kind is Scope.NODE and token.name == node and token.is_valid(now)
 
 
@@ -115,16 +113,15 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="POST",
         path="/v1/join",
-        summary="Exchange a join token for the token of a node. `wattpack join` uses it.",
+        summary="Exchange a join token for a token of one node. `wattpack join` uses this route.",
         serve=join,
         body=JoinRequest,
         needs=Scope.JOIN,
-        answers={
-            HTTPStatus.OK: Answer("The token of the node.", Joined),
-            **refused(HTTPStatus.BAD_REQUEST, "The body is invalid."),
-            **REFUSED_BODY,
-            **REFUSED_HOST,
-            **refused(HTTPStatus.CONFLICT, "Another machine has this name, or the collector uses no tokens."),
+        responses={
+            HTTPStatus.OK: ResponseSpec("The token of the node.", Joined),
+            **BAD_BODY,
+            **FORBIDDEN,
+            **problem(HTTPStatus.CONFLICT, "Another machine has this name, or the collector uses no tokens."),
         },
     ),
 )

@@ -13,9 +13,8 @@ from collector.api.queries import (
     SortValue,
     TableQuery,
     has_label,
-    series,
+    read_series,
     sort_page,
-    text,
 )
 from collector.common.errors import ApiError
 from collector.common.liveness import LivenessLabel
@@ -40,7 +39,7 @@ WINDOW_SECONDS = 300.0
 
 
 class NodePlacement(msgspec.Struct, frozen=True, kw_only=True):
-    """What policies know about a node besides its usage."""
+    """Facts about a node that policies use, in addition to its usage."""
 
     region: Literal["LEE", "DEE", "EED"]
     """Energy efficiency by the higher of CPU and memory usage: `LEE` (low) below 50 %, `DEE` (desired), `EED`
@@ -52,12 +51,13 @@ class NodePlacement(msgspec.Struct, frozen=True, kw_only=True):
     overbooking_ratio: float
     """Reserved CPU or memory divided by capacity, whichever is higher."""
     generation: Literal["any", "nursery", "young", "old"]
+    """Generation of the node in GenPack; `any` without generations."""
     accepts: bool
     """Whether it accepts containers: not drained, not paused, not excluded by a label."""
     on: bool
     """False if it is switched off to save energy."""
     failures: int
-    """Containers that recently died there; older failures count less."""
+    """Containers that recently failed on the node; older failures count less."""
     labels: dict[str, str]
 
 
@@ -65,7 +65,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A node, as last reported. A node reports only changes, so older values are still valid."""
 
     name: str
+    """Name of the node, as its agent reports it."""
     state: LivenessLabel
+    """Whether its reports arrive on time: `up`, `suspect` or `down`."""
     boot: str
     """Id of this run of its agent."""
     complete: bool
@@ -79,11 +81,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     agent_version: str | None
     sample_seconds: float | None
     beacon_seconds: float | None
-    """Longest time between two of its reports."""
+    """Maximum time between two reports of the node."""
     used: Quantities
     capacity: Quantities
     learned_capacities: tuple[Resource, ...]
-    """Resources of unknown capacity: the highest usage ever observed stands in for it."""
+    """Resources of unknown capacity: `capacity` has their highest observed usage instead."""
     used_ratio: Ratios
     pressure: Pressure
     power: NodePower | None
@@ -100,8 +102,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     containers: int
     """Number of running containers."""
     refused: dict[Limit, int]
-    """What was refused since the collector started, per limit that the node exceeded; empty if none."""
+    """Refused requests and values since the collector started, by the limit that the node exceeded."""
     placement: NodePlacement
+    """Facts that policies use, in addition to usage."""
     mean: Mean | None
     """Mean over the requested window; null while the node is down."""
 
@@ -110,6 +113,7 @@ class NodePage(msgspec.Struct, frozen=True):
     """A page of nodes, by name or in the requested order."""
 
     nodes: list[Node]
+    """The nodes of this page."""
     next: str | None
     """Cursor of the next page; null on the last page."""
     matching: int
@@ -135,9 +139,9 @@ class NodesQuery(TableQuery, frozen=True, kw_only=True):
     order: Annotated[
         Literal["name", "registry", "state", "cpu", "memory", "disk", "network", "watts", "containers"],
         Meta(
-            description="By name; by state, used share of a resource, power or number of containers; or as"
-            " Energy4Cloud's registry: by region, then SLA class, then the fullest first (in the region EED"
-            " the emptiest first). All orders but the first can change between two pages."
+            description="By name, state, used share of a resource, power, number of containers; or `registry`"
+            " as in Energy4Cloud: by region, then SLA class, then the fullest first (in the region EED the"
+            " emptiest first). All orders except by name can change between two pages."
         ),
     ] = "name"
     means: Annotated[bool, Meta(description="Whether to read `mean` from the history.")] = True
@@ -145,11 +149,11 @@ class NodesQuery(TableQuery, frozen=True, kw_only=True):
 
     @property
     def needs_record(self) -> bool:
-        """Whether a filter is on what policies know."""
+        """Whether a filter needs the record of a node."""
         return (self.region, self.task_class, self.generation) != (None, None, None)
 
     def matches(self, record: NodeRecord) -> bool:
-        """Check the filters on what policies know."""
+        """Check the filters that need the record of a node."""
         return (
             self.region in (None, _REGIONS[record.region])
             and self.task_class in (None, record.task_class)
@@ -188,12 +192,12 @@ def list_nodes(registry: Registry, now: float, *, node: str | None = None) -> li
     """All nodes by name, or one; without `mean`."""
     refused = registry.admission.refused_of
     return [
-        _node_answer(entry, registry.tables.record(entry.name, now), refused(entry.name), now)
+        _describe_node(entry, registry.tables.record(entry.name, now), refused(entry.name), now)
         for entry in registry.nodes(now, node=node)
     ]
 
 
-def _node_answer(entry: NodeEntry, record: NodeRecord, refused: Mapping[Limit, int], now: float) -> Node:
+def _describe_node(entry: NodeEntry, record: NodeRecord, refused: Mapping[Limit, int], now: float) -> Node:
     run = entry.run
     state = _NOT_REPORTED if run.state is None else run.state.value
     heartbeat = None if run.heartbeat is None else run.heartbeat.value
@@ -225,12 +229,12 @@ def _node_answer(entry: NodeEntry, record: NodeRecord, refused: Mapping[Limit, i
         top={} if heartbeat is None else heartbeat.top,
         containers=len(run.containers),
         refused=dict(refused),
-        placement=_placement_answer(record),
+        placement=_describe_placement(record),
         mean=None,
     )
 
 
-def _placement_answer(record: NodeRecord) -> NodePlacement:
+def _describe_placement(record: NodeRecord) -> NodePlacement:
     return NodePlacement(
         region=_REGIONS[record.region],
         task_class=record.task_class,
@@ -259,7 +263,7 @@ def _share(resource: Resource) -> Callable[[NodeEntry], SortValue | None]:
 
 
 _ORDERS: Mapping[str, Callable[[NodeEntry], SortValue | None]] = {
-    "name": lambda entry: text(entry.name),
+    "name": lambda entry: entry.name.casefold(),
     "state": lambda entry: entry.liveness,
     **{each.value: _share(each) for each in RESOURCES},
     "watts": _reported(lambda state: None if state.power is None else state.power.watts),
@@ -269,20 +273,20 @@ _ORDERS: Mapping[str, Callable[[NodeEntry], SortValue | None]] = {
 
 async def nodes(core: Core, query: NodesQuery) -> NodePage:
     """List nodes."""
-    matching = _matching(core, query)
+    matching = _find_nodes(core, query)
     if query.order == "name" and not query.reverse:
         page, after = _by_name.page(matching[query.offset :], query)
     else:
         page, after = sort_page(matching, _ORDERS.get(query.order), query)
     now, registry = core.clock(), core.registry
-    found = [answer for entry in page for answer in list_nodes(registry, now, node=entry.name)]
+    found = [node for entry in page for node in list_nodes(registry, now, node=entry.name)]
     if query.means:
-        found = await _with_means(core, found, query.window_seconds)
+        found = await _add_means(core, found, query.window_seconds)
     return NodePage(found, after, len(matching))
 
 
-def _matching(core: Core, query: NodesQuery) -> list[NodeEntry]:
-    """The nodes that match all filters, by name or as in Energy4Cloud's registry."""
+def _find_nodes(core: Core, query: NodesQuery) -> list[NodeEntry]:
+    """The nodes that match all filters, by name or in the order of Energy4Cloud's registry."""
     now, tables = core.clock(), core.registry.tables
     entries = core.registry.nodes(now)
     if query.order == "registry":
@@ -291,7 +295,7 @@ def _matching(core: Core, query: NodesQuery) -> list[NodeEntry]:
     found = [each for each in entries if query.state in (None, each.liveness.label)]
     if query.search:
         part = query.search.casefold()
-        found = [each for each in found if part in _searched(each.name, tables.labels(each.name))]
+        found = [each for each in found if part in _search_text(each.name, tables.labels(each.name))]
     if query.label is not None:
         is_labelled = has_label(query.label)
         found = [each for each in found if is_labelled(tables.labels(each.name))]
@@ -300,20 +304,25 @@ def _matching(core: Core, query: NodesQuery) -> list[NodeEntry]:
     return found
 
 
-def _searched(name: str, labels: Mapping[str, str]) -> str:
+def _search_text(name: str, labels: Mapping[str, str]) -> str:
     return "\n".join((name, *(f"{key}={value}" for key, value in labels.items()))).casefold()
 
 
 async def one_node(core: Core, query: NodeQuery) -> Node:
     """Get one node."""
-    found = list_nodes(core.registry, core.clock(), node=query.name)
-    if not found:
-        raise no_such_node(query.name)
-    [node] = await _with_means(core, found, query.window_seconds)
+    [node] = await _add_means(core, [get_node(core, query.name)], query.window_seconds)
     return node
 
 
-async def _with_means(core: Core, found: list[Node], window_seconds: float) -> list[Node]:
+def get_node(core: Core, name: str, field: str = "name") -> Node:
+    """A node without `mean`; raises `ApiError` about a field of the request if no node has this name."""
+    found = list_nodes(core.registry, core.clock(), node=name)
+    if not found:
+        raise no_such_node(name, field)
+    return found[0]
+
+
+async def _add_means(core: Core, found: list[Node], window_seconds: float) -> list[Node]:
     now = core.clock()
     window_ends = [each for node in found for each in core.registry.window_ends(now, node=node.name)]
     means = await core.history.node_means(window_seconds, window_ends)
@@ -322,7 +331,7 @@ async def _with_means(core: Core, found: list[Node], window_seconds: float) -> l
 
 async def node_history(core: Core, query: NodeHistoryQuery) -> Series:
     """Get the history of one node, which may have been removed."""
-    found = await series(core, SubjectKind.NODE, query.name, query)
+    found = await read_series(core, SubjectKind.NODE, query.name, query)
     if not found.points and not any(core.registry.nodes(core.clock(), node=query.name)):
         raise no_such_node(query.name)
     return found
@@ -341,7 +350,7 @@ ROUTES: tuple[Route, ...] = (
         NodePage,
         nodes,
         query=NodesQuery,
-        refusals=NO_HISTORY,
+        problems=NO_HISTORY,
     ),
     get(
         "/v1/nodes/{name}",
@@ -349,7 +358,7 @@ ROUTES: tuple[Route, ...] = (
         Node,
         one_node,
         query=NodeQuery,
-        refusals={**NO_NODE, **NO_HISTORY},
+        problems={**NO_NODE, **NO_HISTORY},
     ),
     get(
         "/v1/nodes/{name}/history",
@@ -357,6 +366,6 @@ ROUTES: tuple[Route, ...] = (
         Series,
         node_history,
         query=NodeHistoryQuery,
-        refusals={**NO_NODE, **NO_HISTORY},
+        problems={**NO_NODE, **NO_HISTORY},
     ),
 )

@@ -1,8 +1,8 @@
 """Parameters that several routes share: pages, search and order, labels, periods.
 
-A cursor holds the sort key of the last entry, not an offset: entries that come or go between two pages make
-no other entry appear twice or not at all. Only lists in an order that changes all the time, such as by power,
-have offsets.
+A cursor holds the sort key of the last entry, not an offset: if entries are added or removed between two
+pages, no other entry is repeated or skipped. Only lists in an order that changes all the time, such as by
+power, use offsets.
 """
 
 import binascii
@@ -43,11 +43,11 @@ class TableQuery(PageQuery, frozen=True, kw_only=True):
 
     search: Annotated[
         Annotated[str, Meta(max_length=500)] | None,
-        Meta(description="Only entries that contain this text, in any case."),
+        Meta(description="Only entries that contain this text; case does not matter."),
     ] = None
     reverse: Annotated[
         bool,
-        Meta(description="The highest first, or from Z to A. Unknown values come last either way."),
+        Meta(description="Reverse the order: the highest first, or from Z to A. Unknown values come last."),
     ] = False
     offset: Annotated[int, Meta(ge=0, le=10**9, description="Number of entries to skip.")] = 0
 
@@ -74,13 +74,13 @@ class Pager(Generic[Item, SortKey]):
     def page(self, ordered: Iterable[Item], query: PageQuery) -> tuple[list[Item], str | None]:
         """One page of the sorted items, and the cursor of the next page, if there is one."""
         after = self.after(query)
-        rest = ordered if after is None else self._beyond(ordered, after)
+        rest = ordered if after is None else self._items_after(ordered, after)
         found = list(islice(rest, query.limit + 1))
         if len(found) <= query.limit:
             return found, None
         return found[: query.limit], self._cursor(found[query.limit - 1])
 
-    def _beyond(self, ordered: Iterable[Item], after: SortKey) -> Iterator[Item]:
+    def _items_after(self, ordered: Iterable[Item], after: SortKey) -> Iterator[Item]:
         return (item for item in ordered if self._key_of(item) > after)
 
     def _cursor(self, last: Item) -> str:
@@ -89,7 +89,7 @@ class Pager(Generic[Item, SortKey]):
 
 
 SortValue = float | str
-"""What a list is sorted by: all of its entries by numbers, or all by texts."""
+"""The value of an entry that a list is sorted by: a number for all entries, or a text for all."""
 _BY_POSITION: Pager[tuple[int, Any], tuple[int]] = Pager(lambda match: (match[0],), tuple[int])
 
 
@@ -98,7 +98,7 @@ def sort_page(
 ) -> tuple[list[Item], str | None]:
     """One page of the items in the order of a value, and the cursor of the next page, if there is one.
 
-    Equal ones stay in the order that they have; None is unknown. Without `value_of`, all stay in their order.
+    Items with equal values keep their order; None is unknown. Without `value_of`, all items keep their order.
     """
     ordered = items if value_of is None else _sorted(items, value_of, reverse=query.reverse)
     return position_page(ordered, query)
@@ -115,15 +115,10 @@ def _sorted(
 ) -> list[Item]:
     values: list[Any] = [value_of(item) for item in items]
     known = [place for place, value in enumerate(values) if value is not None]
-    # Fast for fifty thousand numbers: tuples of them take twenty times as long to compare.
+    # Sorting fifty thousand numbers is fast; tuples take twenty times as long to compare.
     known.sort(key=values.__getitem__, reverse=reverse)
     unknown = (place for place, value in enumerate(values) if value is None)
     return [items[place] for place in chain(known, unknown)]
-
-
-def text(value: str | None) -> str | None:
-    """A text to sort by, in any case."""
-    return None if value is None else value.casefold()
 
 
 def has_label(selector: str) -> Callable[[Mapping[str, str]], bool]:
@@ -143,7 +138,7 @@ Time = Annotated[float, Meta(ge=0, le=_MAX_TIME)]
 
 Start = Annotated[
     Time | None,
-    Meta(description="Start of the period, in Unix time. The summary names the default."),
+    Meta(description="Start of the period, in Unix time. The summary of the route names the default."),
 ]
 End = Annotated[Time | None, Meta(description="End of the period (exclusive), in Unix time; default: now.")]
 
@@ -163,8 +158,10 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
     ] = 60.0
 
 
-def bounds(start: float | None, end: float | None, now: float, default_seconds: float) -> tuple[float, float]:
-    """Start and end of a period; raises `ApiError` if it is empty or too long."""
+def resolve_period(
+    start: float | None, end: float | None, now: float, default_seconds: float
+) -> tuple[float, float]:
+    """Complete a period by its defaults; raises `ApiError` if it is empty or too long."""
     end = now if end is None else end
     start = max(0.0, end - default_seconds) if start is None else start
     if not start < end:
@@ -177,13 +174,13 @@ def bounds(start: float | None, end: float | None, now: float, default_seconds: 
     return start, end
 
 
-async def series(core: Core, kind: SubjectKind, name: str, query: HistoryQuery) -> Series:
-    """Read one history, by default of the last hour."""
-    return await core.history.series(kind, name, *period(query, core.clock()))
+async def read_series(core: Core, kind: SubjectKind, name: str, query: HistoryQuery) -> Series:
+    """Read the history of a node, container or service, by default of the last hour."""
+    return await core.history.series(kind, name, *resolve_history(query, core.clock()))
 
 
-def period(query: HistoryQuery, now: float) -> tuple[float, float, float]:
+def resolve_history(query: HistoryQuery, now: float) -> tuple[float, float, float]:
     """Start, end and step of a history, by default of the last hour."""
-    start, end = bounds(query.start, query.end, now, default_seconds=3600.0)
+    start, end = resolve_period(query.start, query.end, now, default_seconds=3600.0)
     # Coarse enough that rollups serve long periods.
     return start, end, max(query.step_seconds, (end - start) / _MAX_POINTS)

@@ -12,29 +12,28 @@ from msgspec import Meta
 from collector.analysis.analysis import ServiceProfile
 from collector.analysis.dominance import ServiceDominance
 from collector.analysis.envelopes import Statistic
-from collector.api.analysis import BY_NAME, Envelope, envelope_answer
+from collector.api.analysis import BY_NAME, Envelope, describe_envelope
 from collector.api.queries import (
     HistoryQuery,
     SortValue,
     TableQuery,
-    series,
+    read_series,
     sort_page,
-    text,
 )
 from collector.common.errors import ApiError
 from collector.common.liveness import Liveness
 from collector.common.ratios import Ratios, ratios_of
 from collector.core.parts import Core
 from collector.history.interface import Series, SubjectKind
-from collector.web.routes import NO_HISTORY, Route, get, refused
+from collector.web.routes import NO_HISTORY, Route, get, problem
 from wire.messages import ContainerState
 from wire.resources import RESOURCES, Resource
 
-_NO_SERVICE = refused(HTTPStatus.NOT_FOUND, "No service has this name.")
+_NO_SERVICE = problem(HTTPStatus.NOT_FOUND, "No service has this name.")
 
 
 class DominantSince(msgspec.Struct, frozen=True, kw_only=True):
-    """A dominant resource, and the Unix time since when."""
+    """A dominant resource, and the time at which it became dominant."""
 
     resource: Resource
     since: float
@@ -49,28 +48,29 @@ class DominantResource(msgspec.Struct, frozen=True, kw_only=True):
     shares: Ratios
     explanation: str
     history: list[DominantSince]
-    """From the first to the current one."""
+    """The last dominant resources, the current one last."""
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
     """A service; its envelope is that of one container."""
 
     name: str
+    """Name of the service: a Swarm service, Compose `project/service`, or Kubernetes `namespace/workload`."""
     image: str
     containers: int
     """Number of running containers."""
     nodes: int
-    """Number of nodes that they run on."""
+    """Number of nodes that its containers run on."""
     watts: float | None
     """Power of its containers; null if no node reports it."""
     power_weight: float
     """Power of its CPU time relative to the average of its nodes: learned by agents with a meter, else 1."""
     profiled: bool
-    """Whether there are enough samples; a new container then starts with this envelope."""
+    """Whether the envelope comes from enough samples to predict the need of a new container."""
     observed_seconds: float
     """Total time over which its containers were observed."""
     last_seen_at: float
-    """Unix time when a container of it was last running."""
+    """Unix time at which one of its containers last ran."""
     dominant: DominantResource | None
     envelope: Envelope
 
@@ -81,6 +81,7 @@ class ServicePage(msgspec.Struct, frozen=True, kw_only=True):
     analyzed_at: float
     """Unix time of the last analysis; 0 before the first one."""
     services: list[Service]
+    """The services of this page."""
     next: str | None
     """Cursor of the next page; null on the last page."""
     matching: int
@@ -101,18 +102,18 @@ class ServicesQuery(TableQuery, frozen=True, kw_only=True):
     order: Annotated[
         Literal["name", "containers", "nodes", "cpu", "memory", "disk", "network", "watts"],
         Meta(
-            description="By name, number of containers or nodes, need of a resource, or power; all orders but"
-            " the first can change between two pages."
+            description="By name, number of containers or nodes, need of a resource, or power; all orders"
+            " except by name can change between two pages."
         ),
     ] = "name"
 
     def matches(self, service: ServiceProfile) -> bool:
-        lead = service.dominant
+        dominant = service.dominant
         return (
             (not self.search or self.search.casefold() in f"{service.name}\n{service.image}".casefold())
             and self.running in (None, service.containers > 0)
             and self.profiled in (None, service.profiled)
-            and (self.dominant is None or (lead is not None and lead.resource is self.dominant))
+            and (self.dominant is None or (dominant is not None and dominant.resource is self.dominant))
         )
 
 
@@ -133,7 +134,7 @@ def _need(resource: Resource) -> Callable[[ServiceProfile], SortValue | None]:
 
 
 _ORDERS: Mapping[str, Callable[[ServiceProfile], SortValue | None]] = {
-    "name": lambda service: text(service.name),
+    "name": lambda service: service.name.casefold(),
     "containers": lambda service: service.containers,
     "nodes": lambda service: service.nodes,
     **{each.value: _need(each) for each in RESOURCES},
@@ -152,8 +153,8 @@ async def services(core: Core, query: ServicesQuery) -> ServicePage:
     else:
         found, after = sort_page(matching, _ORDERS[query.order], query)
     powers = _powers(core, {each.name for each in found})
-    answers = [_service_answer(each, powers.get(each.name)) for each in found]
-    return ServicePage(analyzed_at=latest.at, services=answers, next=after, matching=len(matching))
+    described = [_describe_service(each, powers.get(each.name)) for each in found]
+    return ServicePage(analyzed_at=latest.at, services=described, next=after, matching=len(matching))
 
 
 async def one_service(core: Core, query: ServiceQuery) -> Service:
@@ -161,12 +162,12 @@ async def one_service(core: Core, query: ServiceQuery) -> Service:
     found = core.analysis.latest.services.get(query.name)
     if found is None:
         raise _no_such_service(query.name)
-    return _service_answer(found, _powers(core, {query.name}).get(query.name))
+    return _describe_service(found, _powers(core, {query.name}).get(query.name))
 
 
 async def service_history(core: Core, query: ServiceHistoryQuery) -> Series:
     """Get the history of one service: the sum of its containers."""
-    found = await series(core, SubjectKind.SERVICE, query.name, query)
+    found = await read_series(core, SubjectKind.SERVICE, query.name, query)
     if not found.points and query.name not in core.analysis.latest.services:
         raise _no_such_service(query.name)
     return found
@@ -204,7 +205,7 @@ def _powers(core: Core, names: Collection[str]) -> dict[str, _Power]:
     return found
 
 
-def _service_answer(service: ServiceProfile, power: _Power | None) -> Service:
+def _describe_service(service: ServiceProfile, power: _Power | None) -> Service:
     return Service(
         name=service.name,
         image=service.image,
@@ -215,31 +216,31 @@ def _service_answer(service: ServiceProfile, power: _Power | None) -> Service:
         profiled=service.profiled,
         observed_seconds=service.observed_seconds,
         last_seen_at=service.last_seen_at,
-        dominant=None if service.dominant is None else _dominant(service.dominant),
-        envelope=envelope_answer(service.statistics),
+        dominant=None if service.dominant is None else _describe_dominance(service.dominant),
+        envelope=describe_envelope(service.statistics),
     )
 
 
-def _dominant(lead: ServiceDominance) -> DominantResource:
+def _describe_dominance(dominance: ServiceDominance) -> DominantResource:
     return DominantResource(
-        resource=lead.resource,
-        confidence=lead.confidence,
-        shares=ratios_of(lead.shares),
-        explanation=lead.explanation,
-        history=[DominantSince(resource=each.resource, since=each.since) for each in lead.history],
+        resource=dominance.resource,
+        confidence=dominance.confidence,
+        shares=ratios_of(dominance.shares),
+        explanation=dominance.explanation,
+        history=[DominantSince(resource=each.resource, since=each.since) for each in dominance.history],
     )
 
 
 def _no_such_service(name: str) -> ApiError:
-    detail = f"no service has the name {name!r}; GET /v1/services lists services a minute after their start"
+    detail = f"no service has the name {name!r}; GET /v1/services lists all, a new one after a minute"
     return ApiError(HTTPStatus.NOT_FOUND, detail, "name")
 
 
 ROUTES: tuple[Route, ...] = (
     get(
         "/v1/services",
-        "List services with the need of one container each; including profiled services that do not run now."
-        " `search` looks at their name and image.",
+        "List services with the resources that one container of each needs, including profiled services that"
+        " do not run. `search` looks at their name and image.",
         ServicePage,
         services,
         query=ServicesQuery,
@@ -250,7 +251,7 @@ ROUTES: tuple[Route, ...] = (
         Service,
         one_service,
         query=ServiceQuery,
-        refusals=_NO_SERVICE,
+        problems=_NO_SERVICE,
     ),
     get(
         "/v1/services/{name}/history",
@@ -259,6 +260,6 @@ ROUTES: tuple[Route, ...] = (
         Series,
         service_history,
         query=ServiceHistoryQuery,
-        refusals={**_NO_SERVICE, **NO_HISTORY},
+        problems={**_NO_SERVICE, **NO_HISTORY},
     ),
 )

@@ -33,12 +33,12 @@ from collector.web.bodies import JSON_TYPE
 from collector.web.openapi import document
 from collector.web.page import ROUTES as PAGE
 from collector.web.routes import (
+    BAD_BODY,
+    FORBIDDEN,
     NO_HISTORY,
-    REFUSED_BODY,
-    REFUSED_HOST,
-    Answer,
+    ResponseSpec,
     Route,
-    refused,
+    problem,
 )
 from collector.web.scopes import Scope
 from wire.messages import Batch, Receipt, encode
@@ -57,17 +57,17 @@ ROUTES: tuple[Route, ...] = (
         serve=receive_reports,
         body=Batch,
         needs=Scope.NODE,
-        answers={
-            HTTPStatus.OK: Answer("All reports are on disk.", Receipt),
-            **refused(HTTPStatus.BAD_REQUEST, "The batch is invalid; none of it is stored."),
-            **REFUSED_BODY,
-            **refused(
+        responses={
+            HTTPStatus.OK: ResponseSpec("All reports are on disk.", Receipt),
+            **BAD_BODY,
+            **problem(HTTPStatus.BAD_REQUEST, "The batch is invalid; none of it is stored."),
+            **problem(
                 HTTPStatus.FORBIDDEN,
                 "The token or certificate is not valid for a node in the batch, or the Host header is not a"
                 " name of the collector.",
             ),
-            **refused(HTTPStatus.CONFLICT, "Another machine reports under the name of a node in the batch."),
-            **refused(HTTPStatus.TOO_MANY_REQUESTS, "The collector is overloaded; retry after Retry-After."),
+            **problem(HTTPStatus.CONFLICT, "Another machine reports under the name of a node in the batch."),
+            **problem(HTTPStatus.TOO_MANY_REQUESTS, "The collector is overloaded; retry after Retry-After."),
             **NO_HISTORY,
         },
     ),
@@ -97,14 +97,14 @@ ROUTES: tuple[Route, ...] = (
         path="/openapi.json",
         summary="Get the OpenAPI description of this API.",
         serve=openapi,
-        answers={HTTPStatus.OK: Answer("An OpenAPI 3.1 document.", dict)} | REFUSED_HOST,
+        responses={HTTPStatus.OK: ResponseSpec("An OpenAPI 3.1 document.", dict)} | FORBIDDEN,
     ),
     Route(
         method="GET",
         path="/metrics",
         summary="Get the collector's own metrics in the Prometheus text format.",
         serve=scrape,
-        answers={HTTPStatus.OK: Answer("Metrics.", content_type="text/plain")} | REFUSED_HOST,
+        responses={HTTPStatus.OK: ResponseSpec("Metrics.", content_type="text/plain")} | FORBIDDEN,
     ),
     *PAGE,
 )

@@ -20,7 +20,7 @@ _RETRY_AFTER_SECONDS = "5"
 
 
 def problem_documents(paths: Iterable[str]) -> Middleware:
-    """Answer every error as a problem document; `paths` are those of the routes."""
+    """ResponseSpec every error as a problem document; `paths` are those of the routes."""
     valid_paths = sorted(paths)
 
     @web.middleware

@@ -10,7 +10,7 @@ import msgspec
 
 from collector.web.bodies import JSON_TYPE
 from collector.web.descriptions import describe_fields, describe_name, example_of, object_types
-from collector.web.routes import NO_TOKEN, Answer, Route
+from collector.web.routes import UNAUTHORIZED, ResponseSpec, Route
 from collector.web.scopes import Scope
 from wire.version import __version__
 
@@ -29,10 +29,10 @@ def document(routes: Sequence[Route]) -> Json:
             "parameters": list(_parameters(route)),
             "responses": {
                 str(status.value): {
-                    "description": answer.description,
-                    "content": {answer.content_type: _content(answer.type, schema_of, schemas)},
+                    "description": response.description,
+                    "content": {response.content_type: _content(response.type, schema_of, schemas)},
                 }
-                for status, answer in _answers(route).items()
+                for status, response in _responses(route).items()
             },
             "security": _security(route),
         }
@@ -122,8 +122,8 @@ _SECURITY_SCHEMES: Json = {
 }
 
 
-def _answers(route: Route) -> Mapping[HTTPStatus, Answer]:
-    return route.answers if route.scope is Scope.OPEN else {**route.answers, **NO_TOKEN}
+def _responses(route: Route) -> Mapping[HTTPStatus, ResponseSpec]:
+    return route.responses if route.scope is Scope.OPEN else {**route.responses, **UNAUTHORIZED}
 
 
 def _security(route: Route) -> list[Json]:
@@ -141,8 +141,8 @@ def _operation_id(route: Route) -> str:
 
 def types_of(routes: Sequence[Route]) -> list[Any]:
     """The types of all requests and responses, each once."""
-    answers = [answer.type for route in routes for answer in _answers(route).values()]
-    return list(dict.fromkeys([*answers, *(route.body for route in routes if route.body is not None)]))
+    types = [response.type for route in routes for response in _responses(route).values()]
+    return list(dict.fromkeys([*types, *(route.body for route in routes if route.body is not None)]))
 
 
 def _schemas(routes: Sequence[Route]) -> tuple[dict[Any, Json], Json]:

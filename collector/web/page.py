@@ -18,7 +18,7 @@ from aiohttp import hdrs, web
 from msgspec import Meta
 
 from collector.common.errors import ApiError
-from collector.web.routes import REFUSED_HOST, REFUSED_QUERY, Answer, Route, parse_query, refused
+from collector.web.routes import BAD_QUERY, FORBIDDEN, ResponseSpec, Route, parse_query, problem
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -135,7 +135,7 @@ ROUTES: tuple[Route, ...] = (
         path="/",
         summary="Open the web page: overview, nodes, services, containers, decisions, energy.",
         serve=page,
-        answers={HTTPStatus.OK: Answer("The page.", content_type="text/html")} | REFUSED_HOST,
+        responses={HTTPStatus.OK: ResponseSpec("The page.", content_type="text/html")} | FORBIDDEN,
     ),
     Route(
         method="GET",
@@ -143,11 +143,11 @@ ROUTES: tuple[Route, ...] = (
         summary="Get a script, style sheet, image or glossary of the web page.",
         serve=page_file,
         query=PageFileQuery,
-        answers={
-            HTTPStatus.OK: Answer("The file.", content_type="text/javascript"),
-            **REFUSED_QUERY,
-            **REFUSED_HOST,
-            **refused(HTTPStatus.NOT_FOUND, "The page of this collector has no such file."),
+        responses={
+            HTTPStatus.OK: ResponseSpec("The file.", content_type="text/javascript"),
+            **BAD_QUERY,
+            **FORBIDDEN,
+            **problem(HTTPStatus.NOT_FOUND, "The page of this collector has no such file."),
         },
     ),
 )

@@ -1,4 +1,4 @@
-"""Routes. The server, the OpenAPI document and the API reference are made from one table of them."""
+"""Routes. The server, the OpenAPI document and the API reference are generated from one table of routes."""
 
 import difflib
 from collections.abc import Awaitable, Callable, Mapping
@@ -27,8 +27,8 @@ class NoQuery(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """One possible response of a route."""
+class ResponseSpec:
+    """A possible response of a route, for the OpenAPI document."""
 
     description: str
     type: Any = str
@@ -43,15 +43,15 @@ class Route:
     path: str
     summary: str
     serve: Serve
-    answers: Mapping[HTTPStatus, Answer]
+    responses: Mapping[HTTPStatus, ResponseSpec]
     query: type[msgspec.Struct] = NoQuery
     """Type of its parameters: those in braces in `path`, and those of the query string."""
     body: Any = None
     """Type of the request body, if there is one."""
     needs: Scope | None = None
     """Required scope; by default read for GET, admin for other methods."""
-    lasts: bool = False
-    """Whether the response lasts for as long as the client stays."""
+    is_stream: bool = False
+    """Whether the response lasts until the client disconnects."""
 
     @property
     def scope(self) -> Scope:
@@ -60,76 +60,85 @@ class Route:
         return Scope.READ if self.method == hdrs.METH_GET else Scope.ADMIN
 
 
-def refused(status: HTTPStatus, description: str) -> dict[HTTPStatus, Answer]:
-    """An error response of a route."""
-    return {status: Answer(description, Problem, PROBLEM_TYPE)}
+def problem(status: HTTPStatus, description: str) -> dict[HTTPStatus, ResponseSpec]:
+    """An error response of a route: a problem document."""
+    return {status: ResponseSpec(description, Problem, PROBLEM_TYPE)}
 
 
-REFUSED_HOST = refused(
+FORBIDDEN = problem(
     HTTPStatus.FORBIDDEN, "The Host header is not a name of the collector, or the token is of the wrong kind."
 )
-NO_TOKEN = refused(HTTPStatus.UNAUTHORIZED, "A valid token is required.")
-REFUSED_QUERY = refused(HTTPStatus.BAD_REQUEST, "A parameter is unknown or invalid.")
-REFUSED_BODY = {
-    **refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The decompressed body is too large."),
-    **refused(
+UNAUTHORIZED = problem(HTTPStatus.UNAUTHORIZED, "A valid token is required.")
+BAD_QUERY = problem(HTTPStatus.BAD_REQUEST, "A parameter is unknown or invalid.")
+BAD_BODY = {
+    **problem(HTTPStatus.BAD_REQUEST, "The body is invalid."),
+    **problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The decompressed body is too large."),
+    **problem(
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The media type or the compression of the body is not supported."
     ),
-    **refused(HTTPStatus.REQUEST_TIMEOUT, "The body took too long to arrive."),
+    **problem(HTTPStatus.REQUEST_TIMEOUT, "The body took too long to arrive."),
 }
-NO_NODE = refused(HTTPStatus.NOT_FOUND, "No node has this name.")
-NO_HISTORY = refused(HTTPStatus.SERVICE_UNAVAILABLE, "The history is unavailable; retry later.")
+NO_NODE = problem(HTTPStatus.NOT_FOUND, "No node has this name.")
+NO_HISTORY = problem(HTTPStatus.SERVICE_UNAVAILABLE, "The history is unavailable; retry later.")
 
 
 def get(  # noqa: PLR0913 - one argument per column of the table
     path: str,
     summary: str,
-    answer: type[msgspec.Struct],
+    response: type[msgspec.Struct],
     handler: Callable[[Context, Query], Awaitable[msgspec.Struct]],
     *,
     query: type[Query],
-    refusals: Mapping[HTTPStatus, Answer] | None = None,
+    problems: Mapping[HTTPStatus, ResponseSpec] | None = None,
     scope: Scope = Scope.READ,
 ) -> Route:
     """A GET route with typed parameters and a typed JSON response."""
 
     async def serve(context: Context, request: web.Request) -> web.Response:
         parameters = parse_query(request, query)
-        return web.Response(body=encode(await handler(context, parameters)), content_type=JSON_TYPE)
+        return json_response(await handler(context, parameters))
 
-    answers = _found(answer) | REFUSED_QUERY | REFUSED_HOST | dict(refusals or {})
+    responses = _ok(response) | BAD_QUERY | FORBIDDEN | dict(problems or {})
     return Route(
-        method="GET", path=path, summary=summary, serve=serve, answers=answers, query=query, needs=scope
+        method="GET", path=path, summary=summary, serve=serve, responses=responses, query=query, needs=scope
     )
 
 
 def post(  # noqa: PLR0913 - one argument per column of the table
     path: str,
     summary: str,
-    answer: type[msgspec.Struct],
+    response: type[msgspec.Struct],
     handler: Callable[[Context, Body], Awaitable[msgspec.Struct]],
     *,
     body: type[Body],
-    refusals: Mapping[HTTPStatus, Answer] | None = None,
+    problems: Mapping[HTTPStatus, ResponseSpec] | None = None,
     scope: Scope = Scope.READ,
 ) -> Route:
     """A POST route with a typed JSON body and a typed JSON response."""
     decoder = msgspec.json.Decoder(body)
 
     async def serve(context: Context, request: web.Request) -> web.Response:
-        parse_query(request, NoQuery)
-        parsed = parse_body(await read_body(request), decoder.decode)
-        return web.Response(body=encode(await handler(context, parsed)), content_type=JSON_TYPE)
+        return json_response(await handler(context, await read_json(request, decoder)))
 
-    invalid = refused(HTTPStatus.BAD_REQUEST, "The body is invalid.")
-    answers = _found(answer) | invalid | REFUSED_BODY | REFUSED_HOST | dict(refusals or {})
+    responses = _ok(response) | BAD_BODY | FORBIDDEN | dict(problems or {})
     return Route(
-        method="POST", path=path, summary=summary, serve=serve, answers=answers, body=body, needs=scope
+        method="POST", path=path, summary=summary, serve=serve, responses=responses, body=body, needs=scope
     )
 
 
-def _found(answer: type[msgspec.Struct]) -> dict[HTTPStatus, Answer]:
-    return {HTTPStatus.OK: Answer((answer.__doc__ or "").partition("\n")[0], answer)}
+def _ok(response: type[msgspec.Struct]) -> dict[HTTPStatus, ResponseSpec]:
+    return {HTTPStatus.OK: ResponseSpec((response.__doc__ or "").partition("\n")[0], response)}
+
+
+def json_response(value: object) -> web.Response:
+    """Encode a value as the JSON body of a response."""
+    return web.Response(body=encode(value), content_type=JSON_TYPE)
+
+
+async def read_json(request: web.Request, decoder: msgspec.json.Decoder[Body]) -> Body:
+    """Read and parse the body of a request without parameters; raises `ApiError` if it is invalid."""
+    parse_query(request, NoQuery)
+    return parse_body(await read_body(request), decoder.decode)
 
 
 def parse_query(request: web.Request, query: type[Query]) -> Query:

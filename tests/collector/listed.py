@@ -1,7 +1,7 @@
 """Containers and alerts of a registry, as the API lists them."""
 
-from collector.api.alerts import ClusterAlert, node_alert_answer
-from collector.api.containers import Container, container_answer
+from collector.api.alerts import ClusterAlert, describe_node_alert
+from collector.api.containers import Container, describe_container
 from collector.live.registry import Registry
 from collector.reports.alerts import AlertState
 
@@ -11,7 +11,7 @@ def list_containers(
 ) -> list[Container]:
     """Containers by name, then by node and id."""
     found = [
-        container_answer(registry.tables, entry, each)
+        describe_container(registry.tables, entry, each)
         for entry in registry.nodes(now, node=node)
         for each, reported in entry.run.containers.items()
         if name in (None, reported.value.name)
@@ -21,7 +21,7 @@ def list_containers(
 
 def list_alerts(registry: Registry, now: float, *, state: AlertState | None = None) -> list[ClusterAlert]:
     """Open alerts first, then the latest first."""
-    found = [node_alert_answer(each) for each in registry.alerts(now, state=state)]
+    found = [describe_node_alert(each) for each in registry.alerts(now, state=state)]
     return sorted(
         found,
         key=lambda each: (each.state is AlertState.CLOSED, -each.opened_at, each.subject, str(each.resource)),

@@ -1,1 +1,1 @@
-"""Elastic services: their state, what was learned about them, and metrics."""
+"""Elastic services: state, learned tables, and metrics."""

@@ -1,4 +1,4 @@
-"""Elastic services: state, target, metric, and what was learned."""
+"""Elastic services: state, target, metric, and the table that the policy learned."""
 
 import asyncio
 from http import HTTPStatus
@@ -13,14 +13,14 @@ from collector.control.elastic.controller import ElasticController
 from collector.control.elastic.status import ElasticStatus
 from collector.core.parts import Core
 from collector.elastic.interface import LearnedRow
-from collector.web.routes import NoQuery, Route, get, refused
+from collector.web.routes import NoQuery, Route, get, problem
 
 
 class ElasticPolicySummary(msgspec.Struct, frozen=True):
     """An elasticity policy."""
 
     name: str
-    """Its name, for `policy` under `[elastic.NAME]`."""
+    """Name of the policy, for `policy` under `[elastic.NAME]`."""
     summary: str
     """How it decides, in one line."""
 
@@ -35,16 +35,16 @@ class ElasticList(msgspec.Struct, frozen=True):
 
 
 class ElasticDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """One elastic service, and what its policy learned."""
+    """One elastic service, and the table that its policy learned."""
 
     status: ElasticStatus
-    """Its state as of the last decision."""
+    """State of the service at the last decision."""
     learned: tuple[LearnedRow, ...]
-    """What its policy learned so far, as a table."""
+    """The table that its policy has learned so far."""
 
 
 class ElasticQuery(msgspec.Struct, frozen=True):
-    """Which service."""
+    """Parameters for one elastic service."""
 
     service: Annotated[str, Meta(description="Name of the service.")]
 
@@ -85,10 +85,10 @@ ROUTES: tuple[Route, ...] = (
     ),
     get(
         "/v1/elastic/{service}",
-        "Get an elastic service, and what its policy learned as a table.",
+        "Get one elastic service, and the table that its policy has learned.",
         ElasticDetail,
         elastic_service,
         query=ElasticQuery,
-        refusals=refused(HTTPStatus.NOT_FOUND, "No elastic service has this name."),
+        problems=problem(HTTPStatus.NOT_FOUND, "No elastic service has this name."),
     ),
 )

@@ -7,15 +7,15 @@ ordinary Kubernetes objects. Only the fields in use are declared; nodes are retu
 import msgspec
 
 
-class _Go(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
+class _ExtenderStruct(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     """A struct of the extender protocol."""
 
 
-class _Kube(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class _KubernetesObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An object of the Kubernetes API. Go encodes an empty list or map as null."""
 
 
-class OwnerReference(_Kube, frozen=True, kw_only=True):
+class OwnerReference(_KubernetesObject, frozen=True, kw_only=True):
     """The owner of a pod."""
 
     kind: str = ""
@@ -23,7 +23,7 @@ class OwnerReference(_Kube, frozen=True, kw_only=True):
     controller: bool | None = None
 
 
-class ObjectMeta(_Kube, frozen=True, kw_only=True):
+class ObjectMeta(_KubernetesObject, frozen=True, kw_only=True):
     """Metadata of an object."""
 
     name: str = ""
@@ -34,14 +34,14 @@ class ObjectMeta(_Kube, frozen=True, kw_only=True):
     owner_references: list[OwnerReference] | None = None
 
 
-class ResourceRequirements(_Kube, frozen=True, kw_only=True):
+class ResourceRequirements(_KubernetesObject, frozen=True, kw_only=True):
     """Requests and limits of a container, or of a whole pod."""
 
     requests: dict[str, str] | None = None
     limits: dict[str, str] | None = None
 
 
-class PodContainer(_Kube, frozen=True, kw_only=True):
+class PodContainer(_KubernetesObject, frozen=True, kw_only=True):
     """One container of a pod."""
 
     image: str = ""
@@ -49,7 +49,7 @@ class PodContainer(_Kube, frozen=True, kw_only=True):
     restart_policy: str | None = None
 
 
-class PodSpec(_Kube, frozen=True, kw_only=True):
+class PodSpec(_KubernetesObject, frozen=True, kw_only=True):
     """Containers of a pod."""
 
     containers: list[PodContainer] | None = None
@@ -60,14 +60,14 @@ class PodSpec(_Kube, frozen=True, kw_only=True):
     priority_class_name: str | None = None
 
 
-class PodStatus(_Kube, frozen=True, kw_only=True):
+class PodStatus(_KubernetesObject, frozen=True, kw_only=True):
     """Status of a pod that is not scheduled yet."""
 
     nominated_node_name: str | None = None
     """The node where pods were preempted for it."""
 
 
-class SchedulerPod(_Kube, frozen=True, kw_only=True):
+class SchedulerPod(_KubernetesObject, frozen=True, kw_only=True):
     """The pod to be scheduled."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -75,20 +75,20 @@ class SchedulerPod(_Kube, frozen=True, kw_only=True):
     status: PodStatus = PodStatus()
 
 
-class NodeList(_Kube, frozen=True, kw_only=True):
+class NodeList(_KubernetesObject, frozen=True, kw_only=True):
     """Nodes, undecoded."""
 
     metadata: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
     items: list[msgspec.Raw] | None = None
 
 
-class Named(_Kube, frozen=True, kw_only=True):
+class Named(_KubernetesObject, frozen=True, kw_only=True):
     """The decoded part of a node."""
 
     metadata: ObjectMeta = ObjectMeta()
 
 
-class ExtenderArgs(_Go, frozen=True, kw_only=True):
+class ExtenderArgs(_ExtenderStruct, frozen=True, kw_only=True):
     """A pod and its candidate nodes: complete, or only their names if the extender caches nodes."""
 
     pod: SchedulerPod
@@ -96,7 +96,7 @@ class ExtenderArgs(_Go, frozen=True, kw_only=True):
     node_names: list[str] | None = None
 
 
-class ExtenderFilterResult(_Go, frozen=True, kw_only=True):
+class ExtenderFilterResult(_ExtenderStruct, frozen=True, kw_only=True):
     """Nodes that fit, in the form in which they came; and the others, each with a reason."""
 
     nodes: NodeList | None = None
@@ -107,34 +107,34 @@ class ExtenderFilterResult(_Go, frozen=True, kw_only=True):
     error: str = ""
 
 
-class HostPriority(_Go, frozen=True, kw_only=True):
+class HostPriority(_ExtenderStruct, frozen=True, kw_only=True):
     """Score of a node, from 0 to 10."""
 
     host: str
     score: int
 
 
-class Victims(_Go, frozen=True, kw_only=True):
+class Victims(_ExtenderStruct, frozen=True, kw_only=True):
     """Pods that would be preempted."""
 
     pods: list[SchedulerPod] | None = None
     num_pdb_violations: int = msgspec.field(default=0, name="NumPDBViolations")
 
 
-class MetaPod(_Go, frozen=True, kw_only=True):
+class MetaPod(_ExtenderStruct, frozen=True, kw_only=True):
     """A pod by its UID."""
 
     uid: str = msgspec.field(name="UID")
 
 
-class MetaVictims(_Go, frozen=True, kw_only=True):
+class MetaVictims(_ExtenderStruct, frozen=True, kw_only=True):
     """Pods that would be preempted, by UID."""
 
     pods: list[MetaPod] | None = None
     num_pdb_violations: int = msgspec.field(default=0, name="NumPDBViolations")
 
 
-class ExtenderPreemptionArgs(_Go, frozen=True, kw_only=True):
+class ExtenderPreemptionArgs(_ExtenderStruct, frozen=True, kw_only=True):
     """A pod that fits on no node, and the victims on each node."""
 
     pod: SchedulerPod
@@ -142,7 +142,7 @@ class ExtenderPreemptionArgs(_Go, frozen=True, kw_only=True):
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
 
 
-class ExtenderPreemptionResult(_Go, frozen=True, kw_only=True):
+class ExtenderPreemptionResult(_ExtenderStruct, frozen=True, kw_only=True):
     """Nodes where preemption helps."""
 
     node_name_to_meta_victims: dict[str, MetaVictims]

@@ -89,7 +89,7 @@ def is_bound_to_its_node(pod: SchedulerPod) -> bool:
     return of_daemon_set or _MIRROR in annotations or annotations.get(_SOURCE, _API) != _API
 
 
-def must_run(pod: SchedulerPod) -> bool:
+def is_essential(pod: SchedulerPod) -> bool:
     """Whether a node needs a pod, or the cluster does: it is never refused."""
     spec = pod.spec
     is_critical = spec.priority_class_name in _CRITICAL_CLASSES or (spec.priority or 0) >= _CRITICAL_PRIORITY

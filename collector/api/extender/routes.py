@@ -25,7 +25,7 @@ from collector.api.extender.models import (
     NodeList,
     SchedulerPod,
 )
-from collector.api.extender.pods import PodRequest, is_bound_to_its_node, must_run, pod_request
+from collector.api.extender.pods import PodRequest, is_bound_to_its_node, is_essential, pod_request
 from collector.api.extender.preemption import nodes_to_preempt_on
 from collector.api.extender.scheduling import SplitNodes, only_on, score_nodes, split_nodes
 from collector.api.extender.watcher import WatcherMetrics, watcher_metrics
@@ -39,20 +39,20 @@ from collector.policies.interface import Ranking, Request
 from collector.policies.qos.policy import QOS_DRIVEN
 from collector.policies.qos.settings import QosSettings
 from collector.snapshot.tables import Snapshot
-from collector.web.bodies import JSON_TYPE, parse_body, read_body
+from collector.web.bodies import parse_body, read_body
 from collector.web.routes import (
+    BAD_BODY,
+    FORBIDDEN,
     NO_NODE,
-    REFUSED_BODY,
-    REFUSED_HOST,
-    Answer,
+    ResponseSpec,
     Route,
     get,
+    json_response,
     parse_query,
-    refused,
+    problem,
 )
 from collector.web.scopes import Scope
 from wire.errors import UserError
-from wire.messages import encode
 
 log = logging.getLogger(__name__)
 Args = TypeVar("Args", bound=msgspec.Struct)
@@ -92,10 +92,10 @@ async def _rank(
 
 
 def _name(pod: SchedulerPod) -> str:
-    return _named_by(pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}")
+    return _reservation_name(pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}")
 
 
-def _named_by(uid: str) -> str:
+def _reservation_name(uid: str) -> str:
     return f"pod/{uid}"
 
 
@@ -105,7 +105,7 @@ async def filter_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> 
     names = list(items) if args.nodes is not None else (args.node_names or [])
     snapshot, wanted, ranking = await _rank(core, args.pod, query.policy)
     kept = core.reservations.kept_on(args.pod.metadata.uid, core.clock())
-    if must_run(args.pod):
+    if is_essential(args.pod):
         found = SplitNodes(names, {}, {})
     elif kept is not None:
         found = only_on(kept, names)
@@ -164,13 +164,13 @@ async def check_preemption(
     snapshot, wanted, ranking = await _rank(core, args.pod, query.policy)
     hopeless = split_nodes(snapshot, ranking, by_id).unresolvable
     helps = {name: victims for name, victims in by_id.items() if name not in hopeless}
-    if not must_run(args.pod):
+    if not is_essential(args.pod):
         chosen = await _least_urgent(core, args.pod, wanted.request, helps)
         helps = {name: victims for name, victims in helps.items() if name in chosen}
     core.reservations.plan_preemption(
         _name(args.pod),
         {
-            name: frozenset(_named_by(each.uid) for each in victims.pods or ())
+            name: frozenset(_reservation_name(each.uid) for each in victims.pods or ())
             for name, victims in helps.items()
         },
     )
@@ -215,7 +215,7 @@ async def node_load(core: Core, query: WatcherQuery) -> WatcherMetrics:
 def _verb(
     verb: str,
     summary: str,
-    answer: Any,  # noqa: ANN401 - a type, or a list of one
+    response: Any,  # noqa: ANN401 - a type, or a list of one
     handler: Callable[[Core, Args, ExtenderQuery], Awaitable[Any]],
     body: type[Args],
 ) -> Route:
@@ -224,7 +224,7 @@ def _verb(
     async def serve(core: Core, request: web.Request) -> web.Response:
         query = parse_query(request, ExtenderQuery)
         args = parse_body(await read_body(request), decoder.decode)
-        return web.Response(body=encode(await handler(core, args, query)), content_type=JSON_TYPE)
+        return json_response(await handler(core, args, query))
 
     return Route(
         method="POST",
@@ -234,11 +234,11 @@ def _verb(
         query=ExtenderQuery,
         body=body,
         needs=Scope.PLACE,
-        answers={
-            HTTPStatus.OK: Answer("A response of the extender protocol.", answer),
-            **refused(HTTPStatus.BAD_REQUEST, "The body or a parameter is invalid."),
-            **REFUSED_BODY,
-            **REFUSED_HOST,
+        responses={
+            HTTPStatus.OK: ResponseSpec("A response of the extender protocol.", response),
+            **BAD_BODY,
+            **problem(HTTPStatus.BAD_REQUEST, "The body or a parameter is invalid."),
+            **FORBIDDEN,
         },
     )
 
@@ -271,6 +271,6 @@ ROUTES: tuple[Route, ...] = (
         WatcherMetrics,
         node_load,
         query=WatcherQuery,
-        refusals=NO_NODE,
+        problems=NO_NODE,
     ),
 )

@@ -1,4 +1,4 @@
-"""Applications: where the containers of one should go, all at once."""
+"""Hints for applications: a node for each container of an application, as a whole."""
 
 import asyncio
 from http import HTTPStatus
@@ -6,7 +6,7 @@ from http import HTTPStatus
 import msgspec
 from aiohttp import web
 
-from collector.api.hints.containers import reservation_of
+from collector.api.hints.containers import check_reservation, describe_reservation
 from collector.common.errors import ApiError
 from collector.core.parts import Core
 from collector.placement.answers import Reservation
@@ -20,33 +20,25 @@ from collector.placement.applications import (
 )
 from collector.placement.question import resolve_policy
 from collector.snapshot.tables import Snapshot
-from collector.web.bodies import JSON_TYPE, parse_body, read_body
 from collector.web.routes import (
-    REFUSED_BODY,
-    REFUSED_HOST,
-    Answer,
-    NoQuery,
+    BAD_BODY,
+    FORBIDDEN,
+    ResponseSpec,
     Route,
-    parse_query,
-    refused,
+    json_response,
+    problem,
+    read_json,
 )
-from collector.web.scopes import CALLER, Scope
+from collector.web.scopes import Scope
 from wire.errors import UserError
-from wire.messages import encode
 
-_question = msgspec.json.Decoder(ApplicationQuestion)
+_decoder = msgspec.json.Decoder(ApplicationQuestion)
 
 
 async def place_application(core: Core, request: web.Request) -> web.Response:
     """Choose a node for each container of an application, and reserve these if requested."""
-    parse_query(request, NoQuery)
-    question = parse_body(await read_body(request), _question.decode)
-    if question.reserve_seconds and not request[CALLER].may(Scope.PLACE):
-        raise ApiError(
-            HTTPStatus.FORBIDDEN,
-            "a read token cannot reserve nodes: omit reserve_seconds, or send a token of kind place",
-            "$.reserve_seconds",
-        )
+    question = await read_json(request, _decoder)
+    check_reservation(request, question.reserve_seconds)
     chosen = resolve_policy(core.config, question.policy, question.settings, "place")
     # The exact solver takes seconds.
     async with core.planning:
@@ -55,12 +47,11 @@ async def place_application(core: Core, request: web.Request) -> web.Response:
         left = core.reservations.left_by([each.service for each in question.services], core.clock())
         placed = await asyncio.to_thread(place_requests, snapshot, requests, chosen, left)
         reserved = _reserve(core, snapshot, placed, question.reserve_seconds)
-    answer = application_hint(snapshot, question, placed, chosen.policy.name, reserved)
-    return web.Response(body=encode(answer), content_type=JSON_TYPE)
+    return json_response(application_hint(snapshot, question, placed, chosen.policy.name, reserved))
 
 
 def _reserve(core: Core, snapshot: Snapshot, placed: Placed, seconds: float) -> list[Reservation]:
-    """Reserve the node of each container; none if there are too many reservations."""
+    """Reserve the node of each container; if there are too many reservations, reserve none."""
     if not seconds:
         return []
     made = []
@@ -71,25 +62,24 @@ def _reserve(core: Core, snapshot: Snapshot, placed: Placed, seconds: float) -> 
         for each in made:
             core.reservations.release(each.id)
         raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), "$.reserve_seconds") from error
-    return [reservation_of(each) for each in made]
+    return [describe_reservation(each) for each in made]
 
 
 ROUTES: tuple[Route, ...] = (
     Route(
         method="POST",
         path="/v1/hints/application",
-        summary="Choose a node for each container of an application, as a whole and within its bound of"
-        " round-trip times; or answer why not, and what would be needed. With `reserve_seconds`, reserve the"
-        " nodes, which needs a token of kind place.",
+        summary="Choose a node for each container of an application, as a whole and within its maximum"
+        " round-trip time. If that is impossible, the response says why, and what would be needed. With"
+        " `reserve_seconds`, the nodes are reserved, which requires a token of kind `place`.",
         serve=place_application,
         body=ApplicationQuestion,
         needs=Scope.READ,
-        answers={
-            HTTPStatus.OK: Answer("Nodes for the containers, or why there are none.", ApplicationHint),
-            **refused(HTTPStatus.BAD_REQUEST, "The body is invalid."),
-            **REFUSED_BODY,
-            **REFUSED_HOST,
-            **refused(HTTPStatus.TOO_MANY_REQUESTS, "Too many reservations."),
+        responses={
+            HTTPStatus.OK: ResponseSpec("Nodes for the containers, or why there are none.", ApplicationHint),
+            **BAD_BODY,
+            **FORBIDDEN,
+            **problem(HTTPStatus.TOO_MANY_REQUESTS, "Too many reservations."),
         },
     ),
 )

@@ -1,4 +1,4 @@
-"""Hints: where to place a container, what to rebalance, reservations, and the policies."""
+"""Hints for containers: placement, rebalancing, reservations; and the list of policies."""
 
 import asyncio
 from functools import partial
@@ -26,44 +26,47 @@ from collector.placement.question import PlacementQuestion, resolve_policy
 from collector.placement.ranking import hint, rank
 from collector.placement.reservations import PendingPlacement
 from collector.snapshot.tables import Snapshot
-from collector.web.bodies import JSON_TYPE, parse_body, read_body
 from collector.web.routes import (
-    REFUSED_BODY,
-    REFUSED_HOST,
-    REFUSED_QUERY,
-    Answer,
+    BAD_BODY,
+    BAD_QUERY,
+    FORBIDDEN,
     NoQuery,
+    ResponseSpec,
     Route,
     get,
+    json_response,
     parse_query,
     post,
-    refused,
+    problem,
+    read_json,
 )
 from collector.web.scopes import CALLER, Scope
-from wire.messages import encode
 
-_question = msgspec.json.Decoder(PlacementQuestion)
+_decoder = msgspec.json.Decoder(PlacementQuestion)
 
 
 async def place(core: Core, request: web.Request) -> web.Response:
     """Rank nodes for a container, and reserve the best one if requested."""
-    parse_query(request, NoQuery)
-    question = parse_body(await read_body(request), _question.decode)
-    if question.reserve_seconds and not request[CALLER].may(Scope.PLACE):
+    question = await read_json(request, _decoder)
+    check_reservation(request, question.reserve_seconds)
+    return json_response(rank_nodes(core, await core.snapshot(), question))
+
+
+def check_reservation(request: web.Request, reserve_seconds: float) -> None:
+    """Raise `ApiError` if the caller requests a reservation and must not make one."""
+    if reserve_seconds and not request[CALLER].may(Scope.PLACE):
         raise ApiError(
             HTTPStatus.FORBIDDEN,
-            "a read token cannot reserve a node: omit reserve_seconds, or send a token of kind place",
+            "a read token cannot reserve nodes: omit reserve_seconds, or send a token of kind place",
             "$.reserve_seconds",
         )
-    answer = answer_placement(core, await core.snapshot(), question)
-    return web.Response(body=encode(answer), content_type=JSON_TYPE)
 
 
-def answer_placement(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> PlacementHint:
-    """Rank nodes. Blocks the event loop, for a few milliseconds at most."""
+def rank_nodes(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> PlacementHint:
+    """Rank nodes, and reserve the best one if requested. Blocks the event loop for a few milliseconds."""
     chosen, placement = place_now(core, snapshot, question, field="$.reserve_seconds")
     policy, settings = chosen.policy, chosen.settings
-    request, held = placement.request, placement.reservation
+    request, reserved = placement.request, placement.reservation
     core.snapshots.warm_up = partial(
         rank, request=request, policy=policy, settings=settings, admission=core.admission
     )
@@ -75,7 +78,7 @@ def answer_placement(core: Core, snapshot: Snapshot, question: PlacementQuestion
         assumed=placement.assumed,
         limit=question.limit,
         name_all_refused=question.refused == "all",
-        reservation=None if held is None else reservation_of(held),
+        reservation=None if reserved is None else describe_reservation(reserved),
     )
 
 
@@ -101,7 +104,9 @@ async def list_policies(core: Core, _query: NoQuery) -> Policies:
 
 async def list_reservations(core: Core, _query: NoQuery) -> ReservationList:
     """List reservations."""
-    return ReservationList([reservation_of(each) for each in core.reservations.placements(core.clock())])
+    return ReservationList(
+        [describe_reservation(each) for each in core.reservations.placements(core.clock())]
+    )
 
 
 class ReservationQuery(msgspec.Struct, frozen=True):
@@ -118,11 +123,11 @@ async def release(core: Core, request: web.Request) -> web.Response:
     if found is None:
         detail = f"no reservation has the id {query.id}: it has expired, or its container has started"
         raise ApiError(HTTPStatus.NOT_FOUND, detail, "id")
-    return web.Response(body=encode(reservation_of(found)), content_type=JSON_TYPE)
+    return json_response(describe_reservation(found))
 
 
-def reservation_of(placement: PendingPlacement) -> Reservation:
-    """Return a pending placement as it is listed."""
+def describe_reservation(placement: PendingPlacement) -> Reservation:
+    """Convert a pending placement for the API."""
     return Reservation(
         id=placement.id,
         node=placement.sent.node,
@@ -137,22 +142,22 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="POST",
         path="/v1/hints/placement",
-        summary="Rank nodes for a container, with reasons. With `reserve_seconds`, reserve the best node,"
-        " which needs a token of kind place.",
+        summary="Rank nodes for a container, with reasons. With `reserve_seconds`, the best node is reserved,"
+        " which requires a token of kind `place`.",
         serve=place,
         body=PlacementQuestion,
         needs=Scope.READ,
-        answers={
-            HTTPStatus.OK: Answer("Nodes for the container, the best first.", PlacementHint),
-            **refused(HTTPStatus.BAD_REQUEST, "The body is invalid."),
-            **REFUSED_BODY,
-            **REFUSED_HOST,
-            **refused(HTTPStatus.TOO_MANY_REQUESTS, "Too many reservations."),
+        responses={
+            HTTPStatus.OK: ResponseSpec("Nodes for the container, the best first.", PlacementHint),
+            **BAD_BODY,
+            **FORBIDDEN,
+            **problem(HTTPStatus.TOO_MANY_REQUESTS, "Too many reservations."),
         },
     ),
     post(
         "/v1/hints/rebalance",
-        "Get the plan of a policy: what to move, shrink, start or switch off now, with reasons.",
+        "Get the plan of a policy for the cluster now: what to move, limit, stop, start or switch off, and"
+        " why.",
         PlanHint,
         rebalance,
         body=RebalanceQuestion,
@@ -170,11 +175,11 @@ ROUTES: tuple[Route, ...] = (
         summary="Release a reservation.",
         serve=release,
         query=ReservationQuery,
-        answers={
-            HTTPStatus.OK: Answer("The released reservation.", Reservation),
-            **REFUSED_QUERY,
-            **REFUSED_HOST,
-            **refused(HTTPStatus.NOT_FOUND, "No reservation has this id."),
+        responses={
+            HTTPStatus.OK: ResponseSpec("The released reservation.", Reservation),
+            **BAD_QUERY,
+            **FORBIDDEN,
+            **problem(HTTPStatus.NOT_FOUND, "No reservation has this id."),
         },
     ),
     get(

@@ -1,6 +1,6 @@
-"""The power that more load would add to each node: an envelope, or a part of what a service does now.
+"""The power that more load would add to each node: an envelope, or a part of the load of a service.
 
-The current load comes from a node's last state, so there is no estimate for a node that is down.
+The current load comes from the last report of a node, so there is no estimate for a node that is down.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,12 +11,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from collector.api.energy import NO_CURVE, load_of, node_answer
-from collector.api.nodes import Node, list_nodes
+from collector.api.energy import NO_CURVE, to_load
+from collector.api.nodes import Node, get_node, list_nodes
 from collector.common.errors import ApiError
 from collector.common.ratios import Ratios
 from collector.core.parts import Core
-from collector.web.routes import Route, post, refused
+from collector.web.routes import Route, post, problem
 from powermodels.attribution.split import UNEQUAL_USE_ERROR
 from powermodels.models import what_if as whatif
 from powermodels.models.wire_curve import PowerCurveModel
@@ -25,7 +25,7 @@ from wire.resources import RESOURCES, Quantities, Resource, ratio
 
 _DOWN = "it is down, so its current load is unknown"
 _NO_LOAD = "it has not reported its CPU usage yet"
-_NOT_HERE = "it runs no container of the service"
+_NOT_RUNNING = "it runs no container of the service"
 
 Factor = Annotated[float, Meta(ge=0, le=1000)]
 
@@ -36,15 +36,15 @@ class WhatIfQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     envelope: Quantities | None = None
     """Resources that the load uses; an omitted resource counts as unused."""
     service: str | None = None
-    """A service with running containers. Its load is what they use now, all together."""
+    """A service with running containers. Its load is the current usage of all of them."""
     times: Factor | None = None
-    """The throughput of the service, relative to now; the node takes the difference. 2 doubles it."""
+    """New throughput of the service, relative to now; the node takes the difference. 2 doubles it."""
     share: Factor | None = None
     """The share of the throughput of the service that the node takes in addition to its load."""
     virtualization_ratio: Factor = 0.0
     """CPU time that virtualization adds to the load, as a share of it: 0.1 for a tenth more."""
     node: str | None = None
-    """Null estimates for every node."""
+    """Only this node; null for every node."""
 
 
 class WhatIfEstimate(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class WhatIfEstimate(msgspec.Struct, frozen=True, kw_only=True):
     exceeded: tuple[Resource, ...]
     """Resources that the node would run out of; the watts are then those of full usage."""
     not_counted: tuple[Resource, ...]
-    """Resources in the envelope whose usage or capacity the node does not report."""
+    """Resources of the load that are ignored, because the node does not report their usage or capacity."""
     source: PowerSource
     scope: MachineScope = "machine"
     source_scope: PowerScope
@@ -75,16 +75,18 @@ class NoEstimate(msgspec.Struct, frozen=True):
 
 
 class WhatIfResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Estimates, the smallest addition first; and the nodes without one, by name."""
+    """Added power of each node, the smallest first; and the nodes without an estimate."""
 
     load: Quantities
-    """The envelope, or what the service uses now on all nodes."""
+    """The envelope, or the current usage of the service on all nodes."""
     factor: float
     """The part of the load that a node would take; negative if the load becomes less."""
     power_weight: float
     """Power of the load's CPU time relative to the average: learned by agents with a meter, else 1."""
     estimates: list[WhatIfEstimate]
+    """Estimates of nodes, the smallest addition first."""
     unknown: list[NoEstimate]
+    """Nodes without an estimate, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +99,10 @@ class _Change:
     power_weight: float = 1.0
     weight_error_ratio: float = 0.0
     running: Mapping[str, Quantities] | None = None
-    """What the service uses on each node; None for an envelope."""
+    """Usage of the service on each node; None for an envelope."""
 
     def on_node(self, node: str) -> Quantities | None:
-        """The load that a node takes; None if it has none to lose. No node loses more than it runs."""
+        """The load that a node takes, negative at most by what it runs; None if it runs none to lose."""
         factors = (self.factor * (1 + self.virtualization_ratio), *(self.factor,) * 3)
         change = [
             None if each is None else each * by for each, by in zip(self.load.values, factors, strict=True)
@@ -121,7 +123,7 @@ async def what_if(core: Core, question: WhatIfQuestion) -> WhatIfResult:
     if question.node is None:
         nodes = list_nodes(core.registry, core.clock())
     else:
-        nodes = [node_answer(core, question.node, "$.node")]
+        nodes = [get_node(core, question.node, "$.node")]
     estimates, unknown = [], []
     for node in nodes:
         curve, envelope = core.registry.power_curve(node.name), change.on_node(node.name)
@@ -132,7 +134,7 @@ async def what_if(core: Core, question: WhatIfQuestion) -> WhatIfResult:
         elif node.used_ratio.cpu_ratio is None:
             unknown.append(NoEstimate(node.name, _NO_LOAD))
         elif envelope is None:
-            unknown.append(NoEstimate(node.name, _NOT_HERE))
+            unknown.append(NoEstimate(node.name, _NOT_RUNNING))
         else:
             estimates.append(_estimate(node, curve, change, envelope))
     estimates.sort(key=lambda each: (each.added_watts, each.node))
@@ -148,10 +150,10 @@ async def what_if(core: Core, question: WhatIfQuestion) -> WhatIfResult:
 def _change(core: Core, question: WhatIfQuestion) -> _Change:
     if question.service is None:
         if question.envelope is None or question.times is not None or question.share is not None:
-            raise _bad("give either an envelope, or a service with times or share", "$.envelope")
+            raise _bad_request("give either an envelope, or a service with times or share", "$.envelope")
         return _Change(question.envelope, virtualization_ratio=question.virtualization_ratio)
     if question.envelope is not None or (question.times is None) == (question.share is None):
-        raise _bad("give a service with either times or share, and no envelope", "$.service")
+        raise _bad_request("give a service with either times or share, and no envelope", "$.service")
     factor = question.share if question.times is None else question.times - 1
     assert factor is not None
     used, weight = _service_usage(core, question.service)
@@ -173,7 +175,7 @@ def _change(core: Core, question: WhatIfQuestion) -> _Change:
 
 
 def _service_usage(core: Core, service: str) -> tuple[dict[str, Quantities], float]:
-    """What the containers of a service use on each node, and the weight of their CPU time."""
+    """The usage of a service on each node, and the power weight of its CPU time."""
     used: dict[str, Quantities] = {}
     cores, weighted_cores = 0.0, 0.0
     for node, ids in core.registry.tables.find(services=(service,)).items():
@@ -201,8 +203,8 @@ def _estimate(node: Node, curve: PowerCurve, change: _Change, envelope: Quantiti
     shares = Ratios(*(ratio(envelope, node.capacity, resource) for resource in RESOURCES))
     addition = whatif.add(
         PowerCurveModel(curve),
-        load_of(node.used_ratio),
-        load_of(shares),
+        to_load(node.used_ratio),
+        to_load(shares),
         power_weight=change.power_weight,
         weight_error_ratio=change.weight_error_ratio,
     )
@@ -223,7 +225,7 @@ def _estimate(node: Node, curve: PowerCurve, change: _Change, envelope: Quantiti
     )
 
 
-def _bad(detail: str, field: str) -> ApiError:
+def _bad_request(detail: str, field: str) -> ApiError:
     return ApiError(HTTPStatus.BAD_REQUEST, detail, field)
 
 
@@ -231,10 +233,10 @@ ROUTES: tuple[Route, ...] = (
     post(
         "/v1/what-if",
         "Estimate the power that more load would add on one node, or on each node: an envelope, or a multiple"
-        " or share of what a service does now.",
+        " or share of the current load of a service.",
         WhatIfResult,
         what_if,
         body=WhatIfQuestion,
-        refusals=refused(HTTPStatus.NOT_FOUND, "No node has this name, or the service does not run."),
+        problems=problem(HTTPStatus.NOT_FOUND, "No node has this name, or the service does not run."),
     ),
 )

@@ -11,38 +11,36 @@ from collector.core.parts import Core
 from collector.network.members import Member
 from collector.network.mesh import Mesh
 from collector.web.backpressure import BACKPRESSURE
-from collector.web.bodies import COUNT_BYTES, JSON_TYPE, parse_body, read_body
-from collector.web.routes import REFUSED_BODY, REFUSED_HOST, Answer, NoQuery, Route, parse_query, refused
+from collector.web.bodies import COUNT_BYTES
+from collector.web.routes import BAD_BODY, FORBIDDEN, ResponseSpec, Route, json_response, problem, read_json
 from collector.web.scopes import CALLER, Caller, Scope
 from wire.mesh import MeshAssignment, MeshReport
-from wire.messages import encode
 
 _RETRY_SECONDS = 30
 _BROADCAST = ipaddress.IPv4Address("255.255.255.255")
 
-_report = msgspec.json.Decoder(MeshReport)
+_decoder = msgspec.json.Decoder(MeshReport)
 
 
 async def exchange(core: Core, request: web.Request) -> web.Response:
-    """Take the results of a node; answer with its peers, at once or when they change."""
-    parse_query(request, NoQuery)
+    """Store the results of a node; respond with its peers, at once or when they change."""
     mesh, caller = core.registry.mesh, request[CALLER]
     with request.app[BACKPRESSURE].request(caller) as request[COUNT_BYTES]:
-        report = parse_body(await read_body(request), _report.decode)
+        report = await read_json(request, _decoder)
     _check(report, caller, mesh)
     member = Member(report.node, report.session, _host(report, request), report.port)
     if not mesh.put(member, report.results, core.clock()):
         raise ApiError(
             HTTPStatus.TOO_MANY_REQUESTS,
-            f"node {report.node} changes its address or session too often: stop the other agent of this name",
+            f"node {report.node} changes its address or session too often: does another agent use this name?",
             headers={hdrs.RETRY_AFTER: str(_RETRY_SECONDS)},
         )
     assignment = await mesh.changed_assignment(report.node, report.version, report.wait_seconds)
     if assignment.version == report.version:
         assignment = msgspec.structs.replace(assignment, peers=None)
-    # It waited for the answer, so it is still there.
+    # The node waited for the response, so it is still there.
     mesh.keep(member, core.clock())
-    return web.Response(body=encode(assignment), content_type=JSON_TYPE)
+    return json_response(assignment)
 
 
 def _check(report: MeshReport, caller: Caller, mesh: Mesh) -> None:
@@ -68,13 +66,15 @@ def _host(report: MeshReport, request: web.Request) -> str:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
         raise ApiError(
-            HTTPStatus.BAD_REQUEST, f"{host!r} is no IP address: set mesh.advertise in agent.toml", "$.host"
+            HTTPStatus.BAD_REQUEST,
+            f"{host!r} is not an IP address: set mesh.advertise in agent.toml",
+            "$.host",
         ) from None
     address = getattr(address, "ipv4_mapped", None) or address
     if address.is_multicast or address.is_unspecified or address == _BROADCAST:
         raise ApiError(
             HTTPStatus.BAD_REQUEST,
-            f"{host} is no address of one host: set mesh.advertise in agent.toml",
+            f"{host} is not the address of a host: set mesh.advertise in agent.toml",
             "$.host",
         )
     return str(address)
@@ -84,18 +84,17 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="POST",
         path="/v1/mesh",
-        summary="Exchange the results of a node's probes for its peers and their keys. Agents use it.",
+        summary="Send the results of a node's probes; get its peers and their keys. Agents use this route.",
         serve=exchange,
         body=MeshReport,
         needs=Scope.NODE,
-        lasts=True,
-        answers={
-            HTTPStatus.OK: Answer("The peers of the node.", MeshAssignment),
-            **refused(HTTPStatus.BAD_REQUEST, "The body is invalid."),
-            **REFUSED_BODY,
-            **REFUSED_HOST,
-            **refused(HTTPStatus.CONFLICT, "The mesh is off."),
-            **refused(HTTPStatus.TOO_MANY_REQUESTS, "The node changes too often; retry after Retry-After."),
+        is_stream=True,
+        responses={
+            HTTPStatus.OK: ResponseSpec("The peers of the node.", MeshAssignment),
+            **BAD_BODY,
+            **FORBIDDEN,
+            **problem(HTTPStatus.CONFLICT, "The mesh is off."),
+            **problem(HTTPStatus.TOO_MANY_REQUESTS, "The node changes too often; retry after Retry-After."),
         },
     ),
 )

@@ -1,7 +1,6 @@
 """Round-trip times between nodes, and clusters of near nodes."""
 
 import asyncio
-from http import HTTPStatus
 from math import isnan
 from typing import Annotated, Literal
 
@@ -9,7 +8,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from collector.common.errors import ApiError
+from collector.api.nodes import no_such_node
 from collector.core.parts import Core
 from collector.network.clusters import near_clusters
 from collector.network.measurements import PairTimes
@@ -31,13 +30,14 @@ _LABELS: dict[int, DelayLabel] = {
 
 
 class NetworkNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A node in the network."""
+    """A node and its cluster of near nodes."""
 
     name: str
+    """Name of the node."""
     cluster: int
     """Number of its cluster of near nodes, from 0."""
     address: str | None
-    """Where its peers reach it; null if its agent does not take part in the mesh."""
+    """IP address and UDP port for probes; null if its agent does not take part in the mesh."""
     peers: int
     """Number of nodes that it probes."""
 
@@ -47,20 +47,21 @@ class RoundTrip(msgspec.Struct, frozen=True, kw_only=True):
 
     node: str
     peer: str
+    """Name of the other node."""
     kind: DelayLabel
-    """`estimated` times come from network coordinates."""
+    """Whether the time is measured, estimated from network coordinates, or unknown."""
     p50_seconds: float | None
     """Median, of both directions the larger one; null if unknown."""
     p95_seconds: float | None
-    """Null if the time is not measured, as the next three."""
+    """95th percentile, of both directions the larger one; null if not measured."""
     lost_ratio: float | None
-    """Share of probes without an answer, of both directions the larger one."""
+    """Share of probes without a response, of both directions the larger one; null if not measured."""
     forth_seconds: float | None
-    """Median as `node` measures it; null if it does not."""
+    """Median that `node` measures; null if it does not probe `peer`."""
     back_seconds: float | None
-    """Median as `peer` measures it."""
+    """Median that `peer` measures; null if it does not probe `node`."""
     symmetric: bool | None
-    """False if the two directions differ by more than a quarter and a millisecond."""
+    """False if the two directions differ by more than a quarter and a millisecond; null if not measured."""
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,19 +70,19 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     """Unix time."""
     enabled: bool
-    """Whether round-trip times are measured: `mesh.enabled`. If not, the lists are empty."""
+    """Whether round-trip times are measured (`mesh.enabled`). If not, the lists are empty."""
     total: int
-    """Number of nodes of the cluster, which can be more than are listed."""
+    """Number of nodes of the cluster; more than are listed if it exceeds `limit`."""
     nodes: list[NetworkNode]
-    """By cluster, then by name."""
+    """The nodes, by cluster and name."""
     p50_seconds: list[list[float | None]]
     """Median round-trip times: a row and a column per node, in the order of `nodes`; null if unknown."""
     kinds: list[list[DelayLabel]]
-    """Whether each is measured, estimated or unknown."""
+    """Whether each time is measured, estimated or unknown, in the same order as `p50_seconds`."""
     error_ratio: float | None
     """Relative error that nine of ten estimates do not exceed; null without estimates."""
     asymmetric: list[RoundTrip]
-    """Measured pairs whose two directions differ."""
+    """Measured pairs whose two directions differ clearly."""
 
 
 class NodeNetwork(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,11 +91,11 @@ class NodeNetwork(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     node: str
     round_trips: list[RoundTrip]
-    """The nearest first; unknown ones last."""
+    """The round-trip times to all other nodes, the nearest first; unknown ones last."""
 
 
 class NetworkQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which part of the network."""
+    """Number of nodes to list."""
 
     limit: Annotated[
         int, Meta(ge=1, le=_MAX_NODES, description="Maximum number of nodes; the first by name are shown.")
@@ -102,13 +103,13 @@ class NetworkQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeNetworkQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which node."""
+    """Parameters for the round-trip times of one node."""
 
     name: Annotated[str, Meta(description="Name of the node.")]
 
 
 async def network(core: Core, query: NetworkQuery) -> Network:
-    """The round-trip times of all pairs."""
+    """Get the round-trip times of all pairs."""
     mesh, now = core.registry.mesh, core.clock()
     names = core.registry.tables.node_names()
     return await asyncio.to_thread(_network, mesh, names, query.limit, now)
@@ -117,7 +118,7 @@ async def network(core: Core, query: NetworkQuery) -> Network:
 def _network(mesh: Mesh, names: tuple[str, ...], limit: int, now: float) -> Network:
     total = len(names)
     names = names[:limit] if mesh.is_enabled else ()
-    delays = mesh.delays(names) or _unknown(0)
+    delays = mesh.delays(names) or _unknown_delays(0)
     clusters = near_clusters(delays.among(np.arange(len(names))))
     order = sorted(range(len(names)), key=lambda row: (clusters[row], names[row]))
     members = mesh.members
@@ -138,7 +139,7 @@ def _network(mesh: Mesh, names: tuple[str, ...], limit: int, now: float) -> Netw
             )
             for row in order
         ],
-        p50_seconds=[[_known(value) for value in row] for row in seconds.tolist()],
+        p50_seconds=[[_known_or_none(value) for value in row] for row in seconds.tolist()],
         kinds=[[_LABELS[kind] for kind in delays.kinds_from(row)[rows].tolist()] for row in order],
         error_ratio=mesh.estimates.error_ratio,
         asymmetric=[
@@ -150,16 +151,12 @@ def _network(mesh: Mesh, names: tuple[str, ...], limit: int, now: float) -> Netw
 
 
 async def node_network(core: Core, query: NodeNetworkQuery) -> NodeNetwork:
-    """The round-trip times of one node."""
+    """Get the round-trip times of one node."""
     names = core.registry.tables.node_names()
     if query.name not in names:
-        raise ApiError(
-            HTTPStatus.NOT_FOUND,
-            f"no node is named {query.name}: 'wattpack nodes' (GET /v1/nodes) lists them",
-            "name",
-        )
+        raise no_such_node(query.name)
     mesh, row = core.registry.mesh, names.index(query.name)
-    delays = await asyncio.to_thread(mesh.delays, names) or _unknown(len(names))
+    delays = await asyncio.to_thread(mesh.delays, names) or _unknown_delays(len(names))
     kinds, times = delays.kinds_from(row).tolist(), mesh.estimates.times or {}
     found = []
     for place, seconds in enumerate(delays.from_node(row).tolist()):
@@ -170,13 +167,13 @@ async def node_network(core: Core, query: NodeNetworkQuery) -> NodeNetwork:
         if measured is not None:
             found.append(_measured(node, peer, measured))
         else:
-            found.append(_not_measured(node, peer, _known(seconds), _LABELS[kinds[place]]))
+            found.append(_not_measured(node, peer, _known_or_none(seconds), _LABELS[kinds[place]]))
     found.sort(key=lambda each: (each.p50_seconds is None, each.p50_seconds or 0.0, each.peer))
     return NodeNetwork(at=core.clock(), node=query.name, round_trips=found)
 
 
-def _unknown(count: int) -> Delays:
-    """Delays of a collector whose mesh is off."""
+def _unknown_delays(count: int) -> Delays:
+    """Unknown delays, for a collector whose mesh is off."""
     return Delays.of_matrix(np.full((count, count), np.nan), np.zeros((count, count), dtype=np.int8))
 
 
@@ -218,7 +215,7 @@ def _is_symmetric(times: PairTimes) -> bool:
     return max(forth, back) <= max(_ASYMMETRY_RATIO * min(forth, back), min(forth, back) + _ASYMMETRY_SECONDS)
 
 
-def _known(seconds: float) -> float | None:
+def _known_or_none(seconds: float) -> float | None:
     return None if isnan(seconds) else seconds
 
 
@@ -242,6 +239,6 @@ ROUTES: tuple[Route, ...] = (
         NodeNetwork,
         node_network,
         query=NodeNetworkQuery,
-        refusals=NO_NODE,
+        problems=NO_NODE,
     ),
 )

@@ -10,7 +10,7 @@ from collector.api.queries import PageQuery, Pager
 from collector.common.errors import ApiError
 from collector.core.parts import Core
 from collector.sizing import recommendations
-from collector.web.routes import Route, get, refused
+from collector.web.routes import Route, get, problem
 
 
 class SizedResource(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,30 +19,32 @@ class SizedResource(msgspec.Struct, frozen=True, kw_only=True):
     request: float
     """Recommended request."""
     limit: float
-    """Above the peak, by as much as peaks of other services rose in a few days."""
+    """Recommended limit: the peak, plus as much as the peaks of other services rose within a few days."""
     present: float | None
-    """What a container requests now; null if it is unknown."""
+    """The current request of a container; null if unknown."""
     used: float
-    """Mean use."""
+    """Mean usage."""
     peak: float
-    """Highest use in the observed time."""
+    """Highest usage in the observed time."""
     above_ratio: float
-    """Share of time that use is expected above the request."""
+    """Share of time in which usage is expected to exceed the request, 0-1."""
     vpa: float
-    """What Kubernetes' Vertical Pod Autoscaler would request."""
+    """The request that Kubernetes' Vertical Pod Autoscaler would recommend."""
 
 
 class SizeChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What the requests would change for all containers; negative is saved, null is unknown."""
+    """Effect of the recommended requests on all containers together; negative is saved, null is unknown."""
 
     cpu_cores: float | None
+    """Requested CPU, in cores."""
     memory_bytes: float | None
+    """Requested memory, in bytes."""
     nodes: float | None
     """Reserved capacity in nodes of average size, by the resource of which most is reserved."""
     watts: float | None
-    """The idle power of that many nodes: it is saved if nodes are switched off."""
+    """The idle power of `nodes`. It is saved if nodes are switched off."""
     cost_per_month: float | None
-    """By the prices in the settings."""
+    """Cost per month, by the prices in `[sizing]`."""
 
 
 class ServiceSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,23 +54,26 @@ class ServiceSize(msgspec.Struct, frozen=True, kw_only=True):
     containers: int
     """Number of running containers."""
     observed_days: float
-    """How long it was observed, within the days that are kept."""
+    """Days for which the service was observed, within the days that are kept."""
     confidence: float
     """0-1: 0.5 after a day, 0.875 after a week."""
     cpu: SizedResource | None
-    """Null if it was not measured."""
+    """Null if CPU usage was not measured."""
     memory: SizedResource | None
+    """Null if memory usage was not measured."""
     out_of_memory: bool
-    """Whether a container was killed for memory on one of these days; memory is raised then."""
+    """Whether a container was killed because memory ran out; the recommendation is then higher."""
     change: SizeChange
+    """Effect of the recommended requests."""
 
 
 class SizePage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of sizes, by service."""
 
     computed_at: float
-    """Unix time; 0 before the first computation."""
+    """Unix time of the last computation; 0 before the first one."""
     sizes: list[ServiceSize]
+    """The sizes of this page."""
     next: str | None
     """Cursor of the next page; null on the last page."""
 
@@ -92,7 +97,7 @@ async def sizes(core: Core, query: SizesQuery) -> SizePage:
     """List sizes."""
     latest = core.sizing.latest
     found, after = _by_name.page((latest.services[name] for name in sorted(latest.services)), query)
-    return SizePage(computed_at=latest.at, sizes=[_answer(each) for each in found], next=after)
+    return SizePage(computed_at=latest.at, sizes=[_describe_size(each) for each in found], next=after)
 
 
 async def service_size(core: Core, query: SizeQuery) -> ServiceSize:
@@ -105,18 +110,18 @@ async def service_size(core: Core, query: SizeQuery) -> ServiceSize:
             f" one; a new service gets one within {seconds:g} s after the next heartbeat of its node"
         )
         raise ApiError(HTTPStatus.NOT_FOUND, detail, "name")
-    return _answer(found)
+    return _describe_size(found)
 
 
-def _answer(size: recommendations.ServiceRecommendation) -> ServiceSize:
+def _describe_size(size: recommendations.ServiceRecommendation) -> ServiceSize:
     change = size.change
     return ServiceSize(
         service=size.name,
         containers=size.containers,
         observed_days=size.observed_days,
         confidence=size.confidence,
-        cpu=_resource(size.cpu),
-        memory=_resource(size.memory),
+        cpu=_describe_resource(size.cpu),
+        memory=_describe_resource(size.memory),
         out_of_memory=size.out_of_memory,
         change=SizeChange(
             cpu_cores=change.cpu_cores,
@@ -128,7 +133,7 @@ def _answer(size: recommendations.ServiceRecommendation) -> ServiceSize:
     )
 
 
-def _resource(size: recommendations.ResourceRecommendation | None) -> SizedResource | None:
+def _describe_resource(size: recommendations.ResourceRecommendation | None) -> SizedResource | None:
     if size is None:
         return None
     return SizedResource(
@@ -145,7 +150,7 @@ def _resource(size: recommendations.ResourceRecommendation | None) -> SizedResou
 ROUTES: tuple[Route, ...] = (
     get(
         "/v1/sizes",
-        "List recommended requests and limits of services, from their usage of the last days.",
+        "List recommended requests and limits of services, from their usage in the last days.",
         SizePage,
         sizes,
         query=SizesQuery,
@@ -156,6 +161,6 @@ ROUTES: tuple[Route, ...] = (
         ServiceSize,
         service_size,
         query=SizeQuery,
-        refusals=refused(HTTPStatus.NOT_FOUND, "No service with this name has a size."),
+        problems=problem(HTTPStatus.NOT_FOUND, "No service with this name has a size."),
     ),
 )

@@ -1,4 +1,4 @@
-"""Promises of availability: what was promised to services, and how it stands."""
+"""Promises of availability: the target and the state of each service with a promise."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -16,11 +16,11 @@ from collector.web.routes import Route, get
 
 
 class PromiseState(StrEnum):
-    """How a promise stands."""
+    """State of a promise."""
 
     KEPT = "kept"
     AT_RISK = "at risk"
-    """An instance waits: unless it starts, the promise breaks."""
+    """An instance waits; unless it starts, the promise breaks."""
     BROKEN = "broken"
 
 
@@ -45,9 +45,9 @@ class ServicePromise(msgspec.Struct, frozen=True, kw_only=True):
     state: PromiseState
     """Whether the promise is kept, at risk or broken."""
     target_ratio: float
-    """The availability that it is promised."""
+    """Promised availability, 0-1."""
     availability_ratio: float
-    """The availability that it was given: the share of its time in which it ran."""
+    """Delivered availability, 0-1: the share of its time in which it ran."""
     time_to_violation_seconds: float | None
     """How long its most urgent instance can wait from now on before the promise breaks, less the expected
     start-up time; negative if the promise is broken, or breaks during the start. Null if waiting never breaks
@@ -57,17 +57,17 @@ class ServicePromise(msgspec.Struct, frozen=True, kw_only=True):
     deficit_seconds: float
     """The time by which a broken promise is behind; 0 if it is kept."""
     trend: Trend
-    """Whether its availability rises, falls or is steady."""
+    """Whether its availability rises, is steady or falls, if nothing starts or stops."""
     penalty_seconds: float
-    """The shortfall in seconds of one instance; a shortfall that is deeper weighs up to twice as much."""
+    """Shortfall in seconds of one instance, with a surcharge: a deep shortfall counts up to twice."""
     instances: int
-    """Instances that run or wait."""
+    """Number of instances that run or wait."""
     running_instances: int
     """Number of instances that run now."""
     preemptions: int
-    """How often its instances were stopped to make room for others."""
+    """Number of times that its instances were stopped to make room for others."""
     preemption_overhead_ratio: float
-    """The highest share of its time that an instance spent on starts that were preempted."""
+    """Highest share of its time that any instance spent on starts that were preempted, 0-1."""
     startup_seconds: float
 
 
@@ -82,13 +82,13 @@ class ClassPromises(msgspec.Struct, frozen=True, kw_only=True):
     """1 is the most important class."""
     services: int
     met_ratio: float | None
-    """Share of its services whose promise is kept; null without services, as the next three."""
+    """Share of its services whose promise is kept, 0-1; null without services."""
     mean_availability_ratio: float | None
-    """Mean availability of its services, 0-1."""
+    """Mean availability of its services, 0-1; null without services."""
     min_availability_ratio: float | None
-    """Lowest availability of its services, 0-1."""
+    """Lowest availability of its services, 0-1; null without services."""
     gini: float | None
-    """How unevenly availability is spread over its services: 0 if all have the same."""
+    """Gini coefficient of the availability of its services: 0 if all have the same; null without services."""
     penalty_seconds: float
     """Shortfall of its broken promises with their surcharge, in seconds, summed over its services."""
 
@@ -97,10 +97,10 @@ class PromisePage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of promises, the most urgent first."""
 
     at: float
-    """Unix time."""
     classes: list[ClassPromises]
-    """By importance."""
+    """All classes, by importance."""
     slo: list[ServicePromise]
+    """The promises of this page."""
     next: str | None
     """Cursor of the next page; null on the last page."""
 
@@ -131,8 +131,8 @@ _most_urgent_first: Pager[ServicePromise, tuple[bool, float, str]] = Pager(_urge
 async def promises(core: Core, query: PromisesQuery) -> PromisePage:
     """List promises."""
     standings = await core.standings()
-    answers = sorted(service_promises(standings), key=_urgency)
-    found, after = _most_urgent_first.page(filter(query.matches, answers), query)
+    ordered = sorted(service_promises(standings), key=_urgency)
+    found, after = _most_urgent_first.page(filter(query.matches, ordered), query)
     return PromisePage(at=standings.at, classes=class_promises(standings), slo=found, next=after)
 
 
@@ -212,8 +212,8 @@ def _finite(seconds: float) -> float | None:
 ROUTES: tuple[Route, ...] = (
     get(
         "/v1/slo",
-        "List promises of availability, the most urgent first: what each service with a promise was promised"
-        " and given, and how long its promise holds.",
+        "List promises of availability, the most urgent first: the promised and delivered availability of"
+        " each service, and how long its promise holds.",
         PromisePage,
         promises,
         query=PromisesQuery,

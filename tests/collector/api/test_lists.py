@@ -173,7 +173,7 @@ async def test_alerts_are_listed_by_gravity() -> None:
         await collector.analysis.detect()
         cursor, subjects = None, []
         for _ in range(2):
-            page = await alerts(core, AlertsQuery(order="gravest", limit=1, cursor=cursor))
+            page = await alerts(core, AlertsQuery(order="severity", limit=1, cursor=cursor))
             subjects += [each.subject for each in page.alerts]
             cursor = page.next
         assert (subjects, cursor) == (["quiet", "short"], None)

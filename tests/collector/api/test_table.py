@@ -356,7 +356,7 @@ async def test_error_responses_conform_to_openapi(collector: Client) -> None:
             route.method, collector.url + route.path + "?surprise=1", headers={"Host": "evil.example"}
         ) as answer:
             assert answer.status == HTTPStatus.FORBIDDEN
-            assert HTTPStatus.FORBIDDEN in route.answers
+            assert HTTPStatus.FORBIDDEN in route.responses
             assert answer.content_type == "application/problem+json"
             OAS31Validator(schema).validate(json.loads(await answer.read()))
 

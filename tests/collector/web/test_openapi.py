@@ -62,10 +62,10 @@ def test_every_body_has_a_valid_example() -> None:
         if route.body is not None:
             example = operation["requestBody"]["content"]["application/json"]["example"]
             msgspec.convert(example, route.body)
-        for status, answer in route.answers.items():
+        for status, response in route.responses.items():
             [content] = operation["responses"][str(status.value)]["content"].values()
             if "$ref" in content["schema"]:
-                msgspec.convert(content["example"], answer.type)
+                msgspec.convert(content["example"], response.type)
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ export function alertsCard(scope, subject) {
   const list = element("ul.alerts", {"data-testid": "detail-alerts", tabindex: "0", "aria-label": "Alerts"});
   const none = element("p.soft", {}, "No alert, open or recent.");
   const task = scope.every(30, async () => {
-    const {alerts} = await scope.ask("/v1/alerts", {subject, limit: 20, order: "gravest"});
+    const {alerts} = await scope.ask("/v1/alerts", {subject, limit: 20, order: "severity"});
     drawAlerts(list, alerts);
     none.hidden = alerts.length > 0;
     list.hidden = alerts.length === 0;

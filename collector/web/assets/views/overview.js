@@ -36,7 +36,7 @@ export function overviewView(scope) {
     parts.states.update(cluster);
   });
   const alerts = scope.every(15, async () => {
-    const {alerts: open, next} = await scope.ask("/v1/alerts", {state: "open", order: "gravest", limit: MOST_ALERTS});
+    const {alerts: open, next} = await scope.ask("/v1/alerts", {state: "open", order: "severity", limit: MOST_ALERTS});
     parts.alerts.update(open, next);
   });
   scope.on(["node", "alert", "missed"], () => {

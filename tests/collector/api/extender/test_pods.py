@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from collector.api.extender.models import SchedulerPod
-from collector.api.extender.pods import is_bound_to_its_node, must_run, pod_request, requested
+from collector.api.extender.pods import is_bound_to_its_node, is_essential, pod_request, requested
 from collector.drivers.kubernetes.models import KubePod
 from collector.snapshot.columns import ServiceFacts
 from collector.snapshot.tables import TaskKind
@@ -64,7 +64,7 @@ def test_resources_of_the_pod_replace_those_of_its_containers() -> None:
 )
 def test_pods_that_a_node_or_the_cluster_needs(parts: dict[str, Any], runs: bool, bound: bool) -> None:  # noqa: FBT001 - columns of the table
     asked = pod(container("1"), **parts)
-    assert (must_run(asked), is_bound_to_its_node(asked)) == (runs, bound)
+    assert (is_essential(asked), is_bound_to_its_node(asked)) == (runs, bound)
 
 
 def test_pod_need_is_found_by_workload_name_or_image() -> None:
