@@ -1,12 +1,12 @@
 """`wattpack nodes`: a table of nodes."""
 
 import argparse
+from collections.abc import Callable, Mapping
 
 from wattpack.client.collector import Json, percent_text, query_collector, seconds_text
 from wattpack.client.listing import Columns, add_list_options, print_list
 
-_REFUSED = "REFUSED"
-_HEADER = ("NODE", "STATE", "LAST REPORT", "POWER", "CPU", "MEMORY", "CONTAINERS", "REGION", "GENERATION")
+_HEADER = ("NODE", "STATE", "LAST REPORT", "POWER", "CPU", "MEMORY", "CONTAINERS", "REGION")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,9 +38,14 @@ def run(arguments: argparse.Namespace) -> int:
         if is_filtered
         else "No nodes have reported yet. Start an agent on each host with: wattpack agent"
     )
-    columns = Columns(_HEADER, _row)
-    if any(each["refused"] for each in found):
-        columns = Columns((*_HEADER, _REFUSED), lambda node: (*_row(node), _refused_text(node)))
+    optional = {
+        title: cell
+        for title, (cell, default) in _OPTIONAL.items()
+        if any(cell(each) != default for each in found)
+    }
+    columns = Columns(
+        (*_HEADER, *optional), lambda node: (*_row(node), *(cell(node) for cell in optional.values()))
+    )
     print_list(arguments, found, columns, empty)
     return 0
 
@@ -48,6 +53,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _refused_text(node: Json) -> str:
     """What the collector refused, per limit that the node exceeded."""
     return ", ".join(f"{limit}: {count}" for limit, count in sorted(node["refused"].items())) or "-"
+
+
+def _generation(node: Json) -> str:
+    return str(node["placement"]["generation"])
 
 
 def _row(node: Json) -> tuple[str, ...]:
@@ -61,5 +70,11 @@ def _row(node: Json) -> tuple[str, ...]:
         percent_text(ratios.get("memory_ratio")),
         str(node["containers"]),
         node["placement"]["region"],
-        node["placement"]["generation"],
     )
+
+
+_OPTIONAL: Mapping[str, tuple[Callable[[Json], str], str]] = {
+    "GENERATION": (_generation, "any"),
+    "REFUSED": (_refused_text, "-"),
+}
+"""Columns that are hidden while all nodes have the same default."""

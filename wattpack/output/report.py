@@ -1,12 +1,15 @@
 """Tables, units, and a report as text for the terminal."""
 
-from collections.abc import Sequence
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
 
 from wire.messages import ContainerState, NodeState, Report
 from wire.resources import Resource, ratio
 from wire.text import printable
 
 _UNKNOWN = "-"
+_SEPARATOR, _INDENT = "  ", "    "
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP = 1024
 _ENERGY = (("MWh", 3.6e9), ("kWh", 3.6e6), ("Wh", 3600.0), ("mWh", 3.6))
@@ -44,17 +47,35 @@ def energy_text(joules: float | None) -> str:
     return f"{joules:.2f} J"
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Align columns: the first to the left, the others to the right."""
-    rows = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
-    return [
-        "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
+    """Align columns: the first to the left, the others to the right.
+
+    A row that is wider than `width`, by default the terminal, continues on an indented line.
+    """
+    if width is None and sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+    rows = [header, *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+    lines = list(_column_lines(widths, width))
+    aligned = (
+        [
+            cell.rjust(width) if column else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in [header, *rows]
-    ]
+        ]
+        for row in rows
+    )
+    return [f"\n{_INDENT}".join(_SEPARATOR.join(row[line]).rstrip() for line in lines) for row in aligned]
+
+
+def _column_lines(widths: Sequence[int], width: int | None) -> Iterator[slice]:
+    """The columns of each line of a row."""
+    first, used = 0, -len(_SEPARATOR)
+    for column, needed in enumerate(widths):
+        used += len(_SEPARATOR) + needed
+        if width is not None and used > width and column > first:
+            yield slice(first, column)
+            first, used = column, len(_INDENT) + needed
+    yield slice(first, len(widths))
 
 
 def show_report(report: Report, most_containers: int | None = None) -> str:

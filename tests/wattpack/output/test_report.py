@@ -1,7 +1,7 @@
 import pytest
 
 from tests.reports import container, report
-from wattpack.output.report import bytes_text, energy_text, show_report
+from wattpack.output.report import bytes_text, energy_text, show_report, table
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,13 @@ def test_omitted_containers_are_counted() -> None:
 
 def test_report_without_containers() -> None:
     assert show_report(report()).endswith("No running containers.")
+
+
+def test_table_continues_rows_that_are_wider_than_the_terminal() -> None:
+    lines = table(("NAME", "FIRST", "SECOND"), [("web1", "1", "2")], width=14)
+    assert lines == ["NAME  FIRST\n    SECOND", "web1      1\n         2"]
+
+
+def test_table_in_a_pipe_keeps_each_row_on_one_line() -> None:
+    wide = "x" * 500
+    assert table(("NAME", "TEXT"), [("web1", wide)])[1] == f"web1  {wide}"
