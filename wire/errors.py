@@ -13,6 +13,11 @@ class UserError(ValueError):
     """
 
 
+def os_reason(error: OSError) -> str:
+    """Why the system refused, without the path: `no such file or directory`."""
+    return (error.strerror or str(error)).lower()
+
+
 INVALID_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding JSON raises: bytes that are no text, and very deep nesting, have errors of their own."""
 

@@ -44,8 +44,8 @@ def test_it_lists_every_set_with_its_terms_and_where_it_is(
         assert each.source.licence in shown
         assert each.source.url in shown
         assert all(command in shown for command in each.used_by)
-    assert f"{sample / 'planetlab/20110303'} (generated sample)" in shown
-    assert "absent: put it at" in shown  # what CloudSim gave cannot be generated
+    assert f"  sample\n      at {sample / 'planetlab/20110303'}\n" in shown
+    assert "  absent\n      put it at" in shown  # what CloudSim gave cannot be generated
 
 
 def test_json_lists_the_same(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,7 @@ async def test_one_service_is_shown_with_the_reasons_of_its_last_change(
 ) -> None:
     await run_service(elastic)
     text = await printed(elastic, capsys, "elastic", SERVICE)
-    assert text.startswith(f"{SERVICE}: 1 replicas, policy threshold\n")
+    assert text.startswith(f"{SERVICE}: 1 replica, policy threshold\n")
     assert "of at most 200 ms, by probe (20 requests, 2 failed)" in text
     assert f"last change: scale {SERVICE} from 1 to " in text
     found = json.loads(await printed(elastic, capsys, "elastic", SERVICE, "--json"))
@@ -82,5 +82,5 @@ def test_what_was_learned_is_a_table_of_limited_length() -> None:
     assert "  power:    12.3 W per core in use on its nodes" in lines
     assert "  problem:  the query has no result" in lines
     assert any("CPU limit 0.1 to 1 cores in steps of 0.1" in line for line in lines)
-    assert lines[-1] == "5 more: use --json"
+    assert lines[-1] == "... and 5 more: use --json"
     assert list(format_service({"status": status, "learned": []}))[-1] == "Nothing learned yet."

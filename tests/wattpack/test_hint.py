@@ -122,7 +122,7 @@ async def test_plan_shows_what_the_collector_does_for_open_alerts(
     await collector.send(alarmed("hot", (hungry,)), sample("cool", 1.0))
     out = await printed(collector, capsys, "plan")
     assert out.startswith(
-        "1 open bottleneck: cpu on hot. The collector answers:\n"
+        "1 open bottleneck: cpu on hot. The plan against them:\n"
         "Policy draps (the collector runs it on alerts): 1 action, from 100.0 W to "
     )
     assert "\n\nPolicy least-watts (on request only; the collector itself runs draps on alerts): " in out
@@ -189,7 +189,7 @@ async def test_hint_does_not_say_that_a_container_fits_where_resources_do_not_su
     asked = ("hint", "--cpu", "1", "--memory", "1GB", "--policy", "spread")
     lines = (await printed(collector, capsys, *asked)).splitlines()
     assert "The container fits on 1 node." in lines[-2]
-    assert lines[-1] == "1 ranked node will not suffice: see the reasons above."
+    assert lines[-1] == "1 ranked node will be short of a resource: see the reasons above."
     busy = next(number for number, line in enumerate(lines) if line.startswith("busy"))
     remarks = lines[busy + 1 : busy + 4]
     assert "    its resources will not suffice: the policy goes by reservations" in remarks

@@ -61,8 +61,8 @@ async def test_the_times_of_one_node_have_their_loss(
     lines = (await printed(collector, capsys, "network", "--node", "near1")).splitlines()
     assert lines == [
         "PEER       KIND  P50 MS  P95 MS  LOST",
-        "near2  measured    0.40    0.80  10 %",
-        "far    measured     120     171  10 %",
+        "near2  measured    0.40    0.80   10%",
+        "far    measured     120     171   10%",
     ]
     assert "no node is named nowhere: 'wattpack nodes'" in await complained(
         collector, capsys, "network", "--node", "nowhere"

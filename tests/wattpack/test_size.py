@@ -127,5 +127,7 @@ def test_what_is_unknown_or_tiny_in_the_detail_of_a_size_is_explained() -> None:
         "change": change,
     }
     lines = list(format_size(size))
-    assert lines[3].endswith("above the request less than 0.01 % of the time")
-    assert lines[-1] == "change of what is reserved: unknown, as its containers have no requests now"
+    assert lines[3].endswith("above the request less than 0.01% of the time")
+    assert (
+        lines[-1] == "change of the reserved resources: unknown, because its containers have no requests now"
+    )

@@ -26,7 +26,7 @@ from wattpack.client.session import (
     open_session,
 )
 from wire.address import COLLECTOR_DEFAULT
-from wire.errors import UserError
+from wire.errors import UserError, os_reason
 
 Found = TypeVar("Found")
 Json = dict[str, Any]
@@ -148,7 +148,10 @@ def access_environment(arguments: argparse.Namespace) -> Mapping[str, str]:
         try:
             environment[TOKEN_VARIABLE] = arguments.token_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeError) as error:
-            raise UserError(f"cannot read the token file {arguments.token_file}: {error}") from error
+            reason = os_reason(error) if isinstance(error, OSError) else "not UTF-8 text"
+            raise UserError(
+                f"cannot read the token file {arguments.token_file} ({reason}): check its path"
+            ) from error
     return environment
 
 
@@ -176,5 +179,5 @@ def number_text(number: float | None, unit: str = "", digits: int = 2) -> str:
 
 
 def percent_text(ratio: float | None) -> str:
-    """`45 %`, or `-` if unknown."""
-    return "-" if ratio is None else f"{ratio:.0%}".replace("%", " %")
+    """`45%`, or `-` if unknown."""
+    return "-" if ratio is None else f"{ratio:.0%}"

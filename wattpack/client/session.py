@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import hdrs
 
 from wire.address import COLLECTOR_DEFAULT
-from wire.errors import Problem, UserError
+from wire.errors import Problem, UserError, os_reason
 
 URL_VARIABLE = "WATTPACK_COLLECTOR"
 TOKEN_VARIABLE = "WATTPACK_TOKEN"  # noqa: S105 - the name of one, not one
@@ -47,7 +47,7 @@ def open_session(
     try:
         trusted: ssl.SSLContext | bool = ssl.create_default_context(cafile=ca_file) if ca_file else True
     except OSError as error:
-        reason = "not PEM" if isinstance(error, ssl.SSLError) else (error.strerror or str(error)).lower()
+        reason = "not PEM" if isinstance(error, ssl.SSLError) else os_reason(error)
         raise UserError(
             f"cannot read certificates from {ca_file} ({reason}): check --ca-file or {CA_VARIABLE}"
         ) from error
@@ -73,7 +73,7 @@ def explain_failure(url: str, error: Exception) -> UserError | NoAnswerError:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return UserError(_certificate_text(url, error))
     if isinstance(error, aiohttp.ClientSSLError):
-        return UserError(f"the server at {url} does not use TLS ({error.strerror or error}): use http://")
+        return UserError(f"the server at {url} does not use TLS: use http://")
     if isinstance(error, TimeoutError):
         return NoAnswerError("does not answer in time")
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError):
@@ -85,7 +85,7 @@ def explain_failure(url: str, error: Exception) -> UserError | NoAnswerError:
 def _reason(error: Exception) -> str:
     if not isinstance(error, OSError):
         return str(error)
-    # asyncio puts its own words into strerror; errors of name resolution have negative numbers.
+    # asyncio replaces strerror with a text of its own; errors of name resolution have negative numbers.
     number = error.errno or 0
     return os.strerror(number).lower() if number > 0 else error.strerror or str(error)
 
@@ -97,8 +97,8 @@ def _certificate_text(url: str, error: aiohttp.ClientConnectorCertificateError) 
     reason = reason.rstrip(".")
     if code in {_HOST_MISMATCH, _IP_MISMATCH}:
         return (
-            f"the certificate of the collector at {url} is for another name ({reason}): give its address with"
-            " a name in the certificate"
+            f"the certificate of the collector at {url} is for another name ({reason}): use a name"
+            " from the certificate in its address"
         )
     if code == _EXPIRED:
         return f"the certificate of the collector at {url} has expired: renew it on the collector's host"

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from collector.control.deploy.models import ServiceDeployment
-from wire.errors import UserError
+from wire.errors import UserError, os_reason
 
 Document = dict[str, Any]
 
@@ -83,8 +83,8 @@ def read_stack(file: Path) -> Document:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror or str(error) if isinstance(error, OSError) else "it is not text"
-        raise UserError(f"cannot read {file} ({reason.lower()})") from None
+        reason = os_reason(error) if isinstance(error, OSError) else "not UTF-8 text"
+        raise UserError(f"cannot read {file} ({reason}): check its path") from None
     return parse_stack(text, str(file))
 
 

@@ -41,7 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"    {alert['evidence']}")
         print_more(found, shown)
     else:
-        print("No alerts." if arguments.all else "No open alerts.")
+        which = "alerts" if arguments.all else "open alerts"
+        print(f"No {which} match." if arguments.kind or arguments.node else f"No {which}.")
     return 0
 
 

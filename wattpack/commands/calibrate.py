@@ -33,7 +33,7 @@ from powermodels.models.samples import Kind
 from powermodels.models.stored import Stored, save
 from wattpack.config.options import add_config_options, load_config
 from wattpack.output.report import count_text
-from wire.errors import UserError
+from wire.errors import UserError, os_reason
 from wire.resources import Quantities
 
 MODEL_PATH = Path("/var/lib/wattpack-agent/model.json")
@@ -114,7 +114,7 @@ def _check_writable(out: Path) -> None:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise UserError(f"cannot write {out} ({error.strerror}): choose another file with --out") from error
+        raise UserError(f"cannot write {out} ({os_reason(error)}): choose another file with --out") from error
 
 
 def _record(minutes: float, out: Path, proc: Path, sys_root: Path, host: str) -> CalibrationRecording:

@@ -12,16 +12,16 @@ from wattpack.datasets.options import add_data_option
 from wattpack.datasets.sample import write_sample
 from wattpack.datasets.search import Found, find, search_path
 
-_SIZE_WIDTH = max(len(each.size) for each in DATASETS.values())
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_data_option(parser)
     what = parser.add_subparsers(dest="what", metavar="sample")
-    sample = what.add_parser("sample", help="write a small generated sample of each set, as published")
-    sample.add_argument("folder", type=Path, metavar="DIR", help="a folder that is empty or not there")
-    sample.add_argument("--seed", type=int, default=0, help="of the generator (default: %(default)s)")
+    sample = what.add_parser(
+        "sample", help="write a small generated sample of each set, in its published format"
+    )
+    sample.add_argument("folder", type=Path, metavar="DIR", help="an empty or new folder")
+    sample.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: %(default)s)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -55,21 +55,25 @@ def _as_json(dataset: Dataset, found: Found | None) -> dict[str, object]:
 
 
 def _shown(folders: Sequence[Path]) -> Iterator[str]:
-    width = max(map(len, DATASETS))
+    width, size_width = (
+        max(map(len, texts)) for texts in (DATASETS, (each.size for each in DATASETS.values()))
+    )
     for source, datasets in groupby(DATASETS.values(), key=lambda each: each.source):
         yield source.about
         yield f"  from {source.url}"
         yield f"  licence: {source.licence}"
         for each in datasets:
-            yield f"  {each.name:<{width}}  {each.size:>{_SIZE_WIDTH}}  {_place(each, folders)}"
-            yield f"  {'':<{width}}  {'':>{_SIZE_WIDTH}}  for {', '.join(each.used_by)}"
+            found = find(each.name, folders)
+            state = "absent" if found is None else "sample" if found.is_sample else "present"
+            yield f"  {each.name:<{width}}  {each.size:>{size_width}}  {state}"
+            yield f"      {_place(each, found, folders)}"
+            yield f"      used by {', '.join(each.used_by)}"
         yield ""
     yield f"searched: {', '.join(map(str, folders))}"
     yield "a generated sample of all sets: wattpack data sample DIR"
 
 
-def _place(dataset: Dataset, folders: Sequence[Path]) -> str:
-    found = find(dataset.name, folders)
+def _place(dataset: Dataset, found: Found | None, folders: Sequence[Path]) -> str:
     if found is None:
-        return f"absent: put it at {folders[0] / (*dataset.published, dataset.packed or '')[0]}"
-    return f"{found.path} (generated sample)" if found.is_sample else str(found.path)
+        return f"put it at {folders[0] / (*dataset.published, dataset.packed or '')[0]}"
+    return f"at {found.path}"

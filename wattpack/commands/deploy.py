@@ -1,4 +1,4 @@
-"""`wattpack deploy`: deploy a stack file on a Swarm, with each service where the policy wants it."""
+"""`wattpack deploy`: deploy a stack file on a Swarm, on nodes that the policy chooses."""
 
 import argparse
 from pathlib import Path

@@ -13,7 +13,7 @@ from wattpack.client.collector import (
     query_collector,
     seconds_text,
 )
-from wattpack.output.report import table
+from wattpack.output.report import count_text, table
 
 _HEADER = ("SERVICE", "POLICY", "METRIC", "BOUND", "REPLICAS", "RANGE", "CPU LIMIT", "CPU USED", "PROBLEM")
 _EMPTY = (
@@ -26,7 +26,7 @@ _MOST_ROWS = 40
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "service", nargs="?", metavar="SERVICE", help="only this service, with what was learned about it"
+        "service", nargs="?", metavar="SERVICE", help="only this service, with what the policy has learned"
     )
     add_collector_options(parser)
 
@@ -64,14 +64,14 @@ def format_service(detail: Json) -> Iterator[str]:
     """Return the lines about one service."""
     status, learned = detail["status"], detail["learned"]
     target, source = status["target"], status["source"]
-    yield f"{status['service']}: {_count(status['running'])} replicas, policy {status['policy']}"
+    yield f"{status['service']}: {_replicas(status['running'])}, policy {status['policy']}"
     bounds = f"{target['replicas_min']} to {target['replicas_max']} replicas"
     if target["cpu_step_cores"]:
         bounds += (
             f", CPU limit {target['cpu_min_cores']:g} to {target['cpu_max_cores']:g} cores in steps of"
             f" {target['cpu_step_cores']:g}"
         )
-    yield f"  bounds:   {bounds}; a change at most every {seconds_text(target['cool_down_seconds'])}"
+    yield f"  bounds:   {bounds}; at most one change every {seconds_text(target['cool_down_seconds'])}"
     requests = (
         "" if status["requests"] is None else f" ({status['requests']} requests, {status['failed']} failed)"
     )
@@ -84,7 +84,7 @@ def format_service(detail: Json) -> Iterator[str]:
     if status["used_core_watts"] is not None:
         yield f"  power:    {status['used_core_watts']:.1f} W per core in use on its nodes"
     if status["decided_at"] is not None:
-        wanted = f"{_count(status['wanted_replicas'])} replicas"
+        wanted = _replicas(status["wanted_replicas"])
         tried = ", to learn its effect" if status["explored"] else ""
         yield f"  decision: {wanted}{tried}, {moment(status['decided_at'])}"
         yield from (f"            {reason}" for reason in status["reasons"])
@@ -103,13 +103,17 @@ def format_service(detail: Json) -> Iterator[str]:
     ]
     yield from table(("STATE", "ACTION", "COST", "OBSERVED"), rows)
     if len(learned) > _MOST_ROWS:
-        yield f"{len(learned) - _MOST_ROWS} more: use --json"
+        yield f"... and {len(learned) - _MOST_ROWS} more: use --json"
 
 
 def _metric(value: float | None, source: str) -> str:
     if value is None:
         return "unknown"
     return f"{value * 1000:.0f} ms" if source == "probe" else number_text(value)
+
+
+def _replicas(value: int | None) -> str:
+    return "unknown replicas" if value is None else count_text(value, "replica")
 
 
 def _count(value: int | None) -> str:

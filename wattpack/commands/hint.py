@@ -65,7 +65,7 @@ def add_container_arguments(parser: argparse.ArgumentParser) -> None:
         dest="task_class",
         type=int,
         choices=(1, 2, 3, 4),
-        help="SLA class; containers of class 1 are never shrunk",
+        help="SLA class; the limits of class 1 are never lowered",
     )
     parser.add_argument("--kind", choices=("service", "job"), help="long-running service, or job")
     parser.add_argument(
@@ -264,7 +264,7 @@ def _ranked(hint: PlacementHint) -> Iterator[str]:
     yield ""
     yield f"The score is {hint.score_is}. The container fits on {count_text(hint.fitting, 'node')}."
     if hint.short:
-        yield f"{count_text(hint.short, 'ranked node')} will not suffice: see the reasons above."
+        yield f"{count_text(hint.short, 'ranked node')} will be short of a resource: see the reasons above."
 
 
 def _row(node: RankedNode) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ _SAME, _DIFFERS = 0, 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", nargs="?", help="only the decision with this id")
+    parser.add_argument("id", nargs="?", metavar="ID", help="only the decision with this id")
     parser.add_argument("--node", help="only decisions that affect this node")
     parser.add_argument("--service", help="only decisions that affect this service")
     parser.add_argument(
@@ -93,7 +93,7 @@ def _effect(decision: Mapping[str, Any]) -> str:
     if after is not None:
         for node, ratio in before["used_ratios"].items():
             if node in after["used_ratios"]:
-                parts.append(f"{node} {100 * ratio:.0f} -> {100 * after['used_ratios'][node]:.0f} %")
+                parts.append(f"{node} {ratio:.0%} -> {after['used_ratios'][node]:.0%}")
         if before["watts"] is not None and after["watts"] is not None:
             parts.append(f"{before['watts']:.1f} -> {after['watts']:.1f} W in total")
     return "; ".join(parts)

@@ -16,7 +16,7 @@ from agent.main import node_name
 from agent.sources.machine import read_machine
 from wattpack.client.session import CA_VARIABLE, TOKEN_VARIABLE, collector_url, explain_failure, open_session
 from wattpack.config.options import ETC, add_config_options, load_config
-from wire.errors import Problem, UserError
+from wire.errors import Problem, UserError, os_reason
 
 _TIMEOUT = aiohttp.ClientTimeout(total=30)
 _TOKEN_FILE = "/var/lib/wattpack-agent/token"  # noqa: S105 - a path
@@ -137,5 +137,4 @@ def _write(path: Path, text: str) -> None:
 
 
 def _cannot_write(path: Path, error: OSError) -> UserError:
-    why = (error.strerror or str(error)).lower()
-    return UserError(f"cannot write {path} ({why}): run this as root")
+    return UserError(f"cannot write {path} ({os_reason(error)}): run this as root")

@@ -78,7 +78,7 @@ def _lines(found: Json) -> list[str]:
     kinds = {kind for row in found["kinds"] for kind in row}
     if "estimated" in kinds:
         error = found["error_ratio"]
-        within = "" if error is None else f", nine of ten within {error:.0%}".replace("%", " %")
+        within = "" if error is None else f", nine of ten within {error:.0%}"
         lines.append(f"~ estimated from the pairs that are measured{within}")
     if "unknown" in kinds:
         lines.append(f"{_UNKNOWN} unknown: check that mesh.enabled is set on both nodes and UDP passes")

@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json_text({**msgspec.to_builtins(plan), "for_alerts": answer}))
         return 0
     if answer is not None:
-        print(f"{count_text(len(alerts), 'open bottleneck')}: {_alerts_text(alerts)}. The collector answers:")
+        print(f"{count_text(len(alerts), 'open bottleneck')}: {_alerts_text(alerts)}. The plan against them:")
         print("\n".join(format_plan(answer)))
         print()
     print("\n".join(format_plan(plan)))

@@ -10,6 +10,7 @@ from collector.config import CollectorConfig
 from collector.history.sqlite.files.connection import lock_file, open_existing, repair_file
 from collector.history.sqlite.files.damage import count_wrong_rows, find_damage, set_wrong_rows_aside
 from wattpack.config.options import add_config_options, load_config
+from wattpack.output.report import count_text
 from wire.errors import UserError
 
 
@@ -31,13 +32,13 @@ def run(arguments: argparse.Namespace) -> int:
         if damage is not None:
             print(f"{path} is damaged: {damage}")
         for table, count in wrong.items():
-            print(f"{path}: {count} rows of {table} do not have their checksum")
+            print(f"{path}: {count_text(count, 'row')} of {table} with a wrong checksum")
         if arguments.check:
             return 1
         connection = repair_file(path) if damage is not None else open_existing(path)
         with closing(connection):
             set_aside = set_wrong_rows_aside(connection)
-        print(f"repaired {path}; set {set_aside} rows aside")
+        print(f"repaired {path}; set {count_text(set_aside, 'row')} aside")
     return 0
 
 

@@ -36,7 +36,7 @@ from wattpack.datasets.options import add_data_option
 from wattpack.datasets.search import search_path
 from wattpack.datasets.traces import locate_in
 from wattpack.output.report import table
-from wire.errors import UserError
+from wire.errors import UserError, os_reason
 
 _BAR_CELLS = 30
 _HISTORY = Path("/var/lib/wattpack/collector.db")
@@ -62,8 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--days",
         type=float,
         metavar="N",
-        help="replay the last N days of --history; older than the stored samples, from means over five "
-        "minutes or an hour (default: as long as samples are stored)",
+        help="replay the last N days of --history; days before the oldest stored sample are replayed from "
+        "means over five minutes or an hour (default: all days with samples)",
     )
     parser.add_argument("--format", choices=tuple(FORMATS), help="format of the trace")
     parser.add_argument("--learn", type=Path, metavar="FILE", help="earlier trace that policies learn from")
@@ -82,8 +82,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="least-watts",
         metavar="POLICY",
-        help="also run a policy over the setting that trades energy against time short, and show the points "
-        "beside the other policies (default: least-watts)",
+        help="also run a policy with several values of the setting that trades energy against time short, "
+        "and compare them with the other policies (default: least-watts)",
     )
     parser.add_argument("--seed", type=int, help="random seed, instead of that of the scenario")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
@@ -144,7 +144,7 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from None
+        raise UserError(f"cannot write {path} ({os_reason(error)}): choose another path") from None
 
 
 def _check(arguments: argparse.Namespace) -> None:

@@ -48,7 +48,7 @@ def format_room(decision: dict[str, Any]) -> Iterator[str]:
     yield from format_decisions([decision])
     yield from (f"    {reason}" for reason in decision["reasons"])
     if decision["dry"] and decision["steps"]:
-        yield "Nothing was done: the driver is none."
+        yield "The driver is none, so nothing is carried out. To act, set driver.name in collector.toml."
 
 
 def format_waiting(found: WaitingContainers) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`wattpack run`: create a Swarm service that starts where the policy wants it."""
+"""`wattpack run`: create a Swarm service on nodes that the policy chooses."""
 
 import argparse
 
@@ -9,7 +9,7 @@ from wire.errors import UserError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="name of the service")
-    parser.add_argument("image", metavar="IMAGE")
+    parser.add_argument("image", metavar="IMAGE", help="image of its containers")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="command and arguments")
     parser.add_argument("--replicas", type=int, default=1, metavar="N", help="number of containers")
     parser.add_argument("--cpu", type=float, metavar="CORES", help="reserved CPU of each container")

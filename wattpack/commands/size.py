@@ -1,4 +1,4 @@
-"""`wattpack size`: the right size of services, or how well sizes do on a recorded workload."""
+"""`wattpack size`: recommended requests and limits of services, or their score on a recorded workload."""
 
 import argparse
 import sys
@@ -27,7 +27,7 @@ from wattpack.datasets.traces import locate_in
 from wattpack.output.patches import PATCHES, ContainerSize
 from wattpack.output.progress import progress_bar
 from wattpack.output.report import bytes_text, count_text, table
-from wire.errors import UserError
+from wire.errors import UserError, os_reason
 
 _HEADER = (
     "SERVICE",
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="learn sizes on the first half of a trace (a file, folder or data set) and score them on its "
-        "second half, beside those of VPA and those that were given; needs no collector",
+        "second half, compared with those of VPA and the configured ones; needs no collector",
     )
     parser.add_argument("--format", choices=tuple(FORMATS), help="format of the trace")
     parser.add_argument(
@@ -153,7 +153,7 @@ def _change_text(change: Json) -> str:
 def format_size(size: Json) -> Iterator[str]:
     containers = count_text(size["containers"], "running container")
     yield f"{size['service']}: {containers}, observed for {size['observed_days']:.1f} days"
-    yield f"confidence {percent_text(size['confidence'])}: 50 % after a day, 88 % after a week"
+    yield f"confidence {percent_text(size['confidence'])}: 50% after a day, 88% after a week"
     for name, text in (("cpu", _cores_text), ("memory", bytes_text)):
         part = size[name]
         if part is None:
@@ -168,10 +168,10 @@ def format_size(size: Json) -> Iterator[str]:
             f"{_small_percent(part['above_ratio'])} of the time"
         )
     if size["out_of_memory"]:
-        yield "memory was raised: a container was killed because memory ran out"
+        yield "memory is raised, because a container ran out of memory and was killed"
     change = size["change"]
     if all(change[field] is None for field in ("cpu_cores", "memory_bytes", "cost_per_month")):
-        yield "change of what is reserved: unknown, as its containers have no requests now"
+        yield "change of the reserved resources: unknown, because its containers have no requests now"
         return
     yield (
         f"reserved, all containers: CPU {_signed(change['cpu_cores'], ' cores')}, memory "
@@ -182,7 +182,7 @@ def format_size(size: Json) -> Iterator[str]:
 
 
 def _small_percent(ratio: float) -> str:
-    return "less than 0.01 %" if 0 < ratio < _SMALLEST_RATIO else f"{100 * ratio:.2g} %"
+    return "less than 0.01%" if 0 < ratio < _SMALLEST_RATIO else f"{100 * ratio:.2g}%"
 
 
 def _cores_text(cores: float | None) -> str:
@@ -211,7 +211,9 @@ def _run_trace(arguments: argparse.Namespace) -> int:
         try:
             arguments.html.write_text(page(report, trace.path.name), encoding="utf-8")
         except OSError as error:
-            raise UserError(f"cannot write {arguments.html}: {error.strerror}") from None
+            raise UserError(
+                f"cannot write {arguments.html} ({os_reason(error)}): choose another path"
+            ) from None
     print(json_text(report) if arguments.json else "\n".join(_format_report(report)))
     return 0
 

@@ -1,4 +1,4 @@
-"""`wattpack slo`: how promises of availability stand, now or in a recorded log."""
+"""`wattpack slo`: the availability of services and their promises, now or in a recorded log."""
 
 import argparse
 import gzip
@@ -12,7 +12,7 @@ from collector.slo.recorded import RecordedLog, RecordedStandings, apply_log, cl
 from wattpack.client.collector import Json, json_text, query_collector, seconds_text
 from wattpack.client.listing import Columns, add_list_options, print_list
 from wattpack.output.report import count_text, table
-from wire.errors import UserError
+from wire.errors import UserError, os_reason
 
 _HEADER = (
     "SERVICE",
@@ -27,8 +27,8 @@ _HEADER = (
     "PENALTY",
 )
 _NOTE = (
-    "CAN WAIT is how long an instance can wait from now on before the promise breaks, less the time of its"
-    " start. PENALTY is the missing running time of all instances; deep ones weigh twice."
+    "CAN WAIT is how long an instance can wait from now on before the promise breaks, less its start-up time."
+    " PENALTY is the missing running time of all instances, plus 10% to 100% of it for larger shortfalls."
 )
 _EMPTY = (
     "No service has a promise. The label wattpack.slo names the class of a service: gold, silver or bronze,"
@@ -73,7 +73,9 @@ def _show_live(arguments: argparse.Namespace) -> int:
     found = query_collector(
         arguments, lambda collector: collector.get_all("/v1/slo", slo_class=arguments.slo_class)
     )
-    print_list(arguments, found, Columns(_HEADER, _row, _NOTE), _EMPTY)
+    name = arguments.slo_class
+    empty = _EMPTY if name is None else f"No service has the class {name!r}."
+    print_list(arguments, found, Columns(_HEADER, _row, _NOTE), empty)
     return 0
 
 
@@ -121,7 +123,8 @@ def _read_log(path: Path) -> RecordedLog:
     try:
         return parse_log(_read_lines(path))
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read the log {path}: {error}") from None
+        reason = os_reason(error) if isinstance(error, OSError) else str(error)
+        raise UserError(f"cannot read the log {path} ({reason}): check its path") from None
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
 

@@ -98,7 +98,8 @@ def _stopped(control: Json, limit: int) -> Iterator[str]:
         yield from _first(
             limit,
             (
-                f"            {each['service']}: {each['why']}; it waits: {each['waits_for']}"
+                f"            {each['service']}: {each['why']}"
+                + (f"; it waits: {each['waits_for']}" if each["waits_for"] != each["why"] else "")
                 for each in stopped
             ),
         )

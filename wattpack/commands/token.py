@@ -31,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " kube-scheduler does; join: let hosts join with 'wattpack join'; admin: read and change everything",
     )
     add.add_argument(
-        "name", help="name of the node; of nodes that may join, a pattern such as 'web*'; else a label"
+        "name",
+        metavar="NAME",
+        help="the node of a node token; a pattern of nodes such as 'web*' of a join token; otherwise a label",
     )
     add.add_argument(
         "--days", type=float, metavar="N", help="expire after N days (default: never; a join token after one)"

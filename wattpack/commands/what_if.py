@@ -1,4 +1,4 @@
-"""`wattpack what-if`: the power that more, or less, of a service would take on each node."""
+"""`wattpack what-if`: the power of more or less load of a service on each node."""
 
 import argparse
 
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--share",
         type=float,
         metavar="RATIO",
-        help="share of the service's present throughput that the node takes in addition",
+        help="share of the service's current throughput that the node takes in addition",
     )
     parser.add_argument("--on", metavar="NODE", help="only this node (default: each node in turn)")
     parser.add_argument(

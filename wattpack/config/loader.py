@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from wattpack.config.explain import KINDS, Origin, explain, unknown
-from wire.errors import UserError
+from wire.errors import UserError, os_reason
 
 Config = TypeVar("Config", bound=msgspec.Struct)
 
@@ -90,7 +90,7 @@ def _read(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise UserError(f"cannot read the configuration {file} ({reason}): check its path") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{file} is not UTF-8 text: save it as UTF-8") from error

@@ -76,5 +76,5 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"cannot read .*gone\.yaml \(no such file or directory\)"):
         read_stack(tmp_path / "gone.yaml")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
-    with pytest.raises(UserError, match=r"cannot read .*binary \(it is not text\)"):
+    with pytest.raises(UserError, match=r"cannot read .*binary \(not UTF-8 text\)"):
         read_stack(tmp_path / "binary")

@@ -25,7 +25,7 @@ async def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int,
     ("words", "expected"),
     [
         (["status"], ["1 up", "50.0 W ±1.5 at the wall = idle 30.0", "CPU at 97 %", "wattpack plan"]),
-        (["nodes"], ["NODE", "alpha", "25 %", "LEE"]),
+        (["nodes"], ["NODE", "alpha", "25%", "LEE"]),
         (["nodes", "--state", "down"], ["No matching nodes"]),
         (["containers"], ["web", "shop", "2.50", "47.7 MiB"]),
         (["containers", "--limit", "1"], ["... and 1 more"]),
@@ -179,4 +179,4 @@ def test_number_formats() -> None:
         "2 d",
     ]
     assert (number_text(None), number_text(1.234, " W")) == ("-", "1.23 W")
-    assert (percent_text(None), percent_text(0.456)) == ("-", "46 %")
+    assert (percent_text(None), percent_text(0.456)) == ("-", "46%")

@@ -72,5 +72,5 @@ def test_decision_has_reasons_outcome_and_effect() -> None:
         "        so",
         "    not done: memory on gamma stays short",
         "    based on an old state: the manager is away",
-        "    resolved after 12 s; alpha 97 -> 40 %; 100.0 -> 101.0 W in total",
+        "    resolved after 12 s; alpha 97% -> 40%; 100.0 -> 101.0 W in total",
     ]
