@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from collector.common.errors import ApiError
 from collector.control.deploy.models import Deployment, DeployRequest
-from collector.control.deploy.placing import deploy
+from collector.control.deploy.placement import deploy
 from collector.control.loop import ControlLoop
 from collector.control.make_room import parse_question, plan_room
 from collector.control.records import Decision, Pause, Trigger

@@ -30,6 +30,6 @@ class Actor:
         lease: Lease | None,
         wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> "Actor":
-        """Create one for a driver. Without a lease, this collector always acts."""
+        """Create the actor of a driver. Without a lease, this collector always acts."""
         situation = Situation(core, driver, journal, lease)
         return cls(situation, Planner(situation), Executor(situation, driver, wait))

@@ -1,6 +1,7 @@
 """The journal: every decision, written before and after each of its steps.
 
-Entries are on disk first, so that a collector that was killed finds everything that it started.
+Entries are written to disk before an action starts, so that a collector that was killed finds all that it
+started.
 """
 
 import asyncio
@@ -36,22 +37,22 @@ _entries = msgspec.msgpack.Decoder(_Entry)
 _pauses = msgspec.msgpack.Decoder(Pause)
 
 
-def _decoded(name: str, packed: bytes) -> _Entry | None:
-    """A stored decision; None if it is damaged: the others count all the same."""
+def _decoded(decision_id: str, packed: bytes) -> _Entry | None:
+    """Return a stored decision; None if it is damaged, which does not affect the others."""
     try:
         return _entries.decode(packed)
     except msgspec.DecodeError as error:
-        log.warning("decision %s in the journal cannot be read, and is left out: %s", name, error)
+        log.warning("decision %s in the journal cannot be read, and is ignored: %s", decision_id, error)
         return None
 
 
 def _decoded_pause(packed: bytes) -> Pause:
-    """The stored pause. A damaged one is a pause still: nothing acts that was not to act."""
+    """Return the stored pause. A damaged one still counts as a pause, so that nothing acts by mistake."""
     try:
         return _pauses.decode(packed)
     except msgspec.DecodeError as error:
-        log.warning("the pause in the journal cannot be read, and lasts until it is resumed: %s", error)
-        return Pause(since=0.0, why="paused, but the record of it is damaged")
+        log.warning("the pause in the journal cannot be read, and lasts until wattpack resume: %s", error)
+        return Pause(since=0.0, why="the record of the pause is damaged")
 
 
 class Journal:
@@ -62,14 +63,18 @@ class Journal:
         self._keep, self._keep_input_bytes = keep, keep_input_bytes
         self._entries: dict[str, _Entry] = {}
         self._amending = asyncio.Lock()
-        """Concurrent steps change the same decision."""
+        """Held during a change, because concurrent steps change the same decision."""
         self.pause: Pause | None = None
         self.identity = ""
 
     async def load(self) -> None:
         """Load the stored decisions. Raise `HistoryUnavailable`."""
         stored = await self._history.get_values(_DECISIONS)
-        found = [each for name, packed in stored.items() if (each := _decoded(name, packed)) is not None]
+        found = [
+            each
+            for decision_id, packed in stored.items()
+            if (each := _decoded(decision_id, packed)) is not None
+        ]
         found.sort(key=lambda each: (each.decision.at, each.decision.id))
         self._entries = {each.decision.id: each for each in found}
         switch = await self._history.get_values(_SWITCH)
@@ -88,7 +93,7 @@ class Journal:
     async def add(
         self, decision: Decision, packed: bytes, waiting: AbstractSet[str] = frozenset()
     ) -> Decision:
-        """Store a new decision and its packed snapshot. The containers that wait are not forgotten."""
+        """Store a new decision and its packed snapshot. Keep decisions that stopped a `waiting` container."""
         if len(packed) <= self._keep_input_bytes:
             decision = msgspec.structs.replace(decision, input_bytes=len(packed))
             await self._history.put_values(_INPUTS, {decision.id: packed})
@@ -98,31 +103,31 @@ class Journal:
 
     async def amend(
         self,
-        name: str,
+        decision_id: str,
         change: Callable[[Decision], Decision],
         befores: Mapping[int, bytes] = _NO_BEFORES,
     ) -> Decision:
-        """Store the result of `change`; `befores` is what undoing steps needs, by index."""
+        """Store the result of `change`; `befores` is the data that undoing steps needs, by index."""
         async with self._amending:
-            entry = self._entries[name]
+            entry = self._entries[decision_id]
             return await self._write(change(entry.decision), {**entry.befores, **befores})
 
-    def before(self, decision: str, place: int) -> bytes:
-        """Return what undoing a step needs; empty if nothing does."""
-        return self._entries[decision].befores.get(place, b"")
+    def undo_data(self, decision_id: str, index: int) -> bytes:
+        """Return the data that undoing a step needs; empty if it needs none."""
+        return self._entries[decision_id].befores.get(index, b"")
 
-    async def input_of(self, decision: str) -> bytes | None:
+    async def input_of(self, decision_id: str) -> bytes | None:
         """Return the packed snapshot of a decision; None if it is deleted."""
-        return (await self._history.get_values(_INPUTS)).get(decision)
+        return (await self._history.get_values(_INPUTS)).get(decision_id)
 
-    def get(self, name: str) -> Decision | None:
+    def get(self, decision_id: str) -> Decision | None:
         """Return a decision, or None."""
-        entry = self._entries.get(name)
+        entry = self._entries.get(decision_id)
         return None if entry is None else entry.decision
 
-    def require(self, name: str) -> Decision:
+    def require(self, decision_id: str) -> Decision:
         """Return a decision that exists."""
-        return self._entries[name].decision
+        return self._entries[decision_id].decision
 
     def decisions(self) -> list[Decision]:
         """Return all decisions, the latest first."""
@@ -155,19 +160,19 @@ class Journal:
     async def _delete_oldest(self, waiting: AbstractSet[str]) -> None:
         """Delete the oldest ended decisions, and the oldest snapshots beyond their size limit.
 
-        Those that stopped a container which still waits are kept: no other record names it.
+        Decisions that stopped a container which still waits are kept: no other record contains it.
         """
         names = [
-            name
-            for name, entry in self._entries.items()
-            if not _is_under_way(entry.decision) and waiting.isdisjoint(_stopped(entry.decision))
+            decision_id
+            for decision_id, entry in self._entries.items()
+            if not _is_under_way(entry.decision) and waiting.isdisjoint(_stopped_containers(entry.decision))
         ]
         too_many = names[: max(0, len(self._entries) - self._keep)]
         if too_many:
             await self._history.put_values(_DECISIONS, dict.fromkeys(too_many))
             await self._history.put_values(_INPUTS, dict.fromkeys(too_many))
-            for name in too_many:
-                del self._entries[name]
+            for decision_id in too_many:
+                del self._entries[decision_id]
         total = sum(entry.decision.input_bytes for entry in self._entries.values())
         for entry in list(self._entries.values()):
             if total <= self._keep_input_bytes:
@@ -178,7 +183,7 @@ class Journal:
                 without_input = msgspec.structs.replace(entry.decision, input_bytes=0)
                 await self._write(without_input, entry.befores)
 
-    # --- The switch -----------------------------------------------------------------------------
+    # --- The pause ------------------------------------------------------------------------------
 
     async def set_pause(self, pause: Pause | None) -> None:
         """Pause or resume; survives restarts."""
@@ -189,13 +194,13 @@ class Journal:
 
 
 async def open_journal(history: History, settings: ControlConfig) -> Journal:
-    """The journal of a history. Raise `HistoryUnavailable`."""
+    """Load the journal of a history. Raise `HistoryUnavailable`."""
     journal = Journal(history, keep=settings.keep_decisions, keep_input_bytes=settings.keep_input_bytes)
     await journal.load()
     return journal
 
 
-def _stopped(decision: Decision) -> set[str]:
+def _stopped_containers(decision: Decision) -> set[str]:
     """Return the containers that a decision stopped until there is room."""
     return {
         step.action.task

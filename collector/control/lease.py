@@ -5,7 +5,7 @@ the same history has the same identity, and keeps its lease.
 
 Clocks of collectors differ and can be set, so no time in the file counts. Each renewal increments a number.
 The holder has the lease for some seconds after its last renewal, by its own monotonic clock; another
-collector takes it only after it has seen the same number for at least as long, by its own.
+collector takes it only after it has read the same number for at least as long, by its own.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class _Record(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LeaseStatus:
     """The result of an attempt to take the lease."""
 
     mine: bool
@@ -94,15 +94,15 @@ class Lease:
         self._path, self._holder, self._seconds = path, holder, seconds
         self._clock, self._monotonic = clock, monotonic
         self._mine_until = -inf
-        self._seen: tuple[_Record, float] | None = None
+        self._last_read: tuple[_Record, float] | None = None
         """The last record of another holder, and when this collector first read it."""
         self._skew_seconds: float | None = None
 
-    async def take(self) -> Held:
+    async def take(self) -> LeaseStatus:
         """Take or renew the lease, unless another holds it."""
         began = self._monotonic()
         held = await asyncio.to_thread(self._take)
-        # From before the write, so that it ends here before it ends for those who saw the write.
+        # Counted from before the write, so that it ends here before it ends for collectors that read it.
         self._mine_until = began + self._seconds if held.mine else -inf
         return held
 
@@ -116,31 +116,31 @@ class Lease:
         self._mine_until = -inf
         await asyncio.to_thread(self._give_back)
 
-    def _take(self) -> Held:
+    def _take(self) -> LeaseStatus:
         try:
             with closing(self._open()) as connection, connection:
                 connection.execute("BEGIN IMMEDIATE")
                 row = connection.execute(_RECORD).fetchone()
                 last = None if row is None else _Record(*row)
                 if last is not None and last.holder != self._holder and not self._has_expired(last):
-                    return Held(mine=False, holder=last.holder, skew_seconds=self._skew_seconds)
+                    return LeaseStatus(mine=False, holder=last.holder, skew_seconds=self._skew_seconds)
                 renewals = 0 if last is None else last.renewals + 1
                 connection.execute(_TAKE, (self._holder, renewals, self._seconds, self._clock()))
         except (sqlite3.Error, OSError) as error:
             # A collector that cannot read the lease must not act.
-            return Held(mine=False, holder=f"unknown (cannot read {self._path}: {error})")
+            return LeaseStatus(mine=False, holder=f"unknown (cannot read {self._path}: {error})")
         before = last.holder if last is not None and last.holder != self._holder else None
-        return Held(mine=True, holder=self._holder, before=before)
+        return LeaseStatus(mine=True, holder=self._holder, before=before)
 
     def _has_expired(self, record: _Record) -> bool:
         now = self._monotonic()
-        if self._seen is None or self._seen[0] != record:
-            if self._seen is not None:
+        if self._last_read is None or self._last_read[0] != record:
+            if self._last_read is not None:
                 # It was renewed since the last look.
                 self._skew_seconds = record.renewed_at - self._clock()
-            self._seen = (record, now)
+            self._last_read = (record, now)
         # The holder may have a longer lease than this collector would take.
-        return not record.seconds or now - self._seen[1] >= max(record.seconds, self._seconds)
+        return not record.seconds or now - self._last_read[1] >= max(record.seconds, self._seconds)
 
     def _give_back(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The control loop: renew the lease, refresh, respond to bottlenecks, run the timer policy, follow up."""
+"""The control loop: renews the lease, responds to bottlenecks, runs the timer policy, records effects."""
 
 import asyncio
 import logging
@@ -58,7 +58,7 @@ class ControlLoop:
         self._queue: QueueState | None = None
         """The queue after the last run of a policy that keeps promises."""
         self._refreshed_at = 0.0
-        self._hurry_until = 0.0
+        self._frequent_until = 0.0
         self._recovered = False
         self._deciding = asyncio.Lock()
         """One decision at a time: each starts from the result of the last."""
@@ -71,12 +71,12 @@ class ControlLoop:
         before = self.actor.situation.holder
         await self.actor.situation.renew_lease()
         if self.actor.situation.holder != before and not self.actor.situation.is_dry:
-            log.info("lease held by %s", self.actor.situation.holder or "this collector")
+            log.info("the lease is held by %s", self.actor.situation.holder or "this collector")
 
     async def run_once(self) -> None:
         """Run one iteration."""
         now = self._core.clock()
-        refresh_seconds = 0.0 if now < self._hurry_until else self._settings.refresh_seconds
+        refresh_seconds = 0.0 if now < self._frequent_until else self._settings.refresh_seconds
         refreshed = now - self._refreshed_at >= refresh_seconds and await self.actor.situation.refresh()
         if refreshed:
             self._refreshed_at = now
@@ -91,10 +91,10 @@ class ControlLoop:
                 await self.release()
             # After an error in this iteration, recovery comes first in the next.
             self._recovered = False
-            await self._turn()
+            await self._decide_and_act()
             self._recovered = True
 
-    async def _turn(self) -> None:
+    async def _decide_and_act(self) -> None:
         if self._alert_policy is not None:
             decision = await self.actor.planner.answer_alerts(self._alert_policy)
             if decision is not None:
@@ -107,11 +107,11 @@ class ControlLoop:
             self._timer_ran_at = self._core.clock()
             await self._run_timer_policy(self._timer_policy)
         await self._start_waiting()
-        await self.elastic.turn()
+        await self.elastic.run()
         await follow_up(self.actor.situation)
 
     async def _is_due(self, chosen: PolicyChoice) -> bool:
-        """Whether the timer policy runs now: by its timer, or by an event in the queue that it keeps."""
+        """Whether the timer policy runs now: by its timer, or after an event in the queue of promises."""
         seconds = self._settings.timer_seconds or chosen.policy.timer_seconds
         if self._core.clock() - self._timer_ran_at >= seconds:
             return True
@@ -127,12 +127,12 @@ class ControlLoop:
         if self._room_policy is None or not situation.waiting:
             return
         snapshot = await situation.snapshot()
-        # The turn of those with a promise is decided by the policy that keeps it.
-        kept = promised_tasks(snapshot) if self._keeps_promises else frozenset()
-        if situation.waiting.keys() <= kept:
+        # The policy that keeps promises decides about tasks that have one.
+        promised = promised_tasks(snapshot) if self._keeps_promises else frozenset()
+        if situation.waiting.keys() <= promised:
             return
         plan = await asyncio.to_thread(self._room_policy.rebalance, snapshot)
-        actions = tuple(each for each in plan.actions if getattr(each, "task", "") not in kept)
+        actions = tuple(each for each in plan.actions if getattr(each, "task", "") not in promised)
         decision = await self.actor.planner.record(
             Trigger.WAITING, Decider.of(self._room_policy), snapshot, replace(plan, actions=actions)
         )
@@ -140,18 +140,18 @@ class ControlLoop:
             await self.actor.executor.carry_out(decision)
 
     async def release(self) -> None:
-        """Clean up what a killed collector left; and hand parked tasks back unless a policy starts them."""
+        """Clean up after a killed collector, and hand parked tasks back unless a policy starts them."""
         keeps = self._keeps_promises and self.actor.situation.pause is None
         await self.actor.situation.release(keep_parked=keeps)
 
     async def stop(self) -> None:
-        """Hand parked tasks back to the orchestrator: no policy starts them any more."""
+        """Hand parked tasks back to the orchestrator: no policy starts them after this."""
         if self._keeps_promises and self.actor.situation.holder is None and not self.actor.situation.is_dry:
             await self.actor.situation.release(keep_parked=False)
 
     def expect_deployment(self) -> None:
         """Query the orchestrator more often for a while: a service is about to be created."""
-        self._hurry_until = self._core.clock() + _DEPLOYMENT_SECONDS
+        self._frequent_until = self._core.clock() + _DEPLOYMENT_SECONDS
 
     async def make_room(self, question: PlacementQuestion) -> Decision:
         """Make room for a container that fits nowhere."""
@@ -191,18 +191,20 @@ class ControlLoop:
         if decision is not None:
             await self.actor.executor.carry_out(decision)
         if chosen.policy.keeps_promises:
-            # Its own stops and starts are no events.
+            # Its own stops and starts do not count as events.
             self._queue = QueueState.of(await self.actor.situation.snapshot())
 
 
 async def follow_up(situation: Situation) -> None:
-    """Record the effect of ended decisions once it can be measured: the end of the bottleneck, the load."""
+    """Record the effects of ended decisions once they can be measured: the end of bottlenecks, the load."""
     waiting = [each for each in situation.journal.decisions() if _awaits_effect(each)]
     if not waiting:
         return
     snapshot = await situation.snapshot()
     for decision in waiting:
-        changes = _changes(decision, snapshot, situation.core.clock(), situation.settings.settle_seconds)
+        changes = _known_effects(
+            decision, snapshot, situation.core.clock(), situation.settings.settle_seconds
+        )
         if changes:
             await situation.journal.amend(decision.id, partial(msgspec.structs.replace, **changes))
 
@@ -215,7 +217,9 @@ def _awaits_effect(decision: Decision) -> bool:
     return is_over and decision.after is None
 
 
-def _changes(decision: Decision, snapshot: Snapshot, now: float, settle_seconds: float) -> dict[str, Any]:
+def _known_effects(
+    decision: Decision, snapshot: Snapshot, now: float, settle_seconds: float
+) -> dict[str, Any]:
     """Return the fields of a decision that are known now."""
     changes: dict[str, Any] = {}
     answered = frozenset(each.node for each in decision.alerts)

@@ -1,4 +1,4 @@
-"""Making room for a container that fits nowhere: the actions that a policy needs first, as a plan."""
+"""Room for a container that fits nowhere: the plan that makes it, and its reservation."""
 
 import logging
 from dataclasses import dataclass
@@ -42,16 +42,16 @@ def plan_room(
     request, _ = understood(question, snapshot, default_class)
     ranking = policy.place(snapshot, request)
     if ranking.best is None:
-        return RoomPlan(Plan(left=("it fits on no node, even after cuts, moves and stops",)))
+        return RoomPlan(Plan(left=("the container fits on no node, even after cuts, moves and stops",)))
     best = snapshot.nodes.names[ranking.best]
     first = ranking.needs(ranking.best)
     reasons = (f"the container then fits on {best}", *ranking.explain(ranking.best))
-    left = () if first else (f"it fits on {best} already",)
+    left = () if first else (f"the container already fits on {best}",)
     return RoomPlan(Plan(actions=first, reasons=reasons, left=left), best)
 
 
 def room_seconds(question: PlacementQuestion, outcome: DecisionOutcome, reservation_seconds: float) -> float:
-    """Return how long the room is reserved: as requested; by default only if room had to be made."""
+    """Return how long the room is reserved: as requested, or by default only if room had to be made."""
     if outcome is DecisionOutcome.DONE:
         return question.reserve_seconds or reservation_seconds
     return question.reserve_seconds if outcome is DecisionOutcome.NOTHING else 0.0

@@ -1,25 +1,20 @@
-"""The orchestrator's state for the live tables: reservations, immovable containers, closed and off nodes."""
+"""The orchestrator's state for the live tables: allocations, services, constraints, status of nodes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 
 from collector.common.labels import ACT_LABEL, ALLOWED, DAEMON, KIND_LABEL, NEVER, POWER_LABEL
+from collector.control.constraints import MANAGER, ROLE, known_constraints
 from collector.control.records import Step
 from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView
 from collector.live.traits import task_traits
 from collector.live.updates import Allocation, NodeStatus, OrchestratedService, OrchestratedTask, Succession
 from collector.policies.actions import Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.snapshot.columns import Four, four
-from collector.snapshot.constraints import Constraint, Operator
+from collector.snapshot.constraints import Constraint
 from collector.snapshot.waiting import WaitingTask
 from wire.resources import Quantities
-
-_NODE_LABEL, _HOSTNAME = "node.labels.", "node.hostname"
-_ROLE, _MANAGER, _WORKER = "node.role", "manager", "worker"
-_UNKNOWN_HERE = ("node.id", "node.ip", "node.platform.", "engine.labels.")
-_OPPOSITE = {Operator.IS: Operator.IS_NOT, Operator.IS_NOT: Operator.IS}
-"""Attributes of Swarm that no label has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +24,7 @@ class CompletedActions:
     came_from: Mapping[str, str]
     """The previous node of containers that were moved."""
     first_started_at: Mapping[str, float]
-    """When the first container started, of containers that replace it on another node."""
+    """When the first container started, by the container that replaces it on another node."""
     cuts: Mapping[str, tuple[str, Quantities, Quantities]]
     """Node, requested and current limits of containers that were cut."""
     off: frozenset[str]
@@ -43,7 +38,7 @@ class CompletedActions:
 
     @classmethod
     def of(cls, steps: Iterable[Step]) -> "CompletedActions":
-        """Collect them from the steps in effect, in the order of completion."""
+        """Collect the actions from the steps in effect, which are in the order of completion."""
         came_from: dict[str, str] = {}
         first_started_at: dict[str, float] = {}
         cuts: dict[str, tuple[str, Quantities, Quantities]] = {}
@@ -73,8 +68,10 @@ class CompletedActions:
 
 
 def constraints_by_service(view: OrchestratorState) -> dict[str, tuple[Constraint, ...]]:
-    """Return the constraints of the services that have any which can be checked here."""
-    found = {each.name: tuple(_constraints(each.constraints)) for each in view.services if each.constraints}
+    """Return the constraints that can be checked here, by service."""
+    found = {
+        each.name: tuple(known_constraints(each.constraints)) for each in view.services if each.constraints
+    }
     return {name: constraints for name, constraints in found.items() if constraints}
 
 
@@ -94,7 +91,7 @@ def waiting_tasks(completed: CompletedActions) -> list[WaitingTask]:
 
 
 def pending_tasks(view: OrchestratorState, default_class: int) -> list[WaitingTask]:
-    """Return the tasks that the orchestrator lists and has no node for."""
+    """Return the tasks that the orchestrator has no node for."""
     return [
         WaitingTask(
             id=each.id,
@@ -102,7 +99,7 @@ def pending_tasks(view: OrchestratorState, default_class: int) -> list[WaitingTa
             service=each.service,
             requested=four(each.requested),
             task_class=task_traits(each.labels, default_class).task_class,
-            constraints=tuple(_constraints(each.constraints)),
+            constraints=tuple(known_constraints(each.constraints)),
             spread=each.spread,
             last_node=each.stopped_on,
         )
@@ -111,25 +108,8 @@ def pending_tasks(view: OrchestratorState, default_class: int) -> list[WaitingTa
     ]
 
 
-def _constraints(written: Iterable[str]) -> Iterator[Constraint]:
-    """Return the constraints on names and labels of nodes; only the orchestrator can check the others."""
-    for text in written:
-        for operator in (Operator.IS_NOT, Operator.IS):
-            key, found, value = (part.strip() for part in text.partition(operator))
-            if not found:
-                continue
-            if key == _HOSTNAME:
-                yield Constraint("node", operator, value)
-            elif key == _ROLE:
-                # Only managers have a label for their role.
-                yield Constraint(_ROLE, _OPPOSITE[operator] if value == _WORKER else operator, _MANAGER)
-            elif not key.startswith(_UNKNOWN_HERE):
-                yield Constraint(key.removeprefix(_NODE_LABEL), operator, value)
-            break
-
-
 def _succession(move: Move, containers: Sequence[str]) -> Iterator[Succession]:
-    """The container that replaced a moved one; none if several started, and it is unclear which."""
+    """Return the container that replaced a moved one; none if several started, and it is unclear which."""
     if len(containers) == 1 and containers[0] != move.task:
         yield Succession(
             node=move.target, container=containers[0], from_node=move.node, predecessor=move.task
@@ -200,10 +180,10 @@ def orchestrated_services(view: OrchestratorState) -> Iterator[OrchestratedServi
             )
 
 
-def hosts(
+def node_statuses(
     view: OrchestratorState, completed: CompletedActions, reporting: Iterable[str] = ()
 ) -> Iterator[NodeStatus]:
-    """Return which nodes are on and accept containers; a node that is off accepts them once it is on.
+    """Return whether each node is on and accepts containers; a node that is off accepts them once it is on.
 
     Nodes that report, but are not part of the orchestrator, accept none.
     """
@@ -223,7 +203,7 @@ def hosts(
 
 def _labels(node: NodeView) -> Mapping[str, str]:
     """Return the labels of a node; managers are never switched off."""
-    return {**node.labels, _ROLE: _MANAGER, POWER_LABEL: NEVER} if node.is_manager else node.labels
+    return {**node.labels, ROLE: MANAGER, POWER_LABEL: NEVER} if node.is_manager else node.labels
 
 
 def _reservation(service: ServiceView) -> Four:

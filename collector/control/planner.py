@@ -1,4 +1,4 @@
-"""Makes decisions: runs a policy and records its plan with the snapshot that it was made from."""
+"""The planner runs a policy, and records its plan with its input, a snapshot."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decider:
-    """What makes a decision: a policy, and its settings."""
+    """The policy that makes a decision, and its settings."""
 
     policy: str
     settings: dict[str, Any]
@@ -44,17 +44,17 @@ class Decider:
 
 
 _COUNT = re.compile(r"\b\d+ ((?:more )?\w+?)s?\b")
-"""A number and its noun: a reason in which only the number changed is not recorded again."""
+"""A number and its noun. A reason in which only numbers changed is not recorded again."""
 
 
 class Planner:
-    """Makes decisions, and records a repeated one only once."""
+    """Makes decisions, and records repeated ones only once."""
 
     def __init__(self, situation: Situation) -> None:
         self._situation = situation
         self._last_recorded: dict[tuple[Trigger, str], object] = {}
         self.decided: Counter[tuple[Trigger, str]] = Counter()
-        """Decisions since the start, by trigger and policy."""
+        """Number of decisions since the start, by trigger and policy."""
 
     async def answer_alerts(self, chosen: PolicyChoice) -> Decision | None:
         """Decide about the open bottlenecks; None if the decision is the same as the last."""
@@ -65,7 +65,7 @@ class Planner:
         return await self.decide(Trigger.ALERT, chosen, snapshot)
 
     async def decide(self, trigger: Trigger, chosen: PolicyChoice, snapshot: Snapshot) -> Decision | None:
-        """Run a policy and record its plan; None if it is the same as the last."""
+        """Run a policy and record its plan; None if the plan is the same as the last."""
         plan = await asyncio.to_thread(chosen.rebalance, snapshot)
         return await self.record(trigger, Decider.of(chosen), snapshot, plan)
 
@@ -77,7 +77,7 @@ class Planner:
         plan: Plan,
         request: dict[str, Any] | None = None,
     ) -> Decision | None:
-        """Record a plan with the snapshot that it was made from."""
+        """Record a plan with its snapshot; None if the plan is the same as the last."""
         keeps_promises = decider.keeps_promises
         steps = tuple(
             planned_step(action, snapshot, trigger, keeps_promises=keeps_promises) for action in plan.actions
@@ -85,11 +85,11 @@ class Planner:
         context = self._situation.guard_context(snapshot)
         refusals = [first_refusal(step, context) for step in steps]
         is_dry = self._situation.is_dry
-        # A stop or start that failed is tried again: the promise is still there. So is a change of a service.
-        is_wanted = bool(keeps_promises or decider.subject) and not is_dry and None in refusals
+        # A failed stop or start for a promise, or change of a service, is retried although it is not new.
+        is_retried = bool(keeps_promises or decider.subject) and not is_dry and None in refusals
         guards = tuple(refusal and refusal[0] for refusal in refusals)
         is_new = self._is_new((trigger, decider.subject), plan, steps, guards)
-        if not (is_new or is_wanted):
+        if not (is_new or is_retried):
             return None
         if is_dry:
             steps = tuple(
@@ -146,7 +146,7 @@ class Planner:
 
 
 def _subject(action: Action) -> tuple[object, ...]:
-    """Return what identifies an action, without its reasons and gains."""
+    """Return the identity of an action, without its reasons and gains."""
     if isinstance(action, ServiceAction):
         return (
             action.kind,
@@ -160,8 +160,10 @@ def _subject(action: Action) -> tuple[object, ...]:
 def _log(decision: Decision) -> None:
     would = "would " if decision.dry else ""
     for step in decision.steps:
-        log.info("%s %s%s: %s", decision.id, would, describe(step.action), "; ".join(step.action.reasons))
+        log.info(
+            "decision %s: %s%s: %s", decision.id, would, describe(step.action), "; ".join(step.action.reasons)
+        )
     if not decision.steps:
-        log.info("%s: no action possible: %s", decision.id, "; ".join(decision.left))
+        log.info("decision %s: no action possible: %s", decision.id, "; ".join(decision.left))
     if decision.trouble is not None:
-        log.info("%s is based on an old state of the orchestrator: %s", decision.id, decision.trouble)
+        log.info("decision %s uses an old state of the orchestrator: %s", decision.id, decision.trouble)

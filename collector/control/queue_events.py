@@ -1,4 +1,4 @@
-"""Events that call for a run of a policy that keeps promises, besides its timer."""
+"""Events after which a policy that keeps promises runs before its timer is due."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """What the plans of such a policy depend on, apart from time."""
+    """The input of such a policy, apart from time."""
 
     waiting: Counter[str]
     """Number of waiting tasks with a promise, by service."""

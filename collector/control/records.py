@@ -50,7 +50,7 @@ class Trigger(StrEnum):
     WAITING = "waiting"
     """Containers wait for room."""
     BROWNOUT = "brownout"
-    """Resources are short, or no longer are: optional services stop or start."""
+    """Resources became short or no longer are: optional services stop or start."""
     ELASTIC = "elastic"
     """A service needs other replicas or CPU limits."""
 
@@ -60,30 +60,30 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     action: Action
     state: StepState = StepState.PLANNED
-    """How far it is: from `planned` to `verified`, or why not."""
+    """Progress of the step, from `planned` to `verified`, or how it ended otherwise."""
     service: str | None = None
     answers_alert: bool = False
     """Whether the decision answers alerts of nodes."""
     keeps_promises: bool = False
-    """Whether the policy keeps promises of availability: the limits of moves do not apply."""
+    """Whether the policy keeps promises of availability: the limits of moves then do not apply."""
     memory_bytes: int = 0
-    """Memory envelope of the container, which it fills again on its new node."""
+    """Memory envelope of the container, which it needs on its new node."""
     requested: Quantities = _NOTHING
     """Limits of the container before any cut."""
     task_class: int = 1
     """SLA class of the container."""
     first_started_at: float | None = None
-    """When the container started, or the first one if moves brought it here; null if unknown."""
+    """Start of the container, or of its first predecessor before moves; null if unknown."""
     there_before: tuple[str, ...] = ()
-    """Containers of the service before the step; those on the target if a container moves."""
+    """Containers of the service before the step; only those on the target if a container moves."""
     guard: str | None = None
     """Name of the guard that refused it."""
     why: str | None = None
-    """Why it was refused or dropped, failed, or was undone."""
+    """Why the step was refused or dropped, failed, or was undone."""
     what: str | None = None
     """What the driver did."""
     containers: tuple[str, ...] = ()
-    """Containers that replace the moved one; all of its containers if a service was changed."""
+    """Containers that replace the moved one; all containers of the service if it was scaled or resized."""
     started_at: float | None = None
     done_at: float | None = None
     ended_at: float | None = None
@@ -138,7 +138,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     request: dict[str, Any] | None = None
     """The request for room, if it caused the decision."""
     trouble: str | None = None
-    """If the orchestrator did not answer: why, and the age of the state that was used."""
+    """Why the orchestrator did not answer, and the age of the state that was used; null if it answered."""
     reasons: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     """Why other actions are not part of the plan."""
@@ -183,5 +183,5 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True):
 
     since: float
     until: float | None = None
-    """Null lasts until it is resumed."""
+    """End of the pause; null if it lasts until it is resumed."""
     why: str = ""

@@ -10,12 +10,12 @@ import numpy as np
 from collector.common.outages import Dependency
 from collector.control.guards import GuardContext
 from collector.control.journal import Journal
-from collector.control.lease import Held, Lease
+from collector.control.lease import Lease, LeaseStatus
 from collector.control.orchestrator_state import (
     CompletedActions,
     allocations,
     constraints_by_service,
-    hosts,
+    node_statuses,
     orchestrated_services,
     pending_tasks,
     waiting_tasks,
@@ -45,7 +45,7 @@ class Situation:
         self.journal = journal
         self.view = OrchestratorState()
         self.refreshed_at: float | None = None
-        """When the orchestrator gave this state."""
+        """When the orchestrator returned this state."""
         self._driver_back_at: float | None = None
         self.holder: str | None = "no collector yet"
         """The holder of the lease, if it is not this collector."""
@@ -81,7 +81,7 @@ class Situation:
 
     @property
     def last_healed_seconds(self) -> float | None:
-        """How long the last decision that ended a bottleneck took."""
+        """Time that the last decision that ended a bottleneck took."""
         return next(
             (each.healed_seconds for each in self.journal.decisions() if each.healed_seconds is not None),
             None,
@@ -114,7 +114,7 @@ class Situation:
         self._compare_clocks(held)
         return held.mine
 
-    def _compare_clocks(self, held: Held) -> None:
+    def _compare_clocks(self, held: LeaseStatus) -> None:
         """Report whether the clock of the collector that acts differs by more than a lease lasts."""
         skew = held.skew_seconds or 0.0
         if abs(skew) <= self.settings.lease_seconds:
@@ -155,7 +155,7 @@ class Situation:
             log.warning("cannot keep pending tasks from taking the room that is made: %s", error)
 
     async def release(self, *, keep_parked: bool) -> None:
-        """Let the driver clean up what a killed collector left, and start what no policy will start."""
+        """Let the driver clean up after a killed collector; unless `keep_parked`, also start parked tasks."""
         try:
             for what in await self._driver.release(keep_parked=keep_parked):
                 log.info("%s", what)
@@ -163,14 +163,14 @@ class Situation:
             log.warning("cannot clean up after an interrupted action: %s", error)
 
     def publish_view(self) -> None:
-        """Write the orchestrator's last state and the actions since to the registry and its tables."""
+        """Write the orchestrator's last state, and the actions since, to the registry and its tables."""
         tables, completed = self.core.registry.tables, self.completed
         self.core.registry.add_successions(completed.successions)
         self.core.registry.promises.put_queue({**completed.waiting, **completed.stopped})
         tables.put_constraints(constraints_by_service(self.view))
         tables.put_allocations(allocations(self.view, completed, opt_in=self.settings.opt_in))
-        for host in hosts(self.view, completed, tables.node_names()):
-            tables.put_status(host)
+        for status in node_statuses(self.view, completed, tables.node_names()):
+            tables.put_status(status)
 
     async def snapshot(self) -> Snapshot:
         """Take a snapshot of the cluster, with pending placements."""
@@ -181,12 +181,12 @@ class Situation:
         promises = self.core.registry.promises.waiting_columns([each.id for each in (*stopped, *pending)])
         if promises is None:
             return with_waiting(folded, stopped)
-        # Without a promise, a pending task is the orchestrator's own affair.
-        is_shown = promises.promise != NO_PROMISE
-        is_shown[: len(stopped)] = True
-        shown = np.flatnonzero(is_shown)
+        # The orchestrator alone decides about a pending task without a promise.
+        is_included = promises.promise != NO_PROMISE
+        is_included[: len(stopped)] = True
+        included = np.flatnonzero(is_included)
         waiting = [*stopped, *pending]
-        return with_waiting(folded, [waiting[place] for place in shown], promises.rows(shown))
+        return with_waiting(folded, [waiting[row] for row in included], promises.rows(included))
 
     @property
     def completed(self) -> CompletedActions:

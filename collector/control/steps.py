@@ -1,4 +1,4 @@
-"""The steps of a decision: how a plan becomes steps, which run together, which depend on earlier ones."""
+"""The steps of a decision: their creation, the batches that run together, and dependencies."""
 
 from collections.abc import Iterator, Sequence
 from enum import Enum, auto
@@ -28,7 +28,7 @@ _CARRIED_OUT = frozenset({StepState.VERIFIED, *IN_MOTION})
 def planned_step(
     action: Action, snapshot: Snapshot, trigger: Trigger = Trigger.TIMER, *, keeps_promises: bool = False
 ) -> Step:
-    """An action of a plan, with what guards have to know of its container and of the policy."""
+    """Return the step of an action, with the facts about its container and policy that guards need."""
     if isinstance(action, ServiceAction):
         return Step(action=action, service=action.service)
     tasks = snapshot.tasks
@@ -57,49 +57,49 @@ def batches(steps: Sequence[Step], max_concurrent_moves: int) -> Iterator[list[i
     These are consecutive moves, up to a limit; and stops and starts that keep promises: on each node, all
     stops before a start, then all starts before the next stop.
     """
-    for kind, group in groupby(range(len(steps)), key=lambda place: _Kind.of(steps[place])):
-        places = list(group)
-        if kind is _Kind.PROMISE:
-            yield from _rounds(steps, places)
+    for kind, group in groupby(range(len(steps)), key=lambda index: _BatchKind.of(steps[index])):
+        indices = list(group)
+        if kind is _BatchKind.PROMISE:
+            yield from _rounds(steps, indices)
             continue
-        size = max_concurrent_moves if kind is _Kind.MOVE else 1
-        yield from (places[start : start + size] for start in range(0, len(places), size))
+        size = max_concurrent_moves if kind is _BatchKind.MOVE else 1
+        yield from (indices[start : start + size] for start in range(0, len(indices), size))
 
 
-class _Kind(Enum):
+class _BatchKind(Enum):
     MOVE = auto()
     PROMISE = auto()
     OTHER = auto()
 
     @staticmethod
-    def of(step: Step) -> "_Kind":
+    def of(step: Step) -> "_BatchKind":
         if step.keeps_promises and len(affected_nodes(step.action)) == 1:
-            return _Kind.PROMISE
-        return _Kind.MOVE if isinstance(step.action, Move) else _Kind.OTHER
+            return _BatchKind.PROMISE
+        return _BatchKind.MOVE if isinstance(step.action, Move) else _BatchKind.OTHER
 
 
-def _rounds(steps: Sequence[Step], places: Sequence[int]) -> Iterator[list[int]]:
-    """Return the first stops or starts of each node, then what follows on each, and so on."""
+def _rounds(steps: Sequence[Step], indices: Sequence[int]) -> Iterator[list[int]]:
+    """Return batches: the first run of stops or starts of every node, then the second, and so on."""
     by_node: dict[str, list[int]] = {}
-    for place in places:
-        (node,) = affected_nodes(steps[place].action)
-        by_node.setdefault(node, []).append(place)
+    for index in indices:
+        (node,) = affected_nodes(steps[index].action)
+        by_node.setdefault(node, []).append(index)
     runs = [
-        [list(run) for _, run in groupby(chain, key=lambda place: steps[place].action.kind)]
-        for chain in by_node.values()
+        [list(run) for _, run in groupby(queue, key=lambda index: steps[index].action.kind)]
+        for queue in by_node.values()
     ]
     for batch in zip_longest(*runs, fillvalue=[]):
-        yield sorted(place for run in batch for place in run)
+        yield sorted(index for run in batch for index in run)
 
 
-def failed_prerequisite(steps: Sequence[Step], position: int) -> str | None:
+def failed_prerequisite(steps: Sequence[Step], index: int) -> str | None:
     """Return why a step must not run: an earlier step on the same node was not carried out.
 
-    Of the steps that keep promises, a start needs the stops that make room for it.
+    Among the steps that keep promises, only a start depends on others: the stops that make room for it.
     """
-    own = steps[position]
+    own = steps[index]
     mine = affected_nodes(own.action)
-    for step in steps[:position]:
+    for step in steps[:index]:
         if step.state in _CARRIED_OUT:
             continue
         if own.keeps_promises and not (isinstance(own.action, Start) and isinstance(step.action, Kill)):

@@ -45,17 +45,16 @@ def containers_of(snapshot: Snapshot, service: str | None, node: str) -> frozens
 def find_effect(step: Step, snapshot: Snapshot, limits: Mapping[str, Quantities]) -> frozenset[str] | None:
     """Return the containers that show the effect of a step in the agents' reports; None if none do yet.
 
-    `limits` is the present limits of the containers whose limits the step changes.
+    `limits` are the current limits of the containers whose limits the step changes.
     """
     action, nodes = step.action, snapshot.nodes
     match action:
-        case Kill(task=task, target=None):
-            row = snapshot.tasks.index.get(task, NOWHERE)
-            return None if row != NOWHERE and snapshot.tasks.node[row] != NOWHERE else frozenset()
+        case Kill(target=None):
+            return None if _runs(snapshot, action.task) else frozenset()
         case Move() | Start() | Kill():
-            is_left = isinstance(action, Start) or not _runs_on(snapshot, action.task, action.node)
+            has_left = isinstance(action, Start) or not _runs_on(snapshot, action.task, action.node)
             new = _replacements(step, snapshot)
-            return new if new and is_left else None
+            return new if new and has_left else None
         case Cut():
             is_cut = _is_close(limits.get(action.task), action.allocated)
             return frozenset({action.task}) if is_cut else None
@@ -68,20 +67,19 @@ def find_effect(step: Step, snapshot: Snapshot, limits: Mapping[str, Quantities]
             wanted = Quantities(cores)
             is_resized = all(_is_close(limits.get(each), wanted) for each in step.containers)
             return frozenset(step.containers) if is_resized else None
-        case PowerOff() | PowerOn():
-            row = nodes.index.get(action.node, NOWHERE)
-            if row == NOWHERE:
-                return None
-            is_up = nodes.liveness[row] == Liveness.UP
+        case PowerOff():
             # A node that switches off may still report for a while: the command's success counts.
-            return frozenset() if is_up or isinstance(action, PowerOff) else None
+            return frozenset() if action.node in nodes.index else None
+        case PowerOn():
+            row = nodes.index.get(action.node, NOWHERE)
+            return frozenset() if row != NOWHERE and nodes.liveness[row] == Liveness.UP else None
 
 
 def _replacements(step: Step, snapshot: Snapshot) -> frozenset[str]:
     """Return the reported containers that replace the one of a step.
 
     If the driver names them, only these count, on whichever node they run: an orchestrator may choose
-    another node than the target, and a container without a service has no other trace.
+    another node than the target, and a container without a service cannot be found otherwise.
     """
     if not step.containers:
         return containers_of(snapshot, step.service, target_of(step.action)) - set(step.there_before)
@@ -115,12 +113,13 @@ class ActionStatus(Enum):
     NOT_DONE = auto()
     UNDER_WAY = auto()
     NEITHER = auto()
+    """Neither done nor unchanged."""
 
 
 def action_status(step: Step, view: OrchestratorState) -> ActionStatus:
     """Return the status of an action by the orchestrator's state."""
     action = step.action
-    running = _running(step, view)
+    running = _running_tasks(step, view)
     match action:
         case Kill(target=None):
             runs = any(each.container == action.task for each in running)
@@ -136,17 +135,14 @@ def action_status(step: Step, view: OrchestratorState) -> ActionStatus:
                 return ActionStatus.UNDER_WAY if at_source else ActionStatus.DONE
             return ActionStatus.NOT_DONE if at_source else ActionStatus.NEITHER
         case PowerOff():
-            node = next((each for each in view.nodes if each.name == action.node), None)
+            node = view.node(action.node)
             if node is None or not node.ready:
                 return ActionStatus.DONE
             return ActionStatus.NOT_DONE if node.accepts else ActionStatus.UNDER_WAY
         case PowerOn():
-            node = next((each for each in view.nodes if each.name == action.node), None)
-            return (
-                ActionStatus.DONE
-                if node is not None and node.ready and node.accepts
-                else ActionStatus.NOT_DONE
-            )
+            node = view.node(action.node)
+            is_on = node is not None and node.ready and node.accepts
+            return ActionStatus.DONE if is_on else ActionStatus.NOT_DONE
         case Scale() | Resize():
             return _service_status(action, step, view)
         case Cut():
@@ -156,21 +152,21 @@ def action_status(step: Step, view: OrchestratorState) -> ActionStatus:
 
 def _service_status(action: ServiceAction, step: Step, view: OrchestratorState) -> ActionStatus:
     """Return the status of a change of a service: its specification, and whether its tasks follow it."""
-    service = next((each for each in view.services if each.name == action.service), None)
+    service = view.service(action.service)
     if service is None:
         return ActionStatus.NEITHER
     if isinstance(action, Scale):
-        is_set, is_unchanged = (
-            service.replicas == action.replicas,
-            service.replicas == action.replicas_before,
+        is_set = service.replicas == action.replicas
+        is_unchanged = service.replicas == action.replicas_before
+        is_complete = (
+            len({each.task or each.container for each in _running_tasks(step, view)}) == action.replicas
         )
-        is_whole = len({each.task or each.container for each in _running(step, view)}) == action.replicas
     else:
         is_set = same_limit(service.limit.cpu_cores, action.cpu_limit_cores)
         is_unchanged = same_limit(service.limit.cpu_cores, action.cpu_limit_cores_before)
-        is_whole = True
+        is_complete = True
     if is_set:
-        return ActionStatus.DONE if is_whole and not service.is_updating else ActionStatus.UNDER_WAY
+        return ActionStatus.DONE if is_complete and not service.is_updating else ActionStatus.UNDER_WAY
     return ActionStatus.NOT_DONE if is_unchanged else ActionStatus.NEITHER
 
 
@@ -187,24 +183,24 @@ def service_containers(action: ServiceAction, view: OrchestratorState) -> tuple[
 def new_containers(step: Step, view: OrchestratorState) -> tuple[str, ...]:
     """Return the containers of the service on the target that were not there before.
 
-    Of a service that was changed as a whole, return all.
+    If a whole service was changed, return all of its containers.
     """
     if isinstance(step.action, ServiceAction):
         return service_containers(step.action, view)
     return tuple(
         each.container
-        for each in _running(step, view)
+        for each in _running_tasks(step, view)
         if each.node == target_of(step.action) and each.container not in step.there_before
     )
 
 
-def _running(step: Step, view: OrchestratorState) -> list[TaskView]:
+def _running_tasks(step: Step, view: OrchestratorState) -> list[TaskView]:
     """Return the running tasks of the service of a step.
 
-    Where nothing orchestrates containers, each is a service of its own name.
+    Without an orchestrator, each container is a service of its own name.
     """
     names = {step.service, getattr(step.action, "name", None)} - {None, ""}
-    return [each for each in view.tasks if each.service in names and each.state == "running"]
+    return [each for each in view.tasks if each.service in names and each.is_running]
 
 
 def load(snapshot: Snapshot, names: frozenset[str]) -> Load:
@@ -225,7 +221,7 @@ def alerts(snapshot: Snapshot, names: frozenset[str] | None = None) -> tuple[Ans
     """Return the open bottlenecks of some nodes, or of all."""
     nodes = snapshot.nodes
     return tuple(
-        AnsweredAlert(node=nodes.names[row], resource=RESOURCES[place])
-        for row, place in np.argwhere(nodes.bottleneck).tolist()
+        AnsweredAlert(node=nodes.names[row], resource=RESOURCES[column])
+        for row, column in np.argwhere(nodes.bottleneck).tolist()
         if names is None or nodes.names[row] in names
     )

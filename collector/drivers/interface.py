@@ -79,6 +79,7 @@ class TaskView:
     service: str
     node: str
     state: str
+    """In the orchestrator's words, such as `running`."""
     reserve: Quantities | None = None
     """Its own reservation; None if it is that of its service."""
     task: str = ""
@@ -89,6 +90,10 @@ class TaskView:
     """When the orchestrator created it, as Unix time; None if unknown."""
     running_since: float | None = None
     """When it started to run, as Unix time; None if it does not run, or the time is unknown."""
+
+    @property
+    def is_running(self) -> bool:
+        return self.state == "running"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +129,14 @@ class OrchestratorState:
     services: tuple[ServiceView, ...] = ()
     tasks: tuple[TaskView, ...] = ()
     pending: tuple[PendingView, ...] = ()
+
+    def node(self, name: str) -> NodeView | None:
+        """Return the node of a name; None if there is none."""
+        return next((each for each in self.nodes if each.name == name), None)
+
+    def service(self, name: str | None) -> ServiceView | None:
+        """Return the service of a name; None if there is none."""
+        return next((each for each in self.services if each.name == name), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Stops optional services while resources are short and nothing can move, and starts them again.
 
-What is stopped is stored in the history before it happens, and the drivers note it on the service as well. So
-a collector that was killed, even one that lost its history, knows what it has to start.
+A stop is stored in the history before it is carried out, and drivers note it on the service as well. So a
+collector that was killed, even one that lost its history, knows which services to start.
 """
 
 import asyncio
@@ -13,15 +13,15 @@ import msgspec
 
 from collector.control.actor import Actor
 from collector.control.brownout.failures import Failures
-from collector.control.brownout.optional import (
-    alone,
+from collector.control.brownout.optional_services import (
     cluster_watts,
     free_by_node,
     is_optional,
     optional_services,
     power_of,
     short_nodes,
-    use_by_node,
+    standalone_container,
+    usage_by_node,
     weight_of,
 )
 from collector.control.brownout.rule import (
@@ -30,9 +30,9 @@ from collector.control.brownout.rule import (
     OptionalService,
     Shortages,
     StoppedService,
-    by_return,
     choose_to_stop,
     reason_to_wait,
+    start_order,
 )
 from collector.control.guards import first_refusal
 from collector.control.planner import Decider
@@ -50,15 +50,15 @@ log = logging.getLogger(__name__)
 
 POLICY = "brownout"
 _KIND = "brownout"
-_PASSING_GUARDS = frozenset({"settle", "at_once", "rest"})
-"""Guards that refuse a move only for a while: its effect, or that of another one, is still to come."""
-_UNKNOWN = (StepState.FAILED, StepState.UNCLEAR)
-"""States of a stop that may be carried out all the same: an engine that answered too late went on."""
+_TEMPORARY_GUARDS = frozenset({"settle", "at_once", "rest"})
+"""Guards that refuse a move only for a short time, until the effect of an earlier one shows."""
+_UNCERTAIN = (StepState.FAILED, StepState.UNCLEAR)
+"""States of a stop that may still take effect: an engine that answers too late may carry it out."""
 _stored = msgspec.msgpack.Decoder(StoppedService)
 
 
 class Brownout:
-    """What is stopped, and what happens next. One decision per turn, so that its effect can show."""
+    """Stops and starts optional services, one decision at a time, so that its effect can show."""
 
     def __init__(self, core: Core, actor: Actor) -> None:
         self._core, self._actor = core, actor
@@ -75,14 +75,14 @@ class Brownout:
 
     @property
     def stopped(self) -> list[tuple[StoppedService, str]]:
-        """The services that are stopped, and why each does not start yet."""
+        """The stopped services, and why each does not start yet."""
         return [
             (each, self._why_waiting.get(each.key, "it starts now"))
-            for each in by_return(self._stopped.values())
+            for each in start_order(self._stopped.values())
         ]
 
     async def run(self, alert_policy: PolicyChoice | None) -> bool:
-        """Stop or start one service if it is time; return whether one was."""
+        """Stop or start at most one service; return whether it did."""
         if not self._settings.enabled:
             return False
         await self._load()
@@ -95,16 +95,16 @@ class Brownout:
         snapshot = await situation.snapshot()
         shortages = self._observe(snapshot)
         if shortages.short and optional:
-            helped = await self._helped(snapshot, shortages.short, alert_policy)
-            left = {place: why for place, why in shortages.short.items() if place not in helped}
+            relieved = await self._relieved(snapshot, shortages.short, alert_policy)
+            left = {place: why for place, why in shortages.short.items() if place not in relieved}
             if await self._stop_next(snapshot, optional, replace(shortages, short=left)):
                 return True
         return await self._start_next(snapshot, shortages)
 
-    # --- The present --------------------------------------------------------------------------------
+    # --- Observation --------------------------------------------------------------------------------
 
     def _optional(self) -> Iterator[OptionalService]:
-        """The optional services that run; of a dry run, the containers that agents report as optional."""
+        """Return the running optional services; in a dry run, those that agents report as optional."""
         situation = self._actor.situation
         if not situation.is_dry:
             yield from optional_services(situation.view)
@@ -115,10 +115,10 @@ class Brownout:
             for container, entry in node.run.containers.items():
                 labels = entry.value.labels
                 if is_optional(labels):
-                    yield alone(entry.value.name, weight_of(labels), node.name, container)
+                    yield standalone_container(entry.value.name, weight_of(labels), node.name, container)
 
     def _observe(self, snapshot: Snapshot) -> Shortages:
-        """Note what is short now. The budget has to be exceeded for a while: power changes by the second."""
+        """Return current shortages. Since power fluctuates, the budget counts only after `step_seconds`."""
         now, short = self._core.clock(), short_nodes(snapshot)
         watts = cluster_watts(snapshot)
         if self._budget and watts > self._budget:
@@ -137,20 +137,20 @@ class Brownout:
             began_at=self._began_at,
         )
 
-    async def _helped(
+    async def _relieved(
         self, snapshot: Snapshot, short: Mapping[str, str], alert_policy: PolicyChoice | None
     ) -> frozenset[str]:
-        """Return the nodes that a move relieves, now or as soon as the last one has taken effect."""
+        """Return the nodes that a move relieves, now or as soon as the effect of the last one shows."""
         if alert_policy is None or not short.keys() - {BUDGET}:
             return frozenset()
         plan = await asyncio.to_thread(alert_policy.rebalance, snapshot)
         context = self._actor.situation.guard_context(snapshot)
-        helped: set[str] = set()
+        relieved: set[str] = set()
         for action in plan.actions:
             refusal = first_refusal(planned_step(action, snapshot, Trigger.ALERT), context)
-            if refusal is None or refusal[0] in _PASSING_GUARDS:
-                helped |= affected_nodes(action)
-        return frozenset(helped)
+            if refusal is None or refusal[0] in _TEMPORARY_GUARDS:
+                relieved |= affected_nodes(action)
+        return frozenset(relieved)
 
     # --- Stopping and starting ----------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class Brownout:
         self, snapshot: Snapshot, optional: Iterable[OptionalService], shortages: Shortages
     ) -> bool:
         context = self._actor.situation.guard_context(snapshot)
-        # One whose stop failed holds up no other.
+        # A service whose stop failed does not hold up others.
         candidates = [each for each in optional if not self._failures.seconds_left(each.key)]
         refused = list[str]()
         while (choice := choose_to_stop(candidates, shortages, self._settings)) is not None:
@@ -184,7 +184,7 @@ class Brownout:
         places: Iterable[str],
         why: str,
     ) -> bool:
-        used = dict.fromkeys(service.nodes, Quantities()) | use_by_node(snapshot, service.containers)
+        used = dict.fromkeys(service.nodes, Quantities()) | usage_by_node(snapshot, service.containers)
         now = self._core.clock()
         stopped = StoppedService(
             name=service.name,
@@ -207,8 +207,8 @@ class Brownout:
         if is_dry:
             return True
         self._note_result(stopped.key, decision)
-        if any(step.state in _UNKNOWN for step in decision.steps):
-            # It is forgotten once it is seen to run: if it stopped all the same, it has to start again.
+        if any(step.state in _UNCERTAIN for step in decision.steps):
+            # It may have stopped, and must then start again. The record is dropped once the service runs.
             await self._actor.situation.refresh()
             await self._put(msgspec.structs.replace(stopped, since=self._core.clock()))
         elif not _is_in_effect(decision):
@@ -229,13 +229,13 @@ class Brownout:
             )
             is not None
         }
-        # Those that failed to start come last, so that they hold up no other.
-        returning = sorted(by_return(self._stopped.values()), key=lambda each: each.key in self._failures)
+        # Services that failed to start come last, so that they do not hold up others.
+        returning = sorted(start_order(self._stopped.values()), key=lambda each: each.key in self._failures)
         for stopped in returning:
             if stopped.key in self._why_waiting:
                 continue
             action = _start_action(
-                stopped, (f"nothing is short any more: it was stopped because {stopped.why}",)
+                stopped, (f"resources are no longer short: it was stopped because {stopped.why}",)
             )
             decision = await self._carry_out(snapshot, stopped.name, action, action.reasons[0])
             if decision is None:
@@ -249,11 +249,11 @@ class Brownout:
 
     def _note_result(self, key: str, decision: Decision) -> None:
         if any(step.started_at is not None for step in decision.steps):
-            self._failures.note(key, failed=not _is_in_effect(decision))
+            self._failures.record(key, failed=not _is_in_effect(decision))
 
     def _why_not_again(self, key: str) -> str | None:
         left = self._failures.seconds_left(key)
-        return f"it failed to start: it is tried again in {left:.0f} s" if left else None
+        return f"it failed to start: next attempt in {left:.0f} s" if left else None
 
     async def _carry_out(
         self, snapshot: Snapshot, subject: str, action: Kill | Scale | Start, why: str
@@ -267,7 +267,7 @@ class Brownout:
         return None if decision is None else await self._actor.executor.carry_out(decision)
 
     def _reported_watts(self, service: OptionalService) -> float:
-        """The power of a service as the agents of its nodes attribute it; 0 if they do not."""
+        """Return the power that agents attribute to a service; 0 if they attribute none."""
         total = 0.0
         for name in set(service.nodes):
             for node in self._core.registry.nodes(self._core.clock(), node=name):
@@ -277,13 +277,13 @@ class Brownout:
         return total
 
     def _recent_stops(self, key: str, now: float) -> int:
-        """How often a service was stopped within the last hour, by the journal."""
+        """Return how often a service was stopped within the last hour, by the journal."""
         return sum(
             _stopped_key(step) == key and step.state in CARRIED_OUT
             for _, step in self._actor.situation.journal.started_steps(now - RECENT_SECONDS)
         )
 
-    # --- Memory -------------------------------------------------------------------------------------
+    # --- Stored state -------------------------------------------------------------------------------------
 
     async def _load(self) -> None:
         if self._is_loaded:
@@ -292,15 +292,21 @@ class Brownout:
             try:
                 self._stopped[key] = _stored.decode(packed)
             except msgspec.DecodeError as error:
-                log.warning("what was stored about %s is not valid: %s", key, error)
+                log.warning(
+                    "the stored stop of optional service %s is invalid, and is ignored: %s", key, error
+                )
         self._is_loaded = True
 
     async def _reconcile(self, optional: Iterable[OptionalService]) -> None:
-        """Forget what runs again, and adopt what only the orchestrator knows to be stopped."""
-        situation = self._actor.situation
-        if situation.is_dry:
+        """Align the stored stops with the orchestrator's state."""
+        if self._actor.situation.is_dry:
             return
-        view = situation.view
+        await self._forget_running(optional)
+        await self._adopt_stopped()
+
+    async def _forget_running(self, optional: Iterable[OptionalService]) -> None:
+        """Forget the services that run again or were removed."""
+        situation, view = self._actor.situation, self._actor.situation.view
         # Another host may claim a container of the same id.
         running = {
             (each.key, each.nodes[0] if each.is_standalone else "") for each in optional if each.containers
@@ -315,7 +321,10 @@ class Brownout:
             if ((key, place) in running and is_settled) or is_removed:
                 log.info("%s is no longer stopped", stopped.name)
                 await self._drop(key)
-        for service in view.services:
+
+    async def _adopt_stopped(self) -> None:
+        """Add stops that only the orchestrator knows: this history does not contain them."""
+        for service in self._actor.situation.view.services:
             if service.stopped_replicas and service.name not in self._stopped:
                 await self._put(
                     StoppedService(

@@ -1,9 +1,10 @@
 """The rules of brownout: which optional service stops next, and which starts again. Pure.
 
-A service stops for a short node if at least half of its running containers are on nodes that are short: the
-lightest first. For the power budget, any of them does. It starts again, the heaviest first, when none of its
-nodes has been short and the budget has been kept for a while, and what it used fits in again with room to
-spare. The while doubles with every stop of the service within the last hour, so that it does not flap.
+The lightest service stops first. For a node that is short of a resource, a service qualifies if at least half
+of its running containers are on such nodes; for the power budget, any service does. The heaviest service
+starts again first, when none of its nodes has been short and the budget has been kept for some time, and its
+usage fits with room to spare. That time doubles with every stop within the last hour, so that services do not
+flap.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,13 +17,13 @@ from collector.config.brownout import BrownoutConfig
 from wire.resources import Quantities, Resource
 
 RESERVED = (Resource.CPU, Resource.MEMORY)
-"""Resources that have to suffice for a service to start again. The capacity of disks and links is the highest
-throughput seen, which says little about what is left."""
+"""Resources that must suffice for a service to start again. The capacity of disks and links is the highest
+throughput observed so far, which says little about what is left."""
 BUDGET = ""
 """Stands for the power budget among the names of nodes that are short."""
 RECENT_SECONDS = 3600.0
-_MOST_DOUBLINGS = 7
-"""After as many stops within an hour, a service waits for most of an hour."""
+_MAX_DOUBLINGS = 7
+"""Limit of the doubling: with the default settings, most of an hour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ class OptionalService:
 
     @property
     def key(self) -> str:
-        """What identifies it: names of single containers are unique on a host only."""
+        """Its identifier: names of single containers are unique only within a host."""
         return self.containers[0] if self.is_standalone else self.name
 
 
@@ -50,7 +51,7 @@ class StoppedService(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     weight: float
     replicas: int
-    """How many it had."""
+    """Number of replicas before the stop."""
     since: float
     why: str
     used: dict[str, Quantities] = {}
@@ -66,17 +67,17 @@ class StoppedService(msgspec.Struct, frozen=True, kw_only=True):
         if self.container is not None and len(self.used) != 1:
             raise ValueError("a single container runs on one node")
         if not isfinite(self.weight + self.watts + self.since):
-            raise ValueError("a number of a stopped service is none")
+            raise ValueError("weight, watts and since must be finite numbers")
 
     @property
     def key(self) -> str:
-        """As of `OptionalService`."""
+        """Its identifier, as in `OptionalService`."""
         return self.container or self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortages:
-    """What is short, and since when it is or is not."""
+    """Nodes that are short of a resource, and the power budget, with the times of shortages and actions."""
 
     now: float
     short: Mapping[str, str]
@@ -86,19 +87,19 @@ class Shortages:
     short_until: Mapping[str, float]
     """When each of them was last short."""
     began_at: float
-    """Since when shortages are observed: a restarted collector does not know those before."""
+    """Start of the observation: a restarted collector does not know earlier shortages."""
 
 
 def choose_to_stop(
     optional: Iterable[OptionalService], shortages: Shortages, settings: BrownoutConfig
 ) -> tuple[OptionalService, tuple[str, ...]] | None:
-    """Return the service that stops next, and what is short; None if none has to, or can."""
+    """Return the service that stops next, and the shortages that it relieves; None if there is none."""
     urgent = {
         place
         for place in shortages.short
         if shortages.now - shortages.acted_at.get(place, -settings.step_seconds) >= settings.step_seconds
     }
-    # An effect that does not show yet holds back all that it could affect.
+    # While the effect of the last action may not show yet, nothing else stops for the same shortage.
     waiting = shortages.short.keys() - urgent
     for service in sorted(optional, key=lambda each: (each.weight, each.name)):
         there = {node for node in service.nodes if node in shortages.short}
@@ -111,9 +112,9 @@ def choose_to_stop(
     return None
 
 
-def calm_seconds(stops: int, settings: BrownoutConfig) -> float:
-    """How long nothing may have been short before a service starts that was stopped so often recently."""
-    return settings.calm_seconds * 2.0 ** min(max(stops - 1, 0), _MOST_DOUBLINGS)
+def required_calm_seconds(stops: int, settings: BrownoutConfig) -> float:
+    """Return the time without a shortage before a service with this many recent stops starts again."""
+    return settings.calm_seconds * 2.0 ** min(max(stops - 1, 0), _MAX_DOUBLINGS)
 
 
 def reason_to_wait(
@@ -126,7 +127,8 @@ def reason_to_wait(
 ) -> str | None:
     """Return why a stopped service does not start yet; None if it does.
 
-    `free` is what each node has left below `fill_ratio`, `free_watts` the same of the power budget, if any.
+    `free` is the capacity of each node that is left below `fill_ratio`; `free_watts` is the same for the
+    power budget, if there is one.
     """
     places = [*service.used, BUDGET]
     for place in places:
@@ -134,20 +136,20 @@ def reason_to_wait(
             return shortages.short[place]
         if shortages.now - shortages.acted_at.get(place, shortages.began_at) < settings.step_seconds:
             return "another service was just stopped or started there"
-    calm = calm_seconds(service.stops, settings)
+    calm = required_calm_seconds(service.stops, settings)
     last = max(shortages.short_until.get(place, shortages.began_at) for place in places)
     if shortages.now - last < calm:
-        return f"nothing is short for {shortages.now - last:.0f} of {calm:.0f} s"
+        return f"no shortage for {shortages.now - last:.0f} s: it starts after {calm:.0f} s"
     for node, used in service.used.items():
         for resource in RESERVED:
             need, left = used.of(resource), None if node not in free else free[node].of(resource)
             if need and left is not None and need > left:
-                return f"{node} has too little {resource} left for what it used"
+                return f"{node} has less {resource} left than the service used"
     if free_watts is not None and service.watts > free_watts:
-        return f"the power budget leaves {max(free_watts, 0.0):.1f} W, and it used {service.watts:.1f} W"
+        return f"the power budget leaves {max(free_watts, 0.0):.1f} W; the service used {service.watts:.1f} W"
     return None
 
 
-def by_return(stopped: Iterable[StoppedService]) -> Sequence[StoppedService]:
+def start_order(stopped: Iterable[StoppedService]) -> Sequence[StoppedService]:
     """Return stopped services in the order in which they start again: the heaviest, then the last, first."""
     return sorted(stopped, key=lambda each: (-each.weight, -each.since, each.name))

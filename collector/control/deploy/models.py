@@ -43,7 +43,7 @@ class DeployRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     spread: bool = True
     """Whether to spread the replicas of a service over failure domains, or over nodes."""
     dry: bool = False
-    """Whether only to tell where the services would start: nothing is reserved, and no room is made."""
+    """Whether to only return where the services would start: nothing is reserved, and no room is made."""
 
 
 class ServiceDeployment(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class ServiceDeployment(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int = 0
     """Replicas to create it with. The collector adds the others."""
     constraints: tuple[str, ...] = ()
-    """Temporary constraints to create it with, besides its own. The collector removes them."""
+    """Temporary constraints to create it with, in addition to its own. The collector removes them."""
     labels: dict[str, str] = {}
     """Temporary labels to create it with."""
     reasons: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class ServiceDeployment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a `DeployRequest`."""
+    """The response to a `DeployRequest`."""
 
     policy: str
     services: tuple[ServiceDeployment, ...]

@@ -1,13 +1,14 @@
-"""The question where a container of a service should start."""
+"""The placement question for a container of a service."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from collector.control.deploy.constraints import Role, conditions_of
+from collector.control.constraints import ROLE, require_known
 from collector.control.deploy.models import NewService
 from collector.drivers.interface import NodeView
 from collector.live.traits import application_traits
 from collector.placement.question import PlacementQuestion
+from collector.snapshot.constraints import Operator
 
 
 def container_question(  # noqa: PLR0913 - the service, the nodes, and how to place it
@@ -23,16 +24,18 @@ def container_question(  # noqa: PLR0913 - the service, the nodes, and how to pl
 
     Raise `UnknownConstraintError` if only the orchestrator can check its constraints.
     """
-    conditions = list(conditions_of(service.constraints))
-    roles = [each for each in conditions if isinstance(each, Role)]
-    unfit = {node.name for node in nodes for role in roles if not role.matches(node)}
+    constraints = require_known(service.constraints)
+    must_manage = [each.operator is Operator.IS for each in constraints if each.label == ROLE]
+    excluded = {node.name for node in nodes for wanted in must_manage if node.is_manager != wanted}
     return PlacementQuestion(
         service=service.name,
         image=service.image,
         reserve=service.reserve,
         labels=service.labels,
-        constraints=tuple(each for each in conditions if isinstance(each, str)),
-        exclude=frozenset(unfit),
+        constraints=tuple(
+            f"{each.label}{each.operator}{each.value}" for each in constraints if each.label != ROLE
+        ),
+        exclude=frozenset(excluded),
         spread=spread,
         application=application_traits(service.labels, service.application or "").name or None,
         policy=policy,

@@ -1,6 +1,6 @@
-"""The actions that make a service as decided. Pure."""
+"""The actions that carry out a decision about an elastic service. Pure."""
 
-from collector.control.elastic.placing import ReplicaPlaces
+from collector.control.elastic.placement import ReplicaPlacement
 from collector.control.verification import same_limit
 from collector.drivers.interface import ServiceView
 from collector.elastic.interface import ElasticDecision
@@ -8,9 +8,9 @@ from collector.policies.actions import Action, Resize, Scale
 
 
 def service_actions(
-    service: ServiceView, decided: ElasticDecision, spots: ReplicaPlaces
+    service: ServiceView, decided: ElasticDecision, placement: ReplicaPlacement
 ) -> tuple[Action, ...]:
-    """Return what makes a service as decided."""
+    """Return the actions that give a service the decided replicas and CPU limit."""
     actions: list[Action] = []
     limit = decided.cpu_limit_cores
     if limit is not None and not same_limit(limit, service.limit.cpu_cores):
@@ -28,7 +28,7 @@ def service_actions(
                 service=service.name,
                 replicas=decided.replicas,
                 replicas_before=service.replicas,
-                nodes=spots.nodes,
+                nodes=placement.nodes,
                 reasons=decided.reasons,
             )
         )

@@ -12,21 +12,21 @@ from collector.config import ElasticRule
 from collector.control.actor import Actor
 from collector.control.elastic.actions import service_actions
 from collector.control.elastic.metric import Metric, probed_metric, query_metrics
-from collector.control.elastic.observing import (
+from collector.control.elastic.observation import (
     CpuReading,
     core_power,
     cpu_cores,
     observe,
-    places,
-    reported_places,
+    reported_containers,
+    running_containers,
 )
-from collector.control.elastic.placing import ReplicaPlaces, place_replicas, release
+from collector.control.elastic.placement import ReplicaPlacement, place_replicas, release_reservations
 from collector.control.elastic.status import (
     STORED_STATES,
     ElasticStatus,
     StoredElasticState,
+    expired_services,
     pack_state,
-    to_forget,
     unpack_states,
 )
 from collector.control.elastic.targets import ElasticTarget, elastic_target
@@ -46,23 +46,21 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Tracked:
+class _TrackedService:
     """An elastic service, as of its last decision."""
 
     learned: bytes
     status: ElasticStatus
     readings: Mapping[str, CpuReading] = field(default_factory=dict)
-    """CPU time of its containers then."""
+    """CPU time of its containers at the last decision."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
-    """A service that is decided about."""
+class _DecisionInput:
+    """The input of a decision about a service."""
 
     elastic: ElasticTarget
     service: ServiceView
-    places: Mapping[str, str]
-    """Its running containers, with their nodes."""
     observation: Observation
     snapshot: Snapshot
 
@@ -79,14 +77,14 @@ class ElasticController:
         self._actor, self._store, self._policies = actor, store, policies
         self._core = actor.situation.core
         self._rules = self._core.config.elastic
-        self._tracked: dict[str, _Tracked] = {}
+        self._tracked: dict[str, _TrackedService] = {}
         self.decided: Counter[tuple[str, str]] = Counter()
         """Decisions since the start, by service and result: kept, changed, failed."""
 
     async def load(self) -> None:
         """Load what was learned. Raise `HistoryUnavailable`."""
         stored = unpack_states(await self._core.history.get_values(STORED_STATES))
-        self._tracked = {name: _Tracked(each.learned, each.status) for name, each in stored.items()}
+        self._tracked = {name: _TrackedService(each.learned, each.status) for name, each in stored.items()}
 
     def statuses(self) -> list[ElasticStatus]:
         """Return the elastic services, by name."""
@@ -103,7 +101,7 @@ class ElasticController:
     def policies(self) -> Mapping[str, ElasticPolicy]:
         return self._policies
 
-    async def turn(self) -> None:
+    async def run(self) -> None:
         """Decide about every service that is due."""
         services = await self._services()
         targets = {
@@ -118,7 +116,7 @@ class ElasticController:
         due = [
             each
             for name, each in targets.items()
-            # One that was stopped because resources are short stays so, whatever its metric.
+            # Brownout alone starts a service that it stopped.
             if self._is_due(each) and not services[name].stopped_replicas
         ]
         queried = await query_metrics(self._store, due, self._core.clock())
@@ -126,12 +124,12 @@ class ElasticController:
             await self._try_to_decide(each, queried.get(each.target.service))
 
     async def _forget(self) -> None:
-        """Forget services that are gone: those who may create services must not fill the memory with them."""
+        """Forget services that are gone: creating many services must not fill the memory."""
         situation = self._actor.situation
         if situation.trouble is not None:
             return
         gone = [each.status for name, each in self._tracked.items() if name not in situation.targets]
-        names = to_forget(gone, self._core.clock())
+        names = expired_services(gone, self._core.clock())
         if not names:
             return
         await self._core.history.put_values(STORED_STATES, dict.fromkeys(names))
@@ -140,13 +138,13 @@ class ElasticController:
         self.decided = Counter({key: n for key, n in self.decided.items() if key[0] in self._tracked})
 
     def _rule(self, service: ServiceView) -> ElasticRule | None:
-        """Return the settings of a service; `NAME@HOST`, if several hosts have a NAME, has those of NAME."""
+        """Return the settings of a service; those of `NAME` also apply to `NAME@HOST`."""
         plain = service.name.rpartition("@")[0] if service.mode is Mode.STANDALONE else ""
         return self._rules.get(service.name) or self._rules.get(plain)
 
     def _is_due(self, target: ElasticTarget) -> bool:
         last = self._tracked[target.target.service].status.decided_at
-        # A decision in the future is of a clock that was wrong before a restart.
+        # A decision in the future comes from a wrong clock before a restart.
         return last is None or not 0 <= self._core.clock() - last < target.target.decide_seconds
 
     async def _services(self) -> dict[str, ServiceView]:
@@ -162,30 +160,30 @@ class ElasticController:
                 limit=Quantities(_smallest_limit(self._readings(found))),
             )
             for name in self._rules
-            if (found := reported_places(name, snapshot))
+            if (found := reported_containers(name, snapshot))
         }
 
     def _track(self, target: ElasticTarget) -> None:
-        """Take over a changed target; another policy starts without what this one learned."""
+        """Track the target of a service; with another policy, start without what the last one learned."""
         name = target.target.service
         tracked = self._tracked.get(name)
         source = "query" if target.query else "probe"
         if tracked is None or tracked.status.policy != target.policy:
             status = ElasticStatus(service=name, policy=target.policy, target=target.target, source=source)
-            self._tracked[name] = _Tracked(b"", status)
+            self._tracked[name] = _TrackedService(b"", status)
         elif (tracked.status.target, tracked.status.source) != (target.target, source):
             tracked.status = msgspec.structs.replace(tracked.status, target=target.target, source=source)
 
     async def _try_to_decide(self, target: ElasticTarget, queried: Metric | None) -> None:
-        """Decide about a service. What goes wrong holds up no other service, nor the control loop."""
+        """Decide about a service. An error affects neither other services nor the control loop."""
         name = target.target.service
         try:
             await self._decide(target, queried)
         except HistoryUnavailable:
             raise  # nothing can be recorded now
         except Exception as error:
-            log.exception("no decision about %s", name)
-            self._note(name, "failed", f"a decision failed: {error}; see the log of the collector")
+            log.exception("the decision about elastic service %s failed", name)
+            self._note(name, "failed", f"the decision failed: {error}; see the log of the collector")
             tracked = self._tracked[name]
             tracked.status = msgspec.structs.replace(tracked.status, decided_at=self._core.clock())
 
@@ -205,14 +203,14 @@ class ElasticController:
             reasons=decided.reasons,
             explored=decided.explored,
         )
-        # What was learned is stored before anything is changed.
+        # The state is stored before anything is changed.
         await self._store_state(name)
         await self._carry_out(case, decided)
         await self._store_state(name)
 
     async def _observe(
-        self, target: ElasticTarget, tracked: _Tracked, queried: Metric | None
-    ) -> _Case | None:
+        self, target: ElasticTarget, tracked: _TrackedService, queried: Metric | None
+    ) -> _DecisionInput | None:
         """Observe a service; None if it cannot be decided about now."""
         situation, now = self._actor.situation, self._core.clock()
         name = target.target.service
@@ -222,7 +220,7 @@ class ElasticController:
             # It is gone, or still changes: the next check looks again.
             return None
         snapshot = await situation.snapshot()
-        found = places(name, situation.view) or reported_places(name, snapshot)
+        found = running_containers(name, situation.view) or reported_containers(name, snapshot)
         since = now - target.target.decide_seconds
         since = since if tracked.status.decided_at is None else max(since, tracked.status.decided_at)
         metric = probed_metric(self._core, found, since) if queried is None else queried
@@ -250,16 +248,18 @@ class ElasticController:
             used_core_watts=observation.used_core_watts,
             problem=metric.problem,
         )
-        return _Case(target, service, found, observation, snapshot)
+        return _DecisionInput(target, service, observation, snapshot)
 
-    async def _carry_out(self, case: _Case, decided: ElasticDecision) -> None:
+    async def _carry_out(self, case: _DecisionInput, decided: ElasticDecision) -> None:
         name = case.service.name
         new = decided.replicas - case.service.replicas
-        spots = await place_replicas(self._actor.situation, case.service, new) if new > 0 else ReplicaPlaces()
+        placement = ReplicaPlacement()
+        if new > 0:
+            placement = await place_replicas(self._actor.situation, case.service, new)
         try:
-            actions = service_actions(case.service, decided, spots)
-            if spots.why_not is not None or not actions:
-                self._note(name, "kept", spots.why_not)
+            actions = service_actions(case.service, decided, placement)
+            if placement.why_not is not None or not actions:
+                self._note(name, "kept", placement.why_not)
                 return
             decider = Decider(
                 policy=case.elastic.policy,
@@ -269,17 +269,21 @@ class ElasticController:
                 },
                 subject=name,
             )
-            reasons = decided.reasons if spots.left is None else (*decided.reasons, spots.left)
+            reasons = (
+                decided.reasons
+                if placement.left_to_orchestrator is None
+                else (*decided.reasons, placement.left_to_orchestrator)
+            )
             plan = Plan(actions=actions, reasons=reasons)
             # Reservations made above count from now on.
-            snapshot = await self._actor.situation.snapshot() if spots.reserved else case.snapshot
+            snapshot = await self._actor.situation.snapshot() if placement.reserved else case.snapshot
             decision = await self._actor.planner.record(Trigger.ELASTIC, decider, snapshot, plan)
             if decision is None:
                 self._note(name, "failed", self._tracked[name].status.problem)
                 return
             self._note_change(name, await self._actor.executor.carry_out(decision))
         finally:
-            release(self._actor.situation, spots.reserved)
+            release_reservations(self._actor.situation, placement.reserved)
 
     def _note(self, name: str, result: str, problem: str | None) -> None:
         self.decided[name, result] += 1

@@ -25,25 +25,25 @@ class Metric:
     problem: str | None = None
 
 
-def probed_metric(core: Core, places: Mapping[str, str], since: float) -> Metric:
-    """Return the response times of a service since a time. `places` are the nodes of its containers."""
-    names = _reported_names(core, places)
-    found = core.registry.probes.summary(names, since, Counter(places.values()), QUANTILE)
+def probed_metric(core: Core, containers: Mapping[str, str], since: float) -> Metric:
+    """Return the response times of a service since a time, from its containers and their nodes."""
+    names = _reported_names(core, containers)
+    found = core.registry.probes.summary(names, since, Counter(containers.values()), QUANTILE)
     if found is None:
         return Metric(
-            problem="no response time was reported since the last decision; if that lasts, set probe.enabled"
-            " of the agents, and the container label wattpack.probe"
+            problem="no response time was reported since the last decision; if this persists, set"
+            " probe.enabled of the agents, and the container label wattpack.probe"
         )
     return Metric(found.seconds, found.requests, found.failed)
 
 
-def _reported_names(core: Core, places: Mapping[str, str]) -> dict[str, str]:
-    """Return the name that the agent of each node has for a service, by a container of it there.
+def _reported_names(core: Core, containers: Mapping[str, str]) -> dict[str, str]:
+    """Return the name by which the agent of each node reports a service, from one of its containers there.
 
-    Every node names it for itself: another's name for it would be another service, or none.
+    Agents may use different names for the same service.
     """
     names: dict[str, str] = {}
-    for container, node in sorted(places.items()):
+    for container, node in sorted(containers.items()):
         for entry in core.registry.nodes(core.clock(), node=node):
             if node not in names and (reported := entry.run.containers.get(container)) is not None:
                 names[node] = reported.value.service or reported.value.name
@@ -53,10 +53,10 @@ def _reported_names(core: Core, places: Mapping[str, str]) -> dict[str, str]:
 async def query_metrics(
     store: Client | None, targets: Iterable[ElasticTarget], now: float
 ) -> dict[str, Metric]:
-    """Return the results of all queries, by service: a slow store is waited for once."""
-    asking = [each for each in targets if each.query]
-    found = await asyncio.gather(*(query_metric(store, each.query, now) for each in asking))
-    return {each.target.service: metric for each, metric in zip(asking, found, strict=True)}
+    """Return the results of all queries, by service. They run concurrently, because a store may be slow."""
+    queried = [each for each in targets if each.query]
+    found = await asyncio.gather(*(query_metric(store, each.query, now) for each in queried))
+    return {each.target.service: metric for each, metric in zip(queried, found, strict=True)}
 
 
 async def query_metric(store: Client | None, query: str, now: float) -> Metric:

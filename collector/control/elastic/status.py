@@ -13,7 +13,7 @@ STORED_STATES = "elastic"
 """Kind of the stored values, by service."""
 _VERSION = 1
 _KEPT_GONE, _KEPT_SECONDS = 1000, 7 * 86_400.0
-"""Services that are gone and may come back, of which what was learned is kept: the last ones, for a week."""
+"""How many services that are gone keep their state, and for how long: they may come back."""
 
 
 class ElasticStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class ElasticStatus(msgspec.Struct, frozen=True, kw_only=True):
     requests: int | None = None
     """With probes: requests since the decision before."""
     failed: int | None = None
-    """Those of them that failed."""
+    """How many of these requests failed."""
     replicas: int | None = None
     """Replicas that it should have, by the orchestrator, before the last decision."""
     running: int | None = None
@@ -72,8 +72,8 @@ class StoredElasticState(msgspec.Struct, frozen=True, kw_only=True):
     status: ElasticStatus
 
 
-def to_forget(gone: Iterable[ElasticStatus], now: float) -> list[str]:
-    """Return which of the services that are gone are forgotten."""
+def expired_services(gone: Iterable[ElasticStatus], now: float) -> list[str]:
+    """Return the services whose state is deleted, out of those that are gone."""
     ended = sorted(((each.decided_at or 0.0, each.service) for each in gone), reverse=True)
     return [name for place, (at, name) in enumerate(ended) if place >= _KEPT_GONE or at < now - _KEPT_SECONDS]
 
@@ -84,13 +84,15 @@ def pack_state(state: StoredElasticState) -> bytes:
 
 
 def unpack_states(values: Mapping[str, bytes]) -> dict[str, StoredElasticState]:
-    """Decode the states of a history. Those of another version are left out."""
+    """Decode the states of a history, without those of another version."""
     found = {}
     for service, packed in values.items():
         try:
             state = msgspec.msgpack.decode(packed, type=StoredElasticState)
         except msgspec.MsgspecError as error:
-            log.warning("what was learned about %s cannot be read: %s", service, error)
+            log.warning(
+                "the stored state of elastic service %s cannot be read, and is ignored: %s", service, error
+            )
             continue
         if state.version == _VERSION:
             found[service] = state

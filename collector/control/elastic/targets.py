@@ -1,4 +1,4 @@
-"""What elastic services must deliver, from settings and labels. Pure."""
+"""Targets of elastic services, from settings and labels. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ from collector.live.traits import parse_delay
 
 _NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
 _RANGE = re.compile(rf"(?P<low>{_NUMBER})-(?P<high>{_NUMBER})(?:/(?P<step>{_NUMBER}))?")
-_MOST_REPLICAS, _MOST_CORES = 10_000, 10_000.0
-_LEAST_SECONDS, _MOST_SECONDS = 1e-6, 1e6
+_MAX_REPLICAS, _MAX_CORES = 10_000, 10_000.0
+_MIN_SECONDS, _MAX_SECONDS = 1e-6, 1e6
 """Bounds of a response time that a label may name."""
 _NO_RULE = ElasticRule()
 _DEFAULTS = Target(service="", metric_max=1.0)
@@ -68,7 +68,7 @@ def elastic_target(service: ServiceView, rule: ElasticRule | None) -> ElasticTar
 
 def _labelled_seconds(labels: Mapping[str, str]) -> float | None:
     seconds = parse_delay(labels.get(ELASTIC_LABEL, ""))
-    return seconds if seconds is not None and _LEAST_SECONDS <= seconds <= _MOST_SECONDS else None
+    return seconds if seconds is not None and _MIN_SECONDS <= seconds <= _MAX_SECONDS else None
 
 
 def _replicas(rule: ElasticRule, labels: Mapping[str, str]) -> tuple[int, int]:
@@ -76,7 +76,7 @@ def _replicas(rule: ElasticRule, labels: Mapping[str, str]) -> tuple[int, int]:
     low, high = _DEFAULTS.replicas_min, _DEFAULTS.replicas_max
     if found is not None and found["step"] is None and found["low"].isdecimal() and found["high"].isdecimal():
         written = int(found["low"]), int(found["high"])
-        if 1 <= written[0] <= written[1] <= _MOST_REPLICAS:
+        if 1 <= written[0] <= written[1] <= _MAX_REPLICAS:
             low, high = written
     low = low if rule.replicas_min is None else rule.replicas_min
     high = high if rule.replicas_max is None else rule.replicas_max
@@ -90,7 +90,7 @@ def _cpu(rule: ElasticRule, labels: Mapping[str, str]) -> tuple[float, float, fl
     low, high, step = _DEFAULTS.cpu_min_cores, _DEFAULTS.cpu_max_cores, 0.0
     if found is not None:
         written = float(found["low"]), float(found["high"])
-        if 0 < written[0] <= written[1] <= _MOST_CORES:
+        if 0 < written[0] <= written[1] <= _MAX_CORES:
             low, high = written
             step = float(found["step"] or _DEFAULTS.cpu_step_cores)
     low = low if rule.cpu_min_cores is None else rule.cpu_min_cores

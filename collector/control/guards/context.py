@@ -29,9 +29,9 @@ class GuardContext:
     trouble: str | None = None
     """Why the orchestrator does not answer; None if it does."""
     driver_back_at: float | None = None
-    """When it answered again after an outage; None if there was none."""
+    """When the orchestrator answered again after an outage; None if there was none."""
     has_queue: bool = False
-    """Whether the orchestrator restarts what is stopped, so that containers wait in its own queue."""
+    """Whether the orchestrator restarts stopped containers, so that they wait in its own queue."""
     earlier: Sequence[Step] = ()
     """Recently started steps of other decisions."""
     own: Sequence[Step] = ()
@@ -48,9 +48,9 @@ class GuardContext:
         return [step for step in self.started if step.state in IN_MOTION]
 
     def service(self, step: Step) -> ServiceView | None:
-        """The orchestrator's view of the service of a step.
+        """Return the orchestrator's view of the service of a step.
 
-        Agents may use another name for it, so it is found by the container if possible.
+        Agents may use another name for the service, so it is found by the container if possible.
         """
         container, node = getattr(step.action, "task", None), getattr(step.action, "node", None)
         service = next(
@@ -61,7 +61,7 @@ class GuardContext:
             ),
             step.service,
         )
-        return next((each for each in self.view.services if each.name == service), None)
+        return self.view.service(service)
 
 
 Refusal = str | None

@@ -25,8 +25,8 @@ _COUNTS = {*IN_MOTION, *CARRIED_OUT}
 def stays_near(step: Step, context: GuardContext) -> Refusal:
     """Refuse to bring a container further from another one of its application than the bound allows.
 
-    The members that other steps move count where these bring them. An application that is apart already may
-    be brought together move by move.
+    Members that other steps move count at their targets. An application that already exceeds its bound may be
+    brought together move by move.
     """
     snapshot, action = context.snapshot, step.action
     if snapshot.applications is None or snapshot.delays is None:
@@ -42,7 +42,7 @@ def stays_near(step: Step, context: GuardContext) -> Refusal:
     near = spans.open_to(task, home)
     if near is None or near[target]:
         return None
-    return f"{action.title} must not move to {action.target}: {_reason(snapshot, task, target, home)}"
+    return f"{action.title} must not move to {action.target}: {_reason_against(snapshot, task, target, home)}"
 
 
 def _new_replicas_near(action: Scale, snapshot: Snapshot) -> Refusal:
@@ -79,7 +79,7 @@ def _destinations(context: GuardContext) -> Rows:
     return home
 
 
-def _reason(snapshot: Snapshot, task: int, target: int, home: Rows) -> str:
+def _reason_against(snapshot: Snapshot, task: int, target: int, home: Rows) -> str:
     """Name the member that is too far from a node."""
     applications, delays, tasks = snapshot.applications, snapshot.delays, snapshot.tasks
     assert applications is not None

@@ -1,9 +1,11 @@
-"""How many containers change at the same time and within an hour, and how long they and nodes are left alone.
+"""Limits of the number of moves at a time and per hour, and minimum times between two moves.
 
-These are limits of moves that improve something. Stops and starts that keep promises are not among them:
-they would break the promises when a limit is reached. The policy that plans them limits them itself, and no
-instance is stopped twice within a minute. They do not use up the limits of others either.
+They apply to moves that improve something. Stops and starts that keep promises are exempt, and do not count:
+at a limit, promises would break. The policy that plans them limits them itself, and no instance is stopped
+twice within a minute.
 """
+
+from collections.abc import Sequence
 
 from collector.common.text import counted
 from collector.control.guards.context import GuardContext, Refusal
@@ -14,11 +16,11 @@ _HOUR_SECONDS = 3600.0
 _FAILED = (StepState.FAILED, StepState.UNDONE, StepState.UNCLEAR)
 _REST_SECONDS = 60.0
 _MAX_FAILED = 5
-"""Failed moves of a node within an hour: more are not its bad luck."""
+"""Maximum number of failed moves from or to a node within an hour: more are not a coincidence."""
 
 
 def _counts(step: Step) -> bool:
-    """Whether a step is a move by these limits."""
+    """Whether a step counts as a move."""
     return isinstance(step.action, Relocation) and not step.keeps_promises and not _sheds(step)
 
 
@@ -50,20 +52,28 @@ def not_too_many_per_hour(step: Step, context: GuardContext) -> Refusal:
 
 
 def not_too_many_for_one_node(step: Step, context: GuardContext) -> Refusal:
-    """Limit what one node can cause: moves that answer its alerts, and moves from or to it that failed."""
-    action, since = step.action, context.now - _HOUR_SECONDS
-    if not isinstance(action, Relocation):
+    """Limit the moves that one node can cause: those that answer its alerts, and those that failed."""
+    if not isinstance(step.action, Relocation):
         return None
+    since = context.now - _HOUR_SECONDS
     recent = [each for each in context.started if (each.started_at or 0.0) > since]
-    for node in sorted(affected_nodes(action)):
-        failed = sum(each.state in _FAILED and node in affected_nodes(each.action) for each in recent)
-        if failed < _MAX_FAILED:
-            continue
-        # Of many stops and starts some fail, where another task took the room.
-        there = sum(node in affected_nodes(each.action) for each in recent)
-        if not step.keeps_promises or 2 * failed >= there:
+    return _too_many_failed(step, recent) or _too_many_answers(step, recent, context)
+
+
+def _too_many_failed(step: Step, recent: Sequence[Step]) -> Refusal:
+    for node in sorted(affected_nodes(step.action)):
+        there = [each for each in recent if node in affected_nodes(each.action)]
+        failed = sum(each.state in _FAILED for each in there)
+        # Of many stops and starts that keep promises some fail, because another task took the room.
+        if failed >= _MAX_FAILED and (not step.keeps_promises or 2 * failed >= len(there)):
             return f"{counted(failed, 'move')} from or to {node} failed in the last hour, limit {_MAX_FAILED}"
-    source = getattr(action, "node", None)
+    return None
+
+
+def _too_many_answers(step: Step, recent: Sequence[Step], context: GuardContext) -> Refusal:
+    source = getattr(step.action, "node", None)
+    if not step.answers_alert or source is None:
+        return None
     moved = sum(
         each.answers_alert
         and each.state not in _FAILED
@@ -72,13 +82,13 @@ def not_too_many_for_one_node(step: Step, context: GuardContext) -> Refusal:
         for each in recent
     )
     most = max(1, context.settings.hourly_moves(len(context.snapshot.tasks.ids)) // 2)
-    if step.answers_alert and source is not None and moved >= most:
+    if moved >= most:
         return f"{counted(moved, 'move')} answered alerts of {source} in the last hour, limit {most}"
     return None
 
 
 def _subject(step: Step) -> str | None:
-    """Return what moves: a service, or a container without one, whose name stays when it moves."""
+    """Return the name of the service that moves; of a container without a service, its own name."""
     return step.service or getattr(step.action, "title", None)
 
 
@@ -100,7 +110,7 @@ def has_cooled_down(step: Step, context: GuardContext) -> Refusal:
 
 
 def has_rested(step: Step, context: GuardContext) -> Refusal:
-    """Refuse to stop an instance twice within a minute, whatever its promise and that of others."""
+    """Refuse to stop an instance twice within a minute, whatever the promises are."""
     if not step.keeps_promises or not _is_stop(step):
         return None
     who, service = _subject(step), context.service(step)
@@ -129,14 +139,14 @@ def _is_stop(step: Step) -> bool:
 def has_settled(step: Step, context: GuardContext) -> Refusal:
     """Refuse until the effect of an earlier move on the same nodes shows in the data.
 
-    The same holds after another collector acted, whose journal is unknown here, and after an outage of the
-    orchestrator, which then restarts what it misses.
+    Also refuse after another collector acted, whose journal is unknown here, and after an outage of the
+    orchestrator, which then restarts missing containers.
     """
     if not isinstance(step.action, Move):
         return None
     back = None if context.driver_back_at is None else context.now - context.driver_back_at
     if back is not None and back < context.settings.settle_seconds:
-        return f"the orchestrator came back {back:.0f} s ago: wait until its own changes show"
+        return f"the orchestrator recovered {back:.0f} s ago: wait until its own changes show"
     since = None if context.taken_over_at is None else context.now - context.taken_over_at
     if since is not None and since < context.settings.settle_seconds:
         return f"another collector acted until {since:.0f} s ago: wait until its changes show"

@@ -14,15 +14,15 @@ from collector.snapshot.tables import NOWHERE
 
 
 def may_switch_off(step: Step, context: GuardContext) -> Refusal:
-    """Refuse to switch off a node that has to stay on, or the last one that accepts containers."""
+    """Refuse to switch off a node that must stay on, or the last one that accepts containers."""
     if not isinstance(step.action, PowerOff):
         return None
     name, snapshot = step.action.node, context.snapshot
     row = snapshot.nodes.index.get(name)
     if row is None:
         return None
-    labels = next((each.labels for each in context.view.nodes if each.name == name), {})
-    if labels.get(POWER_LABEL) == NEVER:
+    node = context.view.node(name)
+    if node is not None and node.labels.get(POWER_LABEL) == NEVER:
         return f"{name} has the label {POWER_LABEL}={NEVER}"
     # The load of a node that was just emptied includes its containers until its next window.
     if (reason := reason_to_stay_on(snapshot, row, load_counts=not _just_left(name, context))) is not None:
@@ -60,4 +60,7 @@ def node_is_empty(step: Step, context: GuardContext) -> Refusal:
         if counts[task]
         and (tasks.service[task] == NOWHERE or services.names[tasks.service[task]] not in everywhere)
     ]
-    return f"{step.action.node} still runs {counted(len(left), 'container')}: {left[0]}" if left else None
+    if not left:
+        return None
+    example = left[0] if len(left) == 1 else f"such as {left[0]}"
+    return f"{step.action.node} still runs {counted(len(left), 'container')}: {example}"

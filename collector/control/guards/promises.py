@@ -1,7 +1,7 @@
 """Whether an action keeps the promises of availability of the containers that it stops.
 
-A policy that keeps promises itself, such as `qos-driven`, is not asked: it stops containers by rules of its
-own, which also decide between promises that cannot all be kept.
+Actions of a policy that keeps promises itself, such as `qos-driven`, pass: it stops containers by its own
+rules, which also decide between promises that cannot all be kept.
 """
 
 from math import inf, isfinite
@@ -30,7 +30,7 @@ def keeps_promises(step: Step, context: GuardContext) -> Refusal:
             is_open_ended = True
         case _:
             is_open_ended = False
-    for row in _stopped(step, context):
+    for row in _stopped_tasks(step, context):
         startup_seconds = float(slo.startup_seconds[row])
         left_seconds = float(slo.slack_seconds[row]) + startup_seconds
         down_seconds = inf if is_open_ended else startup_seconds
@@ -40,10 +40,10 @@ def keeps_promises(step: Step, context: GuardContext) -> Refusal:
     return None
 
 
-def _stopped(step: Step, context: GuardContext) -> Rows:
+def _stopped_tasks(step: Step, context: GuardContext) -> Rows:
     """Return the tasks that an action stops.
 
-    A service that has fewer replicas, but some, is promised fewer: those that end do not count any more.
+    Fewer replicas do not break a promise unless none is left: the removed ones no longer count.
     """
     snapshot = context.snapshot
     match step.action:
@@ -53,14 +53,14 @@ def _stopped(step: Step, context: GuardContext) -> Rows:
         case Move(task=task) | Kill(task=task) if task in snapshot.tasks.index:
             return np.array([snapshot.tasks.index[task]], dtype=np.intp)
         case Scale(replicas=0, service=service):
-            return _rows(service, context)
+            return _tasks_of(service, context)
         case Resize(service=service):
             view = context.service(step)
-            return _rows(service, context) if view is not None and view.stops_to_resize else _NONE
+            return _tasks_of(service, context) if view is not None and view.stops_to_resize else _NONE
     return _NONE
 
 
-def _rows(service: str, context: GuardContext) -> Rows:
+def _tasks_of(service: str, context: GuardContext) -> Rows:
     """Return the tasks of a service, by the orchestrator's name."""
     index = context.snapshot.tasks.index
     rows = [

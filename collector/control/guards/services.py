@@ -17,7 +17,7 @@ def within_bounds(step: Step, context: GuardContext) -> Refusal:
     if isinstance(action, Scale):
         service = context.service(step)
         if service is not None and service.stopped_replicas and not action.sheds:
-            return f"{action.service} is optional, and stopped until nothing is short"
+            return f"{action.service} is optional, and is stopped while resources are short"
         if target is None or action.sheds or target.replicas_min <= action.replicas <= target.replicas_max:
             return None
         replicas = counted(action.replicas, "replica")
@@ -44,7 +44,7 @@ def service_has_cooled_down(step: Step, context: GuardContext) -> Refusal:
         has_failed = each.state is StepState.FAILED
         ago = context.now - each.started_at
         if ago < 0:
-            continue  # of a clock that was wrong
+            continue  # recorded by a wrong clock
         rest = (min(settings.settle_seconds, cool_down_seconds) if has_failed else cool_down_seconds) - ago
         if rest > 0:
             what = "failed to change" if has_failed else "changed"
@@ -53,6 +53,6 @@ def service_has_cooled_down(step: Step, context: GuardContext) -> Refusal:
 
 
 def _changes_size(step: Step) -> bool:
-    """Whether a step changes how large a service is; one that sheds load has rules of its own."""
+    """Whether a step changes the size of a service; a step that sheds load has its own rules."""
     action = step.action
     return isinstance(action, ServiceAction) and not (isinstance(action, Scale) and action.sheds)

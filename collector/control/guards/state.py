@@ -6,8 +6,9 @@ from collector.common.text import counted
 from collector.control.guards.context import GuardContext, Refusal
 from collector.control.records import Step
 from collector.control.verification import same_limit
-from collector.drivers.interface import Mode, ServiceView
+from collector.drivers.interface import Mode
 from collector.policies.actions import (
+    Action,
     Cut,
     Kill,
     Move,
@@ -65,56 +66,62 @@ def is_fresh(step: Step, context: GuardContext) -> Refusal:
 
 
 def is_as_planned(step: Step, context: GuardContext) -> Refusal:
-    """Refuse if the container no longer runs on the source, or the target accepts none.
+    """Refuse if the container has left the source, the service changed, or the target is closed."""
+    action = step.action
+    return (
+        _container_has_left(action, context)
+        or _service_has_changed(action, context)
+        or _node_is_closed(action, context)
+    )
 
-    Containers of a node that is not ready are restarted by the orchestrator itself.
-    """
-    action, tasks, nodes = step.action, context.snapshot.tasks, context.snapshot.nodes
-    if isinstance(action, Move | Kill | Cut):
-        row = tasks.index.get(action.task)
-        if row is None or nodes.names[tasks.node[row]] != action.node:
-            return f"{action.title} no longer runs on {action.node}"
-    if isinstance(action, ServiceAction) and (refusal := _service_changed(action, context)) is not None:
-        return refusal
-    if isinstance(action, Relocation | Scale):
-        targets = action.nodes if isinstance(action, Scale) else (action.target,) if action.target else ()
-        listed = {each.name for each in context.view.nodes}
-        for target in targets:
-            if listed and target not in listed:
-                return f"{target} is not a node of the orchestrator"
-            row = nodes.index.get(target)
-            if row is not None and not nodes.accepts[row]:
-                return f"{target} accepts no containers: it is drained, paused or opted out"
-        for each in context.view.nodes:
-            if each.name in affected_nodes(action) and not each.ready:
-                return f"{each.name} is not ready in the orchestrator"
+
+def _container_has_left(action: Action, context: GuardContext) -> Refusal:
+    if not isinstance(action, Move | Kill | Cut):
+        return None
+    tasks, nodes = context.snapshot.tasks, context.snapshot.nodes
+    row = tasks.index.get(action.task)
+    if row is None or nodes.names[tasks.node[row]] != action.node:
+        return f"{action.title} no longer runs on {action.node}"
     return None
 
 
-def _service_changed(action: ServiceAction, context: GuardContext) -> Refusal:
-    """Return why a service is not as the plan assumes. Without an orchestrator nothing is known about it."""
-    if not context.view.nodes:
+def _node_is_closed(action: Action, context: GuardContext) -> Refusal:
+    """Return which node accepts no containers, or is not ready: the orchestrator restarts its containers."""
+    if not isinstance(action, Relocation | Scale):
         return None
-    service = next((each for each in context.view.services if each.name == action.service), None)
+    nodes, listed = context.snapshot.nodes, {each.name for each in context.view.nodes}
+    targets = action.nodes if isinstance(action, Scale) else (action.target,) if action.target else ()
+    for target in targets:
+        if listed and target not in listed:
+            return f"{target} is not a node of the orchestrator"
+        row = nodes.index.get(target)
+        if row is not None and not nodes.accepts[row]:
+            return f"{target} accepts no containers: it is drained, paused or opted out"
+    for each in context.view.nodes:
+        if each.name in affected_nodes(action) and not each.ready:
+            return f"{each.name} is not ready in the orchestrator"
+    return None
+
+
+def _service_has_changed(action: Action, context: GuardContext) -> Refusal:
+    """Return why a service is not as the plan assumes; None without an orchestrator, which would know it."""
+    if not isinstance(action, ServiceAction) or not context.view.nodes:
+        return None
+    service = context.view.service(action.service)
     if service is None:
         return f"the orchestrator has no service {action.service}"
     if isinstance(action, Scale):
         if service.mode is not Mode.REPLICATED:
-            alone = (
-                "no orchestrator manages it" if service.mode is Mode.STANDALONE else "it runs on every node"
-            )
-            return f"{action.service} has no replicas to change: {alone}"
-        is_as_planned = service.replicas in {action.replicas_before, action.replicas}
-        return None if is_as_planned else f"{action.service} has {_replicas(service)} meanwhile"
+            is_standalone = service.mode is Mode.STANDALONE
+            reason = "no orchestrator manages it" if is_standalone else "it runs on every node"
+            return f"{action.service} has no replicas to change: {reason}"
+        is_unchanged = service.replicas in {action.replicas_before, action.replicas}
+        return None if is_unchanged else f"{action.service} now has {counted(service.replicas, 'replica')}"
     before, now = action.cpu_limit_cores_before, service.limit.cpu_cores
     if same_limit(now, before) or same_limit(now, action.cpu_limit_cores):
         return None
     limit = "no CPU limit" if now is None else f"a CPU limit of {describe_cores(now)}"
-    return f"{action.service} has {limit} meanwhile"
-
-
-def _replicas(service: ServiceView) -> str:
-    return counted(service.replicas, "replica")
+    return f"{action.service} now has {limit}"
 
 
 def is_listed(step: Step, context: GuardContext) -> Refusal:
@@ -166,7 +173,7 @@ def may_move(step: Step, context: GuardContext) -> Refusal:
 
 
 def can_wait(step: Step, context: GuardContext) -> Refusal:
-    """Refuse a stop until there is room where only a policy that keeps promises starts containers again."""
+    """Refuse to stop a container until there is room if only a policy that keeps promises restarts it."""
     is_stop = isinstance(step.action, Kill) and step.action.target is None
     if not is_stop or step.keeps_promises or not context.has_queue:
         return None

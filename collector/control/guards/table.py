@@ -1,4 +1,4 @@
-"""The table of all guards, in the order in which they are asked."""
+"""The table of all guards, in the order in which they are checked."""
 
 from collector.control.guards.constraints import meets_constraints
 from collector.control.guards.context import Guard, GuardContext

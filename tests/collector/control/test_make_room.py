@@ -138,7 +138,7 @@ async def test_what_fits_as_things_are_is_kept_only_if_that_was_asked_for(scene:
 async def test_for_what_fits_nowhere_nothing_is_cut_and_nothing_kept(scene: Scene) -> None:
     huge = PlacementQuestion(service="huge", reserve=Quantities(40.0), task_class=1, reserve_seconds=60)
     decision = await scene.loop.make_room(huge)
-    assert decision.left == ("it fits on no node, even after cuts, moves and stops",)
+    assert decision.left == ("the container fits on no node, even after cuts, moves and stops",)
     assert not scene.is_cut()
     assert scene.kept == []
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from collector.control.orchestrator_state import CompletedActions, allocations, hosts
+from collector.control.orchestrator_state import CompletedActions, allocations, node_statuses
 from collector.control.records import Step
 from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.live.updates import Allocation
@@ -17,7 +17,7 @@ def test_managers_are_never_switched_off_and_keep_their_own_labels() -> None:
     seen = OrchestratorState(
         nodes=(NodeView(name="a", labels={"zone": "z"}, is_manager=True), NodeView(name="b"))
     )
-    labels = {host.node: dict(host.labels or ()) for host in hosts(seen, _NOTHING_DONE)}
+    labels = {host.node: dict(host.labels or ()) for host in node_statuses(seen, _NOTHING_DONE)}
     never = {"node.role": "manager", "wattpack.power": "never"}
     assert labels == {"a": {"zone": "z", **never}, "b": {}}
 
@@ -98,19 +98,21 @@ def test_a_node_that_was_switched_off_is_off_until_it_is_switched_on_and_open_to
     off, on = done(PowerOff, node="a"), done(PowerOn, node="a")
     cases = {(): (True, False), (off,): (False, True), (off, on): (True, False)}
     for steps, expected in cases.items():
-        (host,) = hosts(drained, CompletedActions.of(steps))
+        (host,) = node_statuses(drained, CompletedActions.of(steps))
         assert (host.on, host.accepts) == expected
 
 
 def test_node_that_opted_out_accepts_nothing_even_when_it_is_off() -> None:
     unwilling = OrchestratorState(nodes=(NodeView(name="a", labels={"wattpack.act": "never"}),))
     for steps in ((), (done(PowerOff, node="a"),)):
-        (host,) = hosts(unwilling, CompletedActions.of(steps))
+        (host,) = node_statuses(unwilling, CompletedActions.of(steps))
         assert not host.accepts
 
 
 def test_a_node_that_the_orchestrator_does_not_have_accepts_nothing() -> None:
     view = OrchestratorState(nodes=(NodeView(name="a"),))
-    statuses = {each.node: each.accepts for each in hosts(view, CompletedActions.of(()), ("a", "stranger"))}
+    statuses = {
+        each.node: each.accepts for each in node_statuses(view, CompletedActions.of(()), ("a", "stranger"))
+    }
     assert statuses == {"a": True, "stranger": False}
-    assert list(hosts(OrchestratorState(), CompletedActions.of(()), ("a",))) == []
+    assert list(node_statuses(OrchestratorState(), CompletedActions.of(()), ("a",))) == []

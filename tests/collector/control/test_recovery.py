@@ -102,7 +102,7 @@ async def test_what_is_neither_there_nor_back_is_left_to_a_person(stage: Stage) 
     driver.view_now = replace(driver.view_now, tasks=others)
     _, decision, step = await taken_up(stage, driver, name)
     assert (decision.outcome, step.state) == (DecisionOutcome.FAILED, StepState.UNCLEAR)
-    assert (step.why or "").endswith("after 3 s the step was neither done nor undone")
+    assert (step.why or "").endswith("after 3 s it was neither done nor undone")
     assert driver.orders == []
 
 

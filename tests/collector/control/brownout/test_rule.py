@@ -8,10 +8,10 @@ from collector.control.brownout.rule import (
     OptionalService,
     Shortages,
     StoppedService,
-    by_return,
-    calm_seconds,
     choose_to_stop,
     reason_to_wait,
+    required_calm_seconds,
+    start_order,
 )
 from wire.resources import Quantities
 
@@ -79,7 +79,7 @@ def test_the_next_one_stops_when_the_effect_of_the_last_could_show() -> None:
 
 
 def test_a_service_that_is_stopped_again_and_again_waits_longer() -> None:
-    waits = [calm_seconds(stops, _SETTINGS) for stops in range(1, 20)]
+    waits = [required_calm_seconds(stops, _SETTINGS) for stops in range(1, 20)]
     assert waits[:3] == [20.0, 40.0, 80.0]
     assert waits == sorted(waits)
     assert waits[-1] < 3600
@@ -91,11 +91,11 @@ def test_a_service_that_is_stopped_again_and_again_waits_longer() -> None:
         (shortages("a"), 10.0, None, "a is short"),
         (shortages(BUDGET), 10.0, None, "the cluster is short"),
         (shortages("b"), 10.0, None, None),
-        (shortages(until={"a": _NOW - 5}), 10.0, None, "nothing is short for 5 of 20 s"),
+        (shortages(until={"a": _NOW - 5}), 10.0, None, "no shortage for 5 s: it starts after 20 s"),
         (shortages(acted={"a": _NOW - 5}), 10.0, None, "another service was just stopped or started there"),
         (shortages(until={"a": _NOW - 30}), 10.0, None, None),
-        (shortages(), 0.5, None, "a has too little cpu left for what it used"),
-        (shortages(), 10.0, 5.0, "the power budget leaves 5.0 W, and it used 6.0 W"),
+        (shortages(), 0.5, None, "a has less cpu left than the service used"),
+        (shortages(), 10.0, 5.0, "the power budget leaves 5.0 W; the service used 6.0 W"),
         (shortages(), 10.0, 7.0, None),
     ],
 )
@@ -108,7 +108,7 @@ def test_when_a_stopped_service_starts_again(
 
 
 def test_the_heaviest_comes_back_first() -> None:
-    order = by_return(
+    order = start_order(
         [stopped(name="light", weight=0.5), stopped(name="old"), stopped(name="new", since=5.0)]
     )
     assert [each.name for each in order] == ["new", "old", "light"]

@@ -126,7 +126,7 @@ async def test_a_service_is_scaled_as_its_policy_decides_and_new_replicas_are_pl
     driver = ScalingDriver(view_now=replicas_view(1), stage=stage)
     script = Script(replicas=2)
     controller = await controller_of(stage, driver, script)
-    await controller.turn()
+    await controller.run()
     [action] = driver.orders
     assert isinstance(action, Scale)
     assert (action.replicas_before, action.replicas) == (1, 2)
@@ -147,11 +147,11 @@ async def test_where_the_policy_finds_no_room_the_orchestrator_chooses(stage: St
     report(stage, 1)
     driver = ScalingDriver(view_now=replicas_view(1, reserve=Quantities(64.0)), stage=stage)
     controller = await controller_of(stage, driver, Script(replicas=2))
-    await controller.turn()
+    await controller.run()
     [action] = driver.orders
     assert isinstance(action, Scale)
     assert action.nodes == ()
-    assert "0 of 1 new replicas of hog fit on a node by the placement policy" in (
+    assert "the placement policy finds a node for 0 of 1 new replicas of hog" in (
         controller.statuses()[0].change_reasons
     )
 
@@ -160,12 +160,12 @@ async def test_a_constraint_that_only_the_orchestrator_knows_is_left_to_it(stage
     report(stage, 1)
     driver = ScalingDriver(view_now=replicas_view(1, constraints=("engine.labels.disk==ssd",)), stage=stage)
     controller = await controller_of(stage, driver, Script(replicas=2))
-    await controller.turn()
+    await controller.run()
     [action] = driver.orders
     assert isinstance(action, Scale)
     assert action.nodes == ()
     reasons = controller.statuses()[0].change_reasons
-    assert "only Swarm can check its constraint engine.labels.disk==ssd" in reasons
+    assert "only the orchestrator can check its constraint engine.labels.disk==ssd" in reasons
 
 
 async def test_in_kubernetes_the_scheduler_places_new_replicas(stage: Stage) -> None:
@@ -177,7 +177,7 @@ async def test_in_kubernetes_the_scheduler_places_new_replicas(stage: Stage) -> 
     stage.core = replace(stage.core, config=kubernetes)
     driver = ScalingDriver(view_now=replicas_view(1), stage=stage)
     controller = await controller_of(stage, driver, Script(replicas=2))
-    await controller.turn()
+    await controller.run()
     [action] = driver.orders
     assert isinstance(action, Scale)
     assert action.nodes == ()
@@ -187,13 +187,13 @@ async def test_a_service_is_decided_about_at_its_own_interval(stage: Stage) -> N
     report(stage, 1)
     script = Script(replicas=1)
     controller = await controller_of(stage, FakeDriver(view_now=replicas_view(1)), script)
-    await controller.turn()
+    await controller.run()
     stage.clock.now += 29
-    await controller.turn()
+    await controller.run()
     assert len(script.seen) == 1
     stage.clock.now += 1
     report(stage, 1, cpu_seconds=15.0)
-    await controller.turn()
+    await controller.run()
     assert len(script.seen) == 2
     assert script.seen[1].cpu_used_cores == pytest.approx(0.5), "CPU time since the last decision"
     assert controller.decided == {(HOG, "kept"): 2}
@@ -204,14 +204,14 @@ async def test_the_cpu_limit_changes_and_a_change_within_the_cool_down_is_refuse
     driver = ScalingDriver(view_now=replicas_view(1, 1.0), stage=stage)
     script = Script(replicas=1, cores=0.5)
     controller = await controller_of(stage, driver, script)
-    await controller.turn()
+    await controller.run()
     [action] = driver.orders
     assert isinstance(action, Resize)
     assert (action.cpu_limit_cores_before, action.cpu_limit_cores) == (1.0, 0.5)
     script.replicas = 2
     stage.clock.now += 31
     report(stage, 1, 0.5)
-    await controller.turn()
+    await controller.run()
     assert len(driver.orders) == 1
     [status] = controller.statuses()
     assert status.problem is not None
@@ -223,7 +223,7 @@ async def test_a_decision_out_of_bounds_is_refused(stage: Stage) -> None:
     report(stage, 1)
     driver = ScalingDriver(view_now=replicas_view(1), stage=stage)
     controller = await controller_of(stage, driver, Script(replicas=4))
-    await controller.turn()
+    await controller.run()
     assert driver.orders == []
     [status] = controller.statuses()
     assert status.problem == "hog must not have 4 replicas: 1 to 3"
@@ -233,18 +233,18 @@ async def test_what_was_learned_survives_and_another_policy_starts_anew(stage: S
     report(stage, 1)
     driver, script = FakeDriver(view_now=replicas_view(1)), Script()
     controller = await controller_of(stage, driver, script)
-    await controller.turn()
+    await controller.run()
     again = await controller_of(stage, driver, script)
-    await again.turn()
+    await again.run()
     assert len(script.seen) == 1, "the interval goes on over a restart"
     assert again.learned(HOG)[0].observed == 1
     stage.clock.now += 30
     report(stage, 1)
-    await again.turn()
+    await again.run()
     assert again.learned(HOG)[0].observed == 2
     stage.core.config.elastic[HOG] = msgspec.structs.replace(RULE, policy="other")
     other = await controller_of(stage, driver, script)
-    await other.turn()
+    await other.run()
     assert other.learned(HOG) == ()
     assert other.statuses()[0].decided_at is not None
 
@@ -260,7 +260,7 @@ async def test_services_that_are_gone_are_forgotten_the_first_ones_first(
         driver.view_now = replicas_view(1, name=f"new-{number}")
         stage.core.config.elastic[f"new-{number}"] = RULE
         await controller._actor.situation.refresh()
-        await controller.turn()
+        await controller.run()
         stage.clock.now += 60
     kept = {"new-2", "new-3", "new-4"}
     assert controller._tracked.keys() == (await stage.core.history.get_values(STORED_STATES)).keys() == kept
@@ -268,11 +268,11 @@ async def test_services_that_are_gone_are_forgotten_the_first_ones_first(
     driver.is_away = True
     stage.clock.now += 8 * 86_400
     await controller._actor.situation.refresh()
-    await controller.turn()
+    await controller.run()
     assert controller._tracked.keys() == kept, "nothing is known about them"
     driver.is_away, driver.view_now = False, replicas_view(1, name="plain")
     await controller._actor.situation.refresh()
-    await controller.turn()
+    await controller.run()
     assert controller._tracked.keys() == {"new-4"}, "it was listed until now"
 
 
@@ -283,7 +283,7 @@ async def test_a_service_that_was_stopped_while_resources_are_short_is_not_decid
     driver, script = FakeDriver(view_now=replicas_view(0, stopped_replicas=2)), Script(replicas=2)
     controller = await controller_of(stage, driver, script)
     await controller._actor.situation.refresh()
-    await controller.turn()
+    await controller.run()
     assert (script.seen, driver.orders, controller.decided) == ([], [], {})
 
 
@@ -291,7 +291,7 @@ async def test_a_stored_state_that_cannot_be_read_is_no_reason_to_stop(stage: St
     await stage.core.history.put_values("elastic", {HOG: b"?", "old": b"\x81\xa7version\x02"})
     report(stage, 1)
     controller = await controller_of(stage, FakeDriver(view_now=replicas_view(1)), Script())
-    await controller.turn()
+    await controller.run()
     assert [each.service for each in controller.statuses()] == [HOG]
 
 
@@ -299,13 +299,13 @@ async def test_without_a_metric_the_policy_is_told_so_and_people_too(stage: Stag
     stage.begin()
     script = Script()
     controller = await controller_of(stage, FakeDriver(view_now=replicas_view(1)), script)
-    await controller.turn()
+    await controller.run()
     assert script.seen[0].metric is None
     [status] = controller.statuses()
     assert "probe.enabled" in (status.problem or "")
     stage.core.config.elastic[HOG] = msgspec.structs.replace(RULE, query="up")
     stage.clock.now += 30
-    await controller.turn()
+    await controller.run()
     assert controller.statuses()[0].problem == "store.url is not set"
 
 
@@ -314,7 +314,7 @@ async def test_a_service_that_is_being_updated_is_left_alone(stage: Stage) -> No
     script = Script(replicas=2)
     driver = ScalingDriver(view_now=replicas_view(1, is_updating=True), stage=stage)
     controller = await controller_of(stage, driver, script)
-    await controller.turn()
+    await controller.run()
     assert (script.seen, driver.orders) == ([], [])
 
 
@@ -322,7 +322,7 @@ async def test_without_an_orchestrator_decisions_are_described(stage: Stage) -> 
     report(stage, 2, 1.0)
     driver = FakeDriver(dry=True)
     controller = await controller_of(stage, driver, Script(replicas=1))
-    await controller.turn()
+    await controller.run()
     [status] = controller.statuses()
     assert (status.replicas, status.cpu_limit_cores) == (2, 1.0)
     assert status.change == "scale hog from 2 to 1 replica"
@@ -330,7 +330,7 @@ async def test_without_an_orchestrator_decisions_are_described(stage: Stage) -> 
     # A service that no agent reports is not there.
     stage.core.config.elastic.clear()
     stage.core.config.elastic["nobody"] = RULE
-    await controller.turn()
+    await controller.run()
     assert controller.statuses() == []
 
 
@@ -339,7 +339,7 @@ async def test_a_change_that_fails_is_recorded_with_its_reason(stage: Stage) -> 
     driver = ScalingDriver(view_now=replicas_view(1), fails="no room", stage=stage)
     actor = await actor_of(stage, driver)
     controller = ElasticController(actor, policies=Script(replicas=2).policies)
-    await controller.turn()
+    await controller.run()
     [decision] = actor.situation.journal.decisions()
     assert (decision.outcome, decision.steps[0].state) == (DecisionOutcome.FAILED, StepState.FAILED)
     assert decision.settings["target"]["service"] == HOG
@@ -364,19 +364,19 @@ async def test_a_service_whose_decision_fails_holds_up_no_other(stage: Stage) ->
     actor = await actor_of(stage, driver)
     controller = ElasticController(actor, policies={"scripted": policy})
     await controller.load()
-    await controller.turn()
+    await controller.run()
     absurd, fine = controller.statuses()
-    assert absurd.problem == "a decision failed: too large; see the log of the collector"
+    assert absurd.problem == "the decision failed: too large; see the log of the collector"
     assert (fine.problem, len(script.seen)) == (None, 1)
     assert controller.decided["absurd", "failed"] == 1
-    await controller.turn()
+    await controller.run()
     assert controller.decided["absurd", "failed"] == 1, "it is tried again when it is due"
 
 
 async def test_a_container_whose_name_another_host_has_as_well_keeps_its_settings(stage: Stage) -> None:
     twice = replicas_view(1, name=f"{HOG}@alpha", mode=Mode.STANDALONE)
     controller = await controller_of(stage, ScalingDriver(view_now=twice, stage=stage), Script())
-    await controller.turn()
+    await controller.run()
     [status] = controller.statuses()
     assert (status.service, status.target.metric_max) == (f"{HOG}@alpha", RULE.metric_max)
 
@@ -385,11 +385,11 @@ async def test_a_clock_that_was_ahead_before_a_restart_stops_no_decisions(stage:
     report(stage, 1)
     driver, script = ScalingDriver(view_now=replicas_view(1), stage=stage), Script()
     ahead = await controller_of(stage, driver, script)
-    await ahead.turn()
+    await ahead.run()
     [status] = ahead.statuses()
     later = msgspec.structs.replace(status, decided_at=stage.core.clock() + 1e7)
     packed = pack_state(StoredElasticState(learned=b"x", status=later))
     await stage.core.history.put_values(STORED_STATES, {HOG: packed})
     restarted = await controller_of(stage, driver, script)
-    await restarted.turn()
+    await restarted.run()
     assert len(script.seen) == 2

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from collector.config import DriverConfig as Settings
-from collector.control.brownout.optional import optional_services
+from collector.control.brownout.optional_services import optional_services
 from collector.drivers.docker.client import Engine
 from collector.drivers.docker.driver import DockerHosts
 from collector.drivers.docker.engines import Engines

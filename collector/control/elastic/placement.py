@@ -1,4 +1,4 @@
-"""Where new replicas of a service start: the placement policy chooses, as for a new service."""
+"""Where new replicas of a service start: the placement policy chooses the nodes, as for a new service."""
 
 import asyncio
 from collections import Counter
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from collector.control.deploy.constraints import UnknownConstraintError
+from collector.control.constraints import UnknownConstraintError
 from collector.control.deploy.models import NewService
 from collector.control.deploy.questions import container_question
 from collector.control.situation import Situation
@@ -20,24 +20,24 @@ from wire.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaPlaces:
+class ReplicaPlacement:
     """Where new replicas start."""
 
     nodes: tuple[str, ...] = ()
-    """One for each; empty if the orchestrator chooses."""
+    """One node for each replica; empty if the orchestrator chooses."""
     reserved: tuple[str, ...] = ()
     """The reservations on these nodes."""
     why_not: str | None = None
     """Why no more replicas may start; None if they may."""
-    left: str | None = None
-    """Why the orchestrator chooses."""
+    left_to_orchestrator: str | None = None
+    """Why the orchestrator chooses the nodes; None if the policy does."""
 
 
-async def place_replicas(situation: Situation, service: ServiceView, count: int) -> ReplicaPlaces:
+async def place_replicas(situation: Situation, service: ServiceView, count: int) -> ReplicaPlacement:
     """Choose and reserve a node for each new replica."""
     core = situation.core
     if not core.config.driver.places_tasks:
-        return ReplicaPlaces(left="kube-scheduler asks the extender")
+        return ReplicaPlacement(left_to_orchestrator="kube-scheduler asks the extender")
     new = NewService(
         name=service.name,
         image=service.image.partition("@")[0] or None,
@@ -50,7 +50,7 @@ async def place_replicas(situation: Situation, service: ServiceView, count: int)
             new, situation.view.nodes, spread=True, reserve_seconds=situation.settings.reservation_seconds
         )
     except UnknownConstraintError as error:
-        return ReplicaPlaces(left=str(error))
+        return ReplicaPlacement(left_to_orchestrator=str(error))
     chosen = resolve_policy(core.config, question.policy, question.settings, "place")
     found: Counter[str] = Counter()
     reserved: list[str] = []
@@ -80,24 +80,27 @@ async def place_replicas(situation: Situation, service: ServiceView, count: int)
                 ).id
             )
         except UserError as error:
-            release(situation, reserved)
-            return ReplicaPlaces(left=str(error))
+            release_reservations(situation, reserved)
+            return ReplicaPlacement(left_to_orchestrator=str(error))
         found[node] += 1
     if len(reserved) == count:
-        return ReplicaPlaces(tuple(found.elements()), tuple(reserved))
-    release(situation, reserved)
+        return ReplicaPlacement(tuple(found.elements()), tuple(reserved))
+    release_reservations(situation, reserved)
     return _nowhere(await situation.snapshot(), service, count, found.total())
 
 
-def _nowhere(snapshot: Snapshot, service: ServiceView, count: int, fitting: int) -> ReplicaPlaces:
-    """Not all replicas fit by the policy: the orchestrator may know better, but no round-trip times."""
-    why = f"{fitting} of {count} new replicas of {service.name} fit on a node by the placement policy"
+def _nowhere(snapshot: Snapshot, service: ServiceView, count: int, fitting: int) -> ReplicaPlacement:
+    """Leave replicas that do not all fit to the orchestrator, unless round-trip times are bounded.
+
+    The orchestrator may still find room, but it does not know round-trip times.
+    """
+    why = f"the placement policy finds a node for {fitting} of {count} new replicas of {service.name}"
     bound = bound_of(snapshot, Request(service=service.name))
     is_bounded = snapshot.delays is not None and bound < float("inf")
-    return ReplicaPlaces(why_not=why) if is_bounded else ReplicaPlaces(left=why)
+    return ReplicaPlacement(why_not=why) if is_bounded else ReplicaPlacement(left_to_orchestrator=why)
 
 
-def release(situation: Situation, reserved: list[str] | tuple[str, ...]) -> None:
+def release_reservations(situation: Situation, reserved: list[str] | tuple[str, ...]) -> None:
     """Give up reservations."""
     for each in reserved:
         situation.core.reservations.release(each)

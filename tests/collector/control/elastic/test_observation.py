@@ -2,14 +2,14 @@
 
 import pytest
 
-from collector.control.elastic.observing import (
+from collector.control.elastic.observation import (
     CorePower,
     CpuReading,
     core_power,
     cpu_cores,
     observe,
-    places,
-    reported_places,
+    reported_containers,
+    running_containers,
 )
 from collector.control.records import Step, StepState
 from collector.drivers.interface import OrchestratorState, ServiceView, TaskView
@@ -97,10 +97,10 @@ def test_containers_are_those_of_the_orchestrator_or_of_reports() -> None:
         TaskView(container="b", service="web", node="beta", state="starting"),
         TaskView(container="c", service="other", node="beta", state="running"),
     ]
-    assert places("web", OrchestratorState(tasks=tuple(tasks))) == {"a": "alpha"}
+    assert running_containers("web", OrchestratorState(tasks=tuple(tasks))) == {"a": "alpha"}
     snapshot = assemble(
         [NodeFacts(name="alpha", capacity=amount(4, 8))],
         [TaskFacts(id="a", node="alpha", service="web"), TaskFacts(id="x", node="alpha", service="other")],
     )
-    assert reported_places("web", snapshot) == {"a": "alpha"}
-    assert reported_places("nobody", snapshot) == {}
+    assert reported_containers("web", snapshot) == {"a": "alpha"}
+    assert reported_containers("nobody", snapshot) == {}

@@ -9,7 +9,7 @@ import pytest
 
 from collector.common.errors import ApiError
 from collector.control.deploy.models import Deployment, DeployRequest, NewService
-from collector.control.deploy.placing import deploy
+from collector.control.deploy.placement import deploy
 from collector.control.loop import ControlLoop
 from collector.control.records import Pause
 from collector.drivers.interface import NodeView
@@ -117,7 +117,7 @@ async def test_the_user_s_own_constraints_hold(stage: Stage, constraints: tuple[
     [
         ({"mode": "global"}, "it runs on every node"),
         ({"replicas": 0}, "it has no replicas"),
-        ({"constraints": ("node.platform.os==linux",)}, "only Swarm can check its constraint"),
+        ({"constraints": ("node.platform.os==linux",)}, "only the orchestrator can check its constraint"),
     ],
 )
 async def test_what_only_the_orchestrator_can_place_is_left_to_it(

@@ -14,7 +14,7 @@ from collector.control.records import Step, StepState
 from collector.policies.actions import Action, Kill, Move, Scale, Start
 from collector.policies.distance import Spans
 from collector.snapshot.tables import NOWHERE
-from tests.collector.control.test_guards import guard_context
+from tests.collector.control.guards.builders import guard_context
 from tests.collector.policies.applications import in_applications, random_applications
 from tests.collector.policies.clusters import random_cluster
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble

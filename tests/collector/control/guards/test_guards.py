@@ -16,34 +16,9 @@ from collector.drivers.interface import Mode, NodeView, OrchestratorState, Servi
 from collector.policies.actions import Move, PowerOff, PowerOn
 from collector.snapshot.pending import PendingTask, with_pending
 from collector.snapshot.tables import TaskKind
-from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
+from tests.collector.control.guards.builders import NODE, NOW, guard_context
+from tests.collector.snapshot.builders import TaskFacts, assemble
 from wire.resources import Quantities
-
-NOW = 1_800_000_000.0
-ALWAYS = Schedule.of("", "", "UTC")
-NODE = NodeFacts(name="alpha", capacity=Quantities(4.0, 1000))
-
-
-def guard_context(
-    *, nodes: dict[str, Any] | None = None, settings: ControlConfig | None = None, **changes: Any
-) -> GuardContext:
-    """Everything is well, but for what a test says."""
-    nodes = nodes or {}
-    context = GuardContext(
-        now=NOW,
-        settings=settings or ControlConfig(),
-        schedule=ALWAYS,
-        snapshot=assemble(
-            [replace(NODE, name=name, **nodes.get(name, {})) for name in ("alpha", "beta", "gamma")],
-            [TaskFacts(id="web1", node="alpha", service="web")],
-        ),
-        view=OrchestratorState(
-            nodes=tuple(NodeView(name=name) for name in ("alpha", "beta", "gamma")),
-            services=(ServiceView(name="web", replicas=2),),
-            tasks=(TaskView(container="web1", service="web", node="alpha", state="running"),),
-        ),
-    )
-    return replace(context, **changes)
 
 
 def move(task: str = "web1", source: str = "alpha", target: str = "beta", **changes: Any) -> Step:
@@ -388,6 +363,6 @@ def test_after_an_orchestrator_came_back_nothing_moves_until_what_it_does_by_its
     settings = ControlConfig(settle_seconds=60)
     assert refused_by(move(), guard_context(settings=settings, driver_back_at=NOW - 59)) == (
         "settle",
-        "the orchestrator came back 59 s ago: wait until its own changes show",
+        "the orchestrator recovered 59 s ago: wait until its own changes show",
     )
     assert first_refusal(move(), guard_context(settings=settings, driver_back_at=NOW - 60)) is None

@@ -1,4 +1,4 @@
-"""Optional services as the orchestrator lists them, what they use, and which nodes are short."""
+"""Optional services of the orchestrator, their usage and power, and the nodes that are short. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
@@ -17,7 +17,7 @@ from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES, Quantities
 
 _YES = "true"
-_USUAL_WEIGHT = 1.0
+_DEFAULT_WEIGHT = 1.0
 
 
 def is_optional(labels: Mapping[str, str]) -> bool:
@@ -28,14 +28,14 @@ def is_optional(labels: Mapping[str, str]) -> bool:
 def weight_of(labels: Mapping[str, str]) -> float:
     """Return the weight of an optional service; an invalid value counts as unset."""
     try:
-        weight = float(labels.get(WEIGHT_LABEL, _USUAL_WEIGHT))
+        weight = float(labels.get(WEIGHT_LABEL, _DEFAULT_WEIGHT))
     except ValueError:
-        return _USUAL_WEIGHT
-    return weight if isfinite(weight) and weight >= 0 else _USUAL_WEIGHT
+        return _DEFAULT_WEIGHT
+    return weight if isfinite(weight) and weight >= 0 else _DEFAULT_WEIGHT
 
 
 def optional_services(view: OrchestratorState) -> Iterator[OptionalService]:
-    """Return the optional services that run. A daemon never is one: it belongs to its node."""
+    """Return the running optional services. A daemon is never optional: it belongs to its node."""
     optional = [
         each
         for each in view.services
@@ -43,7 +43,7 @@ def optional_services(view: OrchestratorState) -> Iterator[OptionalService]:
     ]
     running: dict[str, list[TaskView]] = {each.name: [] for each in optional}
     for task in view.tasks:
-        if task.state == "running" and task.service in running:
+        if task.is_running and task.service in running:
             running[task.service].append(task)
     for service in optional:
         tasks = running[service.name]
@@ -58,18 +58,18 @@ def optional_services(view: OrchestratorState) -> Iterator[OptionalService]:
             )
             continue
         for task in tasks:
-            yield alone(service.name, weight, task.node, task.container)
+            yield standalone_container(service.name, weight, task.node, task.container)
 
 
-def alone(name: str, weight: float, node: str, container: str) -> OptionalService:
+def standalone_container(name: str, weight: float, node: str, container: str) -> OptionalService:
     """Return a single container that no orchestrator manages."""
     return OptionalService(
         name=name, weight=weight, replicas=1, nodes=(node,), containers=(container,), is_standalone=True
     )
 
 
-def use_by_node(snapshot: Snapshot, containers: Iterable[str]) -> dict[str, Quantities]:
-    """Return what containers use on each of their nodes."""
+def usage_by_node(snapshot: Snapshot, containers: Iterable[str]) -> dict[str, Quantities]:
+    """Return the usage of containers on each of their nodes."""
     tasks = snapshot.tasks
     found: dict[str, Floats] = {}
     for container in containers:
@@ -83,7 +83,7 @@ def use_by_node(snapshot: Snapshot, containers: Iterable[str]) -> dict[str, Quan
 
 
 def power_of(snapshot: Snapshot, used: Mapping[str, Quantities]) -> float:
-    """Return the power that nodes would not draw without this use, by their power curves; 0 if unknown."""
+    """Return the power that this usage adds to the nodes, by their power curves; 0 if unknown."""
     nodes, total = snapshot.nodes, 0.0
     for name, amounts in used.items():
         if name not in nodes.index:
@@ -97,7 +97,7 @@ def power_of(snapshot: Snapshot, used: Mapping[str, Quantities]) -> float:
 
 
 def free_by_node(snapshot: Snapshot, fill_ratio: float) -> dict[str, Quantities]:
-    """Return what each node that reports has left below this share of its resources."""
+    """Return the capacity of each reporting node that is left below this share of its resources."""
     nodes = snapshot.nodes
     left = nodes.capacity * fill_ratio - np.fmax(nodes.used, 0.0)
     rows = np.flatnonzero(nodes.on & (nodes.liveness == Liveness.UP))
@@ -105,16 +105,16 @@ def free_by_node(snapshot: Snapshot, fill_ratio: float) -> dict[str, Quantities]
 
 
 def short_nodes(snapshot: Snapshot) -> dict[str, str]:
-    """Return the nodes with an open alert, and what is short there."""
+    """Return the nodes with an open alert, with a sentence about what they are short of."""
     nodes = snapshot.nodes
     found: dict[str, str] = {}
     for row in np.flatnonzero(nodes.has_bottleneck & nodes.on & (nodes.liveness != Liveness.DOWN)).tolist():
-        resources = [str(RESOURCES[place]) for place in np.flatnonzero(nodes.bottleneck[row])]
+        resources = [str(RESOURCES[column]) for column in np.flatnonzero(nodes.bottleneck[row])]
         found[nodes.names[row]] = f"{nodes.names[row]} is short of {' and '.join(resources)}"
     return found
 
 
 def cluster_watts(snapshot: Snapshot) -> float:
-    """Return the power of all nodes that are not down, as far as it is known."""
+    """Return the total known power of all nodes that are not down."""
     nodes = snapshot.nodes
     return float(np.nansum(nodes.watts[nodes.on & (nodes.liveness != Liveness.DOWN)]))

@@ -184,7 +184,7 @@ async def test_decision_while_the_driver_is_away_says_so_and_is_repeated_later(
     (step,) = (await heal(actor)).steps
     assert (step.guard, step.why) == (
         "settle",
-        "the orchestrator came back 0 s ago: wait until its own changes show",
+        "the orchestrator recovered 0 s ago: wait until its own changes show",
     )
     stage.clock.now += 60
     stage.begin()

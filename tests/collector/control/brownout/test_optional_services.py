@@ -1,7 +1,7 @@
 import pytest
 
 from collector.common.labels import OPTIONAL_LABEL, WEIGHT_LABEL
-from collector.control.brownout.optional import optional_services, power_of, use_by_node, weight_of
+from collector.control.brownout.optional_services import optional_services, power_of, usage_by_node, weight_of
 from collector.drivers.interface import Mode, OrchestratorState, ServiceView, TaskView
 from tests.collector.policies.clusters import amount
 from tests.collector.policies.least_watts.builders import make_node, make_task
@@ -52,10 +52,10 @@ def test_each_optional_service_has_its_own_tasks_in_their_order() -> None:
 def test_use_is_added_up_by_node() -> None:
     tasks = [make_task("x", "a", 1.0), make_task("y", "a", 0.5), make_task("z", "b", 0.25)]
     snapshot = assemble([make_node("a"), make_node("b")], tasks)
-    used = use_by_node(snapshot, ("x", "y", "z", "unknown"))
+    used = usage_by_node(snapshot, ("x", "y", "z", "unknown"))
     assert {node: each.cpu_cores for node, each in used.items()} == {"a": 1.5, "b": 0.25}
     assert used["b"].memory_bytes == amount(0, 0.1).memory_bytes
-    assert use_by_node(snapshot, ("unknown",)) == dict[str, Quantities]()
+    assert usage_by_node(snapshot, ("unknown",)) == dict[str, Quantities]()
 
 
 def test_a_node_without_an_agent_has_no_known_power() -> None:

@@ -1,7 +1,7 @@
 """Where the containers of new services start: a policy chooses the nodes, the driver holds them there.
 
 The collector does not create services: their creator does, with its own rights, and with the temporary
-constraints that are the answer here. The control loop removes these later.
+constraints of the response. The control loop removes these later.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from collector.common.errors import ApiError
-from collector.control.deploy.constraints import UnknownConstraintError, conditions_of
+from collector.control.constraints import UnknownConstraintError, require_known
 from collector.control.deploy.models import Deployment, DeployRequest, NewService, ServiceDeployment
 from collector.control.deploy.questions import container_question
 from collector.control.loop import ControlLoop
@@ -34,7 +34,7 @@ from collector.snapshot.tables import Snapshot
 from wire.errors import UserError
 
 
-class _Chosen(NamedTuple):
+class _ChosenNodes(NamedTuple):
     """Where the replicas of a service start, and why."""
 
     counts: Counter[str]
@@ -44,12 +44,12 @@ class _Chosen(NamedTuple):
 async def deploy(loop: ControlLoop, request: DeployRequest) -> Deployment:
     """Choose the nodes of new services, make room for them if needed, and reserve the nodes.
 
-    A policy that places applications as a whole gets all services of one together. Raise `ApiError` if a
+    A policy that places whole applications gets all services of an application at once. Raise `ApiError` if a
     service fits nowhere; then nothing is reserved.
     """
     situation, core = loop.actor.situation, loop.actor.situation.core
     if not request.dry and not situation.acts:
-        reason = "driver.name is none" if situation.is_dry else "it is paused, or another one holds the lease"
+        reason = "driver.name is none" if situation.is_dry else "it is paused, or another holds the lease"
         raise ApiError(HTTPStatus.CONFLICT, f"this collector does not act now: {reason}", "$")
     chosen = resolve_policy(core.config, request.policy, request.settings, "place")
     replicas = sum(each.replicas for each in request.services)
@@ -59,7 +59,7 @@ async def deploy(loop: ControlLoop, request: DeployRequest) -> Deployment:
     reserved: list[str] = []
     keeps = False
     try:
-        together: dict[str, _Chosen] = {}
+        together: dict[str, _ChosenNodes] = {}
         if chosen.policy.place_all is not None:
             for application, members in _applications(situation, request):
                 together |= await _place_together(loop, chosen, application, members, reserved)
@@ -81,7 +81,11 @@ def _applications(
     found: dict[str, list[tuple[NewService, PlacementQuestion]]] = {}
     for service in request.services:
         application = application_traits(service.labels, service.application or "").name
-        if not application or service.max_replicas_per_node or _reason_to_leave(service) is not None:
+        if (
+            not application
+            or service.max_replicas_per_node
+            or _reason_to_leave_to_orchestrator(service) is not None
+        ):
             continue
         question = _question(situation, request, service)
         found.setdefault(application, []).append((service, question))
@@ -94,7 +98,7 @@ async def _place_together(
     application: str,
     members: Sequence[tuple[NewService, PlacementQuestion]],
     reserved: list[str],
-) -> dict[str, _Chosen]:
+) -> dict[str, _ChosenNodes]:
     """Choose and reserve the nodes of all containers of an application."""
     situation, core = loop.actor.situation, loop.actor.situation.core
     names = [service.name for service, _ in members]
@@ -117,7 +121,7 @@ async def _place_together(
         for one, node in placed.pairs:
             counts[one.service or ""][node] += 1
             reserved.append(_reserve(situation, snapshot, one, node))
-    return {name: _Chosen(count, placed.placement.reasons) for name, count in counts.items()}
+    return {name: _ChosenNodes(count, placed.placement.reasons) for name, count in counts.items()}
 
 
 def _reserve(situation: Situation, snapshot: Snapshot, request: Request, node: str) -> str:
@@ -130,14 +134,14 @@ def _reserve(situation: Situation, snapshot: Snapshot, request: Request, node: s
         raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), "$") from error
 
 
-def _reason_to_leave(service: NewService) -> str | None:
+def _reason_to_leave_to_orchestrator(service: NewService) -> str | None:
     """Return why the orchestrator chooses the nodes of a service."""
     if service.mode == "global":
         return "it runs on every node"
     if not service.replicas:
         return "it has no replicas"
     try:
-        list(conditions_of(service.constraints))
+        require_known(service.constraints)
     except UnknownConstraintError as error:
         return str(error)
     return None
@@ -159,11 +163,11 @@ async def _place(
     loop: ControlLoop,
     request: DeployRequest,
     service: NewService,
-    together: Mapping[str, _Chosen],
+    together: Mapping[str, _ChosenNodes],
     reserved: list[str],
 ) -> ServiceDeployment:
     situation = loop.actor.situation
-    reason = _reason_to_leave(service)
+    reason = _reason_to_leave_to_orchestrator(service)
     if reason is not None:
         return ServiceDeployment(name=service.name, left_to_orchestrator=reason)
     chosen = together.get(service.name)
@@ -187,7 +191,7 @@ async def _place(
 
 async def _place_in_turn(
     loop: ControlLoop, request: DeployRequest, service: NewService, reserved: list[str]
-) -> _Chosen:
+) -> _ChosenNodes:
     """Choose and reserve the nodes of a service, one replica after the other."""
     question = _question(loop.actor.situation, request, service)
     counts: Counter[str] = Counter()
@@ -199,7 +203,7 @@ async def _place_in_turn(
         node, why = await _place_one(loop, asked, reserved, dry=request.dry)
         counts[node] += 1
         reasons = reasons or why
-    return _Chosen(counts, reasons)
+    return _ChosenNodes(counts, reasons)
 
 
 async def _place_one(
@@ -231,5 +235,5 @@ async def _place_one(
 def _why_nowhere(ranking: Ranking) -> str:
     codes = Counter(int(code) for code in ranking.refused if code)
     if not codes:
-        return "there is no node"
+        return "no node reports"
     return "; ".join(f"{describe_rejection(code)} ({count})" for code, count in codes.most_common(3))

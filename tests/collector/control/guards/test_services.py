@@ -15,8 +15,8 @@ from collector.control.records import Pause, Step, StepState
 from collector.drivers.interface import Mode, ServiceView
 from collector.elastic.interface import Target
 from collector.policies.actions import Resize, Scale, ServiceAction
+from tests.collector.control.guards.builders import NOW, guard_context
 from tests.collector.control.promises import Promised, with_promises
-from tests.collector.control.test_guards import NOW, guard_context
 from wire.resources import Quantities
 
 WHY = ("because",)
@@ -127,15 +127,15 @@ def test_what_sheds_load_neither_waits_for_the_cool_down_nor_starts_one() -> Non
 
 
 def test_a_service_that_someone_else_changed_meanwhile_is_left_alone() -> None:
-    assert refusal(SCALE, context(replace(WEB, replicas=7))) == ("plan", "web has 7 replicas meanwhile")
+    assert refusal(SCALE, context(replace(WEB, replicas=7))) == ("plan", "web now has 7 replicas")
     assert refusal(SCALE, context(replace(WEB, replicas=3))) is None, "it has what it should have"
     assert refusal(RESIZE, context(replace(WEB, limit=Quantities(2.0)))) == (
         "plan",
-        "web has a CPU limit of 2 cores meanwhile",
+        "web now has a CPU limit of 2 cores",
     )
     assert refusal(RESIZE, context(replace(WEB, limit=Quantities()))) == (
         "plan",
-        "web has no CPU limit meanwhile",
+        "web now has no CPU limit",
     )
     gone = msgspec.structs.replace(SCALE, service="gone")
     assert refusal(gone) == ("plan", "the orchestrator has no service gone")
@@ -182,5 +182,5 @@ def test_a_promised_service_keeps_a_replica_and_is_not_stopped_to_be_resized() -
 def test_what_brownout_stopped_only_brownout_starts() -> None:
     stopped = context(replace(WEB, replicas=0, stopped_replicas=2))
     start = Scale(service="web", replicas=2, replicas_before=0, reasons=WHY)
-    assert refusal(start, stopped) == ("bounds", "web is optional, and stopped until nothing is short")
+    assert refusal(start, stopped) == ("bounds", "web is optional, and is stopped while resources are short")
     assert refusal(msgspec.structs.replace(start, sheds=True), stopped) is None

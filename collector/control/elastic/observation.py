@@ -1,4 +1,4 @@
-"""What is observed of an elastic service: replicas, limits, CPU time, metric, watts per core. Pure."""
+"""Observations of an elastic service: replicas, limits, CPU time, metric, watts per core. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ class CpuReading:
     """By the clock of the node."""
     cpu_seconds: float
     used_cores: float | None
-    """Over its last window."""
+    """CPU usage over its last window."""
     limit_cores: float | None = None
     node_cores: float | None = None
-    """Capacity of its node: more than that, it did not use."""
+    """Capacity of its node, which bounds its usage."""
 
 
 def cpu_cores(now: Mapping[str, CpuReading], before: Mapping[str, CpuReading]) -> float | None:
@@ -55,7 +55,7 @@ class CorePower:
     """Power per core on the nodes of a service; None if unknown."""
 
     used_watts: float | None
-    """Of one more core in use."""
+    """Power of one more core in use."""
     reserved_watts: float | None
     """Idle power, per core of the capacity."""
 
@@ -94,7 +94,7 @@ def observe(  # noqa: PLR0913 - one for each source
     steps: Iterable[Step],
     power: CorePower,
 ) -> Observation:
-    """Return what is observed of a service. `steps` are its changes so far, in order."""
+    """Return an observation of a service. `steps` are its changes so far, in order."""
     changed_at = effect_seconds = None
     for step in steps:
         action = step.action
@@ -119,17 +119,13 @@ def observe(  # noqa: PLR0913 - one for each source
     )
 
 
-def places(service: str, view: OrchestratorState) -> dict[str, str]:
+def running_containers(service: str, view: OrchestratorState) -> dict[str, str]:
     """Return the running containers of a service, with their nodes."""
-    return {
-        each.container: each.node
-        for each in view.tasks
-        if each.service == service and each.state == "running"
-    }
+    return {each.container: each.node for each in view.tasks if each.service == service and each.is_running}
 
 
-def reported_places(service: str, snapshot: Snapshot) -> dict[str, str]:
-    """As `places`, by the reports of agents: for a collector without an orchestrator."""
+def reported_containers(service: str, snapshot: Snapshot) -> dict[str, str]:
+    """Return the same from the reports of agents, for a collector without an orchestrator."""
     row, tasks = snapshot.services.index.get(service, NOWHERE), snapshot.tasks
     if row == NOWHERE:
         return {}

@@ -20,8 +20,8 @@ from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Start
 from collector.policies.interface import Policy
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import NOWHERE, Snapshot
+from tests.collector.control.guards.builders import guard_context
 from tests.collector.control.promises import BRONZE, GOLD, SILVER, Promised, with_promises
-from tests.collector.control.test_guards import guard_context
 from tests.collector.policies.clusters import random_cluster, random_request
 from wire.resources import Quantities
 
