@@ -27,14 +27,19 @@ def read_file(path: str) -> bytes | None:
     except OSError:
         return None
     try:
-        data = os.read(descriptor, _CHUNK_BYTES)
-        if len(data) >= _SURELY_WHOLE_BYTES:
-            while more := os.read(descriptor, _CHUNK_BYTES):
-                data += more
+        return read_descriptor(descriptor)
     except OSError:
         return None
     finally:
         os.close(descriptor)
+
+
+def read_descriptor(descriptor: int) -> bytes:
+    """The content of a file that was just opened; raises `OSError`."""
+    data = os.read(descriptor, _CHUNK_BYTES)
+    if len(data) >= _SURELY_WHOLE_BYTES:
+        while more := os.read(descriptor, _CHUNK_BYTES):
+            data += more
     return data
 
 

@@ -8,11 +8,12 @@ Namespaces are identified by the inode of `/proc/<pid>/net/dev`, which every use
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.sources.files import read_file
+from agent.sources.cgroups.containers import FoundContainer
+from agent.sources.files import read_descriptor, read_file
 from agent.sources.interfaces import LOOPBACK, LinkTotals, parse_net_dev
 from wire.messages import Gap
 
@@ -21,14 +22,6 @@ _HIDDEN = Gap(
     "the processes of containers are not visible; share the host's process namespace (pid: host),"
     " or mount /proc without hidepid",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class NamespaceRef:
-    """A process of a container, and its network namespace."""
-
-    pid: int
-    namespace: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,53 +42,58 @@ class NetworkReader:
 
     def __init__(self, proc: Path) -> None:
         self._proc = str(proc)
-        self._refs: dict[str, NamespaceRef] = {}
+        self._processes: dict[str, tuple[int, int]] = {}
+        """A process of each container, and its network namespace."""
 
-    def read(self, directories: Iterable[tuple[str, str]]) -> NetworkPass:
-        """Bytes by container id; the containers come as `(id, cgroup directory)`, by id."""
-        taken = {namespace_of(self._proc, process) for process in ("1", "self")}
-        refs: dict[str, NamespaceRef] = {}
-        counted: dict[str, LinkTotals] = {}
+    def read(self, containers: Iterable[FoundContainer]) -> NetworkPass:
+        """Bytes by container id; the containers are sorted by id."""
+        counted_namespaces = {namespace_of(self._proc, process) for process in ("1", "self")}
+        processes: dict[str, tuple[int, int]] = {}
+        totals: dict[str, LinkTotals] = {}
         gaps: tuple[Gap, ...] = ()
-        for identifier, directory in directories:
+        for container in containers:
+            identifier = container.container.id
             try:
-                ref = self._find_namespace(identifier, directory)
+                found = self._read_container(identifier, container.directory, counted_namespaces)
             except _HiddenError:
                 gaps = (_HIDDEN,)
                 continue
-            if ref is None:
+            if found is None:
                 continue
-            refs[identifier] = ref
-            if ref.namespace in taken:
-                continue
-            text = read_file(f"{self._proc}/{ref.pid}/net/dev")
+            pid, namespace, text = found
+            processes[identifier] = pid, namespace
             if text is not None:
-                taken.add(ref.namespace)
+                counted_namespaces.add(namespace)
                 links = [each for name, each in parse_net_dev(text).items() if name != LOOPBACK]
-                counted[identifier] = LinkTotals(
+                totals[identifier] = LinkTotals(
                     sum(each.transferred_bytes for each in links), sum(each.sent_bytes for each in links)
                 )
-        self._refs = refs
-        return NetworkPass(counted, gaps)
+        self._processes = processes
+        return NetworkPass(totals, gaps)
 
-    def _find_namespace(self, identifier: str, directory: str) -> NamespaceRef | None:
-        """The container's namespace; None if it ended or has no process.
+    def _read_container(
+        self, identifier: str, directory: str, skipped: Container[int | None]
+    ) -> tuple[int, int, bytes | None] | None:
+        """A process of the container, its namespace and its counters; None if it ended or has no process.
 
         The cached process is valid only while it is in the same namespace: a restarted container has a new
         one, and the old process ID may belong to another program.
         """
-        cached = self._refs.get(identifier)
-        if cached is not None and namespace_of(self._proc, str(cached.pid)) == cached.namespace:
-            return cached
-        pid = first_process(directory)
-        if pid is None:
+        cached = self._processes.get(identifier)
+        if cached is not None:
+            pid, namespace = cached
+            found = _read_namespace(self._proc, pid, skipped)
+            if found is not None and found[0] == namespace:
+                return pid, *found
+        first = first_process(directory)
+        if first is None:
             return None
-        namespace = namespace_of(self._proc, str(pid))
-        if namespace is None:
+        found = _read_namespace(self._proc, first, skipped)
+        if found is None:
             if namespace_of(self._proc, "1") is None:
                 raise _HiddenError
             return None  # it has ended
-        return NamespaceRef(pid, namespace)
+        return first, *found
 
 
 def namespace_of(proc: str, process: str) -> int | None:
@@ -105,6 +103,26 @@ def namespace_of(proc: str, process: str) -> int | None:
         return os.stat(f"{proc}/{process}/net/dev").st_ino  # noqa: PTH116 - see above
     except OSError:
         return None
+
+
+def _read_namespace(
+    proc: str, pid: int, skipped: Container[int | None]
+) -> tuple[int, bytes | None] | None:
+    """Network namespace of a process and, unless it is skipped, its counters; None if it is not visible.
+
+    Both come from one open file: finding a path below /proc takes the kernel as long as reading the file.
+    """
+    try:
+        descriptor = os.open(f"{proc}/{pid}/net/dev", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        namespace = os.fstat(descriptor).st_ino
+        return namespace, None if namespace in skipped else read_descriptor(descriptor)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def first_process(directory: str) -> int | None:

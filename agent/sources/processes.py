@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from math import isfinite
 from pathlib import Path
 
+from agent.sources.cgroups.containers import FoundContainer
 from agent.sources.files import parse_count, read_file
 
 _MAX_PROCESSES = 64
@@ -25,19 +26,16 @@ class StartReader:
         self._proc = str(proc)
         self._ticks_per_second = ticks_per_second or os.sysconf("SC_CLK_TCK")
         self._starts: dict[str, tuple[int, float | None]] = {}
+        """The inode of each container's cgroup, and the start time."""
 
-    def read(self, directories: Iterable[tuple[str, str]], unix_seconds: float) -> dict[str, float]:
+    def read(self, containers: Iterable[FoundContainer], unix_seconds: float) -> dict[str, float]:
         """Start times by container id, as far as they are known."""
         starts: dict[str, tuple[int, float | None]] = {}
-        for identifier, directory in directories:
-            try:
-                cgroup = os.stat(directory).st_ino  # noqa: PTH116 - creating a Path takes longer
-            except OSError:
-                continue
-            known = self._starts.get(identifier)
-            if known is None or known[0] != cgroup or known[1] is None:
-                known = cgroup, self._read_start(directory, unix_seconds)
-            starts[identifier] = known
+        for found in containers:
+            start = self._starts.get(found.container.id)
+            if start is None or start[0] != found.inode or start[1] is None:
+                start = found.inode, self._read_start(found.directory, unix_seconds)
+            starts[found.container.id] = start
         self._starts = starts
         return {name: started_at for name, (_, started_at) in starts.items() if started_at is not None}
 

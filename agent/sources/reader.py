@@ -58,10 +58,8 @@ class Reader:
         machine = self._host.read(monotonic_seconds)
         limits = LimitsReader(self._layout, machine.reading.cores)
         walk = attempts.read("containers", self._find, CgroupWalk())
-        network = attempts.read("container network", lambda: self._read_network(walk), NetworkPass())
-        starts = attempts.read(
-            "container starts", lambda: self._starts.read(self._directories(walk), unix_seconds), {}
-        )
+        network = attempts.read("container network", lambda: self._network.read(walk.found), NetworkPass())
+        starts = attempts.read("container starts", lambda: self._starts.read(walk.found, unix_seconds), {})
         containers = attempts.read(
             "containers", lambda: tuple(self._read_containers(walk, machine, limits, network, starts)), ()
         )
@@ -104,13 +102,6 @@ class Reader:
     def _find(self) -> CgroupWalk:
         root = self._layout.walk_root
         return CgroupWalk() if root is None else find_containers(root, self._subtree_path)
-
-    def _directories(self, walk: CgroupWalk) -> Iterator[tuple[str, str]]:
-        root = self._layout.walk_root
-        return ((found.container.id, f"{root}/{found.path}") for found in walk.found)
-
-    def _read_network(self, walk: CgroupWalk) -> NetworkPass:
-        return self._network.read(self._directories(walk))
 
     def _read_containers(
         self,

@@ -111,10 +111,15 @@ def _pod_uid(parents: list[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class FoundContainer:
-    """A container and the path of its cgroup, which is the same in all hierarchies."""
+    """A container and its cgroup."""
 
     container: ContainerRef
     path: str
+    """The path of its cgroup, which is the same in all hierarchies."""
+    directory: str
+    """The directory of its cgroup in the hierarchy of the walk."""
+    inode: int
+    """The inode of `directory`: a cgroup that was created again has another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +145,21 @@ def find_containers(root: str, subtree: str = "") -> CgroupWalk:
         parent = pending.pop()
         try:
             with os.scandir(f"{top}/{parent}") as entries:
-                names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+                directories = [
+                    (entry.name, entry.inode()) for entry in entries if entry.is_dir(follow_symlinks=False)
+                ]
         except PermissionError:
             some_forbidden = True
             continue
         except OSError:
             continue
-        for name in names:
+        for name, inode in directories:
             path = f"{parent}/{name}" if parent else name
             container = container_of(path)
             if container is None:
                 pending.append(path)
             else:
-                found.setdefault(container.id, FoundContainer(container, prefix + path))
+                found.setdefault(
+                    container.id, FoundContainer(container, prefix + path, f"{top}/{path}", inode)
+                )
     return CgroupWalk(tuple(found[identifier] for identifier in sorted(found)), some_forbidden)

@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
+from agent.sources.cgroups.containers import FoundContainer
 from agent.sources.interfaces import LinkTotals
 from agent.sources.netns import NetworkPass, NetworkReader, first_process
-from tests.agent.trees import HOST_NAMESPACE, NET_DEV, Host, make_host, write
+from tests.agent.trees import HOST_NAMESPACE, NET_DEV, Host, found_container, make_host, write
 
 ETH0_ONLY = "\n".join(NET_DEV.splitlines()[:4]) + "\n"
 MORE = ETH0_ONLY.replace("1000000", "1500000")
@@ -27,8 +28,8 @@ class Cgroups:
         if below:
             write(self._base, {f"{identifier}/{below}/cgroup.procs": text})
 
-    def all(self) -> list[tuple[str, str]]:
-        return [(path.name, str(path)) for path in sorted(self._base.iterdir())]
+    def all(self) -> list[FoundContainer]:
+        return [found_container(path) for path in sorted(self._base.iterdir())]
 
 
 @pytest.fixture
@@ -106,26 +107,26 @@ def test_a_process_id_that_a_stranger_took_over_is_not_trusted(host: Host, cgrou
 def test_a_container_without_processes_or_that_is_gone_has_no_figure(host: Host, cgroups: Cgroups) -> None:
     cgroups.put("a")
     cgroups.put("b", 999)
-    missing = ("c", str(host.proc / "nowhere"))
+    missing = found_container(host.proc / "nowhere")
     assert NetworkReader(host.proc).read([*cgroups.all(), missing]) == NetworkPass()
 
 
 def test_invisible_processes_are_one_gap(host: Host, cgroups: Cgroups) -> None:
     cgroups.put("a", 0)
     cgroups.put("b", 0)
-    found = NetworkReader(host.proc).read(cgroups.all())
-    assert found.totals == {}
-    assert len(found.gaps) == 1
-    assert "pid: host" in found.gaps[0].why
+    result = NetworkReader(host.proc).read(cgroups.all())
+    assert result.totals == {}
+    assert len(result.gaps) == 1
+    assert "pid: host" in result.gaps[0].why
 
 
 def test_processes_that_proc_hides_are_a_gap_as_well(host: Host, cgroups: Cgroups) -> None:
     host.end(1)
     cgroups.put("a", 100)
     cgroups.put("b", 200)
-    found = NetworkReader(host.proc).read(cgroups.all())
-    assert [gap.what for gap in found.gaps] == ["container network"]
-    assert "hidepid" in found.gaps[0].why
+    result = NetworkReader(host.proc).read(cgroups.all())
+    assert [gap.what for gap in result.gaps] == ["container network"]
+    assert "hidepid" in result.gaps[0].why
 
 
 def test_the_first_process_of_nothing(tmp_path: Path) -> None:

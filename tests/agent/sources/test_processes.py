@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agent.sources.processes import StartReader, parse_start_ticks
-from tests.agent.trees import write
+from tests.agent.trees import found_container, write
 
 NOW = 1_700_000_000.0
 UPTIME_SECONDS = 5000.0
@@ -28,7 +28,7 @@ class Machine:
         write(self.cgroups, {f"{path}/cgroup.procs": "".join(f"{pid}\n" for pid in pids)})
 
     def read(self, *names: str, at: float = NOW) -> dict[str, float]:
-        return self.reader.read([(name, str(self.cgroups / name)) for name in names], at)
+        return self.reader.read([found_container(self.cgroups / name) for name in names], at)
 
 
 @pytest.fixture

@@ -46,10 +46,11 @@ def test_below_a_subtree_only_its_own_are_found_by_their_paths_from_the_root(tmp
         },
     )
     walk = find_containers(str(tmp_path), "node1")
-    assert [found.path for found in walk.found] == [
-        f"node1/{container_id(1)}",
-        f"node1/deep/{container_id(2)}",
-    ]
+    paths = [f"node1/{container_id(1)}", f"node1/deep/{container_id(2)}"]
+    directories = [tmp_path / path for path in paths]
+    assert [found.path for found in walk.found] == paths
+    assert [found.directory for found in walk.found] == [str(each) for each in directories]
+    assert [found.inode for found in walk.found] == [each.stat().st_ino for each in directories]
 
 
 def test_a_container_taken_as_the_subtree_is_the_host_of_those_in_it(tmp_path: Path) -> None:
