@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import hdrs, web
@@ -19,8 +20,6 @@ from agent.config import AgentConfig
 from agent.delivery.sender import ReportSender
 from agent.exposition.metrics import AgentMetrics
 from agent.exposition.state import AgentState
-from agent.mesh.mesh import open_mesh
-from agent.probing.prober import ContainerProber
 from agent.reporting.messages import container_state, container_values, node_state, node_values
 from agent.reporting.reporter import Reporter
 from agent.sampling.node_sample import NodeSample
@@ -32,6 +31,9 @@ from wire.errors import UserError
 from wire.http.hosts import is_named_after, is_own_host, machine_names
 from wire.http.serving import check_address, metrics_handler, serving
 from wire.messages import Report
+
+if TYPE_CHECKING:
+    from agent.probing.prober import ContainerProber
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +76,7 @@ async def running(
         AsyncExitStack() as stack,
     ):
         await _wait_for_names(sampler)
-        state.prober = _prober(config, sampler)
+        state.prober = _create_prober(config, sampler)
         sampling = _SamplingLoop(config, sampler, state, metrics, alive)
         jobs: list[_Job] = [sampling.run]
         if state.prober is not None:
@@ -82,6 +84,8 @@ async def running(
         if config.collector.enabled:
             jobs.append(state.sender.run)
         if config.mesh.enabled:
+            from agent.mesh.mesh import open_mesh  # noqa: PLC0415 - takes memory that most agents do not need
+
             state.mesh = await stack.enter_async_context(
                 open_mesh(node_name(config), config.mesh, config.collector)
             )
@@ -187,11 +191,13 @@ class _SamplingLoop:
                 self._state.sender.enqueue(final_report)
 
 
-def _prober(config: AgentConfig, sampler: Sampler) -> ContainerProber | None:
+def _create_prober(config: AgentConfig, sampler: Sampler) -> "ContainerProber | None":
     if not config.probe.enabled:
         return None
     if sampler.names is None:
         raise UserError("probe.enabled is set, but docker.enabled is not: the engine knows the addresses")
+    from agent.probing.prober import ContainerProber  # noqa: PLC0415 - takes memory, as the mesh does
+
     return ContainerProber(sampler.names, Path(config.docker.socket), config.probe)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric, Sample
 
 Subject = TypeVar("Subject")
 
@@ -26,14 +26,16 @@ class MetricSpec(Generic[Subject]):
 def metric_families(specs: Iterable[MetricSpec[Subject]], subjects: Iterable[Subject]) -> Iterator[Metric]:
     """Each metric of the table, with one series per subject whose value is known."""
     subjects = list(subjects)
+    read_labels: Mapping[str, Callable[[Subject], str]] | None = None
+    labels: list[dict[str, str]] = []
     for spec in specs:
-        family = (
-            CounterMetricFamily(spec.name.removesuffix("_total"), spec.help, labels=list(spec.labels))
-            if spec.kind == "counter"
-            else GaugeMetricFamily(spec.name, spec.help, labels=list(spec.labels))
-        )
-        for subject in subjects:
+        if spec.labels is not read_labels:
+            # Metrics in a row often have the same labels, which are most of the work.
+            read_labels = spec.labels
+            labels = [{name: read(subject) for name, read in read_labels.items()} for subject in subjects]
+        family = Metric(spec.name.removesuffix("_total"), spec.help, spec.kind)
+        for subject, subject_labels in zip(subjects, labels, strict=True):
             value = spec.value(subject)
             if value is not None:
-                family.add_metric([read(subject) for read in spec.labels.values()], value)
+                family.samples.append(Sample(spec.name, subject_labels, value))
         yield family

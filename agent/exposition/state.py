@@ -1,14 +1,17 @@
 """The agent's current state, for `/metrics`."""
 
 import time
+from typing import TYPE_CHECKING
 
 from agent.delivery.sender import ReportSender
-from agent.mesh.mesh import Mesh
-from agent.mesh.window import Summary
-from agent.probing.prober import ContainerProber
 from agent.sampling.node_sample import NodeSample
 from wire.messages import Alert
 from wire.resources import Resource
+
+if TYPE_CHECKING:
+    from agent.mesh.mesh import Mesh
+    from agent.mesh.window import Summary
+    from agent.probing.prober import ContainerProber
 
 
 class AgentState:
@@ -26,7 +29,7 @@ class AgentState:
         self.prober: ContainerProber | None = None
         """None if containers are not probed."""
 
-    def peer_summaries(self) -> list[tuple[str, Summary]]:
+    def peer_summaries(self) -> "list[tuple[str, Summary]]":
         """The results of probes, by the name of the peer."""
         return [] if self.mesh is None else self.mesh.peers.summaries(time.monotonic())
 

@@ -179,7 +179,7 @@ class Reporter:
     def _state(self, sample: NodeSample, *, closes: bool, full: bool, fresh: bool) -> NodeState | None:
         values, seconds = node_values(sample), sample.rates.interval_seconds
         self._host.add(values, seconds)
-        capacities = _capacities(sample.rates.capacity)
+        capacities = sample.rates.capacity.values
         is_due = closes and self._host.close(capacities, self._config.threshold_points)
         if fresh:
             # Decisions about an alert need the load that caused it; the last window may have ended before.
@@ -204,9 +204,9 @@ class Reporter:
             limit, values = container.rates.limit, container_values(container)
             track.add(values, seconds)
             tracked.tally.add(values, seconds)
-            limits = tracked.limits_or(limit, capacity)
             # In a full report all windows are due, and need not be compared.
-            is_due = closes and track.close(limits, 0.0 if full else self._config.threshold_points)
+            points = 0.0 if full else self._config.threshold_points
+            is_due = closes and track.close(_limits_or(limit, capacity), points)
             is_named = container.id in wanted.named
             if is_named:
                 track.replace_latest(values, seconds)
@@ -220,7 +220,7 @@ class Reporter:
             else:
                 continue
             state = container_state(container, mean, window_seconds, tracked.facts(container))
-            track.mark_reported(state.used, limits)
+            track.mark_reported(state.used, _limits_or(limit, capacity))
             tracked.reported_limit = limit
             states.append(state)
         return tuple(states)
@@ -276,14 +276,13 @@ def _containers_of(sample: NodeSample, services: set[str]) -> set[str]:
 class _Container:
     """State of a container between two samples."""
 
-    __slots__ = ("_facts", "_limits", "reported_limit", "tally", "track")
+    __slots__ = ("_facts", "reported_limit", "tally", "track")
 
     def __init__(self, tally: UsageTally, *, from_start: bool) -> None:
         self.track = WindowTracker(CONTAINER_WIDTH, from_start=from_start)
         self.tally = tally
         self.reported_limit: Quantities | None = None
         """The limit that was last reported; None before the first report."""
-        self._limits: tuple[Quantities, Quantities, Values] | None = None
         self._facts: tuple[ContainerInfo, ContainerFacts] | None = None
 
     def facts(self, container: ContainerSample) -> ContainerFacts:
@@ -293,17 +292,10 @@ class _Container:
             known = self._facts = container.info, ContainerFacts.of(container.id, container.info)
         return known[1]
 
-    def limits_or(self, limit: Quantities, capacity: Quantities) -> Values:
-        """What the usage is a share of: the container's own limit, or the host's capacity."""
-        known = self._limits
-        if known is None or known[0] is not limit or known[1] is not capacity:
-            values = [own or whole for own, whole in zip(limit.values, capacity.values, strict=True)]
-            known = self._limits = limit, capacity, tuple(values)
-        return known[2]
 
-
-def _capacities(capacity: Quantities) -> Values:
-    return capacity.values
+def _limits_or(limit: Quantities, capacity: Quantities) -> Values:
+    """Per resource, the limit of a container or, without one, the capacity of the host."""
+    return tuple([own or whole for own, whole in zip(limit.values, capacity.values, strict=True)])
 
 
 # --- When -----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from powermodels.common.interface import Load, MeterState
 from powermodels.estimator import Estimator
 from powermodels.models.wire_curve import power_curve_of
 from wire.messages import ContainerPower, Gap, NodePower, PowerCurve
-from wire.resources import Quantities, Resource, ratio
+from wire.resources import Quantities
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class PowerSample:
 
 def load_of(used: Quantities, capacity: Quantities) -> Load:
     """Usage as a share of capacity; an unknown CPU usage counts as idle."""
-    return Load(
-        cpu_ratio=ratio(used, capacity, Resource.CPU) or 0.0,
-        memory_ratio=ratio(used, capacity, Resource.MEMORY),
-        disk_ratio=ratio(used, capacity, Resource.DISK),
-        network_ratio=ratio(used, capacity, Resource.NETWORK),
-    )
+    cpu_ratio, memory_ratio, disk_ratio, network_ratio = map(_ratio, used.values, capacity.values)
+    return Load(cpu_ratio or 0.0, memory_ratio, disk_ratio, network_ratio)
+
+
+def _ratio(used: float | None, capacity: float | None) -> float | None:
+    return None if used is None or capacity is None or capacity <= 0 else used / capacity
 
 
 class PowerSampler:
@@ -43,11 +43,12 @@ class PowerSampler:
     def __init__(
         self, settings: config.PowerConfig, proc: Path, sys: Path, *, is_slice: bool = False
     ) -> None:
+        self._idle_policy = IdlePolicy(settings.idle_policy)
         self._estimator = Estimator.for_host(
             proc,
             sys,
             model_path=Path(settings.model_file) if settings.model_file else None,
-            idle_policy=IdlePolicy(settings.idle_policy),
+            idle_policy=self._idle_policy,
             is_slice=is_slice,
             pyrapl=settings.rapl_reader == "pyrapl",
         )
@@ -80,12 +81,18 @@ class PowerSampler:
         load = load_of(rates.used, rates.capacity)
         if self._max_hertz is not None and rates.frequency_hertz is not None:
             load = replace(load, frequency_ratio=rates.frequency_hertz / self._max_hertz)
+        capacity = rates.capacity
+        reserved = (
+            {each.id: load_of(each.limit, capacity) for each in rates.containers}
+            if self._idle_policy is IdlePolicy.BY_RESERVATION
+            else {}
+        )
         estimate = self._estimator.estimate(
             monotonic_seconds,
             load,
-            {c.id: load_of(c.used, rates.capacity) for c in rates.containers},
-            reserved={c.id: load_of(c.limit, rates.capacity) for c in rates.containers},
-            capacity=rates.capacity,
+            {each.id: load_of(each.used, capacity) for each in rates.containers},
+            reserved=reserved,
+            capacity=capacity,
             services=services,
         )
         self._accounts.add(estimate, rates.interval_seconds)

@@ -74,7 +74,9 @@ _SOME_TOTAL = re.compile(rb"^some .*\btotal=([0-9]{1,20})$", re.MULTILINE)
 
 def parse_pressure(text: bytes | None) -> float | None:
     """The "some" total in seconds, from `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234`."""
-    match = _SOME_TOTAL.search(text or b"")
+    if text is None:
+        return None
+    match = _SOME_TOTAL.search(text)
     return int(match[1]) / _MICROSECONDS if match else None
 
 

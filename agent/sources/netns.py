@@ -105,9 +105,7 @@ def namespace_of(proc: str, process: str) -> int | None:
         return None
 
 
-def _read_namespace(
-    proc: str, pid: int, skipped: Container[int | None]
-) -> tuple[int, bytes | None] | None:
+def _read_namespace(proc: str, pid: int, skipped: Container[int | None]) -> tuple[int, bytes | None] | None:
     """Network namespace of a process and, unless it is skipped, its counters; None if it is not visible.
 
     Both come from one open file: finding a path below /proc takes the kernel as long as reading the file.

@@ -1,11 +1,13 @@
 """Raw counters and levels at one instant.
 
-A field that could not be read is None. `agent.sampling` computes rates from two readings.
+A field that could not be read is None. `agent.sampling` computes rates from two readings. The classes are
+structs, since creating one takes a tenth of the time of a frozen dataclass.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+import msgspec
 
 from wire.messages import Gap
 
@@ -14,8 +16,7 @@ Number = TypeVar("Number", int, float)
 # --- Hosts and containers -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PressureTotals:
+class PressureTotals(msgspec.Struct, frozen=True, gc=False):
     """PSI "some" stall time since boot or creation, per resource."""
 
     cpu_seconds: float | None = None
@@ -31,8 +32,7 @@ def difference(total: int | None, part: int | None) -> int | None:
     return None if total is None or part is None else total - part
 
 
-@dataclass(frozen=True, slots=True)
-class DiskTotals:
+class DiskTotals(msgspec.Struct, frozen=True, gc=False):
     """I/O of one disk, or of one cgroup on all disks."""
 
     transferred_bytes: int | None = None
@@ -55,8 +55,7 @@ NO_DISK = DiskTotals()
 # --- Cgroups ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class CpuTotals:
+class CpuTotals(msgspec.Struct, frozen=True, gc=False):
     """CPU time of a cgroup."""
 
     seconds: float
@@ -66,8 +65,7 @@ class CpuTotals:
     """Time throttled by the CPU quota."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryLevels:
+class MemoryLevels(msgspec.Struct, frozen=True, gc=False):
     """Memory of a cgroup, and its out-of-memory kills."""
 
     usage_bytes: int | None = None
@@ -88,8 +86,7 @@ class MemoryLevels:
 NO_MEMORY = MemoryLevels()
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, gc=False):
     """Limits of a cgroup; None is no limit."""
 
     cpu_cores: float | None = None
@@ -112,8 +109,7 @@ def lowest_limit(*limits: Number | None) -> Number | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class CgroupReading:
+class CgroupReading(msgspec.Struct, frozen=True, gc=False):
     """All values of one cgroup."""
 
     cpu: CpuTotals
@@ -126,8 +122,7 @@ class CgroupReading:
     """CPU weight relative to the default of 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerReading:
+class ContainerReading(msgspec.Struct, frozen=True, gc=False):
     """One container's counters and levels."""
 
     id: str
@@ -148,8 +143,7 @@ class ContainerReading:
 # --- The host -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class HostCpu:
+class HostCpu(msgspec.Struct, frozen=True, gc=False):
     """CPU time over all cores."""
 
     busy_seconds: float | None = None
@@ -158,8 +152,7 @@ class HostCpu:
     steal_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HostMemory:
+class HostMemory(msgspec.Struct, frozen=True, gc=False):
     """Memory of the whole host."""
 
     total_bytes: int | None = None
@@ -175,8 +168,7 @@ class HostMemory:
         return max(0, self.total_bytes - self.available_bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class HostReading:
+class HostReading(msgspec.Struct, frozen=True, gc=False):
     """The host's counters and levels."""
 
     cores: float | None = None
@@ -186,17 +178,16 @@ class HostReading:
     frequency_hertz: float | None = None
     memory: HostMemory = HostMemory()
     oom_kills: int | None = None
-    disks: Mapping[str, DiskTotals] = field(default_factory=dict)
-    links: Mapping[str, int] = field(default_factory=dict)
+    disks: Mapping[str, DiskTotals] = {}
+    links: Mapping[str, int] = {}
     """Bytes received and sent per external link."""
-    links_sent: Mapping[str, int] = field(default_factory=dict)
+    links_sent: Mapping[str, int] = {}
     """The sent part of `links`."""
     network_capacity_bytes_per_second: float | None = None
     pressure: PressureTotals = NO_PRESSURE
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True, gc=False):
     """Everything read in one pass."""
 
     unix_seconds: float

@@ -25,6 +25,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+import msgspec
+
 DOCKER = "docker"
 PODMAN = "podman"
 CONTAINERD = "containerd"
@@ -109,8 +111,7 @@ def _pod_uid(parents: list[str]) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class FoundContainer:
+class FoundContainer(msgspec.Struct, frozen=True, gc=False):
     """A container and its cgroup."""
 
     container: ContainerRef

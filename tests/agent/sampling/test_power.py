@@ -56,7 +56,10 @@ def test_counters_without_a_file_start_at_zero(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("policy", "shared"), [("none", False), ("equal", True), ("by-use", True)])
+@pytest.mark.parametrize(
+    ("policy", "shared"),
+    [("none", False), ("equal", True), ("by-use", True), ("by-reservation", True)],
+)
 def test_idle_power_is_shared_out_by_the_policy_beside_what_containers_add(
     policy: str, *, shared: bool, tmp_path: Path
 ) -> None:

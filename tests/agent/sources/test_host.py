@@ -99,7 +99,9 @@ def test_a_source_that_breaks_leaves_the_others_alone(host: Host, gone: str, wha
     (host.proc / gone).unlink()
     found = read(host)
     assert [gap.what for gap in found.failures] == [what]
-    lost = {name for name in HostReading.__slots__ if getattr(found.reading, name) != getattr(whole, name)}
+    lost = {
+        name for name in HostReading.__struct_fields__ if getattr(found.reading, name) != getattr(whole, name)
+    }
     assert lost - {"cores"} == {field}
 
 

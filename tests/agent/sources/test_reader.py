@@ -2,10 +2,10 @@ import itertools
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent.sources.reader import Reader
 from agent.sources.readings import ContainerReading, PressureTotals

@@ -1,8 +1,8 @@
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent.sources.cgroups.layout import detect_layout
 from agent.sources.cgroups.limits import LimitsReader
@@ -150,7 +150,9 @@ V2_FILES = [
 
 def differences(now: CgroupReading | None, whole: CgroupReading | None) -> set[str]:
     assert now is not None
-    return {field for field in CgroupReading.__slots__ if getattr(now, field) != getattr(whole, field)}
+    return {
+        field for field in CgroupReading.__struct_fields__ if getattr(now, field) != getattr(whole, field)
+    }
 
 
 @pytest.mark.parametrize(("name", "lost"), [*V1_FILES, *V2_FILES])
