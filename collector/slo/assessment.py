@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from collector.slo.instance_table import InstanceColumns
 from collector.slo.instances import InstanceRecords
 from collector.slo.penalties import penalty
 from collector.slo.promises import Promise, ServiceMode
@@ -23,10 +24,9 @@ from collector.slo.standing import (
     preemption_ratio,
 )
 from collector.slo.startups import ClusterStartups
-from collector.slo.table import LivesAt
 
 _BLOCK_INSTANCES = 8192
-"""The columns of so many take about 2 MB."""
+"""The columns of this many instances take about 2 MB."""
 
 
 class Block(NamedTuple):
@@ -48,21 +48,21 @@ class Assessment:
         instances: InstanceRecords,
         startups: ClusterStartups,
     ) -> None:
-        """`startups` are those of the whole cluster."""
+        """`startups` are the start-up times of the whole cluster."""
         self._now, self._promises = now, promises
         self._services, self._instances = services, instances
         self._startup_seconds = startups.other_node() or 0.0
         self._restart_seconds = startups.same_node() or 0.0
         self._numbers = services.promised()
-        """Of the services with a promise."""
+        """The services with a promise."""
 
-    def whole(self) -> Standings:
+    def all_services(self) -> Standings:
         """How every promise stands."""
         return self._assess(self._numbers).standings
 
     def blocks(self) -> Iterator[Block]:
-        """The same in blocks of services."""
-        sizes = self._instances.lives.sizes(self._services.limit)[self._numbers]
+        """How every promise stands, in blocks of services."""
+        sizes = self._instances.table.sizes(self._services.limit)[self._numbers]
         block = np.cumsum(sizes) // _BLOCK_INSTANCES
         starts = np.flatnonzero(np.diff(block, prepend=NOWHERE))
         for numbers in np.split(self._numbers, starts[1:]):
@@ -77,13 +77,13 @@ class Assessment:
         is_batch = np.zeros(services.limit, dtype=np.bool_)
         is_batch[numbers] = modes == MODES.index(ServiceMode.BATCH)
 
-        lives = self._instances.lives.at(self._now, row_of != NOWHERE, is_batch)
-        service = row_of[lives.service]
+        columns = self._instances.table.at(self._now, row_of != NOWHERE, is_batch)
+        service = row_of[columns.service]
         concurrent_since = services.concurrent_since(numbers)[service]
-        figures = compute_figures(_accounts(self._now, lives, service, concurrent_since), modes, targets)
+        figures = compute_figures(_accounts(self._now, columns, service, concurrent_since), modes, targets)
         startup = _known_or(services.startup_seconds(numbers), self._startup_seconds)
         restart = _known_or(services.restart_seconds(numbers), self._restart_seconds)
-        instances = self._instances_at(lives, figures, service=service, startup=startup, restart=restart)
+        instances = self._instances_at(columns, figures, service=service, startup=startup, restart=restart)
 
         def lowest(values: Floats, default: float) -> Floats:
             found = np.full(count, default)
@@ -107,38 +107,38 @@ class Assessment:
             trend=delivered.trend,
             running_instances=figures.running_instances,
             live_instances=figures.live_instances,
-            preemptions=np.bincount(service, lives.preemptions, count).astype(np.intp),
+            preemptions=np.bincount(service, columns.preemptions, count).astype(np.intp),
         )
         standings = Standings(
             at=self._now, promises=self._promises, services=of_services, instances=instances
         )
-        return Block(standings, lives.rows[lives.is_live])
+        return Block(standings, columns.rows[columns.is_live])
 
     def _instances_at(
-        self, lives: LivesAt, figures: Figures, *, service: Rows, startup: Floats, restart: Floats
+        self, columns: InstanceColumns, figures: Figures, *, service: Rows, startup: Floats, restart: Floats
     ) -> InstanceStandings:
-        """The instances that have not ended. `startup` and `restart` are per service."""
-        shown = np.flatnonzero(lives.is_live)
-        of, rows, names = service[shown], lives.rows[shown].tolist(), self._instances
+        """How the instances that have not ended stand. `startup` and `restart` are per service."""
+        live = np.flatnonzero(columns.is_live)
+        of, rows, records = service[live], columns.rows[live].tolist(), self._instances
         return InstanceStandings(
             service=of,
-            slots=tuple(map(names.slot, rows)),
-            incarnations=tuple(map(names.incarnation, rows)),
-            nodes=tuple(map(names.nodes.name, lives.node[shown].tolist())),
-            is_running=lives.is_running[shown],
-            running_seconds=figures.counted_seconds[shown],
-            waiting_seconds=lives.waiting_seconds[shown],
-            discarded_seconds=figures.discarded_seconds[shown],
-            availability=figures.availability[shown],
-            slack_seconds=figures.slack_seconds[shown] - np.maximum(startup, restart)[of],
-            preemption_ratio=preemption_ratio(lives.preempted_startup_seconds, lives.ran_seconds)[shown],
-            preemptions=lives.preemptions[shown],
+            slots=tuple(map(records.slot, rows)),
+            incarnations=tuple(map(records.incarnation, rows)),
+            nodes=tuple(map(records.nodes.name, columns.node[live].tolist())),
+            is_running=columns.is_running[live],
+            running_seconds=figures.counted_seconds[live],
+            waiting_seconds=columns.waiting_seconds[live],
+            discarded_seconds=figures.discarded_seconds[live],
+            availability=figures.availability[live],
+            slack_seconds=figures.slack_seconds[live] - np.maximum(startup, restart)[of],
+            preemption_ratio=preemption_ratio(columns.preempted_startup_seconds, columns.ran_seconds)[live],
+            preemptions=columns.preemptions[live],
             startup_seconds=startup[of],
             restart_seconds=restart[of],
-            waited_seconds=lives.waited_seconds[shown],
-            run_seconds=lives.run_seconds[shown],
-            admitted=lives.admitted[shown],
-            is_spare=figures.is_spare[shown],
+            waited_seconds=columns.waited_seconds[live],
+            run_seconds=columns.run_seconds[live],
+            admitted=columns.admitted[live],
+            is_spare=figures.is_spare[live],
         )
 
 
@@ -146,19 +146,19 @@ def _known_or(values: Floats, default: float) -> Floats:
     return np.where(np.isnan(values), default, values)
 
 
-def _accounts(now: float, lives: LivesAt, service: Rows, concurrent_since: Floats) -> Accounts:
+def _accounts(now: float, columns: InstanceColumns, service: Rows, concurrent_since: Floats) -> Accounts:
     # Of an instance that joined its running siblings, only its own time counts.
     lasting = np.where(
-        np.isnan(concurrent_since), 0.0, np.maximum(now - np.maximum(concurrent_since, lives.admitted), 0.0)
+        np.isnan(concurrent_since), 0.0, np.maximum(now - np.maximum(concurrent_since, columns.admitted), 0.0)
     )
     return Accounts(
         service=service,
-        is_live=lives.is_live,
-        is_completed=lives.is_completed,
-        is_running=lives.is_running,
-        ran_seconds=lives.ran_seconds,
-        waiting_seconds=lives.waiting_seconds,
-        concurrent_seconds=lives.concurrent_seconds + np.where(lives.is_live, lasting, 0.0),
-        failed_seconds=lives.failed_seconds,
-        run_seconds=lives.run_seconds,
+        is_live=columns.is_live,
+        is_completed=columns.is_completed,
+        is_running=columns.is_running,
+        ran_seconds=columns.ran_seconds,
+        waiting_seconds=columns.waiting_seconds,
+        concurrent_seconds=columns.concurrent_seconds + np.where(columns.is_live, lasting, 0.0),
+        failed_seconds=columns.failed_seconds,
+        run_seconds=columns.run_seconds,
     )

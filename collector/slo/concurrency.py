@@ -7,11 +7,11 @@ from math import inf, isnan, nan
 from operator import itemgetter
 from typing import NamedTuple
 
-from collector.slo.life import Span
+from collector.slo.instance_state import Span
 
 
 class Presence(NamedTuple):
-    """When an instance was wanted, and when it ran; open spans end at infinity."""
+    """When an instance was wanted, and when it ran."""
 
     wanted: Span
     spans: Sequence[Span]
@@ -22,17 +22,17 @@ class Concurrency:
 
     def __init__(self, closed: Sequence[Span], since: float) -> None:
         self.since = since
-        """The beginning of the time that lasts; NaN if there is none."""
+        """Since when all instances run; NaN if they do not."""
         self._starts = [each.start for each in closed]
         self._ends = [each.end for each in closed]
         self._sums = [0.0, *accumulate(each.end - each.start for each in closed)]
 
     def closed_seconds(self, wanted: Span) -> float:
-        """The closed time in which an instance was wanted."""
+        """The concurrent time in which an instance was wanted, without the time since `since`."""
         return self._closed_until(wanted.end) - self._closed_until(wanted.start)
 
     def seconds(self, wanted: Span, until: float) -> float:
-        """The time up to a moment in which an instance was wanted."""
+        """The concurrent time up to a moment in which an instance was wanted."""
         wanted = Span(wanted.start, max(min(wanted.end, until), wanted.start))
         lasting = 0.0 if isnan(self.since) else max(wanted.end - max(self.since, wanted.start), 0.0)
         return self.closed_seconds(wanted) + lasting

@@ -1,4 +1,4 @@
-"""What the ledger keeps of each instance, in columns: objects would take several times the memory."""
+"""The ledger's record of each instance, in columns, since objects take several times the memory."""
 
 from array import array
 from collections.abc import Iterable
@@ -6,52 +6,55 @@ from dataclasses import dataclass
 from math import inf
 from sys import intern
 
-from collector.slo.life import Life, Trace, Transition, replay
-from collector.slo.pasts import NO_PAST, PastPool
-from collector.slo.table import LifeTable
+from collector.slo.checkpoints import NO_CHECKPOINT, CheckpointPool
+from collector.slo.instance_state import InstanceState, RunLog, Transition, apply_transitions
+from collector.slo.instance_table import InstanceTable
 from collector.slo.transitions import NO_CHAIN, NodeNames, TransitionPool, pack, unpack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredInstance:
-    """An instance as it is stored, in msgpack: some numbers are infinite, or NaN."""
+    """An instance in the history, as msgpack: some numbers are infinite, or NaN."""
 
     service: str
     slot: str
-    base: Life | None
+    base: InstanceState | None
     horizon: float
     concurrent_seconds: float
     transitions: tuple[Transition, ...]
 
 
 class InstanceRecords:
-    """The instances by row: a sum of the past of each, and its latest transitions."""
+    """The instances by row: a checkpoint of each, and its later transitions.
+
+    An incarnation is retired when its instance has a later checkpoint at which it no longer runs or waits.
+    """
 
     def __init__(self) -> None:
-        self.lives = LifeTable()
+        self.table = InstanceTable()
         self.nodes = NodeNames()
         self._slots: list[str] = []
         self._incarnations: list[str] = []
         self._named: list[str | tuple[str, ...]] = []
-        """The incarnations that the transitions name; a single one is not in a tuple, to save memory."""
+        """The incarnations that the transitions name; a single one is no tuple, to save memory."""
         self._chains = array("i")
         self._pool = TransitionPool()
-        self._past = array("i")
-        """The places of the lives up to the horizons."""
-        self._pasts = PastPool(self.nodes)
+        self._checkpoint = array("i")
+        """The places of the checkpoints."""
+        self._checkpoints = CheckpointPool(self.nodes)
 
     def __len__(self) -> int:
-        return len(self.lives)
+        return len(self.table)
 
-    def take(self, slot: str) -> int:
-        """The row of a new instance."""
-        row = self.lives.take()
+    def allocate(self, slot: str) -> int:
+        """Return the row of a new instance."""
+        row = self.table.allocate()
         if row == len(self._slots):
             self._slots.append("")
             self._incarnations.append("")
             self._named.append(())
             self._chains.append(NO_CHAIN)
-            self._past.append(NO_PAST)
+            self._checkpoint.append(NO_CHECKPOINT)
         # Most services number their slots from 1.
         self._slots[row] = intern(slot)
         return row
@@ -59,9 +62,9 @@ class InstanceRecords:
     def release(self, row: int) -> None:
         """Forget an instance."""
         self._replace(row, ())
-        self._set_past(row, None)
+        self._set_checkpoint(row, None)
         self._slots[row] = self._incarnations[row] = ""
-        self.lives.release(row)
+        self.table.release(row)
 
     def slot(self, row: int) -> str:
         return self._slots[row]
@@ -71,35 +74,35 @@ class InstanceRecords:
         return self._incarnations[row]
 
     def horizon(self, row: int) -> float:
-        """Earlier transitions are folded into sums; later reports of them change nothing."""
-        past = self._past[row]
-        return -inf if past == NO_PAST else self._pasts.horizon(past)
+        """The time of the checkpoint. Reports of earlier transitions change nothing."""
+        checkpoint = self._checkpoint[row]
+        return -inf if checkpoint == NO_CHECKPOINT else self._checkpoints.horizon(checkpoint)
 
     def concurrent_seconds(self, row: int) -> float:
-        """Up to the horizon: time in which it ran together with all its siblings."""
-        past = self._past[row]
-        return 0.0 if past == NO_PAST else self._pasts.concurrent_seconds(past)
+        """The time up to the horizon in which the instance ran together with all its siblings."""
+        checkpoint = self._checkpoint[row]
+        return 0.0 if checkpoint == NO_CHECKPOINT else self._checkpoints.concurrent_seconds(checkpoint)
 
     def set_concurrent_seconds(self, row: int, seconds: float) -> None:
-        """Without a horizon, there is nothing to set."""
-        if (past := self._past[row]) != NO_PAST:
-            self._pasts.set_concurrent_seconds(past, seconds)
+        """Set the concurrent time up to the horizon; does nothing without a checkpoint."""
+        if (checkpoint := self._checkpoint[row]) != NO_CHECKPOINT:
+            self._checkpoints.set_concurrent_seconds(checkpoint, seconds)
 
     def folded_seconds(self, row: int) -> float:
-        """Its running time up to the horizon."""
-        past = self._past[row]
-        return 0.0 if past == NO_PAST else self._pasts.running_seconds(past)
+        """The running time of the instance up to the horizon."""
+        checkpoint = self._checkpoint[row]
+        return 0.0 if checkpoint == NO_CHECKPOINT else self._checkpoints.running_seconds(checkpoint)
 
     def newest_at(self, row: int) -> float:
-        """The time of its newest transition."""
+        """The time of the newest transition after the horizon."""
         return self._pool.newest_at(self._chains[row])
 
     def count(self, row: int) -> int:
-        """How many transitions are kept."""
+        """The number of transitions after the horizon."""
         return sum(1 for _ in self._pool.walk(self._chains[row]))
 
     def transitions(self, row: int) -> list[Transition]:
-        """Those that are kept, the oldest first."""
+        """The transitions after the horizon, the oldest first."""
         named = self._names(row)
         found = [unpack(each, named, self.nodes) for each in self._pool.walk(self._chains[row])]
         found.reverse()
@@ -118,41 +121,42 @@ class InstanceRecords:
         self._chains[row] = chain
         return True
 
-    def life(self, row: int, trace: Trace | None = None) -> Life:
-        """Its life so far."""
-        return replay(self._base(row), self.transitions(row), trace)
+    def state(self, row: int, log: RunLog | None = None) -> InstanceState:
+        """The state of the instance after all transitions."""
+        return apply_transitions(self._base(row), self.transitions(row), log)
 
-    def store_life(self, row: int, life: Life, *, service: int, is_vacant: bool) -> None:
-        """Store its life in the table; `service` is the number of its service."""
-        self._incarnations[row] = life.incarnation
-        node = self.nodes.number(life.node)
-        self.lives.store(row, life, service=service, node=node, is_vacant=is_vacant)
+    def store_state(self, row: int, state: InstanceState, *, service: int, is_vacant: bool) -> None:
+        """Store the state of the instance in the table; `service` is the number of its service."""
+        self._incarnations[row] = state.incarnation
+        node = self.nodes.number(state.node)
+        self.table.store(row, state, service=service, node=node, is_vacant=is_vacant)
 
     def known_incarnations(self, row: int) -> set[str]:
-        """Its incarnations that are not past."""
+        """The incarnations of the instance that are not retired."""
         known = set(self._names(row))
-        if (past := self._past[row]) != NO_PAST:
-            known.update(self._pasts.incarnations(past))
+        if (checkpoint := self._checkpoint[row]) != NO_CHECKPOINT:
+            known.update(self._checkpoints.incarnations(checkpoint))
         return known - {""}
 
     def has_incarnation(self, row: int, incarnation: str) -> bool:
-        """Whether an incarnation is one of its known ones."""
-        named, past = self._named[row], self._past[row]
+        """Whether an incarnation is one of `known_incarnations`."""
+        named, checkpoint = self._named[row], self._checkpoint[row]
         is_named = incarnation == named if isinstance(named, str) else incarnation in named
         return bool(incarnation) and (
-            is_named or (past != NO_PAST and incarnation in self._pasts.incarnations(past))
+            is_named
+            or (checkpoint != NO_CHECKPOINT and incarnation in self._checkpoints.incarnations(checkpoint))
         )
 
     def fold(self, row: int, before: float) -> set[str]:
-        """Fold the transitions before a time into sums; returns the incarnations that are past."""
+        """Fold the transitions before a time into a checkpoint; returns the incarnations that retire."""
         transitions, known = self.transitions(row), self.known_incarnations(row)
-        base = replay(self._base(row), transitions, before=before)
-        self._set_past(row, base, before, self.concurrent_seconds(row))
+        base = apply_transitions(self._base(row), transitions, before=before)
+        self._set_checkpoint(row, base, before, self.concurrent_seconds(row))
         self._replace(row, [each for each in transitions if each.at >= before])
         return known - self.known_incarnations(row)
 
     def stored(self, row: int, service: str) -> StoredInstance:
-        """An instance as it is stored."""
+        """The instance for the history."""
         return StoredInstance(
             service=service,
             slot=self._slots[row],
@@ -163,8 +167,8 @@ class InstanceRecords:
         )
 
     def restore(self, row: int, stored: StoredInstance) -> None:
-        """Set everything but its slot."""
-        self._set_past(row, stored.base, stored.horizon, stored.concurrent_seconds)
+        """Set everything but the slot."""
+        self._set_checkpoint(row, stored.base, stored.horizon, stored.concurrent_seconds)
         self._replace(row, stored.transitions)
 
     def _names(self, row: int) -> tuple[str, ...]:
@@ -177,14 +181,16 @@ class InstanceRecords:
         for each in transitions:
             self.add(row, each)
 
-    def _base(self, row: int) -> Life | None:
-        """Its life up to the horizon."""
-        past = self._past[row]
-        return None if past == NO_PAST else self._pasts.life(past)
+    def _base(self, row: int) -> InstanceState | None:
+        """The state of the instance up to the horizon."""
+        checkpoint = self._checkpoint[row]
+        return None if checkpoint == NO_CHECKPOINT else self._checkpoints.state(checkpoint)
 
-    def _set_past(
-        self, row: int, life: Life | None, horizon: float = -inf, concurrent_seconds: float = 0.0
+    def _set_checkpoint(
+        self, row: int, state: InstanceState | None, horizon: float = -inf, concurrent_seconds: float = 0.0
     ) -> None:
-        if self._past[row] != NO_PAST:
-            self._pasts.release(self._past[row])
-        self._past[row] = NO_PAST if life is None else self._pasts.add(life, horizon, concurrent_seconds)
+        if self._checkpoint[row] != NO_CHECKPOINT:
+            self._checkpoints.release(self._checkpoint[row])
+        self._checkpoint[row] = (
+            NO_CHECKPOINT if state is None else self._checkpoints.add(state, horizon, concurrent_seconds)
+        )

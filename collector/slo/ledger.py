@@ -1,4 +1,4 @@
-"""The ledger: the lives of all instances over all their incarnations."""
+"""The ledger: running and waiting times of all instances, over all their incarnations."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf, isnan, nextafter
@@ -7,27 +7,28 @@ import numpy as np
 
 from collector.slo.assessment import Assessment, Block
 from collector.slo.events import LifecycleEvent, LifecycleKind
+from collector.slo.instance_state import RunLog, Startup, Transition
 from collector.slo.instances import InstanceRecords, StoredInstance
-from collector.slo.life import Startup, Trace, Transition
 from collector.slo.promises import Promise, ServiceMode
 from collector.slo.services import ServiceRecords
 from collector.slo.standing import MODES, NOWHERE, Standings
 from collector.slo.startups import ClusterStartups
 
 _KEPT_IN_ALL = 200_000
-"""Transitions that late ones may join, about 6 MB; older ones are folded into sums."""
+"""Transitions that are kept one by one, about 6 MB, since late ones may arrive before them. Older ones are
+folded into checkpoints."""
 _KEPT_AT_LEAST, _KEPT_AT_MOST = 6, 64
-"""Of one instance. The upper bound limits the work for one event."""
+"""Transitions of one instance that are kept. The upper bound limits the work for one event."""
 _ENDS = (LifecycleKind.ENDED, LifecycleKind.WITHDRAWN)
 
 
 class Ledger:
     """Applies events, and computes how promises stand. Not thread-safe.
 
-    The result does not depend on the order in which events arrive, nor on how often. An event that arrives so
-    late that its time is already folded into sums changes nothing.
+    The result does not depend on the order in which events arrive, nor on how often. An event from before the
+    checkpoint of its instance changes nothing.
 
-    A user of the ledger may attach a value to a service, instead of a dictionary with all names of its own.
+    Callers may attach a value to a service, which takes less memory than a dictionary of their own.
     """
 
     def __init__(self, promises: Mapping[str, Promise]) -> None:
@@ -38,7 +39,7 @@ class Ledger:
         self._startups = ClusterStartups()
 
     def __len__(self) -> int:
-        """How many instances it holds."""
+        """The number of instances."""
         return len(self._instances)
 
     def services(self) -> Iterator[str]:
@@ -47,20 +48,20 @@ class Ledger:
 
     def set_service(self, service: str, promise: str, mode: ServiceMode) -> None:
         """Set the class of promises of a service (empty for none), and its mode."""
-        self._services.set(self._services.take(service), self._codes.get(promise, NOWHERE), mode)
+        self._services.set(self._services.get_or_add(service), self._codes.get(promise, NOWHERE), mode)
 
     def promise_of(self, service: str) -> tuple[str, ServiceMode]:
         """The class of promises of an existing service (empty for none), and its mode."""
-        number = self._services.take(service)
+        number = self._services.get_or_add(service)
         code = self._services.promise(number)
         return "" if code == NOWHERE else self._promises[code].name, self._services.mode(number)
 
     def attach(self, service: str, value: object) -> None:
-        """Attach a value to a service, which then exists even without instances; None for none."""
-        self._services.attach(self._services.take(service), value)
+        """Attach a value to a service, which then exists even without instances; None removes the value."""
+        self._services.attach(self._services.get_or_add(service), value)
 
     def attached(self, service: str) -> object:
-        """The value that is attached to a service; None without one."""
+        """The value attached to a service; None without one."""
         number = self._services.number(service)
         return None if number is None else self._services.attached(number)
 
@@ -70,15 +71,15 @@ class Ledger:
 
     def apply(self, event: LifecycleEvent) -> bool:
         """Apply an event; returns whether it is new."""
-        number, instances = self._services.take(event.service), self._instances
+        number, instances = self._services.get_or_add(event.service), self._instances
         row = self._find(number, event)
         if row is None or event.at < instances.horizon(row):
             return False
         # A start that is not reported last may change which earlier starts were on the same node.
         is_last = event.at > instances.newest_at(row) and event.kind is not LifecycleKind.ENDED
-        before = Trace()
+        before = RunLog()
         if not is_last:
-            instances.life(row, before)
+            instances.state(row, before)
         is_new = instances.add(
             row,
             Transition(
@@ -87,7 +88,7 @@ class Ledger:
         )
         if is_new:
             if event.incarnation:
-                self._services.note_incarnations(number, row, (event.incarnation,))
+                self._services.index_incarnations(number, row, (event.incarnation,))
             after = self._update(number, row)
             added = [each for each in after.startups if each.at == event.at] if is_last else after.startups
             self._learn(number, before.startups, added)
@@ -95,15 +96,15 @@ class Ledger:
         return is_new
 
     def slot_of(self, service: str, incarnation: str) -> str | None:
-        """The slot of an incarnation that runs or waits, or did so lately; None if it is unknown."""
+        """The slot of an incarnation that is not retired; None if it is unknown."""
         number = self._services.number(service)
         row = None if number is None else self._services.find(number, incarnation)
         return None if row is None else self._instances.slot(row)
 
     def row_of(self, service: str, slot: str | None, incarnation: str) -> int:
-        """The row, as in `blocks`, of the instance whose present incarnation this is; `NOWHERE` if none is.
+        """The row, as in `blocks`, of the instance whose current incarnation this is; `NOWHERE` if none.
 
-        `slot` is where it is expected.
+        `slot` is the slot that is checked first.
         """
         number, current = self._services.number(service), self._instances.incarnation
         if number is None or not incarnation:
@@ -115,19 +116,19 @@ class Ledger:
 
     @property
     def row_limit(self) -> int:
-        """All rows are below."""
-        return self._instances.lives.limit
+        """All rows are below this number."""
+        return self._instances.table.limit
 
     def live_slots(self, service: str) -> list[str]:
         """The slots of a service whose instances run or wait."""
         number = self._services.number(service)
         if number is None:
             return []
-        lives, is_batch = self._instances.lives, self._services.mode(number) is ServiceMode.BATCH
+        table, is_batch = self._instances.table, self._services.mode(number) is ServiceMode.BATCH
         return [
             self._instances.slot(row)
             for row in self._services.rows(number)
-            if isnan(lives.ended(row, is_batch=is_batch))
+            if isnan(table.ended(row, is_batch=is_batch))
         ]
 
     def vacant_slots(self, service: str) -> frozenset[str]:
@@ -138,24 +139,24 @@ class Ledger:
 
     def newest_vacant(self, service: str) -> str | None:
         """The slot that a service loses when it is scaled down: the newest without an incarnation."""
-        number, admitted = self._services.number(service), self._instances.lives.admitted
+        number, admitted = self._services.number(service), self._instances.table.admitted
         rows = [] if number is None else self._services.vacant(number)
         if not rows:
             return None
         return max((admitted(row), self._instances.slot(row)) for row in rows)[1]
 
     def forget(self, before: float) -> list[tuple[str, str]]:
-        """Drop the instances that ended before a time, and services that have neither others nor a value.
+        """Drop the instances that ended before a time, and services without other instances or a value.
 
         Returns the services and slots of these instances.
         """
         numbers = np.arange(self._services.limit)
         is_batch = self._services.modes(numbers) == MODES.index(ServiceMode.BATCH)
-        past: dict[int, list[int]] = {}
-        for row, number in self._instances.lives.ended_before(before, is_batch):
-            past.setdefault(number, []).append(row)
+        ended: dict[int, list[int]] = {}
+        for row, number in self._instances.table.ended_before(before, is_batch):
+            ended.setdefault(number, []).append(row)
         dropped = []
-        for number, rows in past.items():
+        for number, rows in ended.items():
             name = self._services.name(number)
             dropped += [(name, self._instances.slot(row)) for row in rows]
             self._services.drop(number, rows)
@@ -163,34 +164,34 @@ class Ledger:
 
     def discard(self, service: str, slot: str) -> None:
         """Drop an instance that turned out to be another one."""
-        number = self._services.take(service)
+        number = self._services.get_or_add(service)
         row = self._services.row(number, slot)
         if row is not None:
             self._services.drop(number, [row])
 
     def stored(self, service: str, slot: str) -> StoredInstance | None:
-        """An instance as it is stored; None if there is none."""
+        """An instance for the history; None if it does not exist."""
         number = self._services.number(service)
         row = None if number is None else self._services.row(number, slot)
         return None if row is None else self._instances.stored(row, service)
 
     def restore(self, stored: StoredInstance) -> None:
-        """Restore an instance that is not in the ledger; its promise and mode are set by `set_service`.
+        """Restore an instance that is not in the ledger; `set_service` sets its promise and mode.
 
-        Start-up times are learnt again from the transitions that were kept.
+        Start-up times are learned again from the stored transitions.
         """
-        number = self._services.take(stored.service)
+        number = self._services.get_or_add(stored.service)
         row = self._row(number, stored.slot)
         self._instances.restore(row, stored)
-        self._services.note_incarnations(number, row, self._instances.known_incarnations(row))
+        self._services.index_incarnations(number, row, self._instances.known_incarnations(row))
         self._learn(number, (), self._update(number, row).startups)
 
     def standings(self, now: float) -> Standings:
         """How every promise stands."""
-        return self._assessment(now).whole()
+        return self._assessment(now).all_services()
 
     def blocks(self, now: float) -> Iterator[Block]:
-        """The same in parts, each with some of the services: it takes less memory than the whole."""
+        """How every promise stands, in blocks of services: this takes less memory than all at once."""
         return self._assessment(now).blocks()
 
     def _assessment(self, now: float) -> Assessment:
@@ -204,7 +205,7 @@ class Ledger:
             return row
         if event.slot is not None:
             return self._row(number, event.slot)
-        if event.kind in _ENDS or self._services.is_past(number, event.incarnation):
+        if event.kind in _ENDS or self._services.is_retired(number, event.incarnation):
             return None
         return self._row(number, self._services.choose_slot(number))
 
@@ -219,15 +220,15 @@ class Ledger:
             self._startups.remove(removed)
             self._startups.add(added)
 
-    def _update(self, number: int, row: int) -> Trace:
-        trace = Trace()
-        life = self._instances.life(row, trace)
-        is_over = self._services.mode(number) is ServiceMode.BATCH and life.is_completed
-        is_vacant = life.is_vacant and not is_over
-        self._instances.store_life(row, life, service=number, is_vacant=is_vacant)
-        self._services.note_vacancy(number, row, is_vacant=is_vacant)
-        self._services.note_change(number)
-        return trace
+    def _update(self, number: int, row: int) -> RunLog:
+        log = RunLog()
+        state = self._instances.state(row, log)
+        is_over = self._services.mode(number) is ServiceMode.BATCH and state.is_completed
+        is_vacant = state.is_vacant and not is_over
+        self._instances.store_state(row, state, service=number, is_vacant=is_vacant)
+        self._services.index_vacancy(number, row, is_vacant=is_vacant)
+        self._services.mark_changed(number)
+        return log
 
     def _limit(self, number: int, row: int) -> None:
         """Fold the older half of the transitions if they are too many."""

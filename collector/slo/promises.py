@@ -1,4 +1,4 @@
-"""What a service is promised: a share of its time in which it runs."""
+"""Promises to services: the share of the time in which they run."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,13 +8,13 @@ class ServiceMode(StrEnum):
     """How the running and waiting times of the instances of a service make up its availability."""
 
     INDEPENDENT = "independent"
-    """Each instance for itself; that of the service is the lowest."""
+    """Each instance has an availability; the lowest is that of the service."""
     CONCURRENT = "concurrent"
-    """Time counts only while all instances run."""
+    """Running time counts only while all instances run."""
     AGGREGATED = "aggregated"
-    """The times of all instances, added up."""
+    """The times of all instances are added up."""
     BATCH = "batch"
-    """As aggregated, and the time of an instance that was stopped before its end is lost."""
+    """As aggregated, but the time of an instance that was stopped before its end is lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,6 @@ class Promise:
 
     name: str
     availability: float
-    """Share of the time since its admission in which an instance runs: above 0, up to 1."""
+    """Promised share of the time since the admission in which an instance runs: above 0, up to 1."""
     importance: int
     """1 is the most important class."""

@@ -1,7 +1,7 @@
 """Recorded lifecycle logs of Kubernetes: `unix_second,event,pod,controller,node,seconds`.
 
 A pod is an incarnation; its controller is a service with one instance. Times are redundant: an `allocation`
-has the seconds that the pod waited, a `termination` those that it ran. So a missing line follows from others.
+has the seconds that the pod waited, a `termination` those that it ran. A missing line follows from others.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ from wire.errors import UserError
 _COLUMNS = ("unix_second", "event", "pod", "controller", "node", "seconds")
 _NO_NODES = frozenset({"", "NIL"})
 _ANY_PROMISE = 1.0
-"""The availability of a class does not depend on what it is promised."""
+"""Availability does not depend on the promise."""
 
 
 class _LogEvent(StrEnum):
@@ -41,7 +41,7 @@ class _Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pod:
-    """An incarnation; None is unknown, or did not happen."""
+    """An incarnation. None means unknown, or that it did not happen."""
 
     name: str
     created: float | None
@@ -79,8 +79,8 @@ class ClassAvailability:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedStandings:
-    """How the classes of a log stand."""
+class LogAvailability:
+    """The availability of the classes of a log."""
 
     classes: Mapping[str, ClassAvailability]
     preemptions: int
@@ -115,8 +115,8 @@ def class_of(controller: str) -> str:
     return controller.partition("-")[0]
 
 
-def apply_log(log: RecordedLog, seconds: float | None = None) -> RecordedStandings:
-    """Apply the first seconds of a log, or all of it, to a ledger; returns how its classes stand then."""
+def apply_log(log: RecordedLog, seconds: float | None = None) -> LogAvailability:
+    """Apply the first seconds of a log, or all of it, to a ledger; returns the availability at the end."""
     until = log.end if seconds is None else log.start + seconds
     names = sorted({class_of(event.service) for event in log.events})
     promises = (Promise(name=name, availability=_ANY_PROMISE, importance=1) for name in names)
@@ -137,7 +137,7 @@ def apply_log(log: RecordedLog, seconds: float | None = None) -> RecordedStandin
                 min_availability=float(found.min()),
                 max_availability=float(found.max()),
             )
-    return RecordedStandings(classes=classes, preemptions=int(np.sum(services.preemptions)))
+    return LogAvailability(classes=classes, preemptions=int(np.sum(services.preemptions)))
 
 
 def _parse_lines(lines: Iterable[str]) -> Iterator[tuple[str, str, _LogEvent, _Line]]:
@@ -186,7 +186,7 @@ def _pod(name: str, lines: Mapping[_LogEvent, _Line]) -> _Pod:
     if starting is not None:
         started = starting.at
     elif ran == 0:
-        # It ended before it ran, whatever node was chosen.
+        # It ended before it ran, even if a node was chosen.
         started = None
     elif allocation is not None and allocation.node not in _NO_NODES:
         started = allocation.at
@@ -230,6 +230,6 @@ def _controller_events(controller: str, pods: Sequence[_Pod]) -> Iterator[Lifecy
             ended = successor.first if pod.ended is None else pod.ended
             yield event(ended, LifecycleKind.ENDED, pod, Ending.PREEMPTED)
         elif pod.ended is not None:
-            # Nothing replaces it: the controller was deleted.
+            # No pod replaces it: the controller was deleted.
             yield event(pod.ended, LifecycleKind.ENDED, pod)
             yield event(pod.ended, LifecycleKind.WITHDRAWN, pod)

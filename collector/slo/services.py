@@ -1,7 +1,6 @@
-"""What the ledger keeps of each service, by number.
+"""The ledger's record of each service, by number.
 
-Without an orchestrator, most services have one instance: everything about such a service is in columns, or
-follows from its instance.
+Without an orchestrator, most services have one instance: the record of such a service is in columns only.
 """
 
 from array import array
@@ -12,31 +11,31 @@ import msgspec
 import numpy as np
 
 from collector.slo.concurrency import Concurrency, Presence, find_concurrency
+from collector.slo.instance_state import RunLog, Span, Startup
 from collector.slo.instances import InstanceRecords
-from collector.slo.life import Span, Startup, Trace
 from collector.slo.promises import ServiceMode
 from collector.slo.standing import MODES, NOWHERE, Codes, Floats, Rows
 from collector.slo.startups import StartupTimes
 
-_PAST_AT_LEAST = 64
+_RETIRED_AT_LEAST = 64
 _FEW = 16
-"""Instances of a service that are looked through one by one; an index takes more memory than they do."""
+"""Up to this many instances of a service are searched one by one; an index would take more memory."""
 _INDEPENDENT = MODES.index(ServiceMode.INDEPENDENT)
 
 
 class _Index(msgspec.Struct, gc=False):
-    """The instances of a service that has many."""
+    """An index of the instances of a service that has many."""
 
     rows: dict[str, int]
-    """By slot."""
+    """The rows of the instances by slot."""
     incarnations: dict[str, int]
-    """The rows of its incarnations, without those that are past."""
+    """The rows of the instances by incarnation, without retired ones."""
     vacant: dict[int, None]
-    """Instances without an incarnation."""
+    """The rows of instances without an incarnation."""
 
 
 class ServiceRecords:
-    """The services, their instances and what is learnt about each."""
+    """The services, their instances, and their start-up times."""
 
     def __init__(self, instances: InstanceRecords) -> None:
         self._instances = instances
@@ -49,33 +48,33 @@ class ServiceRecords:
         self._only = array("i")
         """The row of the only instance; `NOWHERE` without one, or with several."""
         self._siblings: dict[int, array[int]] = {}
-        """The rows of several instances."""
+        """The rows of the instances of services with several."""
         self._indices: dict[int, _Index] = {}
-        """Of services with many instances."""
+        """Only for services with many instances."""
         self._startups: dict[int, bytes] = {}
         self._startup_seconds, self._restart_seconds = array("d"), array("d")
-        """Expected on another node and on the same one; NaN if unknown."""
-        self._past: dict[int, array[int]] = {}
-        """Hashes of the last incarnations that are past, so that late reports of them are recognized."""
+        """Expected time of a start on another node and on the same one; NaN if unknown."""
+        self._retired: dict[int, array[int]] = {}
+        """Hashes of the last retired incarnations, so that late reports of them are recognized."""
         self._concurrent_since: dict[int, float] = {}
-        """Since when all instances run, of services whose mode is concurrent."""
+        """Since when all instances run, for services whose mode is concurrent."""
         self._changed: dict[int, None] = {}
-        """Services whose mode is concurrent, since the times of these were last counted."""
+        """Services whose mode is concurrent and whose concurrent times are out of date."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._numbers)
 
     @property
     def limit(self) -> int:
-        """All numbers are below."""
+        """All numbers are below this one."""
         return len(self._names)
 
     def number(self, name: str) -> int | None:
         """The number of a service; None if it does not exist."""
         return self._numbers.get(name)
 
-    def take(self, name: str) -> int:
-        """The number of a service, which may be new."""
+    def get_or_add(self, name: str) -> int:
+        """The number of a service, which is added if it is new."""
         number = self._numbers.get(name)
         if number is not None:
             return number
@@ -103,7 +102,7 @@ class ServiceRecords:
             self._siblings,
             self._indices,
             self._startups,
-            self._past,
+            self._retired,
             self._concurrent_since,
             self._changed,
         ):
@@ -114,7 +113,7 @@ class ServiceRecords:
         return self._names[number]
 
     def attach(self, number: int, value: object) -> None:
-        """Attach a value to a service; one without instances and without a value is forgotten."""
+        """Attach a value to a service; a service without instances and without a value is forgotten."""
         self._attached[number] = value
         if value is None and not self.size(number):
             self.release(number)
@@ -123,7 +122,7 @@ class ServiceRecords:
         return self._attached[number]
 
     def promise(self, number: int) -> int:
-        """The code of its class of promises; `NOWHERE` without one."""
+        """The code of the class of promises of a service; `NOWHERE` without one."""
         return self._promises[number]
 
     def mode(self, number: int) -> ServiceMode:
@@ -133,28 +132,28 @@ class ServiceRecords:
         """Set the class of promises of a service by its code (`NOWHERE` for none), and its mode."""
         if self.mode(number) is not mode:
             for row in self.rows(number):
-                # Of the time that is folded, it is unknown when siblings ran: all of it counts.
+                # Before the checkpoint, it is unknown when siblings ran: all of that time counts.
                 self._instances.set_concurrent_seconds(row, self._instances.folded_seconds(row))
         self._promises[number], self._modes[number] = promise, MODES.index(mode)
         self._concurrent_since.pop(number, None)
         self._changed.pop(number, None)
-        self.note_change(number)
+        self.mark_changed(number)
 
-    def note_change(self, number: int) -> None:
-        """An instance of a service changed."""
+    def mark_changed(self, number: int) -> None:
+        """Recompute the concurrent times of a service next time, because an instance changed."""
         if self.mode(number) is ServiceMode.CONCURRENT:
             self._changed[number] = None
 
     # --- Instances ----------------------------------------------------------------------------------
 
     def rows(self, number: int) -> Sequence[int]:
-        """The rows of its instances."""
+        """The rows of the instances of a service."""
         if self._only[number] != NOWHERE:
             return (self._only[number],)
         return self._siblings.get(number, ())
 
     def size(self, number: int) -> int:
-        """How many instances it has."""
+        """The number of instances of a service."""
         return len(self.rows(number))
 
     def row(self, number: int, slot: str) -> int | None:
@@ -166,7 +165,7 @@ class ServiceRecords:
 
     def add(self, number: int, slot: str) -> int:
         """Add an instance; returns its row."""
-        row = self._instances.take(slot)
+        row = self._instances.allocate(slot)
         if (index := self._indices.get(number)) is not None:
             self._siblings[number].append(row)
             index.rows[self._instances.slot(row)] = row
@@ -186,39 +185,39 @@ class ServiceRecords:
             self._indices[number] = _Index(
                 {instances.slot(row): row for row in rows},
                 {name: row for row in rows for name in instances.known_incarnations(row)},
-                {row: None for row in rows if instances.lives.is_vacant(row)},
+                {row: None for row in rows if instances.table.is_vacant(row)},
             )
 
-    def drop(self, number: int, past: Collection[int]) -> None:
-        """Drop instances, and a service that has neither others nor a value."""
-        dropped = frozenset(past)
+    def drop(self, number: int, ended: Collection[int]) -> None:
+        """Drop instances, and the service if it has no others and no value."""
+        dropped = frozenset(ended)
         left = [row for row in self.rows(number) if row not in dropped]
         self._set_rows(number, left)
-        for row in past:
+        for row in ended:
             self._instances.release(row)
         if left or self._attached[number] is not None:
-            self.note_change(number)
+            self.mark_changed(number)
         else:
             self.release(number)
 
     def find(self, number: int, incarnation: str) -> int | None:
-        """The row of an incarnation that is not past; None if it is unknown."""
+        """The row of an incarnation that is not retired; None if it is unknown."""
         if (index := self._indices.get(number)) is not None:
             return index.incarnations.get(incarnation)
         is_known = self._instances.has_incarnation
         return next((row for row in self.rows(number) if is_known(row, incarnation)), None)
 
-    def note_incarnations(self, number: int, row: int, incarnations: Iterable[str]) -> None:
-        """Incarnations of an instance, whose transitions name them."""
+    def index_incarnations(self, number: int, row: int, incarnations: Iterable[str]) -> None:
+        """Add incarnations of an instance to the index of its service, if it has one."""
         if (index := self._indices.get(number)) is not None:
             index.incarnations.update(dict.fromkeys(incarnations, row))
 
-    def is_past(self, number: int, incarnation: str) -> bool:
-        """Whether an incarnation is among the last ones that are past."""
-        return hash(incarnation) in self._past.get(number, ())
+    def is_retired(self, number: int, incarnation: str) -> bool:
+        """Whether an incarnation is among the last ones that retired."""
+        return hash(incarnation) in self._retired.get(number, ())
 
-    def note_vacancy(self, number: int, row: int, *, is_vacant: bool) -> None:
-        """Whether an instance is wanted and has no incarnation, as in its life."""
+    def index_vacancy(self, number: int, row: int, *, is_vacant: bool) -> None:
+        """Update in the index of a service, if it has one, whether an instance waits for an incarnation."""
         if (index := self._indices.get(number)) is None:
             return
         if is_vacant:
@@ -227,16 +226,16 @@ class ServiceRecords:
             index.vacant.pop(row, None)
 
     def vacant(self, number: int) -> list[int]:
-        """The rows of its instances that wait for an incarnation."""
+        """The rows of instances that wait for an incarnation."""
         if (index := self._indices.get(number)) is not None:
             return list(index.vacant)
-        return [row for row in self.rows(number) if self._instances.lives.is_vacant(row)]
+        return [row for row in self.rows(number) if self._instances.table.is_vacant(row)]
 
     def choose_slot(self, number: int) -> str:
         """The slot of a new incarnation whose source names none."""
         if vacant := self.vacant(number):
-            lives, slot = self._instances.lives, self._instances.slot
-            return slot(min(vacant, key=lambda row: (lives.since(row), slot(row))))
+            table, slot = self._instances.table, self._instances.slot
+            return slot(min(vacant, key=lambda row: (table.since(row), slot(row))))
         free = self.size(number) + 1
         while self.row(number, str(free)) is not None:
             free += 1
@@ -245,7 +244,7 @@ class ServiceRecords:
     # --- Times --------------------------------------------------------------------------------
 
     def learn(self, number: int, removed: Sequence[Startup], added: Sequence[Startup]) -> None:
-        """Learn start-up times, and take back others."""
+        """Add some start-up times, and remove others."""
         startups = StartupTimes(self._startups.get(number, b""))
         startups.remove(removed)
         startups.add(added)
@@ -255,20 +254,20 @@ class ServiceRecords:
         self._restart_seconds[number] = nan if same is None else same
 
     def count_concurrent(self) -> None:
-        """Count the times in which all instances of a service ran, where something changed."""
+        """Update the times in which all instances of a service ran, where something changed."""
         for number in self._changed:
             times, wanted = self._concurrency(number)
             self._concurrent_since[number] = times.since
             for row, span in wanted.items():
                 seconds = self._instances.concurrent_seconds(row) + times.closed_seconds(span)
-                self._instances.lives.store_concurrent(row, seconds)
+                self._instances.table.store_concurrent(row, seconds)
         self._changed.clear()
 
     def fold(self, number: int, row: int, before: float) -> None:
-        """Fold the transitions of an instance before a time into its base."""
+        """Fold the transitions of an instance before a time into its checkpoint."""
         folded: Sequence[int] = (row,)
         if self.mode(number) is ServiceMode.CONCURRENT:
-            # When all instances ran is known for a time only if it is known of each of them.
+            # The concurrent time before a checkpoint needs a checkpoint of every instance at that time.
             folded = self.rows(number)
             times, wanted = self._concurrency(number)
             seconds = {
@@ -280,31 +279,31 @@ class ServiceRecords:
                 self._instances.set_concurrent_seconds(each, seconds[each])
         else:
             self._fold(number, row, before)
-        if (past := self._past.get(number)) is not None:
-            del past[: max(len(past) - max(self.size(number) // 4, _PAST_AT_LEAST), 0)]
+        if (retired := self._retired.get(number)) is not None:
+            del retired[: max(len(retired) - max(self.size(number) // 4, _RETIRED_AT_LEAST), 0)]
 
     def _fold(self, number: int, row: int, before: float) -> None:
         index = self._indices.get(number)
         for incarnation in self._instances.fold(row, before):
             if index is not None:
                 index.incarnations.pop(incarnation, None)
-            past = self._past.setdefault(number, array("q"))
-            if hash(incarnation) not in past:
-                past.append(hash(incarnation))
+            retired = self._retired.setdefault(number, array("q"))
+            if hash(incarnation) not in retired:
+                retired.append(hash(incarnation))
 
     def _concurrency(self, number: int) -> tuple[Concurrency, dict[int, Span]]:
-        """When all its instances ran, and when each was wanted."""
+        """When all instances of a service ran, and when each was wanted."""
         presences, wanted = [], {}
         for row in self.rows(number):
-            trace, horizon = Trace(), self._instances.horizon(row)
-            life = self._instances.life(row, trace)
-            if life.is_running:
-                trace.spans.append(Span(life.since, inf))
-            if life.admitted >= horizon:
+            log, horizon = RunLog(), self._instances.horizon(row)
+            state = self._instances.state(row, log)
+            if state.is_running:
+                log.spans.append(Span(state.since, inf))
+            if state.admitted >= horizon:
                 self._instances.set_concurrent_seconds(row, 0.0)
-            end = inf if isnan(life.withdrawn) else life.withdrawn
-            wanted[row] = Span(max(life.admitted, horizon), end)
-            presences.append(Presence(wanted[row], trace.spans))
+            end = inf if isnan(state.withdrawn) else state.withdrawn
+            wanted[row] = Span(max(state.admitted, horizon), end)
+            presences.append(Presence(wanted[row], log.spans))
         return find_concurrency(presences), wanted
 
     # --- Columns ------------------------------------------------------------------------------
@@ -322,7 +321,7 @@ class ServiceRecords:
         return tuple([self._names[number] for number in numbers])
 
     def promises(self, numbers: Rows) -> Codes:
-        """Their classes of promises, by code."""
+        """The codes of the classes of promises of services."""
         return np.asarray(self._promises)[numbers]
 
     def modes(self, numbers: Rows) -> Codes:

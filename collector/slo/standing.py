@@ -37,8 +37,8 @@ def time_to_violation(
 ) -> Floats:
     """How long an instance can wait before the promise breaks: `(e - O (e + d + p)) / (v O - c)`.
 
-    Of the `instances` of the service that run or wait, `contributing` keep running meanwhile. If these alone
-    keep the promise, it never breaks.
+    Of the `instances` of the service that run or wait, `contributing` keep running meanwhile. The promise
+    never breaks if these alone keep it.
     """
     surplus = counted_seconds - target * total_seconds
     loss = instances * target - contributing
@@ -47,7 +47,7 @@ def time_to_violation(
 
 
 def recoverability(counted_seconds: Floats, total_seconds: Floats, target: Floats) -> Floats:
-    """By how much a broken promise is behind, as a negative time: `e / O - (e + d + p)`."""
+    """The time that a broken promise is behind, as a negative number: `e / O - (e + d + p)`."""
     return counted_seconds / target - total_seconds
 
 
@@ -84,9 +84,9 @@ class Accounts:
     """All time in which it ran."""
     waiting_seconds: Floats
     concurrent_seconds: Floats
-    """Part of `ran_seconds`: while all instances of its service ran."""
+    """Part of `ran_seconds`: time in which all instances of the service ran."""
     failed_seconds: Floats
-    """Part of `ran_seconds`: of runs that did not complete."""
+    """Part of `ran_seconds`: runs that did not complete."""
     run_seconds: Floats
     """Time since it began to run; 0 while it waits."""
 
@@ -96,16 +96,16 @@ class ServiceFigures(NamedTuple):
 
     availability: Floats
     deficit_seconds: Floats
-    """By how much its promise is behind; 0 if it is kept."""
+    """Time that the promise is behind; 0 if it is kept."""
     breaks_in_seconds: Floats
-    """How long its promise holds if nothing starts or stops; 0 if it is broken, infinite if it holds."""
+    """Time until the promise breaks if nothing starts or stops; 0 if it is broken, infinite if it holds."""
     trend: Floats
     """Change of the availability per second, if nothing starts or stops."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Figures:
-    """Columns per instance, and per service."""
+    """Figures of instances, in columns, and of services."""
 
     counted_seconds: Floats
     discarded_seconds: Floats
@@ -115,7 +115,7 @@ class Figures:
     is_spare: Flags
     services: ServiceFigures
     total_seconds: Floats
-    """Per service."""
+    """Per service; likewise the next two."""
     running_instances: Rows
     live_instances: Rows
 
@@ -123,19 +123,14 @@ class Figures:
 def compute_figures(accounts: Accounts, modes: Codes, targets: Floats) -> Figures:
     """Compute how instances and services stand; `modes` and `targets` have a row per service.
 
-    Instances that were withdrawn count for nothing while others of their service are left.
+    Withdrawn instances do not count while others of their service are left.
     """
     count, service = len(modes), accounts.service
-    is_batch, is_concurrent = modes[service] == _BATCH, modes[service] == _CONCURRENT
-    discarded = np.where(
-        is_batch,
-        accounts.failed_seconds,
-        np.where(is_concurrent, accounts.ran_seconds - accounts.concurrent_seconds, 0.0),
-    )
     live = np.bincount(service[accounts.is_live], minlength=count)
     running = np.bincount(service[accounts.is_running], minlength=count)
-    is_spare = is_concurrent & accounts.is_running & (running < live)[service]
-    each = _Parts(
+    is_spare = (modes == _CONCURRENT)[service] & accounts.is_running & (running < live)[service]
+    discarded = _discarded_seconds(accounts, modes)
+    each = _InstanceTimes(
         service=service,
         is_live=accounts.is_live,
         is_included=accounts.is_live | accounts.is_completed | (live[service] == 0),
@@ -143,54 +138,54 @@ def compute_figures(accounts: Accounts, modes: Codes, targets: Floats) -> Figure
         total=accounts.ran_seconds + accounts.waiting_seconds,
         counting=(accounts.is_running & ~is_spare).astype(np.float64),
     )
-    summed = each.sums(count)
-
+    sums = each.sums(count)
     is_shared = modes != _INDEPENDENT
-    of_sums = _figures_of_sums(summed, live.astype(np.float64), targets)
+    of_sums = _figures_of_sums(sums, live.astype(np.float64), targets)
     of_lowest = _figures_of_lowest(each, targets)
     services = ServiceFigures(*(np.where(is_shared, *pair) for pair in zip(of_sums, of_lowest, strict=True)))
-
-    # Slack supposes that the instance waits from now on: a batch instance then loses its present run.
-    shares = is_shared[service]
-    lost = np.where(is_batch & accounts.is_running, accounts.run_seconds, 0.0)
     return Figures(
         counted_seconds=each.counted,
         discarded_seconds=discarded,
-        availability=np.where(shares, services.availability[service], availability(each.counted, each.total)),
-        slack_seconds=slack(
-            np.where(shares, summed.counted[service] - lost, each.counted),
-            np.where(shares, summed.total[service], each.total),
-            targets[service],
-            np.where(shares, live[service], 1.0),
-            np.where(shares & ~is_concurrent, running[service] - accounts.is_running, 0.0),
+        availability=np.where(
+            is_shared[service], services.availability[service], availability(each.counted, each.total)
         ),
+        slack_seconds=_slack_seconds(accounts, modes, targets, each, sums, live=live, running=running),
         is_spare=is_spare,
         services=services,
-        total_seconds=summed.total,
+        total_seconds=sums.total,
         running_instances=running,
         live_instances=live,
     )
 
 
+def _discarded_seconds(accounts: Accounts, modes: Codes) -> Floats:
+    """Running time that does not count: lost batch work, or time in which a sibling waited."""
+    mode = modes[accounts.service]
+    alone = np.where(mode == _CONCURRENT, accounts.ran_seconds - accounts.concurrent_seconds, 0.0)
+    return np.where(mode == _BATCH, accounts.failed_seconds, alone)
+
+
 class _Sums(NamedTuple):
+    """The times of all instances of each service, added up."""
+
     counted: Floats
     total: Floats
     counting: Floats
-    """How many instances run and count now."""
+    """The number of instances that run and count now."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _Parts:
+class _InstanceTimes:
     """The times of instances."""
 
     service: Rows
     is_live: Flags
     is_included: Flags
-    """Whether it counts for its service."""
+    """Whether the instance counts for its service."""
     counted: Floats
     total: Floats
     counting: Floats
-    """1 if it runs and counts now, else 0."""
+    """1 if the instance runs and counts now, else 0."""
 
     def sums(self, count: int) -> _Sums:
         included = self.service[self.is_included]
@@ -199,6 +194,29 @@ class _Parts:
             return np.bincount(included, column[self.is_included], count).astype(np.float64)
 
         return _Sums(summed(self.counted), summed(self.total), summed(self.counting))
+
+
+def _slack_seconds(  # noqa: PLR0913 - the columns that slack depends on
+    accounts: Accounts,
+    modes: Codes,
+    targets: Floats,
+    each: _InstanceTimes,
+    sums: _Sums,
+    *,
+    live: Rows,
+    running: Rows,
+) -> Floats:
+    """The slack of each instance if it waits from now on: a batch instance then loses its current run."""
+    service, mode = accounts.service, modes[accounts.service]
+    is_shared = mode != _INDEPENDENT
+    lost = np.where((mode == _BATCH) & accounts.is_running, accounts.run_seconds, 0.0)
+    return slack(
+        np.where(is_shared, sums.counted[service] - lost, each.counted),
+        np.where(is_shared, sums.total[service], each.total),
+        targets[service],
+        np.where(is_shared, live[service], 1.0),
+        np.where(is_shared & (mode != _CONCURRENT), running[service] - accounts.is_running, 0.0),
+    )
 
 
 def _figures_of_sums(sums: _Sums, live: Floats, targets: Floats) -> ServiceFigures:
@@ -213,8 +231,8 @@ def _figures_of_sums(sums: _Sums, live: Floats, targets: Floats) -> ServiceFigur
     )
 
 
-def _figures_of_lowest(each: _Parts, targets: Floats) -> ServiceFigures:
-    """Figures of services whose instances have an account each: those of the lowest."""
+def _figures_of_lowest(each: _InstanceTimes, targets: Floats) -> ServiceFigures:
+    """Figures of services whose instances have an account each: the lowest one counts."""
     count, target = len(targets), targets[each.service]
     ratio = availability(each.counted, each.total)
     lowest = _least(each.service, np.where(each.is_included, ratio, np.inf), count)
@@ -254,24 +272,24 @@ class InstanceStandings:
     incarnations: tuple[str, ...]
     """The incarnation that runs or waits; empty if the slot is vacant."""
     nodes: tuple[str, ...]
-    """The node that it runs on; empty while it waits."""
+    """The node that the instance runs on; empty while it waits."""
     is_running: Flags
     running_seconds: Floats
     """Running time that counts."""
     waiting_seconds: Floats
     discarded_seconds: Floats
-    """Running time that does not count: of lost batch work, or while a sibling waited."""
+    """Running time that does not count: lost batch work, or time in which a sibling waited."""
     availability: Floats
-    """That of its service, unless its mode is independent."""
+    """The availability of the service, unless its mode is independent."""
     slack_seconds: Floats
-    """How long it can wait from now on before its promise breaks; negative if it is broken: the time by which
-    it is behind. The expected start-up time is taken off. Infinite if waiting never breaks it."""
+    """How long the instance can wait before its promise breaks, less the expected start-up time. Negative if
+    the promise is broken: the time that it is behind. Infinite if waiting never breaks it."""
     preemption_ratio: Floats
     preemptions: NDArray[np.int32]
     startup_seconds: Floats
     """Expected time that a start takes on another node."""
     restart_seconds: Floats
-    """Expected time that a start takes on the node that it ran on before."""
+    """Expected time that a start takes on the node of the last run."""
     waited_seconds: Floats
     """Time since it began to wait; 0 for one that runs."""
     run_seconds: Floats
@@ -279,7 +297,7 @@ class InstanceStandings:
     admitted: Floats
     """Unix time at which its first incarnation was created."""
     is_spare: Flags
-    """Whether its running time does not count now: its service is concurrent, and a sibling waits."""
+    """Whether its running time does not count now, because its service is concurrent and a sibling waits."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -294,24 +312,24 @@ class ServiceStandings:
     target: Floats
     availability: Floats
     slack_seconds: Floats
-    """The lowest of its instances; infinite if none is left."""
+    """The lowest slack of the instances; infinite if none is left."""
     breaks_in_seconds: Floats
-    """How long its promise holds if nothing starts or stops; 0 if it is broken, infinite if it holds."""
+    """Time until the promise breaks if nothing starts or stops; 0 if it is broken, infinite if it holds."""
     deficit_seconds: Floats
-    """By how much its promise is behind; 0 if it is kept."""
+    """Time that the promise is behind; 0 if it is kept."""
     total_seconds: Floats
     """Running and waiting time of its instances."""
     penalty: Floats
     """In seconds of one instance, weighted by the depth of the shortfall."""
     preemption_ratio: Floats
-    """The highest of its live instances."""
+    """The highest ratio of the instances that run or wait."""
     startup_seconds: Floats
     """Expected time that a start takes on another node."""
     trend: Floats
     """Change of the availability per second, if nothing starts or stops."""
     running_instances: Rows
     live_instances: Rows
-    """Those that run or wait."""
+    """The number of instances that run or wait."""
     preemptions: Rows
 
 

@@ -1,4 +1,4 @@
-"""Start-up times, learnt per service and for the whole cluster."""
+"""Start-up times, per service and for the whole cluster."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -6,11 +6,11 @@ from math import ceil
 from statistics import median_high
 from struct import Struct
 
-from collector.slo.life import Startup
+from collector.slo.instance_state import Startup
 
 _PERCENTILE = 0.95
 _ENTRY = Struct("<d?i")
-"""A time, whether it is of the same node, and how often it was counted."""
+"""A start-up time, whether it is on the same node, and its count."""
 
 
 class StartupTimes:
@@ -23,7 +23,7 @@ class StartupTimes:
             self._counts(is_same_node=is_same_node)[seconds] = count
 
     def pack(self) -> bytes:
-        """All counts; a service has few different ones, and takes little memory so."""
+        """All counts as bytes, which take little memory: a service has few different start-up times."""
         return b"".join(
             _ENTRY.pack(seconds, is_same_node, count)
             for is_same_node in (False, True)
@@ -35,7 +35,7 @@ class StartupTimes:
             self._counts(is_same_node=each.is_same_node)[_rounded(each.seconds)] += 1
 
     def remove(self, startups: Iterable[Startup]) -> None:
-        """Take back some that were added."""
+        """Remove start-up times that were added before."""
         for each in startups:
             counts, seconds = self._counts(is_same_node=each.is_same_node), _rounded(each.seconds)
             counts[seconds] -= 1
@@ -61,13 +61,13 @@ class StartupTimes:
 class ClusterStartups:
     """Start-up times of all nodes, for services without any of their own.
 
-    Nodes report these times, and some may lie: so each has one voice, and the median of them counts.
+    Nodes report these times, and some may lie: the result is the median over nodes.
     """
 
     def __init__(self) -> None:
         self._nodes: defaultdict[str, StartupTimes] = defaultdict(StartupTimes)
-        self._found: dict[str, tuple[float | None, float | None]] = {}
-        """By node: the percentiles on another and on the same node."""
+        self._by_node: dict[str, tuple[float | None, float | None]] = {}
+        """For each node: the percentiles of starts on another and on the same node."""
         self._changed: set[str] = set()
 
     def add(self, startups: Iterable[Startup]) -> None:
@@ -76,27 +76,27 @@ class ClusterStartups:
             self._changed.add(each.node)
 
     def remove(self, startups: Iterable[Startup]) -> None:
-        """Take back some that were added."""
+        """Remove start-up times that were added before."""
         for each in startups:
             self._nodes[each.node].remove([each])
             self._changed.add(each.node)
 
     def other_node(self) -> float | None:
-        """As of `StartupTimes`."""
+        """The median over nodes of `StartupTimes.other_node`."""
         return _median(other for other, _ in self._percentiles())
 
     def same_node(self) -> float | None:
-        """As of `StartupTimes`."""
+        """The median over nodes of `StartupTimes.same_node`."""
         return _median(same for _, same in self._percentiles())
 
     def _percentiles(self) -> Iterable[tuple[float | None, float | None]]:
         for node in self._changed:
             times = self._nodes[node]
-            self._found[node] = times.other_node(), times.same_node()
+            self._by_node[node] = times.other_node(), times.same_node()
             if times.is_empty:
-                del self._nodes[node], self._found[node]
+                del self._nodes[node], self._by_node[node]
         self._changed.clear()
-        return self._found.values()
+        return self._by_node.values()
 
 
 def _median(values: Iterable[float | None]) -> float | None:

@@ -1,4 +1,4 @@
-"""The transitions of instances that may still be joined by late ones, in little memory."""
+"""The transitions of instances after their checkpoints, in little memory."""
 
 from array import array
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from math import inf
 from typing import NamedTuple
 
 from collector.slo.events import Ending, LifecycleKind
-from collector.slo.life import Transition
+from collector.slo.instance_state import Transition
 
 NO_CHAIN = -1
 """A chain without transitions."""
@@ -21,12 +21,12 @@ class PackedTransition(NamedTuple):
 
     at: float
     codes: int
-    """Its kind, ending, incarnation and node; the last two as numbers that its owner gives them."""
+    """Kind, ending, incarnation and node; the last two are numbers that the caller assigns."""
     startup_seconds: float
 
 
 def pack(each: Transition, incarnation: int, node: int) -> PackedTransition:
-    """A transition as numbers."""
+    """Pack a transition into numbers."""
     codes = (
         node * _NODE_FACTOR
         + incarnation * _INCARNATION_FACTOR
@@ -38,7 +38,7 @@ def pack(each: Transition, incarnation: int, node: int) -> PackedTransition:
 
 
 def unpack(packed: PackedTransition, incarnations: tuple[str, ...], nodes: "NodeNames") -> Transition:
-    """A transition from its numbers."""
+    """Unpack a transition."""
     at, codes, seconds = packed
     node, codes = divmod(codes, _NODE_FACTOR)
     incarnation, codes = divmod(codes, _INCARNATION_FACTOR)
@@ -61,7 +61,7 @@ class NodeNames:
         self._numbers: dict[str, int] = {"": 0}
 
     def number(self, name: str) -> int:
-        """The number of a name, which may be new."""
+        """The number of a name, which is added if it is new."""
         number = self._numbers.setdefault(name, len(self._names))
         if number == len(self._names):
             self._names.append(name)
@@ -72,7 +72,7 @@ class NodeNames:
 
 
 class TransitionPool:
-    """Chains of transitions, each from the newest to the oldest; a chain is known by its first place."""
+    """Chains of transitions, each from the newest to the oldest, identified by the place of the newest."""
 
     def __init__(self) -> None:
         self._at = array("d")
@@ -80,10 +80,10 @@ class TransitionPool:
         self._startup_seconds = array("d")
         self._next = array("i")
         self._free = NO_CHAIN
-        """A chain of the places that are not in use."""
+        """The chain of free places."""
 
     def newest_at(self, chain: int) -> float:
-        """The time of the newest."""
+        """The time of the newest transition of a chain."""
         return -inf if chain == NO_CHAIN else self._at[chain]
 
     def walk(self, chain: int) -> Iterator[PackedTransition]:
@@ -93,14 +93,14 @@ class TransitionPool:
             chain = self._next[chain]
 
     def add(self, chain: int, new: PackedTransition) -> int | None:
-        """Add one, and return the chain; None if the chain has it."""
+        """Add a transition, and return the chain; None if the chain contains the transition already."""
         newer, place = NO_CHAIN, chain
         while place != NO_CHAIN and self._at[place] >= new.at:
             if (self._at[place], self._codes[place], self._startup_seconds[place]) == new:
                 return None
             newer, place = place, self._next[place]
-        # Among those of one time, the order does not matter.
-        added = self._take(new, place)
+        # The order of transitions at the same time does not matter.
+        added = self._store(new, place)
         if newer == NO_CHAIN:
             return added
         self._next[newer] = added
@@ -113,7 +113,7 @@ class TransitionPool:
             self._next[chain], self._free = self._free, chain
             chain = following
 
-    def _take(self, new: PackedTransition, older: int) -> int:
+    def _store(self, new: PackedTransition, older: int) -> int:
         place = self._free
         if place == NO_CHAIN:
             self._at.append(new.at)

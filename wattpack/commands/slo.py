@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from collector.slo.recorded import RecordedLog, RecordedStandings, apply_log, class_of, parse_log
+from collector.slo.recorded import LogAvailability, RecordedLog, apply_log, class_of, parse_log
 from wattpack.client.collector import Json, json_text, query_collector, seconds_text
 from wattpack.client.listing import Columns, add_list_options, print_list
 from wattpack.output.report import count_text, table
@@ -62,8 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     log = _read_log(arguments.log)
     if arguments.slo_class is not None:
         log = _select_class(log, arguments.slo_class)
-    standings = apply_log(log, arguments.seconds)
-    print(json_text(asdict(standings)) if arguments.json else _text(log, standings, arguments.seconds))
+    availability = apply_log(log, arguments.seconds)
+    print(json_text(asdict(availability)) if arguments.json else _text(log, availability, arguments.seconds))
     return 0
 
 
@@ -140,7 +140,7 @@ def _read_lines(path: Path) -> Iterator[str]:
             yield from lines
 
 
-def _text(log: RecordedLog, standings: RecordedStandings, seconds: float | None) -> str:
+def _text(log: RecordedLog, availability: LogAvailability, seconds: float | None) -> str:
     rows = [
         (
             name,
@@ -149,12 +149,12 @@ def _text(log: RecordedLog, standings: RecordedStandings, seconds: float | None)
             f"{each.min_availability:.2%}",
             f"{each.max_availability:.2%}",
         )
-        for name, each in standings.classes.items()
+        for name, each in availability.classes.items()
     ]
     period = f"first {seconds_text(seconds)}" if seconds else "whole log"
     lines = table(("CLASS", "CONTROLLERS", "MEAN", "LOWEST", "HIGHEST"), rows)
     lines.append(
-        f"{period}: {count_text(standings.preemptions, 'preemption')};"
+        f"{period}: {count_text(availability.preemptions, 'preemption')};"
         f" the log has {count_text(log.lines, 'event')} of {count_text(log.pods, 'pod')}"
     )
     return "\n".join(lines)

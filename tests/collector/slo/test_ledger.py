@@ -312,7 +312,7 @@ def test_what_is_folded_into_sums_still_counts(mode: ServiceMode) -> None:
     assert instance["running_seconds"] == (0 if mode is ServiceMode.BATCH else turns * 6)
     sibling = by_slot(ledger.standings(turns * 10))["web", "2"]
     assert sibling["running_seconds"] == (turns * 6 if mode is ServiceMode.CONCURRENT else turns * 10)
-    # The first incarnations are past: reports of them change nothing.
+    # The first incarnations have retired: reports of them change nothing.
     assert not ledger.apply(started(2, "a0"))
     assert not ledger.apply(started(9_000, f"a{turns - 40}", None))
 

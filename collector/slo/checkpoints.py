@@ -1,19 +1,22 @@
-"""The lives of instances up to their horizons: as objects, they would take several times the memory."""
+"""Checkpoints: the state of each instance up to its horizon, before the transitions that are kept one by one.
+
+They are stored as numbers, since objects take several times the memory.
+"""
 
 from array import array
 from typing import Any
 
-from collector.slo.life import Life, Run
+from collector.slo.instance_state import InstanceState, Run
 from collector.slo.transitions import NodeNames
 
-NO_PAST = -1
+NO_CHECKPOINT = -1
 _WIDTH = 12
-"""Numbers per past."""
+"""Numbers per checkpoint."""
 _HORIZON, _CONCURRENT_SECONDS, _RUNNING_SECONDS = range(3)
 
 
-class PastPool:
-    """Pasts, each known by its place."""
+class CheckpointPool:
+    """Checkpoints, each identified by its place."""
 
     def __init__(self, nodes: NodeNames) -> None:
         self._nodes = nodes
@@ -23,23 +26,23 @@ class PastPool:
         self._pending: list[str] = []
         self._free: list[int] = []
 
-    def add(self, life: Life, horizon: float, concurrent_seconds: float) -> int:
-        """Add the past of an instance; returns its place."""
+    def add(self, state: InstanceState, horizon: float, concurrent_seconds: float) -> int:
+        """Add the checkpoint of an instance; returns its place."""
         numbers = array(
             "d",
             (
                 horizon,
                 concurrent_seconds,
-                life.running_seconds,
-                life.admitted,
-                life.discarded_seconds,
-                life.paused_seconds,
-                life.preempted_startup_seconds,
-                life.since,
-                life.completed,
-                life.withdrawn,
-                life.preemptions,
-                self._nodes.number(life.last_node),
+                state.running_seconds,
+                state.admitted,
+                state.discarded_seconds,
+                state.paused_seconds,
+                state.preempted_startup_seconds,
+                state.since,
+                state.completed,
+                state.withdrawn,
+                state.preemptions,
+                self._nodes.number(state.last_node),
             ),
         )
         if not self._free:
@@ -49,12 +52,12 @@ class PastPool:
             self._pending.append("")
         place = self._free.pop()
         self._numbers[_WIDTH * place : _WIDTH * (place + 1)] = numbers
-        self._runs[place] = tuple(each for name, run in life.runs.items() for each in (name, *run))
-        self._pending[place] = life.pending
+        self._runs[place] = tuple(each for name, run in state.runs.items() for each in (name, *run))
+        self._pending[place] = state.pending
         return place
 
     def release(self, place: int) -> None:
-        """Forget one."""
+        """Forget a checkpoint."""
         self._runs[place], self._pending[place] = (), ""
         self._free.append(place)
 
@@ -74,13 +77,13 @@ class PastPool:
         """The incarnations that run or wait at the horizon; may include an empty one."""
         return (*self._runs[place][::3], self._pending[place])
 
-    def life(self, place: int) -> Life:
-        """The life up to the horizon."""
+    def state(self, place: int) -> InstanceState:
+        """The state up to the horizon."""
         _, _, running, admitted, discarded, paused, preempted, since, completed, withdrawn, count, node = (
             self._numbers[_WIDTH * place : _WIDTH * (place + 1)]
         )
         runs = self._runs[place]
-        return Life(
+        return InstanceState(
             admitted=admitted,
             running_seconds=running,
             discarded_seconds=discarded,

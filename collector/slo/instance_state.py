@@ -1,4 +1,4 @@
-"""The life of one instance, computed from the transitions of its incarnations.
+"""The state of an instance, computed from the transitions of its incarnations.
 
 The result depends on the set of transitions only. A missing transition changes the interval that it would
 have bounded and nothing else: an incarnation without an end runs until the next one of its slot is created.
@@ -43,29 +43,29 @@ class Startup(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A time in which the instance ran."""
+    """A period of time; open if it ends at infinity."""
 
     start: float
     end: float
 
 
 @dataclass(slots=True, kw_only=True)
-class Life:
-    """An instance after some transitions. Sums are of closed intervals; the open one begins at `since`."""
+class InstanceState:
+    """An instance after some transitions. Sums cover closed intervals; the open one begins at `since`."""
 
     admitted: float = nan
     running_seconds: float = 0.0
     discarded_seconds: float = 0.0
-    """Part of `running_seconds`: of runs that did not complete. It is lost if the instance is a batch one."""
+    """Part of `running_seconds`: runs that did not complete. For a batch instance, this time is lost."""
     paused_seconds: float = 0.0
-    """Between the completion of one incarnation and the creation of the next."""
+    """Time between the completion of one incarnation and the creation of the next."""
     preemptions: int = 0
     preempted_startup_seconds: float = 0.0
     """Start-up times of the incarnations that were preempted."""
     since: float = nan
     """When it began to run or to wait."""
     runs: dict[str, Run] = field(default_factory=dict)
-    """By incarnation. More than one while an instance is replaced; that time counts once."""
+    """The incarnations that run: more than one while an instance is replaced; that time counts once."""
     pending: str = ""
     """The incarnation that was created last, while it waits."""
     last_node: str = ""
@@ -99,23 +99,26 @@ class Life:
 
 
 @dataclass(slots=True)
-class Trace:
-    """What a replay of transitions observes on its way."""
+class RunLog:
+    """The runs and start-up times in a sequence of transitions."""
 
     spans: list[Span] = field(default_factory=list)
     startups: list[Startup] = field(default_factory=list)
 
 
-def replay(
-    base: Life | None,
+def apply_transitions(
+    base: InstanceState | None,
     transitions: Sequence[Transition],
-    trace: Trace | None = None,
+    log: RunLog | None = None,
     *,
     before: float = inf,
-) -> Life:
-    """Continue a life with the transitions before a time; all are in order of time."""
-    life = Life() if base is None else replace(base, runs=dict(base.runs))
-    step = _Step(life, _last_ends(transitions), Trace() if trace is None else trace)
+) -> InstanceState:
+    """The state after `base` and the transitions before a time, which are in order of time.
+
+    Adds the runs and start-up times to `log`.
+    """
+    state = InstanceState() if base is None else replace(base, runs=dict(base.runs))
+    step = _Step(state, _last_ends(transitions), RunLog() if log is None else log)
     group: list[Transition] = []
     for each in transitions:
         if each.at >= before:
@@ -125,7 +128,7 @@ def replay(
             group = []
         group.append(each)
     step.apply_all(group)
-    return life
+    return state
 
 
 def _last_ends(transitions: Iterable[Transition]) -> dict[str, float]:
@@ -134,9 +137,9 @@ def _last_ends(transitions: Iterable[Transition]) -> dict[str, float]:
 
 @dataclass(slots=True)
 class _Step:
-    life: Life
+    state: InstanceState
     last_ends: Mapping[str, float]
-    trace: Trace
+    log: RunLog
 
     def apply_all(self, group: Sequence[Transition]) -> None:
         """Apply the transitions of one instant.
@@ -147,7 +150,7 @@ class _Step:
         if len(group) == 1:
             _APPLY[group[0].kind](self, group[0])
             return
-        running = frozenset(self.life.runs)
+        running = frozenset(self.state.runs)
 
         def order(each: Transition) -> tuple[int, str, int, float, str]:
             is_end = each.kind is LifecycleKind.ENDED
@@ -161,81 +164,82 @@ class _Step:
 
     def wait(self, each: Transition) -> None:
         self._admit(each.at)
-        if each.incarnation not in self.life.runs:
+        if each.incarnation not in self.state.runs:
             self._supersede(each)
-            self.life.pending = each.incarnation
+            self.state.pending = each.incarnation
 
     def start(self, each: Transition) -> None:
         self._admit(each.at)
-        life = self.life
-        if each.incarnation in life.runs:
+        state = self.state
+        if each.incarnation in state.runs:
             return
         self._supersede(each)
-        if life.pending == each.incarnation:
-            life.pending = ""
-        if not life.runs:
-            life.since = each.at
-        life.runs[each.incarnation] = Run(each.node, each.startup_seconds)
+        if state.pending == each.incarnation:
+            state.pending = ""
+        if not state.runs:
+            state.since = each.at
+        state.runs[each.incarnation] = Run(each.node, each.startup_seconds)
         if each.startup_seconds is not None:
-            is_same_node = each.node != "" and each.node == life.last_node
-            self.trace.startups.append(Startup(each.at, each.startup_seconds, is_same_node, each.node))
-        life.last_node = each.node or life.last_node
+            is_same_node = each.node != "" and each.node == state.last_node
+            self.log.startups.append(Startup(each.at, each.startup_seconds, is_same_node, each.node))
+        state.last_node = each.node or state.last_node
 
     def end(self, each: Transition) -> None:
-        life = self.life
-        if not isnan(life.withdrawn):
+        state = self.state
+        if not isnan(state.withdrawn):
             return
-        if isnan(life.admitted):
-            life.admitted = life.since = each.at
-        if life.pending == each.incarnation:
-            life.pending = ""
-        if each.incarnation in life.runs:
+        if isnan(state.admitted):
+            state.admitted = state.since = each.at
+        if state.pending == each.incarnation:
+            state.pending = ""
+        if each.incarnation in state.runs:
             self._close(each.incarnation, each.at, each.ending)
-        if each.ending is Ending.COMPLETED and not life.runs and not life.pending and isnan(life.completed):
-            life.completed = each.at
+        is_idle = not state.runs and not state.pending
+        if each.ending is Ending.COMPLETED and is_idle and isnan(state.completed):
+            state.completed = each.at
 
     def withdraw(self, each: Transition) -> None:
-        life = self.life
-        if not isnan(life.withdrawn):
+        state = self.state
+        if not isnan(state.withdrawn):
             return
-        if isnan(life.admitted):
-            life.admitted = life.since = each.at
-        for incarnation in list(life.runs):
+        if isnan(state.admitted):
+            state.admitted = state.since = each.at
+        for incarnation in list(state.runs):
             self._close(incarnation, each.at, None)
-        life.pending, life.withdrawn = "", each.at
+        state.pending, state.withdrawn = "", each.at
 
     def _admit(self, at: float) -> None:
-        """Begin a life, or resume one that completed."""
-        life = self.life
-        if not isnan(life.withdrawn):
+        """Admit an instance, or resume one that completed."""
+        state = self.state
+        if not isnan(state.withdrawn):
             # A slot that is wanted again is a new instance.
-            for name in Life.__dataclass_fields__:
-                setattr(life, name, getattr(Life(last_node=life.last_node), name))
-        if isnan(life.admitted):
-            life.admitted = life.since = at
-        if not isnan(life.completed):
-            life.paused_seconds += at - life.completed
-            life.completed, life.since = nan, at
+            for name in InstanceState.__dataclass_fields__:
+                setattr(state, name, getattr(InstanceState(last_node=state.last_node), name))
+        if isnan(state.admitted):
+            state.admitted = state.since = at
+        if not isnan(state.completed):
+            state.paused_seconds += at - state.completed
+            state.completed, state.since = nan, at
 
     def _supersede(self, by: Transition) -> None:
         """End the other incarnations whose end was not reported: a slot has one at a time."""
-        for incarnation in list(self.life.runs):
+        for incarnation in list(self.state.runs):
             if self.last_ends.get(incarnation, -inf) < by.at:
                 self._close(incarnation, by.at, None)
 
     def _close(self, incarnation: str, at: float, ending: Ending | None) -> None:
-        life = self.life
-        run = life.runs.pop(incarnation)
+        state = self.state
+        run = state.runs.pop(incarnation)
         if ending is Ending.PREEMPTED:
-            life.preemptions += 1
-            life.preempted_startup_seconds += run.startup_seconds or 0.0
-        if life.runs:
+            state.preemptions += 1
+            state.preempted_startup_seconds += run.startup_seconds or 0.0
+        if state.runs:
             return
-        life.running_seconds += at - life.since
+        state.running_seconds += at - state.since
         if ending is not Ending.COMPLETED:
-            life.discarded_seconds += at - life.since
-        self.trace.spans.append(Span(life.since, at))
-        life.since = at
+            state.discarded_seconds += at - state.since
+        self.log.spans.append(Span(state.since, at))
+        state.since = at
 
 
 _RANK = {

@@ -1,10 +1,10 @@
-"""The lives of all instances as columns, so that one pass over all of them is fast."""
+"""The states of all instances as columns, so that one pass over all of them is fast."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from collector.slo.life import Life
+from collector.slo.instance_state import InstanceState
 from collector.slo.standing import Flags, Floats, Rows
 
 _ROW = np.dtype(
@@ -29,7 +29,7 @@ _FREE = -1
 """The service of a row that is not in use."""
 
 
-class LifeTable:
+class InstanceTable:
     """A row per instance; rows are used again."""
 
     def __init__(self) -> None:
@@ -38,16 +38,16 @@ class LifeTable:
         self._free: list[int] = []
 
     def __len__(self) -> int:
-        """How many rows are in use."""
+        """The number of rows in use."""
         return self._used - len(self._free)
 
     @property
     def limit(self) -> int:
-        """All rows are below."""
+        """All rows are below this number."""
         return self._used
 
-    def take(self) -> int:
-        """A row that is free."""
+    def allocate(self) -> int:
+        """Return a free row."""
         if self._free:
             return self._free.pop()
         if self._used == len(self._rows):
@@ -59,25 +59,25 @@ class LifeTable:
         self._rows[row]["service"] = _FREE
         self._free.append(row)
 
-    def store(self, row: int, life: Life, *, service: int, node: int, is_vacant: bool) -> None:
-        """Store a life in a row; `service` and `node` are numbers, `node` of the one that it runs on.
+    def store(self, row: int, state: InstanceState, *, service: int, node: int, is_vacant: bool) -> None:
+        """Store the state of an instance. `service` is the number of its service, `node` that of its node.
 
         `is_vacant` is whether the instance is wanted and has no incarnation.
         """
         self._rows[row] = (
             service,
             node,
-            life.is_running,
+            state.is_running,
             is_vacant,
-            life.preemptions,
-            life.admitted,
-            life.running_seconds,
-            life.discarded_seconds,
-            life.paused_seconds,
-            life.preempted_startup_seconds,
-            life.since,
-            life.completed,
-            life.withdrawn,
+            state.preemptions,
+            state.admitted,
+            state.running_seconds,
+            state.discarded_seconds,
+            state.paused_seconds,
+            state.preempted_startup_seconds,
+            state.since,
+            state.completed,
+            state.withdrawn,
             0.0,
         )
 
@@ -88,7 +88,7 @@ class LifeTable:
         return float(self._rows[row]["admitted"])
 
     def since(self, row: int) -> float:
-        """When it began to run or to wait."""
+        """When the instance began to run or to wait."""
         return float(self._rows[row]["since"])
 
     def is_vacant(self, row: int) -> bool:
@@ -97,17 +97,17 @@ class LifeTable:
     def ended_before(self, at: float, is_batch: Flags) -> list[tuple[int, int]]:
         """The instances that ended before a time, with the numbers of their services.
 
-        The flags have a place for each number of a service.
+        `is_batch` has a value for each number of a service.
         """
-        lives = self._rows[: self._used]
-        used = lives["service"] != _FREE
-        withdrawn, completed = lives["withdrawn"], lives["completed"]
-        batch = used & is_batch[lives["service"]] & np.isnan(withdrawn)
+        table = self._rows[: self._used]
+        used = table["service"] != _FREE
+        withdrawn, completed = table["withdrawn"], table["completed"]
+        batch = used & is_batch[table["service"]] & np.isnan(withdrawn)
         rows = np.flatnonzero(used & (np.where(batch, completed, withdrawn) < at))
-        return list(zip(rows.tolist(), lives["service"][rows].tolist(), strict=True))
+        return list(zip(rows.tolist(), table["service"][rows].tolist(), strict=True))
 
     def sizes(self, limit: int) -> Rows:
-        """How many instances each service has, by number; all numbers are below the limit."""
+        """The number of instances of each service; numbers of services are below the limit."""
         numbers = self._rows["service"][: self._used]
         return np.bincount(numbers[numbers != _FREE], minlength=limit)
 
@@ -116,52 +116,52 @@ class LifeTable:
         found = self._rows[row]
         return float(found["completed"] if is_batch and np.isnan(found["withdrawn"]) else found["withdrawn"])
 
-    def at(self, now: float, is_included: Flags, is_batch: Flags) -> "LivesAt":
-        """The lives at a moment; the flags have a place for each number of a service."""
+    def at(self, now: float, is_included: Flags, is_batch: Flags) -> "InstanceColumns":
+        """The instances at a moment; the flags have a value for each number of a service."""
         numbers = self._rows["service"][: self._used]
         rows = np.flatnonzero((numbers != _FREE) & is_included[numbers])
-        lives = self._rows[rows]
-        batch = is_batch[lives["service"]]
-        withdrawn, completed = lives["withdrawn"], lives["completed"]
+        table = self._rows[rows]
+        batch = is_batch[table["service"]]
+        withdrawn, completed = table["withdrawn"], table["completed"]
         is_withdrawn = ~np.isnan(withdrawn)
         is_completed = batch & ~np.isnan(completed) & ~is_withdrawn
-        is_running = lives["is_running"]
+        is_running = table["is_running"]
         # A clock that is ahead reports the beginning of an interval that lies ahead: it is empty so far.
-        end = np.where(is_withdrawn, withdrawn, np.maximum(now, lives["since"]))
-        run = np.where(is_running, end - lives["since"], 0.0)
-        ran = lives["running_seconds"] + run
-        paused = lives["paused_seconds"] + np.where(np.isnan(completed), 0.0, end - completed)
-        waiting = end - lives["admitted"] - ran - np.where(batch, paused, 0.0)
+        end = np.where(is_withdrawn, withdrawn, np.maximum(now, table["since"]))
+        run = np.where(is_running, end - table["since"], 0.0)
+        ran = table["running_seconds"] + run
+        paused = table["paused_seconds"] + np.where(np.isnan(completed), 0.0, end - completed)
+        waiting = end - table["admitted"] - ran - np.where(batch, paused, 0.0)
         is_live = ~is_withdrawn & ~is_completed
-        return LivesAt(
+        return InstanceColumns(
             rows=rows,
-            service=lives["service"].astype(np.intp),
-            node=lives["node"],
+            service=table["service"].astype(np.intp),
+            node=table["node"],
             is_live=is_live,
             is_completed=is_completed,
             is_running=is_running,
             ran_seconds=ran,
-            # Differences of large numbers may fall a trifle below 0.
+            # Rounding can make a difference of large numbers negative.
             waiting_seconds=np.maximum(waiting, 0.0),
-            failed_seconds=lives["discarded_seconds"],
+            failed_seconds=table["discarded_seconds"],
             run_seconds=run,
-            waited_seconds=np.where(is_live & ~is_running, end - lives["since"], 0.0),
-            concurrent_seconds=lives["concurrent_seconds"],
-            preempted_startup_seconds=lives["preempted_startup_seconds"],
-            preemptions=lives["preemptions"],
-            admitted=lives["admitted"],
+            waited_seconds=np.where(is_live & ~is_running, end - table["since"], 0.0),
+            concurrent_seconds=table["concurrent_seconds"],
+            preempted_startup_seconds=table["preempted_startup_seconds"],
+            preemptions=table["preemptions"],
+            admitted=table["admitted"],
         )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LivesAt:
-    """Lives at one moment. Columns as in `standing.Accounts`."""
+class InstanceColumns:
+    """Instances at one moment. Columns without a description are those of `standing.Accounts`."""
 
     rows: Rows
     service: Rows
-    """The number of its service."""
+    """The number of the service."""
     node: np.typing.NDArray[np.int32]
-    """The number of the node that it runs on."""
+    """The number of the node that the instance runs on."""
     is_live: Flags
     is_completed: Flags
     is_running: Flags
@@ -171,7 +171,7 @@ class LivesAt:
     run_seconds: Floats
     waited_seconds: Floats
     concurrent_seconds: Floats
-    """Closed time only."""
+    """Without the time in which all instances run now."""
     preempted_startup_seconds: Floats
     preemptions: np.typing.NDArray[np.int32]
     admitted: Floats
