@@ -1,5 +1,5 @@
-"""Elasticity: how many replicas a service needs, and which CPU limit each of them.
+"""Elasticity: the number of replicas of a service, and their CPU limit.
 
-In: what a service must deliver, and what was observed. Out: a decision, and what the policy learned.
-Pure: no clock, no I/O; what a policy learned is data that the caller stores.
+In: the target of a service, and an observation. Out: a decision, and what the policy learned.
+Pure: no clock, no I/O.
 """

@@ -1,8 +1,8 @@
-"""The demand of a service: CPU in cores, as observed at each decision, and as expected from then to the next.
+"""The CPU demand of a service in cores: observed at each decision, and forecast until the next one.
 
-The expected growth is a linear function of three things: the last growth, the growth at this time of earlier
-days, and how far demand is off those days. Its coefficients are fitted to what happened, and its errors are
-those that it would have made in similar situations.
+The expected growth is a linear function of the last growth, of the growth at the same time of earlier days,
+and of the difference between demand and that of earlier days. Its coefficients are fitted to past forecasts,
+and its errors are those in similar situations.
 """
 
 from math import exp, isfinite, log
@@ -17,21 +17,21 @@ _DAY_SECONDS = 86_400.0
 _SLOTS = 480
 """A day in slots of three minutes."""
 _DAYS = 7
-"""The last week counts in the usual demand of a slot."""
+"""Days that count in the usual demand of a slot."""
 _KEPT = 480
 """Forecasts that are kept to learn from: those of a day, if decisions are three minutes apart."""
 _RIDGE = 0.01
-"""Until more was observed, the coefficients stay near 0: demand is expected to stay as it is."""
+"""Keeps the coefficients near 0 while observations are few: demand is expected to stay as it is."""
 _LEAST_CORES = 1e-3
-"""Less demand than this counts as this much, since growth is relative."""
+"""Smallest demand that counts, since growth is relative."""
 _MOST_GROWTH = log(10.0)
 _ROUNDING = 1e-6
 _REWEIGHTED = 5
 _HUBER = 1.345 * 1.483
-"""Errors above so many times their median count less: 95 % efficient if they are normal."""
+"""Errors above this multiple of their median count less: 95 % efficient if they are normal."""
 _PRIOR_ERRORS = 0.1 * np.array((-1.64, -1.04, -0.67, -0.39, -0.13, 0.13, 0.39, 0.67, 1.04, 1.64))
-"""Errors before any was observed: of a normal distribution with a deviation of a tenth. They count as much as
-ten observed ones."""
+"""Assumed errors: a normal distribution with a deviation of a tenth. They count as much as ten observed
+ones."""
 _Floats = NDArray[np.float64]
 _Slot = Annotated[int, Meta(ge=0, lt=_SLOTS)]
 
@@ -40,29 +40,33 @@ class Forecast(msgspec.Struct, frozen=True, array_like=True):
     """A forecast, and the highest demand until it was over."""
 
     growth: float
-    """Growth before it was made; then the usual growth, and how far usual demand was above demand."""
+    """Growth before the forecast."""
     usual_growth: float
+    """Growth at this time on earlier days."""
     below_usual: float
+    """How far the usual demand was above the demand."""
     base: float
-    """Logarithm of the demand when it was made."""
+    """Logarithm of the demand at the time of the forecast."""
     highest: float
-    """Logarithm of the highest demand from then on, its own included."""
+    """Logarithm of the highest demand from then on."""
     until_seconds: float
 
     def __post_init__(self) -> None:
         if not all(map(isfinite, msgspec.structs.astuple(self))):
-            raise ValueError("a forecast has numbers that are none")
+            raise ValueError("a number of a forecast is not finite")
 
 
 class CpuDemand(msgspec.Struct, frozen=True, array_like=True):
-    """What is known about the demand of a service."""
+    """What was learned about the demand of a service."""
 
     at_seconds: float = 0.0
-    """When it was last observed; then its logarithm, and how that grew since the time before."""
+    """Time of the last observation."""
     last: float | None = None
+    """Logarithm of the last demand."""
     growth: float = 0.0
+    """Difference to the logarithm before."""
     usual: dict[_Slot, tuple[float, int]] = {}
-    """Per slot of the day: the usual logarithm of demand, and on how many days it was observed."""
+    """Per slot of the day: the usual logarithm of demand, and the number of days observed."""
     past: tuple[Forecast, ...] = ()
     """Forecasts that are over; the newest last."""
     pending: tuple[Forecast, ...] = ()
@@ -75,11 +79,11 @@ class CpuDemand(msgspec.Struct, frozen=True, array_like=True):
             *(usual for usual, _ in self.usual.values()),
         )
         if not all(map(isfinite, numbers)):
-            raise ValueError("the demand has numbers that are none")
+            raise ValueError("a number of the demand is not finite")
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """The highest demand that is expected, and the factors by which it may be off, with their weights."""
+    """The highest expected demand, and the factors by which it may be wrong, with their weights."""
 
     cores: float
     factors: _Floats
@@ -89,7 +93,7 @@ class Expected(msgspec.Struct, frozen=True):
 def observe_demand(demand: CpuDemand, at_seconds: float, cores: float, gap_seconds: float) -> CpuDemand:
     """Add an observation, and close the forecasts that are over.
 
-    After a longer gap than `gap_seconds`, it is not known what happened to the forecasts.
+    After a gap of more than `gap_seconds`, pending forecasts are dropped.
     """
     now = log(max(cores, _LEAST_CORES))
     if not 0 < at_seconds - demand.at_seconds <= gap_seconds:
@@ -107,12 +111,12 @@ def observe_demand(demand: CpuDemand, at_seconds: float, cores: float, gap_secon
 
 
 def forecast_demand(demand: CpuDemand, ahead_seconds: float) -> tuple[CpuDemand, Expected]:
-    """The highest demand from now to this time ahead; and the demand with this forecast, to learn from it."""
+    """Forecast the highest demand from now to this time ahead; also returns the demand with the forecast."""
     assert demand.last is not None
     slot, until = _slot(demand.at_seconds), demand.at_seconds + ahead_seconds
     usual, days = demand.usual.get(slot, (demand.last, 0))
     then, _ = demand.usual.get(_slot(until), (usual, 0))
-    # The time ahead begins now: what a decision leaves must do for the present demand too.
+    # The time ahead begins now: the size must suffice for the current demand too.
     made = Forecast(demand.growth, then - usual, usual - demand.last, demand.last, demand.last, until)
     expected = _expect(demand.past, made)
     days = min(days + 1, _DAYS)
@@ -126,11 +130,11 @@ def forecast_demand(demand: CpuDemand, ahead_seconds: float) -> tuple[CpuDemand,
 
 
 def _expect(past: tuple[Forecast, ...], made: Forecast) -> Expected:
-    """Fit the growth to what happened, and weigh its errors by how similar the situations were."""
+    """Fit the growth to past forecasts, and weight their errors by the similarity of the situations."""
     table = np.array([msgspec.structs.astuple(each)[:5] for each in past]).reshape(-1, 5)
     features, base, grown = table[:, :3], table[:, 3], table[:, 4] - table[:, 3]
     coefficients = _fit(features, grown)
-    # A line through small changes says nothing about large ones: nothing is expected that did not happen yet.
+    # A line through small changes does not hold for large ones: expect no growth that was never observed.
     bounds = 0.0, min(_MOST_GROWTH, grown.max(initial=0.0))
     now = np.array((made.growth, made.usual_growth, made.below_usual))
     growth = float(np.clip(coefficients @ now, *bounds))
@@ -144,7 +148,7 @@ def _expect(past: tuple[Forecast, ...], made: Forecast) -> Expected:
 
 
 def _fit(features: _Floats, grown: _Floats) -> _Floats:
-    """Coefficients that a few surprises do not affect: large errors count less, by Huber's weights."""
+    """Coefficients of a robust fit: large errors count less, by Huber's weights."""
     weights: _Floats = np.ones(grown.size)
     coefficients: _Floats = np.zeros(features.shape[1])
     for _ in range(_REWEIGHTED):

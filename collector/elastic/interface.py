@@ -32,9 +32,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     cpu_max_cores: float = 1.0
     """Largest CPU limit of a replica."""
     cpu_step_cores: float = 0.1
-    """0 keeps the CPU limit as it is."""
+    """Step between CPU limits; 0 keeps the CPU limit as it is."""
     weights: Weights = Weights()
-    """What counts how much when sizes are compared."""
+    """Weights of the parts of the cost of a size."""
     cool_down_seconds: float = 180.0
     """Minimum time from the start of one change to the start of the next."""
     decide_seconds: float = 180.0
@@ -46,14 +46,14 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
-    """A service at one time."""
+    """A service at the time of a decision."""
 
     at_seconds: float
     """Unix time."""
     replicas: int
     """Replicas that run."""
     cpu_limit_cores: float | None
-    """CPU limit of a replica; None without a limit, which policies keep so."""
+    """CPU limit of a replica; None without a limit, and policies then set none."""
     cpu_used_cores: float | None
     """CPU time of all replicas, in cores, since the last decision; None if unknown."""
     metric: float | None
@@ -63,34 +63,34 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     effect_seconds: float | None = None
     """Time from the start of a change until new replicas answer requests; None if unknown."""
     used_core_watts: float | None = None
-    """Power that one more core in use takes on its nodes; None if unknown."""
+    """Additional power of the nodes per core in use; None if unknown."""
     reserved_core_watts: float | None = None
-    """Idle power of its nodes per core of their capacity: what a reserved core keeps on; None if unknown."""
+    """Idle power of the nodes per core of their capacity; None if unknown."""
 
 
 class ElasticDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """How a service should run from now on."""
+    """The size of a service from now on."""
 
     replicas: int
     cpu_limit_cores: float | None
     reasons: tuple[str, ...]
     learned: bytes
-    """What the policy knows afterwards, for its next decision. Versioned by the policy; opaque to others."""
+    """What the policy learned, for its next decision. Versioned by the policy; opaque to others."""
     explored: bool = False
-    """Whether it tries an action to learn its effect."""
+    """Whether the policy tries an action to learn its effect."""
 
 
 class LearnedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of what a policy learned, for people."""
+    """A row of the table of what a policy learned."""
 
     state: str
     """A state of the service, in words."""
     action: str
-    """What the policy would do in it, or expects."""
+    """The action of the policy in this state, or the metric that it expects."""
     cost: float
-    """What the policy expects it to cost; the lower the better."""
+    """The cost that the policy expects; the lower the better."""
     observed: int
-    """How often it was observed."""
+    """Number of observations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
-"""What a policy learned, as bytes: a version and the policy's own state.
+"""What a policy learned, as bytes: a version and the state of the policy.
 
-Bytes that are damaged, or of another policy or version, count as none.
+Bytes that are damaged, or of another policy or version, are ignored.
 """
 
 from typing import TypeVar
@@ -11,12 +11,12 @@ _State = TypeVar("_State", bound=msgspec.Struct)
 
 
 def encode_learned(version: str, state: msgspec.Struct) -> bytes:
-    """The bytes of a state; `version` names the policy and the layout of its state."""
+    """Encode a state; `version` names the policy and the layout of its state."""
     return msgspec.msgpack.encode((version, state))
 
 
 def decode_learned(learned: bytes, version: str, kind: type[_State]) -> _State:
-    """The state in these bytes; an empty one if they do not contain one of this version."""
+    """Decode a state; returns an empty one if the bytes do not contain one of this version."""
     if not learned:
         return kind()
     try:

@@ -1,17 +1,17 @@
 """Model-based reinforcement learning, as in ge-kube: a model of the service from experience, solved in full.
 
-The model is that of the authors (Rossi et al., IEEE CLOUD 2019): how utilization goes on from one decision to
-the next, counted over all actions; and per state the probability that the target is broken, which cannot fall
-with utilization nor rise with resources. The action with the lowest expected long-term cost is taken, without
-any drawn at random; at first all costs are 0, which makes it try what it does not know.
+The model is that of the authors (Rossi et al., IEEE CLOUD 2019): transitions of utilization from one decision
+to the next, counted over all actions; and per state the probability that the target is broken, which cannot
+fall with utilization nor rise with resources. The policy takes the action with the lowest expected long-term
+cost, never one at random. All costs are 0 at first, so that it tries unknown actions.
 """
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.elastic.bounds import decide_within, may_explore
-from collector.elastic.costs import ACTIONS, CHANGES, NOTHING
+from collector.elastic.bounds import USAGE_UNKNOWN, changes_size, decide_within, may_explore
+from collector.elastic.costs import ACTIONS, CHANGES, NO_CHANGE
 from collector.elastic.interface import ElasticDecision, ElasticPolicy, LearnedRow, Observation, Target
 from collector.elastic.learned import decode_learned, encode_learned
 from collector.elastic.states import (
@@ -28,24 +28,26 @@ from collector.elastic.states import (
 _VERSION = "model-based/1"
 _DISCOUNT = 0.99
 _LEARNING_RATE = 0.1
-"""Of the probability that the target is broken in a state; the first observation counts in full."""
+"""Weight of an observation in the probability that the target is broken; the first one counts in full."""
 _PRECISION = 1e-4
 _MOST_SWEEPS = 3000
 _Floats = NDArray[np.float64]
 
 
-class _Seen(msgspec.Struct, frozen=True, array_like=True):
+class _StateEstimate(msgspec.Struct, frozen=True, array_like=True):
     state: State
     broken: float
+    """Probability that the target is broken."""
     observed: int
+    """Number of observations."""
 
 
 class _Model(msgspec.Struct, frozen=True):
     grid: Grid = Grid()
     transitions: tuple[tuple[int, ...], ...] = ((0,) * UTILIZATIONS,) * UTILIZATIONS
-    """From and to which utilization, how often."""
-    states: tuple[_Seen, ...] = ()
-    """Where the service was: how likely the target is broken there."""
+    """Number of transitions from each utilization to each."""
+    states: tuple[_StateEstimate, ...] = ()
+    """The states in which the service was observed."""
     last: GridStep | None = None
 
     def __post_init__(self) -> None:
@@ -53,26 +55,24 @@ class _Model(msgspec.Struct, frozen=True):
         if len(rows) != UTILIZATIONS or any(len(row) != UTILIZATIONS or min(row) < 0 for row in rows):
             raise ValueError("the transitions are not a table of counts")
         if not all(0 <= each.broken <= 1 and self.grid.contains(each.state) for each in self.states):
-            raise ValueError("a state is out of bounds, or its probability is")
+            raise ValueError("a state or its probability is out of bounds")
 
 
-def _decide(target: Target, seen: Observation, learned: bytes) -> ElasticDecision:
+def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDecision:
     model = decode_learned(learned, _VERSION, _Model)
-    now = grid_state(target, seen)
+    now = grid_state(target, observed)
     if now is None:
         kept = encode_learned(_VERSION, msgspec.structs.replace(model, last=None))
-        return decide_within(
-            target, seen, seen.replicas, None, ("CPU usage of the service is unknown",), learned=kept
-        )
+        return decide_within(target, observed, observed.replicas, None, (USAGE_UNKNOWN,), learned=kept)
     if model.grid != now.grid:
         model = _Model(grid=now.grid)
-    model = _learn(target, seen, model, now)
+    model = _learn(target, observed, model, now)
     costs = _solve(target, model)[now.state.replicas, now.state.level, now.state.utilization]
     tried = {(each.state.replicas, each.state.level) for each in model.states}
     allowed = [
         each
         for each in now.grid.allowed(now.state)
-        if may_explore(target, seen) or not _is_unknown(now.state, each, tried)
+        if may_explore(target, observed) or not _is_unknown(now.state, each, tried)
     ]
     action = min(allowed, key=lambda each: (costs[each], each))
     replicas, limit = now.after(action)
@@ -81,42 +81,41 @@ def _decide(target: Target, seen: Observation, learned: bytes) -> ElasticDecisio
         f"expected long-term cost {costs[action]:.3f}, the lowest",
     )
     decision = decide_within(
-        target, seen, replicas, limit if CHANGES[action][1] else None, reasons, learned=b""
+        target, observed, replicas, limit if CHANGES[action][1] else None, reasons, learned=b""
     )
-    held = (decision.replicas, decision.cpu_limit_cores) == (seen.replicas, seen.cpu_limit_cores)
-    last = GridStep(now.state, NOTHING if held else action)
+    last = GridStep(now.state, action if changes_size(decision, observed) else NO_CHANGE)
     return msgspec.structs.replace(
         decision, learned=encode_learned(_VERSION, msgspec.structs.replace(model, last=last))
     )
 
 
 def _is_unknown(state: State, action: int, tried: set[tuple[int, int]]) -> bool:
-    """Whether an action takes resources away, and leads to where the service has not been."""
+    """Whether an action takes resources away, and leads to a size that was not observed."""
     more, up = CHANGES[action]
     return more + up < 0 and (state.replicas + more, state.level + up) not in tried
 
 
-def _learn(target: Target, seen: Observation, model: _Model, now: GridState) -> _Model:
-    """Count the transition, and correct the probability of the state in which the service is now."""
+def _learn(target: Target, observed: Observation, model: _Model, now: GridState) -> _Model:
+    """Count the transition, and correct the probability of the current state."""
     transitions, last = model.transitions, model.last
     if last is not None and 0 <= last.state.utilization < UTILIZATIONS:
         rows = [list(row) for row in transitions]
         rows[last.state.utilization][now.state.utilization] += 1
         transitions = tuple(tuple(row) for row in rows)
-    broken = performance_cost(target, seen)
+    broken = performance_cost(target, observed)
     states = {each.state: each for each in model.states}
     if broken is not None:
         before = states.get(now.state)
         estimate = broken if before is None else before.broken + _LEARNING_RATE * (broken - before.broken)
-        states[now.state] = _Seen(now.state, estimate, 1 if before is None else before.observed + 1)
+        states[now.state] = _StateEstimate(now.state, estimate, 1 if before is None else before.observed + 1)
     return msgspec.structs.replace(model, transitions=transitions, states=tuple(states.values()))
 
 
 def _broken(model: _Model) -> _Floats:
-    """Per state, how likely the target is broken: as observed, and as what was observed implies.
+    """The probability that the target is broken, for all states: as observed, or inferred from other states.
 
-    Fewer resources or more utilization than where it was broken are no better; the contrary no worse. Where
-    observations disagree, the state's own counts, and otherwise the most frequent one.
+    A state with fewer resources or more utilization is no better than an observed one; the contrary is no
+    worse. Where inferences disagree, the most frequently observed state counts.
     """
     found = np.zeros(model.grid.shape)
     replicas, levels, tenths = np.indices(model.grid.shape)
@@ -136,8 +135,8 @@ def _solve(target: Target, model: _Model) -> _Floats:
     grid = model.grid
     replicas, levels, _ = grid.shape
     counts = np.array(model.transitions, dtype=np.float64)
-    unseen = counts.sum(axis=1) == 0
-    counts[unseen] = np.eye(UTILIZATIONS)[unseen]
+    unobserved = counts.sum(axis=1) == 0
+    counts[unobserved] = np.eye(UTILIZATIONS)[unobserved]
     probable = (counts / counts.sum(axis=1, keepdims=True)).T
     known = np.full((*grid.shape, len(ACTIONS)), np.inf)
     for replica, level in np.ndindex(replicas, levels):
@@ -151,21 +150,21 @@ def _solve(target: Target, model: _Model) -> _Floats:
         ahead = (penalty + _DISCOUNT * values) @ probable
         costs = known.copy()
         for action, (more, up) in enumerate(CHANGES):
-            here = _here(more, replicas), _here(up, levels)
-            there = _here(-more, replicas), _here(-up, levels)
-            costs[(*here, slice(None), action)] += ahead[there]
+            before = _indices(more, replicas), _indices(up, levels)
+            after = _indices(-more, replicas), _indices(-up, levels)
+            costs[(*before, slice(None), action)] += ahead[after]
         best = costs.min(axis=-1)
         steps = best - values
         if steps.max() - steps.min() < _PRECISION:
-            # All values still grow alike, by as much as is added here: the bounds of MacQueen.
+            # All values still grow at the same rate, which is added here: the bounds of MacQueen.
             costs += _DISCOUNT / (1 - _DISCOUNT) * steps.mean()
             break
         values = best
     return costs
 
 
-def _here(change: int, size: int) -> slice:
-    """The places from which a change stays within the bounds."""
+def _indices(change: int, size: int) -> slice:
+    """The indices from which a change stays within the bounds."""
     return slice(max(0, -change), size - max(0, change))
 
 

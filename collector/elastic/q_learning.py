@@ -1,9 +1,15 @@
-"""Q-learning: values of actions learned one by one from their costs, without a model of the service."""
+"""Q-learning: learns the cost of each action in each state, without a model of the service."""
 
 import msgspec
 
-from collector.elastic.bounds import decide_within, draws, may_explore
-from collector.elastic.costs import ACTIONS, CHANGES, NOTHING
+from collector.elastic.bounds import (
+    USAGE_UNKNOWN,
+    changes_size,
+    decide_within,
+    draw_uniform_pair,
+    may_explore,
+)
+from collector.elastic.costs import ACTIONS, CHANGES, NO_CHANGE
 from collector.elastic.interface import ElasticDecision, ElasticPolicy, LearnedRow, Observation, Target
 from collector.elastic.learned import decode_learned, encode_learned
 from collector.elastic.states import (
@@ -30,25 +36,24 @@ class _Value(msgspec.Struct, frozen=True, array_like=True):
 class _Experience(msgspec.Struct, frozen=True):
     grid: Grid = Grid()
     values: dict[int, dict[int, _Value]] = {}
-    """Per number of a state and action: the expected long-term cost; 0 for an action that was not tried."""
+    """By state and action: the expected long-term cost; 0 for an action that was not tried."""
     last: GridStep | None = None
 
 
-def _decide(target: Target, seen: Observation, learned: bytes) -> ElasticDecision:
+def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDecision:
     experience = decode_learned(learned, _VERSION, _Experience)
-    now = grid_state(target, seen)
+    now = grid_state(target, observed)
     if now is None:
-        reason = "CPU usage of the service is unknown"
         kept = encode_learned(_VERSION, msgspec.structs.replace(experience, last=None))
-        return decide_within(target, seen, seen.replicas, None, (reason,), learned=kept)
+        return decide_within(target, observed, observed.replicas, None, (USAGE_UNKNOWN,), learned=kept)
     if experience.grid != now.grid:
         experience = _Experience(grid=now.grid)
-    values = _updated(target, seen, experience, now)
+    values = _updated(target, observed, experience, now)
     of_state = values.get(now.grid.number(now.state), {})
     allowed = now.grid.allowed(now.state)
     best = min(allowed, key=lambda action: _cost(of_state, action))
-    chance, which = draws(target, seen)
-    explores = may_explore(target, seen) and chance < _EXPLORED_RATIO
+    chance, which = draw_uniform_pair(target, observed)
+    explores = may_explore(target, observed) and chance < _EXPLORED_RATIO
     action = allowed[int(which * len(allowed))] if explores else best
     replicas, limit = now.after(action)
     reasons = (
@@ -58,23 +63,25 @@ def _decide(target: Target, seen: Observation, learned: bytes) -> ElasticDecisio
         else f"expected long-term cost {_cost(of_state, action):.3f}, the lowest",
     )
     decision = decide_within(
-        target, seen, replicas, limit if CHANGES[action][1] else None, reasons, learned=b"", explored=explores
+        target,
+        observed,
+        replicas,
+        limit if CHANGES[action][1] else None,
+        reasons,
+        learned=b"",
+        explored=explores,
     )
-    carried_out = (
-        action
-        if (decision.replicas, decision.cpu_limit_cores) != (seen.replicas, seen.cpu_limit_cores)
-        else NOTHING
-    )
+    carried_out = action if changes_size(decision, observed) else NO_CHANGE
     kept = encode_learned(_VERSION, _Experience(now.grid, values, GridStep(now.state, carried_out)))
     return msgspec.structs.replace(decision, learned=kept)
 
 
 def _updated(
-    target: Target, seen: Observation, experience: _Experience, now: GridState
+    target: Target, observed: Observation, experience: _Experience, now: GridState
 ) -> dict[int, dict[int, _Value]]:
-    """The values after the cost of the last action is known."""
+    """The values, corrected by the cost of the last action."""
     values, last = experience.values, experience.last
-    performance = performance_cost(target, seen)
+    performance = performance_cost(target, observed)
     if last is None or performance is None or not now.grid.contains(last.state) or not last.led_to(now.state):
         return values
     cost = known_cost(target, now.grid, last) + target.weights.performance * performance

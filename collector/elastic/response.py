@@ -1,9 +1,10 @@
 """How the metric of a service depends on its load: a queueing model whose parameters are learned.
 
-A replica is a server with its CPU limit as speed. With few requests, the metric is a part that does not
-depend on CPU, and the CPU time of a request at this speed. With more, requests wait: the second part grows as
-in a queue of as many servers as the limit has whole cores. The formula is Sakasegawa's; for one server it is
-exact, and under processor sharing this holds for every distribution of CPU times.
+A replica is a server with its CPU limit as speed. With few requests, the metric is the sum of two parts: one
+does not depend on CPU, and the other is the CPU time of a request at this speed. With more requests, they
+wait: the second part grows as in a queue with as many servers as the limit has whole cores. The formula is
+Sakasegawa's; for one server it is exact, and under processor sharing this holds for every distribution of CPU
+times.
 """
 
 from math import isfinite, log, sqrt
@@ -14,39 +15,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 _HALF_LIFE = 480
-"""Of the weight of an observation, in decisions: a day, if they are three minutes apart."""
+"""Half-life of the weight of an observation, in decisions: a day if they are three minutes apart."""
 SATURATED = 0.95
-"""From this utilization on, replicas do not keep up for a part of the time. Waiting times then depend on how
+"""Above this utilization, replicas are overloaded for a part of the time. Waiting times then depend on how
 long that lasts, and say nothing about other loads."""
 _FULL = 0.99
 """Largest utilization for which the formula is used."""
 _RIDGE = 0.01
-"""Until the load has varied, all of the metric counts as depending on CPU, which is cautious."""
+"""Until the load has varied, the whole metric is assumed to depend on CPU, which is cautious."""
 _RESIDUALS = 480
 _LEAST_SLOPE = 0.1
-"""Share of the metric that depends on CPU at least: a few observations cannot show that there is none."""
+"""Smallest share of the metric that depends on CPU: a few observations cannot show that it is 0."""
 _STARTS = 20
 _BUSY = 0.8
-"""From this utilization on, the effect of a change cannot be told from that of waiting."""
+"""Above this utilization, the effect of a change cannot be distinguished from that of waiting."""
 _Floats = NDArray[np.float64]
 
 
 class Response(msgspec.Struct, frozen=True, array_like=True):
-    """What is known about the metric."""
+    """What was learned about the metric."""
 
     squares: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Weighted sums of 1, of the factor, and of its square; each relative to the metric."""
+    """Weighted sums of 1, of the load factor, and of its square; each relative to the metric."""
     products: tuple[float, float] = (0.0, 0.0)
     residuals: tuple[float, ...] = ()
-    """The metric relative to what the model says, as logarithms; the newest last."""
+    """The metric relative to the prediction of the model, as logarithms; the newest last."""
     starts: tuple[float, ...] = ()
-    """What changes added to the metric, each as if it replaced every replica; the newest last."""
+    """How much past changes added to the metric, scaled to a change of every replica; the newest last."""
 
     def __post_init__(self) -> None:
         if not all(map(isfinite, (*self.squares, *self.products, *self.residuals, *self.starts))):
-            raise ValueError("the response has numbers that are none")
+            raise ValueError("a number of the response is not finite")
         if min(*self.squares, *self.products, *self.starts) < 0:
-            raise ValueError("the response has sums of squares below 0")
+            raise ValueError("a sum of the response is below 0")
 
     @property
     def is_known(self) -> bool:
@@ -55,11 +56,11 @@ class Response(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def starting(self) -> float:
-        """What a change adds to the metric if it replaces every replica."""
+        """How much a change of every replica adds to the metric."""
         return median(self.starts) if self.starts else 0.0
 
     def parts(self) -> tuple[float, float]:
-        """The part of the metric that does not depend on CPU, and the other, on one core without load."""
+        """The part of the metric that does not depend on CPU, and the part that does, on one idle core."""
         ones, both, factors = self.squares
         of_ones, of_factors = self.products
         fixed_ridge = _RIDGE * max(ones, 1e-12)
@@ -75,7 +76,7 @@ class Response(msgspec.Struct, frozen=True, array_like=True):
 
 
 def load_factor(limit_cores: float, utilization: _Floats) -> _Floats:
-    """How much longer a request takes than alone on one core."""
+    """How many times longer a request takes than alone on one core."""
     servers = max(1.0, limit_cores)
     busy = np.clip(utilization, 0.0, _FULL)
     waiting = busy ** (sqrt(2 * (servers + 1)) - 1) / (servers * (1 - busy))
@@ -87,13 +88,13 @@ def predict_metric(response: Response, limit_cores: float, utilization: _Floats)
     """The metric at these utilizations; infinite if the replicas cannot keep up."""
     fixed, slope = response.parts()
     metric = fixed + slope * load_factor(limit_cores, utilization)
-    # Even if the metric did not depend on CPU so far: requests pile up.
+    # Requests pile up, even if the metric did not depend on CPU so far.
     found: _Floats = np.where(utilization >= 1.0, np.inf, metric)
     return found
 
 
 def observe_metric(response: Response, limit_cores: float, utilization: float, metric: float) -> Response:
-    """Correct the model by what was observed. Replicas that could not keep up tell nothing about it."""
+    """Correct the model by an observation, unless the replicas were overloaded."""
     if utilization >= SATURATED:
         return response
     factor = float(load_factor(limit_cores, np.array([utilization]))[0])
@@ -116,7 +117,7 @@ def observe_metric(response: Response, limit_cores: float, utilization: float, m
 def observe_start(
     response: Response, limit_cores: float, utilization: float, metric: float, new_ratio: float
 ) -> Response:
-    """Learn what a change adds to the metric, from one after which this share of the replicas was new."""
+    """Learn how much a change adds to the metric, from a change that replaced this share of the replicas."""
     if utilization >= _BUSY or new_ratio <= 0 or not response.is_known:
         return response
     expected = float(predict_metric(response, limit_cores, np.array([utilization]))[0])

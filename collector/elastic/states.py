@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from collector.elastic.bounds import bounded, cpu_levels, known_metric, nearest_level, utilization
+from collector.elastic.bounds import bounded, cpu_levels, nearest_level, utilization, valid_metric
 from collector.elastic.costs import CHANGES, adaptation_cost, resource_cost
 from collector.elastic.interface import Observation, Target
 
@@ -13,7 +13,7 @@ UTILIZATIONS = 11
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
-    """A service as the learning policies see it; each number is a place from 0."""
+    """A discrete state of a service; each number is an index from 0."""
 
     replicas: int
     level: int
@@ -21,7 +21,7 @@ class State(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Grid(msgspec.Struct, frozen=True, array_like=True):
-    """The bounds of the states. What was learned for others does not apply."""
+    """The bounds of the states. A policy starts again when they change."""
 
     fewest: int = 0
     most: int = 0
@@ -33,16 +33,16 @@ class Grid(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """How many numbers of replicas, limits and utilizations there are."""
+        """The number of different replicas, limits and utilizations."""
         return self.most - self.fewest + 1, len(self.levels), UTILIZATIONS
 
     def contains(self, state: State) -> bool:
-        """Whether this is a state within the bounds."""
+        """Whether a state is within the bounds."""
         places = (state.replicas, state.level, state.utilization)
         return all(0 <= place < size for place, size in zip(places, self.shape, strict=True))
 
     def number(self, state: State) -> int:
-        """The place of a state among all."""
+        """The index of a state among all states."""
         _, levels, utilizations = self.shape
         return (state.replicas * levels + state.level) * utilizations + state.utilization
 
@@ -56,7 +56,7 @@ class Grid(msgspec.Struct, frozen=True, array_like=True):
         )
 
     def describe(self, state: State) -> str:
-        """The state for people."""
+        """Describe a state for people."""
         count = self.fewest + state.replicas
         return (
             f"{count} {'replica' if count == 1 else 'replicas'} of {self.levels[state.level]:g} cores, "
@@ -77,16 +77,18 @@ class GridState:
         return self.grid.fewest + self.state.replicas + more, self.grid.levels[self.state.level + up]
 
 
-def grid_state(target: Target, seen: Observation) -> GridState | None:
-    """Where the service is on the grid; None if its utilization is unknown."""
-    levels = cpu_levels(target, seen.cpu_limit_cores)
-    level = nearest_level(levels, seen.cpu_limit_cores)
-    used = utilization(seen, levels[level] if seen.cpu_limit_cores is None else seen.cpu_limit_cores)
+def grid_state(target: Target, observed: Observation) -> GridState | None:
+    """The state of a service on its grid; None if its utilization is unknown."""
+    levels = cpu_levels(target, observed.cpu_limit_cores)
+    level = nearest_level(levels, observed.cpu_limit_cores)
+    used = utilization(
+        observed, levels[level] if observed.cpu_limit_cores is None else observed.cpu_limit_cores
+    )
     if used is None:
         return None
     grid = Grid(target.replicas_min, max(target.replicas_min, target.replicas_max), levels)
     tenths = min(UTILIZATIONS - 1, int(used * (UTILIZATIONS - 1) + 0.5))
-    return GridState(grid, State(bounded(target, seen.replicas) - target.replicas_min, level, tenths))
+    return GridState(grid, State(bounded(target, observed.replicas) - target.replicas_min, level, tenths))
 
 
 class GridStep(msgspec.Struct, frozen=True, array_like=True):
@@ -97,10 +99,10 @@ class GridStep(msgspec.Struct, frozen=True, array_like=True):
 
     def __post_init__(self) -> None:
         if not 0 <= self.action < len(CHANGES):
-            raise ValueError("there is no such action")
+            raise ValueError("the action is unknown")
 
     def led_to(self, state: State) -> bool:
-        """Whether a later state is one that the action leads to, so that it was carried out."""
+        """Whether the action leads to this state: if so, it was carried out."""
         more, up = CHANGES[self.action]
         return (self.state.replicas + more, self.state.level + up) == (state.replicas, state.level)
 
@@ -116,7 +118,7 @@ def known_cost(target: Target, grid: Grid, step: GridStep) -> float:
     ) + weights.adaptation * adaptation_cost(before, before + more, vertical=up != 0)
 
 
-def performance_cost(target: Target, seen: Observation) -> float | None:
+def performance_cost(target: Target, observed: Observation) -> float | None:
     """1 if the target is broken, 0 if it is met; None if the metric is unknown."""
-    metric = known_metric(seen)
+    metric = valid_metric(observed)
     return None if metric is None else float(metric > target.metric_max)

@@ -8,7 +8,7 @@ from math import ceil
 
 import msgspec
 
-from collector.elastic.bounds import bounded, decide_within, utilization
+from collector.elastic.bounds import USAGE_UNKNOWN, bounded, decide_within, utilization
 from collector.elastic.interface import ElasticDecision, ElasticPolicy, LearnedRow, Observation, Target
 from collector.elastic.learned import decode_learned, encode_learned
 
@@ -28,28 +28,29 @@ class _Recent(msgspec.Struct, frozen=True):
     recommendations: tuple[_Recommendation, ...] = ()
 
 
-def _decide(target: Target, seen: Observation, learned: bytes) -> ElasticDecision:
+def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDecision:
     recent = decode_learned(learned, _VERSION, _Recent).recommendations
     recent = tuple(
-        each for each in recent if 0 <= seen.at_seconds - each.at_seconds < _STABILIZATION_SECONDS
-    ) or (_Recommendation(seen.at_seconds, seen.replicas),)
-    limit = target.cpu_max_cores if seen.cpu_limit_cores is None else seen.cpu_limit_cores
-    used = utilization(seen, limit)
+        each for each in recent if 0 <= observed.at_seconds - each.at_seconds < _STABILIZATION_SECONDS
+    ) or (_Recommendation(observed.at_seconds, observed.replicas),)
+    limit = target.cpu_max_cores if observed.cpu_limit_cores is None else observed.cpu_limit_cores
+    used = utilization(observed, limit)
     if used is None:
-        reason = "CPU usage of the service is unknown"
-        return decide_within(target, seen, seen.replicas, None, (reason,), learned=_encode(recent))
+        return decide_within(
+            target, observed, observed.replicas, None, (USAGE_UNKNOWN,), learned=_encode(recent)
+        )
     ratio = used / target.utilization_target
-    wanted = seen.replicas
+    wanted = observed.replicas
     if abs(ratio - 1) > _TOLERANCE + _ROUNDING:
-        wanted = ceil(ratio * seen.replicas - _ROUNDING)
-    wanted = min(bounded(target, wanted), max(2 * seen.replicas, seen.replicas + _MORE_AT_ONCE))
-    recent = (*recent, _Recommendation(seen.at_seconds, wanted))
+        wanted = ceil(ratio * observed.replicas - _ROUNDING)
+    wanted = min(bounded(target, wanted), max(2 * observed.replicas, observed.replicas + _MORE_AT_ONCE))
+    recent = (*recent, _Recommendation(observed.at_seconds, wanted))
     highest = max(each.replicas for each in recent)
-    chosen = wanted if wanted >= seen.replicas else min(seen.replicas, highest)
+    chosen = wanted if wanted >= observed.replicas else min(observed.replicas, highest)
     reasons = [f"{used:.0%} of the CPU limit is used, the target is {target.utilization_target:.0%}"]
     if chosen > wanted:
         reasons.append(f"{highest} replicas were recommended within the last {_STABILIZATION_SECONDS:.0f} s")
-    return decide_within(target, seen, chosen, None, reasons, learned=_encode(recent))
+    return decide_within(target, observed, chosen, None, reasons, learned=_encode(recent))
 
 
 def _encode(recent: tuple[_Recommendation, ...]) -> bytes:
