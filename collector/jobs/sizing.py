@@ -19,7 +19,7 @@ from collector.config import CollectorConfig
 from collector.core.parts import Core
 from collector.history.interface import HistoryUnavailable
 from collector.sizing.daily import DailyUsage, day_of
-from collector.sizing.recommendations import Cluster, Present, Sizing, recommend
+from collector.sizing.recommendations import CapacityValue, CurrentSize, Sizing, recommend
 from collector.sizing.sizes import CPU, MEMORY, SizeRules
 from collector.snapshot.columns import Four, four
 from collector.snapshot.tables import NOWHERE, Snapshot
@@ -117,7 +117,7 @@ def rules_of(config: CollectorConfig) -> SizeRules:
     )
 
 
-def present_of(observed: Sequence[ObservedContainer], snapshot: Snapshot) -> Mapping[str, Present]:
+def present_of(observed: Sequence[ObservedContainer], snapshot: Snapshot) -> Mapping[str, CurrentSize]:
     """What the containers of each service have now; of containers that differ, the most."""
     limits: defaultdict[str, list[Four]] = defaultdict(list)
     for each in observed:
@@ -132,7 +132,7 @@ def present_of(observed: Sequence[ObservedContainer], snapshot: Snapshot) -> Map
         tasks = requests[index[name]] if name in index else []
         wanted = snapshot.tasks.requested[tasks]
         has = np.array(rows)
-        found[name] = Present(
+        found[name] = CurrentSize(
             containers=len(rows),
             cpu_request=_most(wanted[:, CPU]),
             memory_request=_most(wanted[:, MEMORY]),
@@ -147,7 +147,7 @@ def _most(values: Floats) -> float | None:
     return float(known.max()) if known.size else None
 
 
-def cluster_of(snapshot: Snapshot, config: CollectorConfig) -> Cluster:
+def cluster_of(snapshot: Snapshot, config: CollectorConfig) -> CapacityValue:
     """What reserved capacity is worth in this cluster."""
     nodes = snapshot.nodes
     capacity = np.nan_to_num(nodes.capacity[:, : MEMORY + 1], nan=0.0)
@@ -155,7 +155,7 @@ def cluster_of(snapshot: Snapshot, config: CollectorConfig) -> Cluster:
     total = np.maximum(capacity.sum(axis=0), 1e-9)
     idle = nodes.power.idle_watts[~np.isnan(nodes.power.idle_watts)]
     count = max(1, len(nodes.names))
-    return Cluster(
+    return CapacityValue(
         cpu_cores_per_node=float(capacity[:, CPU].sum() / count),
         memory_bytes_per_node=float(capacity[:, MEMORY].sum() / count),
         cpu_is_scarcer=bool(allocated[CPU] / total[CPU] >= allocated[MEMORY] / total[MEMORY]),

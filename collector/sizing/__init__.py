@@ -1,5 +1,5 @@
-"""Right sizes: requests and limits of services, from the usage of days.
+"""Sizing: recommended requests and limits of services, from their daily usage.
 
-In: the histograms of each service and day. Out: a size per service and resource, with what it would change.
-`vpa` is the algorithm of Kubernetes' Vertical Pod Autoscaler, for comparison and as a bound.
+In: the histograms of each service and day. Out: a recommendation per service, with its effect. `vpa` is the
+algorithm of Kubernetes' Vertical Pod Autoscaler, for comparison and as a budget.
 """

@@ -1,12 +1,12 @@
-"""Sizes of all services together: reserve goes to where it saves the most time above the request.
+"""Sizes of all services together: reserve goes where it saves the most time above the request.
 
-The use of tomorrow is that of the days before, times a factor that is not known: its logarithm has a logistic
-distribution, whose width is the *spread*. A service that idles may wake up: it counts as if it used what the
-service in the middle uses. So the expected time above each size is known, and the unused reserve. A
-service gets the size at which both cost the least, at one *price* of time above for all services: small
-services get much room, as theirs is cheap, and large ones little. The price is such that all sizes together
-stay within a budget. No service gets less than its envelope's percentile, more than twice its peak, or more
-than a limit that it never reached.
+Usage tomorrow is that of the days before times an unknown factor. The logarithm of the factor has a logistic
+distribution, whose width is the *spread*. An idle service may wake up: it counts as if it had the use of the
+median service. From this follow the expected time above each size, and the unused reserve. A service gets the
+size with the lowest cost of both, at one *price* of time above for all services: small services get much
+room, which is cheap, and large ones little. The price is chosen so that all sizes together stay within a
+budget. No service gets less than its envelope's percentile, more than twice its peak, or more than a limit
+that it never reached.
 """
 
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ from math import inf
 import numpy as np
 
 from collector.analysis.histograms import Floats, Rows
-from collector.sizing.usage_table import Times
+from collector.sizing.usage_table import UsageTimes
 
 _STEPS = 40
 _PRICES = (1e-3, 1e8)
-"""Relative to the mean use of all services: no reserve at all, and all that there is."""
+"""Lowest and highest price, relative to the mean usage of all services: for no reserve, and for any."""
 _STEEPEST = 60.0
 _AT_ONCE = 500
 _SAMPLE = 1000
-"""The price of more services than this is that of a sample of them."""
+"""Most services from which the price is computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How far the past tells the future; learned from the services' own days."""
+    """How past days predict the next ones; learned from the services' own days."""
 
     half_life_days: float = inf
     """Age at which a day counts half."""
@@ -43,23 +43,23 @@ class Tuning:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Demand:
-    """What is known of one resource of some services, one row each."""
+    """The demand of services for one resource, one row each."""
 
-    times: Times
+    times: UsageTimes
     least: Rows
     """The bin of the smallest size."""
     most: Floats
-    """The largest size; infinite where there is none."""
+    """The largest size; infinite without one."""
 
     def rows(self, rows: Rows) -> "Demand":
-        """Some of the services."""
-        times = Times(self.times.edges, self.times.seconds[rows])
+        """The demand of some of the services."""
+        times = UsageTimes(self.times.edges, self.times.seconds[rows])
         return Demand(times, self.least[rows], self.most[rows])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SizeAllocation:
-    """The sizes, and the share of time that each service is expected to be above its own."""
+    """The sizes, and the expected share of the time in which each service is above its size."""
 
     sizes: Floats
     above: Floats
@@ -78,22 +78,22 @@ class _Costs:
         self._unused = np.where(np.arange(times.edges.size) >= demand.least[:, None], unused, inf)
 
     def sizes(self, price: float) -> Floats:
-        """The size of each service at which both cost the least."""
+        """The size of each service with the lowest cost at this price."""
         cheapest = (self._unused + price * self._above).argmin(axis=1)
         sizes: Floats = np.minimum(self._edges[cheapest], self._most)
         return sizes
 
 
 def _exceeding(edges: Floats, spread: float, idle: float) -> Floats:
-    """Per bin of past use and per size: the probability that use in the future exceeds the size."""
+    """Per bin of past usage and per size: the probability that usage in the future exceeds the size."""
     expected = np.log(np.maximum(edges, max(idle, 1e-300)))
     sizes = np.log(np.maximum(edges, 1e-300))
     distance = np.clip((sizes[None, :] - expected[:, None]) / spread, -_STEEPEST, _STEEPEST)
     return 1 / (1 + np.exp(distance))
 
 
-def _time_above(times: Times, spread: float, sizes: Floats) -> Floats:
-    """The expected share of time above each size, of services that go on as before."""
+def _time_above(times: UsageTimes, spread: float, sizes: Floats) -> Floats:
+    """The expected share of the time above each size, for services that go on as before."""
     shares = times.seconds / np.maximum(times.total[:, None], 1e-9)
     bins = np.maximum(np.searchsorted(times.edges, sizes * (1 + 1e-9), side="right") - 1, 0)
     above: Floats = np.einsum("ij,ji->i", shares, _exceeding(times.edges, spread, 0.0)[:, bins])
@@ -101,7 +101,7 @@ def _time_above(times: Times, spread: float, sizes: Floats) -> Floats:
 
 
 def allocate(demand: Demand, spread: float, budget: float) -> SizeAllocation:
-    """The sizes of all services within a budget, if the smallest ones are."""
+    """The sizes of all services within a budget, or the smallest sizes if these exceed it."""
     count = demand.least.size
     idle = idle_use(demand.times)
     price = _price(demand, spread, idle, budget)
@@ -114,8 +114,8 @@ def allocate(demand: Demand, spread: float, budget: float) -> SizeAllocation:
     return SizeAllocation(sizes, above, price)
 
 
-def idle_use(times: Times) -> float:
-    """The use that a service may wake up to: the mean use of the one in the middle."""
+def idle_use(times: UsageTimes) -> float:
+    """The usage that an idle service may wake up to: the median of the mean usage of all services."""
     return float(np.median(times.mean)) if times.seconds.size else 0.0
 
 

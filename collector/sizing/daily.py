@@ -1,10 +1,10 @@
 """The usage of services by day: one histogram per service and day, of CPU and memory.
 
-The histograms that agents report are kept per container, in slots, and for a day only. Here those of all
-containers of a service are added up, and kept for weeks. A slot is open until no more samples of it are
-expected: its running containers are counted by their latest histograms, which replace the earlier ones; a
-container that ended is added to a sum. Then the slot is closed, and added to its day. Days and sums are
-stored; running containers come from the reports again after a restart. So no sample counts twice.
+The registry keeps the histograms that agents report per container, in slots, and for a day only. Here the
+histograms of all containers of a service are added up, and kept for weeks. A slot is open until no more
+samples of it are expected: the latest histogram of a running container replaces the earlier one, and an ended
+container is added to a sum. Then the slot is closed, and added to its day. Days and sums are stored; after a
+restart, agents report running containers again. So no sample counts twice.
 """
 
 from collections import defaultdict
@@ -19,12 +19,12 @@ from collector.analysis.usage import SLOT_SECONDS, ObservedContainer
 
 DAY_SECONDS = 86_400.0
 RESOURCES = 2
-"""Those that have sizes: the first of `wire.resources.RESOURCES`, CPU and memory."""
+"""Number of resources that have sizes: the first of `wire.resources.RESOURCES`, CPU and memory."""
 _SLOTS_PER_DAY = round(DAY_SECONDS / SLOT_SECONDS)
 _GRACE_SECONDS = 3600.0
-"""Time after the end of a slot in which samples of it still count: reports wait in agents and in spools."""
+"""Time after the end of a slot in which its samples still count, since reports may wait in spools."""
 _SERVICE_BYTES, _SUM_BYTES = 1024, 256
-"""Memory besides names and histograms."""
+"""Memory of a service and of a sum, besides names and histograms."""
 _PLACE_MASK = (1 << (ROW_BITS - BIN_BITS)) - 1
 
 
@@ -34,7 +34,7 @@ class UsageSum(msgspec.Struct, frozen=True, gc=False, array_like=True):
     packed: Packed
     """Seconds of container time per bin, as a packed histogram."""
     seconds: float
-    """Observed time: that of the container that was observed longest, slot by slot."""
+    """Observed time: for each slot, the time of the container that was observed longest."""
 
 
 class _Stored(msgspec.Struct, frozen=True):
@@ -56,24 +56,24 @@ class ServiceDays:
     closed_until: int = -1
     """The last closed slot."""
     ended: dict[int, UsageSum] = field(default_factory=dict)
-    """By open slot: the sum of containers that ended."""
+    """The sum of ended containers, by open slot."""
     running: dict[str, dict[int, UsageSum]] = field(default_factory=dict)
-    """By container and open slot."""
+    """The usage of running containers, by container and open slot."""
     out_of_memory: dict[int, float] = field(default_factory=dict)
-    """By day on which the kernel killed a container of it: the most memory that one had then, in bytes."""
+    """The most memory that a container had when the kernel killed it, in bytes, by day."""
     node: str = ""
-    """The node that ran it first."""
+    """The node that ran the service first."""
 
     @property
     def size_bytes(self) -> int:
-        """About the memory that it takes without running containers."""
+        """Approximate memory of the service, without running containers."""
         return _SERVICE_BYTES + sum(
             _SUM_BYTES + len(each.packed) for sums in (self.days, self.ended) for each in sums.values()
         )
 
     @property
     def last_day(self) -> int:
-        """The last day on which it was observed."""
+        """The last day on which the service was observed."""
         return max((*self.days, *(slot // _SLOTS_PER_DAY for slot in self.ended)), default=-1)
 
     def totals(self) -> dict[int, UsageSum]:
@@ -86,7 +86,7 @@ class ServiceDays:
         return {day: _added(found[day]) for day in sorted(found)}
 
     def close(self, until: int) -> bool:
-        """Close the slots up to this one; returns whether there were any."""
+        """Close the slots up to this one; returns whether any was open."""
         due = {*self.ended, *(slot for slots in self.running.values() for slot in slots)}
         due = {slot for slot in due if slot <= until}
         for slot in sorted(due):
@@ -100,7 +100,7 @@ class ServiceDays:
         return bool(due)
 
     def end(self, container: str) -> None:
-        """Count a container that does not run any more."""
+        """Add a container that no longer runs to the sums."""
         for slot, total in self.running.pop(container).items():
             self.ended[slot] = _merged([total, *([self.ended[slot]] if slot in self.ended else [])])
 
@@ -114,10 +114,10 @@ def day_of(at: float) -> int:
     return int(at // DAY_SECONDS)
 
 
-def usage_total(keys: Keys, counts: Numbers, sample_seconds: float, most_seconds: float) -> UsageSum:
-    """The samples of one container: keys as in `collector.analysis.histograms`, and the number of each.
+def sum_usage(keys: Keys, counts: Numbers, sample_seconds: float, most_seconds: float) -> UsageSum:
+    """Sum the samples of one container: keys as in `collector.analysis.histograms`, and the number of each.
 
-    Whatever its node claims, a container is not observed for longer than `most_seconds`.
+    The observed time is at most `most_seconds`, even if the node reports more.
     """
     place = keys >> BIN_BITS & _PLACE_MASK
     sized = place < RESOURCES
@@ -149,8 +149,8 @@ def _sum(parts: Sequence[UsageSum]) -> Packed:
 class DailyUsage:
     """The usage of all services by day. Not thread-safe.
 
-    A node can run containers of a new service at any time. So services that no longer run have a limit of
-    memory per node that ran them first; those that ended first are forgotten.
+    A node can report any number of services. So the services that no longer run have a memory limit per node
+    that ran them first; beyond it, those that ended first are forgotten.
     """
 
     def __init__(self, keep_days: int, max_bytes: int = 16 << 20) -> None:
@@ -160,7 +160,7 @@ class DailyUsage:
         self._changed: set[str] = set()
 
     def update(self, observed: Iterable[ObservedContainer], now: float) -> None:
-        """Take over the usage of all containers that run now."""
+        """Add the usage of all running containers."""
         running: defaultdict[str, dict[str, ObservedContainer]] = defaultdict(dict)
         for each in observed:
             running[each.service][f"{each.node}/{each.id}"] = each
@@ -177,7 +177,7 @@ class DailyUsage:
         self._drop_surplus()
 
     def _drop_surplus(self) -> None:
-        """Forget services that no longer run, of nodes that had too many of them."""
+        """Forget services that no longer run, beyond the memory limit of their node."""
         ended: defaultdict[str, list[str]] = defaultdict(list)
         for name, of in self.services.items():
             if not of.running:
@@ -200,7 +200,7 @@ class DailyUsage:
             for slot, packed in each.own_parts:
                 if slot > of.closed_until:
                     keys, counts, _ = stack([packed], [0])
-                    known[slot] = usage_total(keys, counts, each.sample_seconds, SLOT_SECONDS)
+                    known[slot] = sum_usage(keys, counts, each.sample_seconds, SLOT_SECONDS)
 
     def _forget(self, name: str, of: ServiceDays, oldest: int) -> None:
         for days in (of.days, of.out_of_memory):
@@ -212,24 +212,24 @@ class DailyUsage:
             self._changed.add(name)
 
     def note_out_of_memory(self, service: str, at: float, memory_bytes: float) -> None:
-        """A container was killed while it had this much memory; ignored if its service was not observed."""
+        """Record the memory of a container that was killed; ignored if its service was not observed."""
         of, day = self.services.get(service), day_of(at)
         if of is not None and memory_bytes > of.out_of_memory.get(day, 0.0):
             of.out_of_memory[day] = memory_bytes
             self._changed.add(service)
 
     def pack_changes(self) -> dict[str, bytes | None]:
-        """What changed since the last call, for the history; None for a service that is forgotten."""
+        """The services that changed since the last call, packed for the history; None for forgotten ones."""
         changed, self._changed = self._changed, set()
         return {name: _pack(self.services.get(name)) for name in changed}
 
     def requeue(self, names: Iterable[str]) -> None:
-        """Include these in the next `pack_changes`: they could not be stored."""
+        """Include services in the next `pack_changes` again, because they could not be stored."""
         self._changed.update(names)
 
     def restore(self, packed: Mapping[str, bytes]) -> Collection[str]:
-        """Restore the state of before a restart; returns the services whose state is not valid."""
-        refused: list[str] = []
+        """Restore the state from before a restart; returns the services whose stored state is invalid."""
+        invalid: list[str] = []
         decoder = msgspec.msgpack.Decoder(_Stored)
         for name, each in packed.items():
             try:
@@ -237,7 +237,7 @@ class DailyUsage:
                 for total in (*stored.days.values(), *stored.ended.values()):
                     stack([total.packed], [0])
             except (msgspec.DecodeError, ValueError, LookupError):
-                refused.append(name)
+                invalid.append(name)
                 continue
             self.services[name] = ServiceDays(
                 days=dict(stored.days),
@@ -246,7 +246,7 @@ class DailyUsage:
                 out_of_memory=dict(stored.out_of_memory),
                 node=stored.node,
             )
-        return refused
+        return invalid
 
 
 def _pack(of: ServiceDays | None) -> bytes | None:

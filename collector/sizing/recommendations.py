@@ -1,4 +1,4 @@
-"""The recommended size of each service, and what it would change."""
+"""The recommended size of each service, and its effect on reserved capacity, power and cost."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ _GIBIBYTE = float(1 << 30)
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
-    """What the containers of a service have now, each; None is unknown."""
+class CurrentSize:
+    """The current size of each container of a service; None if unknown."""
 
     containers: int = 0
     cpu_request: float | None = None
@@ -27,13 +27,13 @@ class Present:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
-    """What reserved capacity is worth."""
+class CapacityValue:
+    """The value of reserved capacity in this cluster."""
 
     cpu_cores_per_node: float = 0.0
     memory_bytes_per_node: float = 0.0
     cpu_is_scarcer: bool = True
-    """Whether more of the CPU than of the memory is reserved."""
+    """Whether a larger share of CPU than of memory is reserved."""
     idle_watts_per_node: float | None = None
     cost_per_core_hour: float = 0.0
     cost_per_gibibyte_hour: float = 0.0
@@ -41,37 +41,37 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class ResourceRecommendation:
-    """One resource of one container."""
+    """The recommended size of one resource of a container."""
 
     request: float
     limit: float
     present: float | None
-    """What it requests now."""
+    """The current request."""
     used: float
-    """Mean use."""
+    """Mean usage."""
     peak: float
     above_ratio: float
-    """The share of time that use is expected above the request."""
+    """Expected share of the time in which usage is above the request."""
     vpa: float
-    """What VPA would request."""
+    """The request of VPA."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReserveChange:
-    """What the sizes would change for all containers of a service; None is unknown."""
+    """The effect of the recommended sizes for all containers of a service; None if unknown."""
 
     cpu_cores: float | None
     memory_bytes: float | None
     nodes: float | None
     """Reserved capacity of the scarcer resource, in nodes of average size."""
     watts: float | None
-    """The idle power of so many nodes."""
+    """The idle power of this many nodes."""
     cost_per_month: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceRecommendation:
-    """The size of one container of a service; None for a resource that was not measured."""
+    """The recommended size of a container of a service; None for a resource that was not measured."""
 
     name: str
     containers: int
@@ -81,40 +81,40 @@ class ServiceRecommendation:
     cpu: ResourceRecommendation | None
     memory: ResourceRecommendation | None
     out_of_memory: bool
-    """Whether the kernel killed a container of it for memory on one of these days."""
+    """Whether the kernel killed a container of the service because of memory on one of these days."""
     change: ReserveChange
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Sizing:
-    """All sizes of one moment."""
+    """The recommendations of one moment."""
 
     at: float = 0.0
     """0 before the first computation."""
     services: Mapping[str, ServiceRecommendation] = field(default_factory=lambda: MappingProxyType({}))
     tunings: tuple[Tuning, Tuning] | None = None
-    """Of CPU and memory."""
+    """The tunings of CPU and memory."""
     learned_on: int = -1
-    """The number of the day on which these were learned."""
+    """The number of the day on which the tunings were learned."""
 
 
 @dataclass(slots=True)
 class LatestSizing:
-    """The latest sizes: replaced as a whole, and never changed."""
+    """The latest recommendations, which are replaced as a whole."""
 
     latest: Sizing = field(default_factory=Sizing)
 
 
 def recommend(
     days: Mapping[str, ServiceDays],
-    present: Mapping[str, Present],
-    cluster: Cluster,
+    present: Mapping[str, CurrentSize],
+    cluster: CapacityValue,
     rules: SizeRules,
     tunings: tuple[Tuning, Tuning] | None = None,
 ) -> tuple[Mapping[str, ServiceRecommendation], tuple[Tuning, Tuning]]:
-    """The sizes of all services, and the tunings that they come from: these are learned if not given."""
+    """The recommendations for all services, and their tunings, which are learned if not given."""
     table = UsageTable.of({name: of.totals() for name, of in days.items()})
-    now = [present.get(name, Present()) for name in table.names]
+    now = [present.get(name, CurrentSize()) for name in table.names]
     limits = np.array([(each.cpu_limit, each.memory_limit) for each in now], dtype=np.float64).reshape(-1, 2)
     killed = np.array(
         [max(days[name].out_of_memory.values(), default=np.nan) for name in table.names], dtype=np.float64
@@ -123,8 +123,8 @@ def recommend(
     found = {}
     for row, (name, each) in enumerate(zip(table.names, now, strict=True)):
         observed = float(table.observed_days[row])
-        cpu = _one(sized[CPU], row, each.cpu_request)
-        memory = _one(sized[MEMORY], row, each.memory_request)
+        cpu = _recommendation(sized[CPU], row, each.cpu_request)
+        memory = _recommendation(sized[MEMORY], row, each.memory_request)
         found[name] = ServiceRecommendation(
             name=name,
             containers=each.containers,
@@ -133,12 +133,12 @@ def recommend(
             cpu=cpu,
             memory=memory,
             out_of_memory=bool(days[name].out_of_memory),
-            change=_change(cpu, memory, each.containers, cluster),
+            change=_reserve_change(cpu, memory, each.containers, cluster),
         )
     return MappingProxyType(found), (sized[CPU].tuning, sized[MEMORY].tuning)
 
 
-def _one(sizes: ResourceSizes, row: int, present: float | None) -> ResourceRecommendation | None:
+def _recommendation(sizes: ResourceSizes, row: int, present: float | None) -> ResourceRecommendation | None:
     if np.isnan(sizes.request[row]):
         return None
     return ResourceRecommendation(
@@ -152,11 +152,11 @@ def _one(sizes: ResourceSizes, row: int, present: float | None) -> ResourceRecom
     )
 
 
-def _change(
+def _reserve_change(
     cpu: ResourceRecommendation | None,
     memory: ResourceRecommendation | None,
     containers: int,
-    cluster: Cluster,
+    cluster: CapacityValue,
 ) -> ReserveChange:
     cores, memory_bytes = (
         None if each is None or each.present is None else containers * (each.request - each.present)

@@ -1,8 +1,8 @@
 """The requests and limits of all services, from their usage by day.
 
-The budget of each resource is what VPA would reserve for the same services, bounded by limits that were never
-reached, times a setting below 1. How fast the past loses its weight, and how far use spreads, is learned by
-leaving the last days out, and by how the resulting sizes would have done on them.
+The budget of each resource is a share of what VPA would reserve for the same services, bounded by limits that
+were never reached. The weight of past days and the spread of usage are learned: the sizes without the last
+days are compared with the usage on these days.
 """
 
 from collections.abc import Sequence
@@ -20,47 +20,47 @@ from collector.sizing.usage_table import ResourceDays, UsageTable
 CPU, MEMORY = 0, 1
 PLACES = (CPU, MEMORY)
 _SETTLED_DAYS = 2.0
-"""Before, no percentile of memory is known, and the peak takes its place."""
+"""With fewer days, the peak of memory takes the place of its percentile."""
 _FEWEST_CUTS = 3
-"""One day that was left out says little of the next."""
+"""Fewest days to leave out, one after the other: a single day says little about the next."""
 _MOST_CUTS = 6
 _HALF_LIVES = (1.0, 3.0, inf)
 _SPREADS = (0.05, 0.1, 0.2)
 _SAMPLE = 500
-"""Services that the tuning is learned from, if there are more."""
+"""Most services that the tuning is learned from."""
 _MOST_RATIO = 2.0
 _SMALLEST = (vpa.MIN_CPU_CORES, vpa.MIN_MEMORY_BYTES)
-"""No size is more than twice the peak; of a service that hardly uses anything, twice VPA's smallest size."""
+"""No size is more than twice the peak, or than twice VPA's smallest size if that is higher."""
 _GROWTH_SHARE = 0.99
 _UNKNOWN_GROWTH = 1.5
-"""Peaks grow by this much where the days are too few to learn it."""
+"""Assumed growth of peaks while the days are too few to learn it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SizeRules:
-    """The settings."""
+    """Settings of sizing."""
 
     percentiles: tuple[float, float] = (0.90, 0.99)
-    """No request is below this percentile of use; per resource."""
+    """No request is below this percentile of usage; of CPU and memory."""
     reserve_ratio: float = 0.95
-    """All requests together, relative to those of VPA within present limits."""
+    """All requests together, relative to those of VPA within current limits."""
     oom_raise_ratio: float = 1.2
-    """Memory after an out-of-memory kill, relative to what the container had."""
+    """Memory after an out-of-memory kill, relative to the memory that the container had."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ResourceSizes:
-    """One resource, one row per service; NaN where it was not measured."""
+    """The sizes of one resource, one row per service; NaN where it was not measured."""
 
     request: Floats
     limit: Floats
     above: Floats
-    """The share of time that use is expected above the request."""
+    """Expected share of the time in which usage is above the request."""
     used: Floats
-    """Mean use."""
+    """Mean usage."""
     peak: Floats
     vpa: Floats
-    """What VPA would request."""
+    """The request of VPA."""
     price: float
     tuning: Tuning
 
@@ -72,16 +72,16 @@ def size_services(
     rules: SizeRules,
     tunings: Sequence[Tuning | None] = (None, None),
 ) -> tuple[ResourceSizes, ResourceSizes]:
-    """The sizes of CPU and memory; `limits` has two columns, NaN without one.
+    """The sizes of CPU and memory. `limits` has a column for each; NaN means no limit.
 
     `out_of_memory` is the most memory that a killed container of each service had; NaN without a kill. A
-    tuning that is None is learned.
+    tuning is learned if it is None.
     """
     cpu, memory = (_size(table, place, limits, out_of_memory, rules, tunings[place]) for place in PLACES)
     return cpu, memory
 
 
-def _size(  # noqa: PLR0913, PLR0917 - of this module only
+def _size(  # noqa: PLR0913, PLR0917 - all that the sizes of a resource depend on
     table: UsageTable,
     place: int,
     limits: Floats,
@@ -92,17 +92,17 @@ def _size(  # noqa: PLR0913, PLR0917 - of this module only
     usage = table.resource(place)
     limit = limits[:, place].copy()
     if place == MEMORY:
-        # A limit at which it was killed bounds nothing.
+        # A limit at which a container was killed is too low to be a bound.
         limit[~np.isnan(out_of_memory)] = np.nan
-    tuning = learn(usage, place, limit, table.observed_days, rules) if tuning is None else tuning
-    demand = demand_of(usage, place, limit, table.observed_days, rules, tuning)
+    tuning = learn_tuning(usage, place, limit, table.observed_days, rules) if tuning is None else tuning
+    demand = estimate_demand(usage, place, limit, table.observed_days, rules, tuning)
     targets = vpa_targets(usage, place)
-    found = allocate_within(demand, targets, rules, tuning)
+    found = allocate_vpa_budget(demand, targets, rules, tuning)
     times = usage.weighted(np.ones(usage.days))
     peak = usage.edges[times.highest()]
     request = found.sizes
     idle = idle_use(times)
-    ceiling = np.maximum(request, np.minimum((peak + idle) * growth(usage, idle), demand.most))
+    ceiling = np.maximum(request, np.minimum((peak + idle) * estimate_peak_growth(usage, idle), demand.most))
     if place == MEMORY:
         raised = np.nan_to_num(out_of_memory * rules.oom_raise_ratio, nan=0.0)
         request, ceiling = np.maximum(request, raised), np.maximum(ceiling, raised)
@@ -114,7 +114,7 @@ def _size(  # noqa: PLR0913, PLR0917 - of this module only
     return ResourceSizes(request, ceiling, above, used, peak, targets, found.price, tuning)
 
 
-def demand_of(  # noqa: PLR0913, PLR0917 - all that a demand depends on
+def estimate_demand(  # noqa: PLR0913, PLR0917 - all that a demand depends on
     usage: ResourceDays,
     place: int,
     limit: Floats,
@@ -123,7 +123,7 @@ def demand_of(  # noqa: PLR0913, PLR0917 - all that a demand depends on
     tuning: Tuning,
     until: int | None = None,
 ) -> Demand:
-    """The demand as of a day: those from `until` on are left out."""
+    """The demand as of a day: days from `until` on are left out."""
     until = usage.days if until is None else until
     weights = np.zeros(usage.days)
     weights[:until] = tuning.weights(until)
@@ -138,15 +138,15 @@ def demand_of(  # noqa: PLR0913, PLR0917 - all that a demand depends on
     return Demand(times, times.percentile(share), most)
 
 
-def allocate_within(demand: Demand, targets: Floats, rules: SizeRules, tuning: Tuning) -> SizeAllocation:
-    """The sizes of all services, within the budget that VPA's targets give."""
+def allocate_vpa_budget(demand: Demand, targets: Floats, rules: SizeRules, tuning: Tuning) -> SizeAllocation:
+    """The sizes of all services, within the budget that follows from VPA's targets."""
     is_known = demand.times.total > 0
     reserve = np.minimum(targets, demand.most)[is_known].sum()
     return allocate(demand, tuning.spread, rules.reserve_ratio * float(reserve))
 
 
 def vpa_targets(usage: ResourceDays, place: int, until: int | None = None) -> Floats:
-    """What VPA would request for each service as of a day; 0 where it has no samples."""
+    """The requests of VPA for each service as of a day; 0 for a service without samples."""
     until = usage.days if until is None else until
     ages = np.arange(until, dtype=np.float64)[::-1]
     targets = np.zeros(usage.services)
@@ -155,21 +155,23 @@ def vpa_targets(usage: ResourceDays, place: int, until: int | None = None) -> Fl
         weights[:until] = vpa.decay(ages)
         times = usage.weighted(weights)
         for row in np.flatnonzero(times.total > 0).tolist():
-            targets[row] = vpa.recommend_cpu(times.edges, times.seconds[row], until).target
+            targets[row] = vpa.recommend_cpu(times.edges, times.seconds[row])
         return targets
     peaks = usage.peaks()[:, :until]
     recent = ages < vpa.MEMORY_DAYS
     for row in range(usage.services):
         known = recent & ~np.isnan(peaks[row])
         if known.any():
-            targets[row] = vpa.recommend_memory(peaks[row, known], vpa.decay(ages[known]), until).target
+            targets[row] = vpa.recommend_memory(peaks[row, known], vpa.decay(ages[known]))
     return targets
 
 
-def learn(usage: ResourceDays, place: int, limit: Floats, observed_days: Floats, rules: SizeRules) -> Tuning:
-    """The tuning that leaves the least time above the request on days that were left out.
+def learn_tuning(
+    usage: ResourceDays, place: int, limit: Floats, observed_days: Floats, rules: SizeRules
+) -> Tuning:
+    """The tuning with the least time above the request on days that were left out.
 
-    All candidates have the same budget, so they differ in nothing else.
+    All candidates have the same budget, so they are comparable.
     """
     if len(_cuts(usage.days)) < _FEWEST_CUTS:
         return Tuning()
@@ -182,35 +184,35 @@ def learn(usage: ResourceDays, place: int, limit: Floats, observed_days: Floats,
         targets = vpa_targets(usage, place, cut)
         later = usage.weighted((np.arange(usage.days) >= cut).astype(np.float64))
         for tuning in candidates:
-            demand = demand_of(usage, place, limit, observed_days, rules, tuning, cut)
-            sizes = allocate_within(demand, targets, rules, tuning).sizes
+            demand = estimate_demand(usage, place, limit, observed_days, rules, tuning, cut)
+            sizes = allocate_vpa_budget(demand, targets, rules, tuning).sizes
             known = demand.times.total > 0
             above[tuning].append(time_above(later.seconds[known], later.edges, sizes[known]))
-    # A few days prove little: only what is never worse than the default takes its place.
-    usual = above[Tuning()]
+    # A few days prove little: only a tuning that is never worse replaces the default.
+    default = above[Tuning()]
     proven = [
         tuning
         for tuning in candidates
-        if all(one <= other for one, other in zip(above[tuning], usual, strict=True))
+        if all(one <= other for one, other in zip(above[tuning], default, strict=True))
     ]
     return min(proven, key=lambda tuning: (sum(above[tuning]), tuning != Tuning()))
 
 
 def _cuts(days: int) -> range:
-    """The first days that are left out."""
+    """The days from which on days are left out, one after the other."""
     return range(max(round(_SETTLED_DAYS), days - _MOST_CUTS), days)
 
 
 def time_above(seconds: Floats, edges: Floats, sizes: Floats) -> float:
-    """The share of all time in which use is above the size."""
+    """The share of all time in which usage is above the size."""
     exceeds = edges[None, :] > sizes[:, None] * (1 + 1e-9)
     return float((seconds * exceeds).sum() / max(float(seconds.sum()), 1e-9))
 
 
-def growth(usage: ResourceDays, idle: float) -> float:
-    """How much higher the peak of later days is than that of the days before, for almost all services.
+def estimate_peak_growth(usage: ResourceDays, idle: float) -> float:
+    """The growth of the peak from past to later days that almost no service exceeds.
 
-    To the peak before, the use is added that any service may begin with.
+    `idle` is added to the past peak: the usage that an idle service may begin with.
     """
     if not _cuts(usage.days):
         return _UNKNOWN_GROWTH
@@ -219,5 +221,5 @@ def growth(usage: ResourceDays, idle: float) -> float:
     for cut in _cuts(usage.days):
         before, after = peaks[:, :cut].max(axis=1), peaks[:, cut:].max(axis=1)
         ratios.append(after[before > 0] / (before[before > 0] + idle))
-    every = np.concatenate(ratios)
-    return max(1.0, float(np.quantile(every, _GROWTH_SHARE))) if every.size else _UNKNOWN_GROWTH
+    known = np.concatenate(ratios)
+    return max(1.0, float(np.quantile(known, _GROWTH_SHARE))) if known.size else _UNKNOWN_GROWTH

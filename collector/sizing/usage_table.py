@@ -1,4 +1,4 @@
-"""The days of many services as arrays: one row per service, one column per bin of a resource."""
+"""The daily usage of many services as arrays: one row per service, one column per bin of a resource."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ _EDGES: Floats = VALUES / (1 - RELATIVE_ERROR)
 """The upper end of each bin: no sample in it is higher."""
 _ZERO = int(np.flatnonzero(VALUES)[0]) - 1
 _RANGES = ((1e-6, 1e6), (4096.0, 2.0**63))
-"""Use of CPU in cores, and of memory in bytes. Nodes can claim any, and each bin between the lowest and the
-highest use of any service takes time and memory for all services."""
+"""Range of CPU usage in cores, and of memory usage in bytes. Nodes can report any value, and each bin between
+the lowest and the highest usage of any service takes time and memory for all services."""
 _HEADROOM = 8.0
-"""The largest size, relative to the highest use of any service."""
+"""The largest size, relative to the highest usage of any service."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Times:
+class UsageTimes:
     """Container time per service and bin."""
 
     edges: Floats
@@ -34,29 +34,29 @@ class Times:
 
     @property
     def total(self) -> Floats:
-        """The time of each service."""
+        """The total time of each service."""
         total: Floats = self.seconds.sum(axis=1)
         return total
 
     @property
     def mean(self) -> Floats:
-        """The mean use of each service; 0 without any time."""
+        """The mean usage of each service; 0 without any time."""
         mean: Floats = (self.seconds @ self.edges) / np.maximum(self.total, 1e-9)
         return mean
 
     def cumulative(self) -> Floats:
-        """The share of time that a service uses no more than each bin; 1 where it has no time."""
+        """The share of the time in which usage is at most that of each bin; 1 without any time."""
         total = self.total[:, None]
         return np.where(total > 0, np.cumsum(self.seconds, axis=1) / np.maximum(total, 1e-9), 1.0)
 
     def percentile(self, share: float | Floats) -> Rows:
-        """The bin that a share of the time does not exceed, per service."""
+        """The bin of this percentile, per service."""
         wanted = np.broadcast_to(np.asarray(share, dtype=np.float64), self.seconds.shape[:1])
         found: Rows = (self.cumulative() >= wanted[:, None] - 1e-9).argmax(axis=1)
         return found
 
     def highest(self) -> Rows:
-        """The highest bin with any time, per service; the first where there is none."""
+        """The highest bin with any time, per service; the first bin without any time."""
         used = self.seconds > 0
         last: Rows = np.where(used.any(axis=1), used.shape[1] - 1 - used[:, ::-1].argmax(axis=1), 0)
         return last
@@ -64,7 +64,7 @@ class Times:
 
 @dataclass(frozen=True, eq=False)
 class ResourceDays:
-    """One resource of all services: time per service, day and bin, without the empty ones."""
+    """One resource of all services: time per service, day and bin, without empty bins."""
 
     services: int
     days: int
@@ -74,24 +74,24 @@ class ResourceDays:
     seconds: Floats
     edges: Floats
 
-    def weighted(self, weights: Sequence[float] | Floats) -> Times:
-        """All days added up; each counts by its weight, from the oldest."""
+    def weighted(self, weights: Sequence[float] | Floats) -> UsageTimes:
+        """The sum of all days with these weights, from the oldest day."""
         service, day = np.divmod(self.cell, self.days)
         weighed = self.seconds * np.asarray(weights, dtype=np.float64)[day]
         sums: Floats = np.bincount(
             service * self.edges.size + self.bin, weights=weighed, minlength=self.services * self.edges.size
         ).astype(np.float64, copy=False)
-        return Times(self.edges, sums.reshape(self.services, self.edges.size))
+        return UsageTimes(self.edges, sums.reshape(self.services, self.edges.size))
 
     def peaks(self) -> Floats:
-        """The highest use of each service on each day; NaN without any."""
+        """The highest usage of each service on each day; NaN without any."""
         highest = np.full(self.services * self.days, -1, dtype=np.int64)
         np.maximum.at(highest, self.cell, self.bin)
         values = np.where(highest >= 0, self.edges[highest], np.nan)
         return values.reshape(self.services, self.days)
 
     def rows(self, services: Rows) -> "ResourceDays":
-        """Some of the services."""
+        """The usage of some of the services."""
         place = np.full(self.services, -1, dtype=np.int64)
         place[services] = np.arange(services.size)
         service, day = np.divmod(self.cell, self.days)
@@ -102,7 +102,7 @@ class ResourceDays:
 
 @dataclass(frozen=True, eq=False)
 class UsageTable:
-    """The days of services, up to the same last day."""
+    """The daily usage of services, up to the same last day."""
 
     names: tuple[str, ...]
     days: int
@@ -114,7 +114,7 @@ class UsageTable:
 
     @classmethod
     def of(cls, services: Mapping[str, Mapping[int, UsageSum]]) -> "UsageTable":
-        """From the usage of each service by day."""
+        """Create a table from the usage of each service by day."""
         names = tuple(sorted(name for name, days in services.items() if days))
         every = {day for name in names for day in services[name]}
         first, last = min(every, default=0), max(every, default=-1)
@@ -134,7 +134,7 @@ class UsageTable:
         return {name: row for row, name in enumerate(self.names)}
 
     def only(self, services: Rows) -> "UsageTable":
-        """Some of the services."""
+        """The usage of some of the services."""
         place = np.full(len(self.names), -1, dtype=np.int64)
         place[services] = np.arange(services.size)
         service, day = np.divmod(self._keys >> ROW_BITS, self.days)
@@ -145,7 +145,7 @@ class UsageTable:
         return UsageTable(names, self.days, self.observed_days[services], keys, self._seconds[kept])
 
     def resource(self, place: int) -> ResourceDays:
-        """One resource, by its place in `RESOURCES`."""
+        """The usage of one resource, by its index in `RESOURCES`."""
         of = (self._keys >> BIN_BITS) % _PLACES == place
         keys, seconds = self._keys[of], self._seconds[of]
         bins = _within(keys & _BIN_MASK, *_RANGES[place])
@@ -166,7 +166,7 @@ class UsageTable:
 
 
 def _within(bins: Numbers, lowest: float, highest: float) -> Numbers:
-    """The bins, with use below the lowest as none, and above the highest as that."""
+    """The bins within a range of usage: lower usage becomes 0, higher usage becomes the highest."""
     used = VALUES[_ZERO + 1 :]
     used = used[: np.count_nonzero(used)]
     first, last = _ZERO + 1 + np.searchsorted(used, (lowest, highest))

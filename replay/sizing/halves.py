@@ -143,8 +143,8 @@ def _usage_by_day(
     return found
 
 
-def vpa_requests(halves: Halves, percentile: float = vpa.TARGET) -> Floats:
-    """What VPA would request after the first half: from every sample, as it gets them; two columns."""
+def vpa_requests(halves: Halves, percentile: float = vpa.PERCENTILE) -> Floats:
+    """The requests of VPA after the first half, from every sample: columns of CPU and memory."""
     first = halves.first
     middle = halves.learned_days
     requests = np.full((len(halves.names), len(PLACES)), np.nan)
@@ -153,13 +153,10 @@ def vpa_requests(halves: Halves, percentile: float = vpa.TARGET) -> Floats:
     ages = middle - first.seconds / DAY_SECONDS
     for row in range(len(halves.names)):
         own = order[ends[row] : ends[row + 1]]
-        days = float(np.ptp(ages[own]))
-        requests[row, CPU] = vpa.recommend_cpu(
-            first.used[own, CPU], vpa.decay(ages[own]), days, percentile
-        ).target
+        requests[row, CPU] = vpa.recommend_cpu(first.used[own, CPU], vpa.decay(ages[own]), percentile)
         if halves.resources > MEMORY:
             peaks, peak_ages = _daily_peaks(first, own, middle)
-            requests[row, MEMORY] = vpa.recommend_memory(peaks, vpa.decay(peak_ages), days, percentile).target
+            requests[row, MEMORY] = vpa.recommend_memory(peaks, vpa.decay(peak_ages), percentile)
     return requests
 
 

@@ -5,10 +5,18 @@ from hypothesis import strategies as st
 
 from collector.analysis.histograms import Floats, sample_keys, sum_by_key
 from collector.sizing.allocation import Demand, Tuning, allocate
-from collector.sizing.daily import DAY_SECONDS, ServiceDays, UsageSum, usage_total
-from collector.sizing.recommendations import Cluster, Present, recommend
-from collector.sizing.sizes import CPU, MEMORY, ResourceSizes, SizeRules, growth, learn, size_services
-from collector.sizing.usage_table import Times, UsageTable
+from collector.sizing.daily import DAY_SECONDS, ServiceDays, UsageSum, sum_usage
+from collector.sizing.recommendations import CapacityValue, CurrentSize, recommend
+from collector.sizing.sizes import (
+    CPU,
+    MEMORY,
+    ResourceSizes,
+    SizeRules,
+    estimate_peak_growth,
+    learn_tuning,
+    size_services,
+)
+from collector.sizing.usage_table import UsageTable, UsageTimes
 from tests.collector.report_strategies import patient
 
 SAMPLES = 96
@@ -18,7 +26,7 @@ GIBIBYTE = float(1 << 30)
 def day(cores: Floats, memory: Floats) -> UsageSum:
     keys = np.concatenate((sample_keys(cores, CPU), sample_keys(memory, MEMORY)))
     unique, counts = sum_by_key(keys, np.ones(keys.size, dtype=np.int64))
-    return usage_total(unique, counts, DAY_SECONDS / cores.size, DAY_SECONDS)
+    return sum_usage(unique, counts, DAY_SECONDS / cores.size, DAY_SECONDS)
 
 
 def steady(cores: float, days: int, *, memory: float = GIBIBYTE, seed: int = 0) -> dict[int, UsageSum]:
@@ -106,9 +114,9 @@ def test_with_little_history_memory_covers_its_peak() -> None:
 def test_a_resource_that_was_not_measured_has_no_size() -> None:
     keys, counts = sum_by_key(sample_keys(np.ones(SAMPLES), CPU), np.ones(SAMPLES, dtype=np.int64))
     found, _ = recommend(
-        {"web": ServiceDays(days={0: usage_total(keys, counts, 900.0, DAY_SECONDS)})},
-        {"web": Present(containers=2, cpu_request=4.0)},
-        Cluster(cpu_cores_per_node=16.0, idle_watts_per_node=80.0, cost_per_core_hour=0.01),
+        {"web": ServiceDays(days={0: sum_usage(keys, counts, 900.0, DAY_SECONDS)})},
+        {"web": CurrentSize(containers=2, cpu_request=4.0)},
+        CapacityValue(cpu_cores_per_node=16.0, idle_watts_per_node=80.0, cost_per_core_hour=0.01),
         SizeRules(),
     )
     web = found["web"]
@@ -123,12 +131,12 @@ def test_a_resource_that_was_not_measured_has_no_size() -> None:
 
 
 def test_no_services_have_no_sizes() -> None:
-    found, _ = recommend({}, {}, Cluster(), SizeRules())
+    found, _ = recommend({}, {}, CapacityValue(), SizeRules())
     assert not found
 
 
 def test_tuning_follows_the_days_that_are_left_out() -> None:
-    """Each day is another level: only the last days tell the next one."""
+    """Each day is another level: only the last days predict the next one."""
     services = {}
     for number in range(30):
         random = np.random.default_rng(number)
@@ -138,14 +146,17 @@ def test_tuning_follows_the_days_that_are_left_out() -> None:
             for at, each in enumerate(level)
         }
     table = UsageTable.of(services)
-    tuning = learn(table.resource(CPU), CPU, np.full(30, np.nan), table.observed_days, SizeRules())
+    tuning = learn_tuning(table.resource(CPU), CPU, np.full(30, np.nan), table.observed_days, SizeRules())
     assert tuning.half_life_days < np.inf
-    assert growth(table.resource(CPU), 0.0) > 2
+    assert estimate_peak_growth(table.resource(CPU), 0.0) > 2
 
 
 def test_few_days_leave_the_default_tuning() -> None:
     table = UsageTable.of({"web": steady(1.0, 3)})
-    assert learn(table.resource(CPU), CPU, np.full(1, np.nan), table.observed_days, SizeRules()) == Tuning()
+    assert (
+        learn_tuning(table.resource(CPU), CPU, np.full(1, np.nan), table.observed_days, SizeRules())
+        == Tuning()
+    )
 
 
 @patient
@@ -158,7 +169,7 @@ def test_allocations_keep_their_bounds_and_grow_with_the_budget(
     seconds = random.random((services, edges.size)) * (random.random((services, edges.size)) < 0.2)
     seconds[:, 60:] = 0.0
     seconds[:, 1] += 1.0
-    times = Times(edges, seconds)
+    times = UsageTimes(edges, seconds)
     least = times.percentile(0.9)
     most = np.where(random.random(services) < 0.5, edges[times.highest()] * 1.5, np.inf)
     demand = Demand(times, least, most)
