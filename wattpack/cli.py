@@ -144,5 +144,6 @@ def _overview() -> str:
             *lines,
             "",
             "Run 'wattpack COMMAND --help' for the options of a command.",
+            "docs/glossary.md explains words such as envelope, beacon and region.",
         ]
     )

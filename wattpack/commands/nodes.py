@@ -12,10 +12,14 @@ _HEADER = ("NODE", "STATE", "LAST REPORT", "POWER", "CPU", "MEMORY", "CONTAINERS
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--state", choices=("up", "suspect", "down"), help="only nodes in this state")
     parser.add_argument(
-        "--region", choices=("LEE", "DEE", "EED"), help="only nodes in this region of energy efficiency"
+        "--region",
+        choices=("LEE", "DEE", "EED"),
+        help="only nodes with low, desired or degraded energy efficiency",
     )
     parser.add_argument(
-        "--generation", choices=("any", "nursery", "young", "old"), help="only nodes of this generation"
+        "--generation",
+        choices=("any", "nursery", "young", "old"),
+        help="only nodes of this GenPack generation",
     )
     parser.add_argument("--label", metavar="KEY[=VALUE]", help="only nodes with this label")
     add_list_options(parser)

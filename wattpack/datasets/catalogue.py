@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 
 RECORDING = "recording"
-"""The format of watts beside the load of a metered machine."""
+"""The format of recordings: watts and load of a metered machine."""
 _DAY_SECONDS = 86_400.0
 
 
@@ -57,8 +57,7 @@ BITBRAINS = Source(
     "not stated; cite the paper",
 )
 METERED = Source(
-    "Metered servers: wall power beside the counters of the system, CloudSuite and single-purpose loads "
-    "(M. Canuto et al.)",
+    "Metered servers: wall power and system counters, CloudSuite and single-purpose loads (M. Canuto et al.)",
     "https://github.com/maurocanuto/power-modelling",
     "Apache-2.0",
 )

@@ -26,7 +26,7 @@ SURGE_AFTER_SECONDS, SURGE_EVERY_SECONDS, SURGE_SECONDS = 120.0, 1200.0, 180.0
 _SURGE_RATIO = 0.94
 """Enough for an alert; without the optional service, little enough for its end."""
 _STREAM_BIAS, _STREAM_BURST = 1, 2
-"""Of random numbers, beside the one for each time."""
+"""Streams of random numbers, in addition to the one for each time."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
