@@ -1,4 +1,4 @@
-"""Wiring of a complete collector, from its settings to its address."""
+"""The complete collector: creates its parts from the settings, and runs them."""
 
 import logging
 import socket
@@ -54,7 +54,6 @@ from wire.http.serving import Handler, check_address, serving
 
 _CLOCK_SECONDS = 5.0
 
-
 log = logging.getLogger(__name__)
 
 
@@ -71,9 +70,9 @@ class RunningCollector:
 async def running(
     config: CollectorConfig, *, clock: Clock | None = None, driver: Driver | None = None
 ) -> AsyncIterator[RunningCollector]:
-    """Run a collector while the block runs; raises `UserError` if it cannot start.
+    """Run a collector while the block runs. Raise `UserError` if it cannot start.
 
-    `driver` replaces the one that the settings name.
+    `driver` replaces the driver of the settings.
     """
     clock = SteadyClock() if clock is None else clock
     listener = open_listener(config)
@@ -96,7 +95,7 @@ async def running(
                 tls=listener.tls,
                 limits=limits,
             ) as address,
-            # Passes over all containers: agents do not wait for the first ones.
+            # These start after the server, so that agents do not wait for the first passes.
             analysing(core, analysis),
             sizing(core, sizes),
             pulling(core),
@@ -111,7 +110,7 @@ async def running(
 
 
 async def check_start(config: CollectorConfig) -> None:
-    """Check what a start checks beyond the settings themselves, without listening or writing.
+    """Run the checks of a start beyond the settings themselves, without listening or writing.
 
     Raise `UserError` for tokens, certificates, credentials, or a driver that a start would refuse.
     """
@@ -144,20 +143,20 @@ async def _watching_clock(core: Core) -> AsyncIterator[None]:
 
 
 async def restore(core: Core) -> None:
-    """Restore the registry from the history, as it was when the collector stopped or was killed."""
+    """Restore the registry from the history, with its state when the collector stopped or was killed."""
     now = core.clock()
     stored = await core.history.load_state(core.config.limits)
     journal = await open_journal(core.history, core.config.control)
     promises = await PromiseRestore.begin(core)
     core.registry.add_successions(CompletedActions.of(journal.carried_out()).successions)
     for received in stored.reports:
-        # A time in the future (the clock was set back meanwhile) would make a dead node look alive.
+        # After the clock was set back, a time in the future would make a dead node look alive.
         received_at = min(received.received_at, now)
         try:
             admitted = core.registry.admission.admit(received.report, received_at, is_stored=True)
             core.registry.apply(admitted, received_at)
         except Exception:
-            log.exception("a report of node %r was not restored", received.report.node)
+            log.exception("cannot restore a report of node %r", received.report.node)
     await promises.finish(now)
     core.registry.restore(stored.alerts, stored.usage, stored.pending_usage)
     since = now - (SLOTS + 1) * SLOT_SECONDS
@@ -171,7 +170,7 @@ async def restore(core: Core) -> None:
 def make_app(
     api: Api, tokens: TokenFile | None = None, limits: ConnectionLimits | None = None
 ) -> web.Application:
-    """The web application: routes and middleware."""
+    """Create the web application: routes and middleware."""
     scopes = {(route.method, route.path): route.scope for route in ROUTES}
     app = web.Application(
         middlewares=[
@@ -199,7 +198,7 @@ def make_app(
 
 
 def _note_surplus(core: Core, nodes: frozenset[str]) -> None:
-    """Show that nodes send more than they may."""
+    """Record that nodes exceed the rate limit."""
     core.counters.reports[ReportOutcome.DELAYED] += 1
     for node in nodes:
         core.registry.admission.refuse(node, Limit.RATE, core.clock())

@@ -138,7 +138,7 @@ def summarize(core: Core) -> ClusterSummary:
             promise=alerts[BottleneckKind.PROMISE],
         ),
         analyzed_at=latest.at,
-        problems=tuple(core.outages.listed),
+        problems=tuple(core.outages.problems),
     )
 
 
@@ -183,7 +183,7 @@ async def alive(_core: Core, _query: NoQuery) -> Health:
 async def ready(core: Core, _query: NoQuery) -> Health:
     """Check that reports can be stored."""
     await core.history.check()
-    return Health("ready", __version__, core.outages.listed)
+    return Health("ready", __version__, core.outages.problems)
 
 
 ROUTES: tuple[Route, ...] = (

@@ -368,7 +368,7 @@ class _ApiCollector(Collector):
         standings = core.registry.promises.standings(core.clock())
         yield from metric_families(SLO_METRICS, service_standings(standings))
         yield from metric_families(_OUTBOX_METRICS, [now.history.outbox] if now.history.outbox else [])
-        yield from metric_families(_DEPENDENCY_METRICS, core.outages.parts.items())
+        yield from metric_families(_DEPENDENCY_METRICS, core.outages.by_dependency.items())
         yield from metric_families(_NODE_METRICS, core.registry.node_count(core.clock()).items())
         yield from metric_families(_ALERT_METRICS, core.registry.alert_count().items())
         yield from metric_families(

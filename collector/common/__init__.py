@@ -1,1 +1,1 @@
-"""Shared by all rooms: errors, labels, quantities, liveness, periodic tasks, outages."""
+"""Code that all packages of the collector share: errors, labels, quantities, liveness, clocks, outages."""

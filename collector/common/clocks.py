@@ -15,13 +15,13 @@ from collector.common.outages import Dependency, Outages
 Clock = Callable[[], float]
 
 _SLEW_RATIO = 0.1
-"""How much faster or slower than the monotonic clock it runs, to approach the system clock."""
+"""Maximum deviation of its speed from the monotonic clock while it approaches the system clock."""
 JUMP_SECONDS = 10.0
-"""From this difference on, the clock was set. A leap second, or NTP at work, is less."""
+"""A larger difference means that the clock was set. A leap second, or a correction by NTP, is smaller."""
 
 
 def seconds_since_boot() -> float:
-    """Monotonic time that also counts while the machine sleeps."""
+    """Return monotonic time that also advances while the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -53,7 +53,7 @@ class SteadyClock:
 
 
 def report_jump(clock: SteadyClock, outages: Outages) -> None:
-    """Report whether the system clock differs from the collector's time, since it was set."""
+    """Report whether the system clock was set: it then differs from the collector's time."""
     offset = clock.offset_seconds
     if abs(offset) < JUMP_SECONDS:
         outages.end(Dependency.CLOCK, "the system clock agrees with the collector's time again")

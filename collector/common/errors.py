@@ -37,7 +37,7 @@ class ApiError(Exception):
         self._headers = headers
 
     def response(self) -> web.Response:
-        """The HTTP response."""
+        """Return the HTTP response."""
         return web.Response(
             status=self.problem.status,
             body=encode(self.problem),
@@ -47,14 +47,14 @@ class ApiError(Exception):
 
 
 def message_and_path(error: msgspec.ValidationError) -> tuple[str, str]:
-    """The message of msgspec, and the path to the invalid field: `$` is the whole, `$[0].node` a part."""
+    """Return the message of msgspec, and the path to the invalid field: `$` or, say, `$[0].node`."""
     what, _, where = str(error).partition(" - at `")
     # An invalid key has the form "at `key` in `$[0].labels`".
     return what, where.removesuffix("`").removeprefix("key` in `") or "$"
 
 
 def field_sentence(message: str, name: str) -> str:
-    """What is wrong with a field, such as `reserve.cpu_cores must be a number >= 0.0`."""
+    """Return what is wrong with a field, such as `reserve.cpu_cores must be a number >= 0.0`."""
     if match := _EXPECTED.fullmatch(message):
         return f"{name} must be {_KINDS.get(match['kind'], match['kind'])}{match['rest']}"
     return f"{name}: {message[:1].lower()}{message[1:]}"

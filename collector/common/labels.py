@@ -37,11 +37,11 @@ ELASTIC_CPU_LABEL = "wattpack.elastic-cpu"
 ELASTIC_EXPLORE_LABEL = "wattpack.elastic-explore"
 
 _COUNT = re.compile("[0-9]{1,6}")
-"""Anyone who may label a service writes any text."""
+"""The label may contain any text."""
 
 
-def stopped_count(text: str) -> int:
-    """The number of replicas that `STOPPED_LABEL` notes; 0 if it is invalid."""
+def parse_stopped_replicas(text: str) -> int:
+    """Return the number of replicas in `STOPPED_LABEL`; 0 if it is invalid."""
     return int(text) if _COUNT.fullmatch(text) else 0
 
 
@@ -180,7 +180,7 @@ LABELS = (
         "service; container (Docker)",
         "a number from 0 on",
         "`1`",
-        "How much an optional service counts: the lightest stops first, and starts again last.",
+        "Importance of an optional service: the lightest stops first, and starts again last.",
     ),
     Label(
         STOPPED_LABEL,
@@ -195,7 +195,7 @@ LABELS = (
         "node",
         "`any`, `nursery`, `young`, `old`",
         "`any`",
-        "The GenPack generation of containers that the node takes.",
+        "The GenPack generation of containers that the node accepts.",
     ),
     Label(ACCEPT_LABEL, "node", _MOVE_VALUES, f"`{ALLOWED}`", "Whether the node gets new containers."),
     Label(
@@ -227,7 +227,7 @@ LABELS = (
         "node, by the Swarm and Kubernetes drivers",
         "the availability before, or `true`",
         "",
-        "The collector drained this node, and makes it available again.",
+        "The collector drained this node, and will make it available again.",
     ),
     Label(
         OFF_LABEL,

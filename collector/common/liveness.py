@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LivenessLabel = Literal["up", "suspect", "down"]
-"""Liveness as the API and metrics write it."""
+"""Liveness in the API and in metrics."""
 _LABELS: tuple[LivenessLabel, ...] = ("up", "suspect", "down")
 
 
@@ -22,7 +22,7 @@ class Liveness(IntEnum):
 
     @property
     def label(self) -> LivenessLabel:
-        """As the API and metrics write it."""
+        """The name in the API and in metrics."""
         return _LABELS[self]
 
 
@@ -38,7 +38,7 @@ class LivenessLimits(Protocol):
 
 
 def liveness_of(limits: LivenessLimits, report_age_seconds: float, beacon_seconds: float) -> Liveness:
-    """The liveness of one node, by how many of its own beacons it missed."""
+    """Return the liveness of one node, by the number of its beacons that it missed."""
     beacon_seconds = max(beacon_seconds, limits.shortest_beacon_seconds)
     if report_age_seconds > limits.down_after_beacons * beacon_seconds:
         return Liveness.DOWN
@@ -49,7 +49,7 @@ def liveness_of(limits: LivenessLimits, report_age_seconds: float, beacon_second
 def liveness_column(
     limits: LivenessLimits, report_age_seconds: NDArray[np.float64], beacon_seconds: NDArray[np.float64]
 ) -> NDArray[np.int8]:
-    """As `liveness_of`, for many nodes."""
+    """Return the liveness of many nodes, as `liveness_of` does for one."""
     beacon_seconds = np.maximum(beacon_seconds, limits.shortest_beacon_seconds)
     codes = np.full(report_age_seconds.size, Liveness.UP, dtype=np.int8)
     codes[report_age_seconds > limits.suspect_after_beacons * beacon_seconds] = Liveness.SUSPECT

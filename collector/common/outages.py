@@ -1,6 +1,6 @@
-"""Outages of what the collector depends on: logged once when one begins, and once when it ends.
+"""Outages of the collector's dependencies: logged when one begins, and when it ends.
 
-The collector keeps on working during an outage; `/readyz`, `/metrics` and the log show it.
+The collector keeps working during an outage; `/readyz`, `/metrics` and the log show it.
 """
 
 import logging
@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 class Dependency(StrEnum):
-    """The servers that can fail."""
+    """A dependency of the collector that can fail."""
 
     STORE = "store"
     """The Prometheus-compatible store of the history."""
@@ -30,33 +30,33 @@ class Dependency(StrEnum):
 
 
 class Outages:
-    """The outages of the servers in use."""
+    """The dependencies in use, and their outages."""
 
     def __init__(self) -> None:
-        self._parts: dict[Dependency, str] = {}
+        self._problems: dict[Dependency, str] = {}
 
-    def watch(self, part: Dependency) -> None:
-        """Add a server, as working."""
-        self._parts[part] = ""
+    def watch(self, dependency: Dependency) -> None:
+        """Add a dependency that works."""
+        self._problems[dependency] = ""
 
-    def begin(self, part: Dependency, problem: str) -> None:
-        """A server fails; the problem, one sentence, is logged if the server worked before."""
-        if not self._parts.get(part):
+    def begin(self, dependency: Dependency, problem: str) -> None:
+        """Record that a dependency fails; log the problem, one sentence, if it worked before."""
+        if not self._problems.get(dependency):
             log.warning("%s", problem)
-        self._parts[part] = problem
+        self._problems[dependency] = problem
 
-    def end(self, part: Dependency, message: str) -> None:
-        """A server works; the message is logged if it did not before."""
-        if self._parts.get(part):
+    def end(self, dependency: Dependency, message: str) -> None:
+        """Record that a dependency works; log the message if it failed before."""
+        if self._problems.get(dependency):
             log.info("%s", message)
-        self._parts[part] = ""
+        self._problems[dependency] = ""
 
     @property
-    def parts(self) -> Mapping[Dependency, str]:
-        """The problem of each server in use; empty if it works."""
-        return self._parts
+    def by_dependency(self) -> Mapping[Dependency, str]:
+        """The problem of each dependency in use; empty if it works."""
+        return self._problems
 
     @property
-    def listed(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[str, ...]:
         """All problems."""
-        return tuple(problem for problem in self._parts.values() if problem)
+        return tuple(problem for problem in self._problems.values() if problem)

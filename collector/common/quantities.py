@@ -10,7 +10,7 @@ _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:[0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30}))"
     r"(?P<suffix>[eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i|)"
 )
-"""At most 30 digits: more would only cost time, and no machine has as much."""
+"""At most 30 digits: longer numbers would only cost time."""
 _SUFFIXES: Mapping[str, Decimal] = {
     **{suffix: Decimal(10) ** power for suffix, power in zip("num", (-9, -6, -3), strict=True)},
     **{suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)},
@@ -20,7 +20,7 @@ _SUFFIXES: Mapping[str, Decimal] = {
 
 
 def parse_quantity(text: str) -> Decimal:
-    """A quantity as Kubernetes writes it: `250m`, `1.5`, `2Gi`, `1e3`."""
+    """Parse a quantity in the format of Kubernetes: `250m`, `1.5`, `2Gi`, `1e3`."""
     found = _QUANTITY.fullmatch(text.strip())
     if found is None:
         raise UserError(f"{text!r} is not a Kubernetes quantity: write it like 250m, 1.5 or 2Gi")

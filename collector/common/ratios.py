@@ -1,4 +1,4 @@
-"""One share per resource, as the API writes it."""
+"""Shares of resources in the API."""
 
 from collections.abc import Iterable
 from math import isnan
@@ -16,5 +16,5 @@ class Ratios(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def ratios_of(shares: Iterable[float]) -> Ratios:
-    """One share per resource, in the order of `RESOURCES`; NaN is unknown and left out."""
+    """Return shares in the order of `RESOURCES` as `Ratios`; NaN, which is unknown, is left out."""
     return Ratios(*(None if isnan(share) else share for share in shares))

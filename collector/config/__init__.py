@@ -1,8 +1,6 @@
 """The collector's settings: every key with its default, its bounds and its meaning.
 
-One module per topic: `server`, `storage`, `cluster`, `network`, `sizing`, `control`,
-`elastic`. They are values, checked
-when they are made; the rest of the collector is given them and knows no files.
+One module per topic. Settings are validated when they are created; the rest of the collector reads no files.
 """
 
 from difflib import get_close_matches
@@ -54,7 +52,7 @@ __all__ = [
 
 
 class CollectorConfig(Section, frozen=True):
-    """The collector's file, `collector.toml`."""
+    """The settings file of the collector, `collector.toml`."""
 
     http: HttpConfig = HttpConfig()
     tls: TlsConfig = TlsConfig()
@@ -105,8 +103,8 @@ class CollectorConfig(Section, frozen=True):
     elastic: Annotated[
         dict[str, ElasticRule],
         Meta(
-            description="`[elastic.web]`: a table per service that is scaled with its load, by the name that"
-            " the orchestrator has for it. [elastic.md](elastic.md) lists the keys, such as `metric_max`"
+            description="`[elastic.web]`: a table per service that is scaled with its load, by its name in"
+            " the orchestrator. [elastic.md](elastic.md) lists the keys, such as `metric_max`"
             " (bound of the response time in seconds, or of the metric of `query`), `replicas_max` (10) and"
             " `policy`. Labels `wattpack.elastic*` of the service mean the same."
         ),
@@ -121,7 +119,7 @@ class CollectorConfig(Section, frozen=True):
     ] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Add the default classes of promises that the file does not replace, and check names."""
+        """Add the default classes of promises that the file does not replace, and check references."""
         force_setattr(self, "slo", default_classes() | self.slo)
         default = self.placement.default_slo
         if default and default not in self.slo:

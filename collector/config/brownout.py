@@ -1,4 +1,4 @@
-"""When optional services stop, and when they start again."""
+"""Stops and starts of optional services, and the power budget."""
 
 from typing import Annotated
 
@@ -18,8 +18,9 @@ class BrownoutConfig(Section, frozen=True):
         Meta(
             ge=0,
             le=3600,
-            description="Time after a stop until the next one on the same nodes, or for the same budget, so"
-            " that the effect can show. The power of the cluster must exceed its budget for as long.",
+            description="Minimum time between two stops on the same nodes, or for the power budget, so that"
+            " the effect can show. The power of the cluster must exceed its budget for as long before a"
+            " stop.",
         ),
     ] = 15.0
     calm_seconds: Annotated[
@@ -27,8 +28,8 @@ class BrownoutConfig(Section, frozen=True):
         Meta(
             ge=0,
             le=86_400,
-            description="Time without a shortage before a stopped service starts again. It doubles each time"
-            " that the service was stopped within the last hour before.",
+            description="Time without a shortage before a stopped service starts again. It doubles with each"
+            " further stop of the service within an hour.",
         ),
     ] = 20.0
     fill_ratio: Annotated[
@@ -36,21 +37,21 @@ class BrownoutConfig(Section, frozen=True):
         Meta(
             gt=0,
             le=1,
-            description="A stopped service starts again only if what it used fits below this share of every"
-            " resource of its nodes, and of the power budget.",
+            description="A stopped service starts again only if its usage fits below this share of the CPU"
+            " and memory of its nodes, and its power below this share of the power budget.",
         ),
     ] = 0.9
 
 
 class PowerConfig(Section, frozen=True):
-    """How much power the cluster may use."""
+    """The power budget of the cluster."""
 
     cluster_budget_watts: Annotated[
         float,
         Meta(
             ge=0,
             le=1e12,
-            description="Power of all nodes together above which optional services stop, at the wall. 0 is"
-            " no budget.",
+            description="Total power of all nodes, at the wall, above which optional services stop. 0 is no"
+            " budget.",
         ),
     ] = 0.0

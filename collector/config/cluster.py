@@ -1,4 +1,4 @@
-"""How the cluster is understood: liveness, rules for nodes, envelopes, analysis."""
+"""Liveness of nodes, rules for nodes and applications, envelopes, analysis."""
 
 from math import inf
 from typing import Annotated, Literal
@@ -46,7 +46,7 @@ class NodeRule(Section, frozen=True):
     """Labels and traits of the nodes whose name matches a pattern; the last matching rule wins."""
 
     labels: dict[str, str] = field(default_factory=dict)
-    """Added to the labels from the orchestrator."""
+    """Labels in addition to those from the orchestrator."""
     generation: Literal["any", "nursery", "young", "old"] | None = None
     accepts: bool | None = None
     """Whether containers may be placed on it."""
@@ -60,25 +60,30 @@ class ApplicationRule(Section, frozen=True):
 
 
 class EnvelopeConfig(Section, frozen=True):
-    """What a container needs, from the histograms of all its samples.
+    """The expected need of a container, from the histograms of its samples.
 
-    One percentile for all resources is wrong: CPU is shared smoothly, memory kills the container that runs
-    out of it, disk and network are used in bursts.
+    Each resource has its own percentile: CPU is shared smoothly, a container that runs out of memory is
+    killed, disk and network are used in bursts.
     """
 
     cpu: Annotated[
-        float, Meta(gt=0, le=1, description="Percentile of CPU use that stands for the need of CPU.")
+        float, Meta(gt=0, le=1, description="Percentile of CPU usage that counts as the need of a container.")
     ] = 0.90
     memory: Annotated[
-        float, Meta(gt=0, le=1, description="Percentile of memory use that stands for the need of memory.")
+        float,
+        Meta(gt=0, le=1, description="Percentile of memory usage that counts as the need of a container."),
     ] = 0.99
-    disk: Annotated[float, Meta(gt=0, le=1, description="Percentile of disk bandwidth.")] = 0.90
-    network: Annotated[float, Meta(gt=0, le=1, description="Percentile of network bandwidth.")] = 0.97
+    disk: Annotated[
+        float, Meta(gt=0, le=1, description="Percentile of disk bandwidth that counts as the need.")
+    ] = 0.90
+    network: Annotated[
+        float, Meta(gt=0, le=1, description="Percentile of network bandwidth that counts as the need.")
+    ] = 0.97
     bursts: Annotated[
         tuple[Resource, ...],
         Meta(
             description="Resources whose need is the mean of the samples above the percentile, instead of the"
-            " percentile itself: it accounts for the size of bursts."
+            " percentile itself, to account for the size of bursts."
         ),
     ] = (Resource.DISK, Resource.NETWORK)
     window_hours: Annotated[
@@ -118,7 +123,7 @@ class AnalysisConfig(Section, frozen=True):
         Meta(
             ge=0,
             le=86_400,
-            description="Time before a promise of availability breaks at which an alert opens. Only a service"
+            description="An alert opens this long before a promise of availability breaks. Only a service"
             " with an instance that waits can break its promise.",
         ),
     ] = 60.0
@@ -135,7 +140,7 @@ class AnalysisConfig(Section, frozen=True):
         Meta(
             ge=0,
             le=30 * 86_400,
-            description="Observed container time after which a service counts as known.",
+            description="Observed running time of its containers after which a service counts as profiled.",
         ),
     ] = 600.0
     forget_services_after_days: Annotated[
@@ -147,7 +152,7 @@ class AnalysisConfig(Section, frozen=True):
         Meta(
             ge=0,
             le=1_000_000,
-            description="Maximum number of remembered services that no longer run and ran on the same node"
-            " only. Beyond it the oldest are forgotten.",
+            description="Maximum number of remembered services that no longer run and ran on one node only,"
+            " per node. Beyond it the oldest are forgotten.",
         ),
     ] = 2500

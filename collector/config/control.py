@@ -1,4 +1,4 @@
-"""How decisions are made and carried out: placement, the control loop, the driver."""
+"""Placement, the control loop, and the driver."""
 
 from typing import Annotated, Literal
 
@@ -10,7 +10,7 @@ from wire.errors import UserError
 
 _WHOLE_GRANTS = ("privileged", "pid=host", "network=host", "ipc=host", "uts=host", "userns=host")
 _NAMED_GRANTS = ("capability", "device", "security", "sysctl", "runtime", "log", "cgroup-parent")
-"""What `driver.allow` can grant: see `collector.drivers.docker.allow_list`."""
+"""Grants of `driver.allow`: see `collector.drivers.docker.allow_list`."""
 
 
 class PlacementConfig(Section, frozen=True):
@@ -42,7 +42,7 @@ class PlacementConfig(Section, frozen=True):
     ] = 1.0
     snapshot_seconds: Annotated[
         float,
-        Meta(ge=0, le=60, description="Maximum age of the snapshot that a decision is made from."),
+        Meta(ge=0, le=60, description="Maximum age of the snapshot that a decision uses."),
     ] = 1.0
     oldest_seconds: Annotated[
         float,
@@ -61,10 +61,9 @@ class PlacementConfig(Section, frozen=True):
         Meta(
             gt=0,
             le=1,
-            description="Maximum probability that a node is short of a resource in a window of five minutes,"
-            " with the container that it is asked for; beyond it the node is refused. `least-watts` keeps"
-            " margins of its own: with it, a node is refused only if it was short more often than predicted."
-            " 1 admits all.",
+            description="Maximum probability that a node is short of a resource within five minutes if it"
+            " gets the container; beyond it the node is refused. `least-watts` keeps its own margins: with"
+            " it, a node is refused only if it was short more often than predicted. 1 admits all.",
         ),
     ] = 0.05
     scheduled_seconds: Annotated[
@@ -72,8 +71,8 @@ class PlacementConfig(Section, frozen=True):
         Meta(
             ge=0,
             le=3600,
-            description="Time that a pod kube-scheduler asked about is counted on its best node until an"
-            " agent reports it. 0 does not count it.",
+            description="After kube-scheduler asks about a pod, time that the pod counts as running on its"
+            " best node, unless an agent reports it earlier. 0 does not count it.",
         ),
     ] = 30.0
 
@@ -108,7 +107,7 @@ class ControlConfig(Section, frozen=True):
         Meta(
             ge=0,
             le=86_400,
-            description="Time between two runs of `timer_policy`. 0 is the policy's own: 30 s for"
+            description="Time between two runs of `timer_policy`. 0 uses the policy's own: 30 s for"
             " `qos-driven`, 300 s for all others. `qos-driven` also runs at the next check after a task with"
             " a promise begins to wait, a node is added or a container ends.",
         ),
@@ -131,8 +130,8 @@ class ControlConfig(Section, frozen=True):
         Meta(
             ge=0,
             le=86_400,
-            description="Time that a node is left alone after it lost or received a container, so that the"
-            " effect can show.",
+            description="Time without further moves from or to a node after a move, so that the effect can"
+            " show.",
         ),
     ] = 60.0
     stale_seconds: Annotated[
@@ -187,7 +186,8 @@ class ControlConfig(Section, frozen=True):
         Meta(
             ge=0,
             le=1,
-            description="Maximum share of a service's replicas that move at the same time; one always may.",
+            description="Maximum share of a service's replicas that move at the same time. At least one may"
+            " move.",
         ),
     ] = 0.5
     max_moving_memory_bytes: Annotated[
@@ -195,18 +195,22 @@ class ControlConfig(Section, frozen=True):
         Meta(
             ge=0,
             le=1 << 50,
-            description="Maximum memory of containers that move at the same time, since each fills it again.",
+            description="Maximum total memory of the containers that move at the same time, since each must"
+            " fill it again.",
         ),
     ] = 16 << 30
     allowed_times: Annotated[
         str,
         Meta(
-            description="When actions are allowed, such as `mon-fri 22:00-06:00, sun`, separated by commas."
-            " Empty is always."
+            description="Times at which actions are allowed, separated by commas, such as"
+            " `mon-fri 22:00-06:00, sun`. Empty allows them always."
         ),
     ] = ""
     forbidden_times: Annotated[
-        str, Meta(description="When actions are forbidden, in the same format. Overrides `allowed_times`.")
+        str,
+        Meta(
+            description="Times at which actions are forbidden, in the same format. Overrides `allowed_times`."
+        ),
     ] = ""
     time_zone: Annotated[str, Meta(description="Time zone of these times, such as Europe/Vienna.")] = "UTC"
     opt_in: Annotated[
@@ -217,7 +221,7 @@ class ControlConfig(Section, frozen=True):
         str,
         Meta(
             description="SQLite file on a disk that all collectors of the cluster share. Only the collector"
-            " that holds the lease in it acts. Empty puts it beside the history; required with"
+            " that holds the lease in it acts. Empty uses a file next to the history; required with"
             ' `history.store = "prometheus"`.'
         ),
     ] = ""
@@ -251,15 +255,15 @@ class ControlConfig(Section, frozen=True):
         self.schedule()
 
     def schedule(self) -> Schedule:
-        """When actions are allowed."""
+        """Return the schedule of allowed actions."""
         return Schedule.of(self.allowed_times, self.forbidden_times, self.time_zone)
 
     def concurrent_moves(self, containers: int) -> int:
-        """The number of containers that may move at the same time in a cluster of this size."""
+        """Return how many containers may move at the same time in a cluster with this many."""
         return max(self.max_concurrent_moves, int(self.max_concurrent_ratio * containers))
 
     def hourly_moves(self, containers: int) -> int:
-        """The number of moves within an hour for this number of containers; 0 if the setting is 0."""
+        """Return how many moves are allowed within an hour in a cluster with this many containers."""
         if not self.max_moves_per_hour:
             return 0
         return max(self.max_moves_per_hour, int(self.max_moves_ratio * containers))
@@ -280,14 +284,14 @@ class DriverConfig(Section, frozen=True):
         str,
         Meta(
             description="Addresses of Swarm managers, separated by commas, such as"
-            " unix:///var/run/docker.sock or tcp://10.0.0.1:2376. The next is tried if one does not answer."
+            " unix:///var/run/docker.sock or tcp://10.0.0.1:2376. If one does not answer, the next is used."
         ),
     ] = "unix:///var/run/docker.sock"
     engines: Annotated[
         dict[str, str],
         Meta(
             description='`[driver.engines]`: the engine of each host, such as web1 = "tcp://10.0.0.11:2376".'
-            " `docker` needs all hosts, `swarm` those whose limits may be cut."
+            " `docker` needs all hosts, `swarm` only those whose containers may be cut."
         ),
     ] = field(default_factory=dict)
     allow: Annotated[
@@ -297,14 +301,16 @@ class DriverConfig(Section, frozen=True):
             ' containers, such as web2 = ["capability=NET_ADMIN", "device=/dev/fuse"]. Also `privileged`,'
             " `pid=host`, `network=host`, `ipc=host`, `uts=host`, `userns=host`, `security=OPTION`,"
             " `sysctl=NAME`, `runtime=NAME`, `log=DRIVER` and `cgroup-parent=PATH`. A container that"
-            " needs more stays where it is; one with binds or volumes always does."
+            " needs more stays where it is, and so does every container with binds or volumes."
         ),
     ] = field(default_factory=dict)
     ca_file: Annotated[str, Meta(description="CA file for tcp:// addresses, in PEM. Empty disables TLS.")] = (
         ""
     )
     cert_file: Annotated[str, Meta(description="Client certificate file for tcp:// addresses, in PEM.")] = ""
-    key_file: Annotated[str, Meta(description="Key file of `cert_file`, if that does not hold the key.")] = ""
+    key_file: Annotated[
+        str, Meta(description="Key file of `cert_file`. Empty if `cert_file` contains the key.")
+    ] = ""
     kubeconfig: Annotated[
         str,
         Meta(
@@ -323,7 +329,11 @@ class DriverConfig(Section, frozen=True):
     ] = 60.0
     stable_seconds: Annotated[
         float,
-        Meta(ge=0, le=600, description="Time that a started container must stay healthy to count as moved."),
+        Meta(
+            ge=0,
+            le=600,
+            description="Time that a started container must stay healthy before its move counts as done.",
+        ),
     ] = 5.0
     drain_seconds: Annotated[
         float, Meta(gt=0, le=86_400, description="Time within which a drained node must be empty.")
@@ -341,20 +351,31 @@ class DriverConfig(Section, frozen=True):
         str,
         Meta(
             description="Command that switches a node off. Its last arguments are `--` and the node's name."
-            " Empty never switches one off."
+            " Empty: no node is switched off."
         ),
     ] = ""
     power_on_command: Annotated[
         str,
-        Meta(description="Command that switches a node on. Its last arguments are `--` and the node's name."),
+        Meta(
+            description="Command that switches a node on. Its last arguments are `--` and the node's name."
+            " Empty: no node is switched on."
+        ),
     ] = ""
     power_grace_seconds: Annotated[
         float,
-        Meta(ge=0, le=3600, description="Time between the end of the last container and the command."),
+        Meta(
+            ge=0,
+            le=3600,
+            description="Time between the end of the last container on a node and `power_off_command`.",
+        ),
     ] = 10.0
     power_seconds: Annotated[
         float,
-        Meta(gt=0, le=86_400, description="Timeout of the command, and of the node's change of state."),
+        Meta(
+            gt=0,
+            le=86_400,
+            description="Timeout of the command, and of the node to become ready after `power_on_command`.",
+        ),
     ] = 300.0
 
     def __post_init__(self) -> None:
@@ -379,5 +400,5 @@ class DriverConfig(Section, frozen=True):
 
     @property
     def manager_addresses(self) -> tuple[str, ...]:
-        """`managers` one by one."""
+        """`managers` as a list."""
         return tuple(address for each in self.managers.split(",") if (address := each.strip()))

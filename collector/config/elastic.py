@@ -1,4 +1,4 @@
-"""Elastic services: what each must deliver, and the bounds within which it is scaled and resized."""
+"""Elastic services: the target of each, and the bounds within which it is scaled and resized."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -12,17 +12,19 @@ DEFAULT_POLICY = "queueing"
 
 
 class WeightsConfig(Section, frozen=True):
-    """How much each part of the cost of a service counts; the sum need not be 1."""
+    """Weights of the parts of the cost of a service; their sum need not be 1."""
 
-    performance: Annotated[float, Meta(ge=0, le=1e6, description="Of time above `metric_max`.")] = 0.90
-    resources: Annotated[float, Meta(ge=0, le=1e6, description="Of replicas and CPU limits.")] = 0.09
-    adaptation: Annotated[float, Meta(ge=0, le=1e6, description="Of changes.")] = 0.01
+    performance: Annotated[
+        float, Meta(ge=0, le=1e6, description="Weight of the time above `metric_max`.")
+    ] = 0.90
+    resources: Annotated[float, Meta(ge=0, le=1e6, description="Weight of replicas and CPU limits.")] = 0.09
+    adaptation: Annotated[float, Meta(ge=0, le=1e6, description="Weight of changes.")] = 0.01
 
 
 class ElasticRule(Section, frozen=True):
-    """A service whose replicas, and CPU limits if wanted, follow its load.
+    """A service whose replicas, and optionally CPU limits, follow its load.
 
-    Every setting that is unset has the value of a label of the service, or else its default.
+    An unset setting has the value of the service's label, or else its default.
     """
 
     metric_max: Annotated[
@@ -35,9 +37,9 @@ class ElasticRule(Section, frozen=True):
     query: Annotated[
         str,
         Meta(
-            description="PromQL query of the metric, against `store.url`: one series, or the highest of"
-            " several counts. Empty uses the response times that agents measure (`probe.enabled` of the"
-            " agents, label `wattpack.probe`)."
+            description="PromQL query of the metric, sent to `store.url`. Of several series, the highest"
+            " value counts. Empty uses the response times that agents measure (`probe.enabled` of the agents,"
+            " label `wattpack.probe`)."
         ),
     ] = ""
     replicas_min: Annotated[
@@ -59,8 +61,8 @@ class ElasticRule(Section, frozen=True):
     cpu_step_cores: Annotated[
         Annotated[float, Meta(ge=0, le=1e4)] | None,
         Meta(
-            description="Steps in which the CPU limit changes. 0, the default, keeps it: a change replaces"
-            " every task of a Swarm service.",
+            description="Step in which the CPU limit changes. 0, the default, keeps the limit, because a"
+            " change replaces every task of a Swarm service.",
         ),
     ] = None
     weights: WeightsConfig = WeightsConfig()
@@ -72,7 +74,9 @@ class ElasticRule(Section, frozen=True):
     ] = 30.0
     utilization_target: Annotated[
         float,
-        Meta(gt=0, le=1, description="Share of its CPU limit that a replica is to use, for `threshold`."),
+        Meta(
+            gt=0, le=1, description="CPU usage that the policy `threshold` aims at, as a share of the limit."
+        ),
     ] = 0.8
     explore: Annotated[
         Literal["allowed", "never"] | None,
@@ -93,5 +97,5 @@ class ElasticRule(Section, frozen=True):
 
 
 def has_queries(rules: Mapping[str, ElasticRule]) -> bool:
-    """Whether a store is asked for the metric of a service."""
+    """Whether the metric of any service is queried from a store."""
     return any(rule.query for rule in rules.values())

@@ -1,4 +1,4 @@
-"""What energy costs and emits."""
+"""Price and emissions of energy."""
 
 from typing import Annotated
 
@@ -8,20 +8,20 @@ from collector.config.section import Section
 
 
 class EnergyConfig(Section, frozen=True):
-    """Price and emissions, shown beside energy. Each is a number, or the answer of a PromQL query."""
+    """Price and emissions, shown next to energy. Each is a number, or the result of a PromQL query."""
 
     price_per_kwh: Annotated[
         float, Meta(ge=0, le=1e6, description="Price of a kilowatt-hour, such as 0.32. 0 shows no price.")
     ] = 0.0
     currency: Annotated[
-        str, Meta(max_length=12, description="Currency of the price, such as EUR; only shown.")
+        str, Meta(max_length=12, description="Currency of the price, such as EUR, for display only.")
     ] = ""
     price_query: Annotated[
         str,
         Meta(
             description="PromQL query for the price of a kilowatt-hour, such as"
-            ' avg(electricity_price{area="AT"}). It overrides `price_per_kwh`. The store in `[store]` answers'
-            " it, or else the one in `[pull]`; a period has the mean over its time."
+            ' avg(electricity_price{area="AT"}). It overrides `price_per_kwh`. It is sent to the server in'
+            " `[store]`, or else to the one in `[pull]`; a period has the mean price over its time."
         ),
     ] = ""
     co2_grams_per_kwh: Annotated[
@@ -35,7 +35,7 @@ class EnergyConfig(Section, frozen=True):
     co2_query: Annotated[
         str,
         Meta(
-            description="PromQL query for the grams of CO2 of a kilowatt-hour, answered as `price_query`. It"
-            " overrides `co2_grams_per_kwh`."
+            description="PromQL query for the grams of CO2 of a kilowatt-hour, sent to the same server as"
+            " `price_query`. It overrides `co2_grams_per_kwh`."
         ),
     ] = ""

@@ -14,7 +14,7 @@ class MeshConfig(Section, frozen=True):
         bool,
         Meta(
             description="Whether agents with `mesh.enabled` measure the round-trip times between them. The"
-            " collector chooses who measures whom, and hands out keys."
+            " collector chooses the pairs of nodes, and distributes keys."
         ),
     ] = False
     max_bytes_per_second: Annotated[
@@ -22,8 +22,8 @@ class MeshConfig(Section, frozen=True):
         Meta(
             ge=50,
             le=1e6,
-            description="Traffic of a node for the mesh, sent and received, as a mean. The time between two"
-            " probes to the same peer follows from it: 107 s with 63 peers and the default.",
+            description="Mean traffic of a node for the mesh, sent and received. It determines the time"
+            " between two probes of the same peer: 107 s with 63 peers and the default.",
         ),
     ] = 200.0
     key_hours: Annotated[

@@ -1,4 +1,4 @@
-"""When actions are allowed, such as `mon-fri 22:00-06:00, sun`."""
+"""Times at which actions are allowed, such as `mon-fri 22:00-06:00, sun`."""
 
 import re
 from dataclasses import dataclass
@@ -37,14 +37,14 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When actions are allowed."""
+    """Times at which actions are allowed."""
 
     allowed: tuple[Window, ...]
-    """Empty is always."""
+    """If empty, actions are always allowed."""
     forbidden: tuple[Window, ...]
     zone: ZoneInfo
     texts: tuple[str, str]
-    """The two settings."""
+    """The settings `allowed_times` and `forbidden_times`, for messages."""
 
     @classmethod
     def of(cls, allowed: str, forbidden: str, time_zone: str) -> "Schedule":

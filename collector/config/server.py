@@ -1,4 +1,4 @@
-"""What the collector serves: address, TLS, tokens, and limits on what is accepted."""
+"""The address of the collector, TLS, tokens, and limits of requests and reports."""
 
 from typing import Annotated
 
@@ -61,7 +61,7 @@ class HttpConfig(Section, frozen=True):
 
     @property
     def other_names(self) -> frozenset[str]:
-        """`names` one by one, in lower case."""
+        """`names` as a set, in lower case."""
         return frozenset(name for each in self.names.split(",") if (name := each.strip().lower()))
 
 
@@ -88,7 +88,7 @@ class TlsConfig(Section, frozen=True):
 
 
 class AccessConfig(Section, frozen=True):
-    """Who may report and query."""
+    """Access to the collector."""
 
     tokens: Annotated[
         str,
@@ -110,19 +110,19 @@ class AccessConfig(Section, frozen=True):
         str,
         Meta(
             description="Names in client certificates of schedulers, separated by commas, such as"
-            " system:kube-scheduler. Such a certificate replaces a token of kind `place`; all others are of"
-            " nodes."
+            " system:kube-scheduler. Such a certificate replaces a token of kind `place`; every other"
+            " certificate is that of a node."
         ),
     ] = ""
 
     @property
     def scheduler_names(self) -> frozenset[str]:
-        """`schedulers` one by one."""
+        """`schedulers` as a set."""
         return frozenset(name for each in self.schedulers.split(",") if (name := each.strip()))
 
 
 class IngestConfig(Section, frozen=True):
-    """Limits on reports that wait to be written. Beyond them the status is 429, and agents retry."""
+    """Limits of reports that wait to be stored. Beyond them the status is 429, and agents retry."""
 
     max_waiting_reports: Annotated[
         int, Meta(ge=100, le=1_000_000, description="Maximum number of waiting reports of all nodes.")
@@ -160,7 +160,7 @@ class IngestConfig(Section, frozen=True):
 
 
 class LimitsConfig(Section, frozen=True):
-    """Limits per node. What a node reports beyond them is refused, counted and shown as an alert."""
+    """Limits per node. Reported data beyond them is refused, counted and shown as an alert."""
 
     max_containers: Annotated[
         int,
@@ -193,9 +193,9 @@ class LimitsConfig(Section, frozen=True):
         Meta(
             ge=1 << 16,
             le=1 << 40,
-            description="Maximum memory of the collector for the containers of a node, and as much for their"
-            " usage. A container takes 3 kB and its labels. The default is enough for `max_containers` with"
-            " 3 kB of labels each.",
+            description="Maximum memory of the collector for the containers of a node; their usage may take"
+            " as much again. A container takes 3 kB and its labels. The default is enough for"
+            " `max_containers` with 3 kB of labels each.",
         ),
     ] = 16 << 20
     max_node_watts: Annotated[

@@ -8,22 +8,22 @@ from collector.config.section import Section
 
 
 class SizingConfig(Section, frozen=True):
-    """Recommended requests and limits. Nothing is changed: sizes are shown only."""
+    """Recommended requests and limits. They are only shown; nothing is changed."""
 
     interval_seconds: Annotated[
         float, Meta(ge=1, le=86_400, description="Time between two computations of all sizes.")
     ] = 300.0
-    keep_days: Annotated[int, Meta(ge=1, le=90, description="Days of usage that sizes are learned from.")] = (
-        14
-    )
+    keep_days: Annotated[
+        int, Meta(ge=1, le=90, description="Days of usage that recommendations are based on.")
+    ] = 14
     reserve_ratio: Annotated[
         float,
         Meta(
             gt=0,
             le=10,
-            description="All requests together, relative to what Kubernetes' Vertical Pod Autoscaler would"
-            " reserve for the same services within their limits. More reserve leaves less time above the"
-            " request.",
+            description="Sum of all requests, relative to what Kubernetes' Vertical Pod Autoscaler would"
+            " reserve for the same services within their limits. With a larger reserve, usage exceeds"
+            " requests less often.",
         ),
     ] = 0.95
     oom_raise_ratio: Annotated[
@@ -31,8 +31,8 @@ class SizingConfig(Section, frozen=True):
         Meta(
             ge=1,
             le=10,
-            description="Memory that is recommended after an out-of-memory kill, relative to what the"
-            " container had.",
+            description="Memory that is recommended after an out-of-memory kill, relative to the memory"
+            " that the container had.",
         ),
     ] = 1.2
     cost_per_core_hour: Annotated[

@@ -1,4 +1,4 @@
-"""Where data is kept, and where nodes are read from that do not push."""
+"""Where data is stored, and the Prometheus that nodes are pulled from."""
 
 from typing import Annotated, Literal
 
@@ -24,7 +24,9 @@ class EndpointConfig(Section, frozen=True):
     cert_file: Annotated[
         str, Meta(description="Client certificate file, in PEM. Empty sends no certificate.")
     ] = ""
-    key_file: Annotated[str, Meta(description="Key file of `cert_file`, if that does not hold the key.")] = ""
+    key_file: Annotated[
+        str, Meta(description="Key file of `cert_file`. Empty if `cert_file` contains the key.")
+    ] = ""
     timeout_seconds: Annotated[float, Meta(gt=0, le=600, description="Timeout of one request.")] = 30.0
 
 
@@ -43,13 +45,16 @@ class HistoryConfig(Section, frozen=True):
         str,
         Meta(description="SQLite file. `:memory:` keeps nothing on disk. A missing directory is created."),
     ] = "/var/lib/wattpack/collector.db"
-    retention_hours: Annotated[float, Meta(gt=0, le=24 * 366, description="Retention of samples.")] = 6.0
+    retention_hours: Annotated[
+        float, Meta(gt=0, le=24 * 366, description="Time after which samples are deleted.")
+    ] = 6.0
     detail_days: Annotated[
         float,
-        Meta(gt=0, le=3660, description="Retention of five-minute means, maxima and energy."),
+        Meta(gt=0, le=3660, description="Time after which five-minute means, maxima and energy are deleted."),
     ] = 30.0
     hourly_days: Annotated[
-        float, Meta(gt=0, le=3660, description="Retention of hourly means, maxima and energy.")
+        float,
+        Meta(gt=0, le=3660, description="Time after which hourly means, maxima and energy are deleted."),
     ] = 366.0
     rollup_seconds: Annotated[
         float,
@@ -66,7 +71,7 @@ class HistoryConfig(Section, frozen=True):
             ge=16 << 20,
             le=1 << 50,
             description="Maximum size of the file and its write-ahead log. Near it, samples are deleted"
-            " before their retention ends: the oldest of the nodes that take the most space.",
+            " before their retention ends, starting with the oldest of the nodes that take the most space.",
         ),
     ] = 4 << 30
     min_free_bytes: Annotated[
@@ -98,10 +103,10 @@ class StoreConfig(EndpointConfig, frozen=True):
 
 
 class PullConfig(EndpointConfig, frozen=True):
-    """Nodes that are read from a Prometheus which scrapes their agents, instead of reporting here.
+    """Nodes that are pulled from a Prometheus that scrapes their agents; these agents send no reports.
 
-    With `history.store = "prometheus"` and no `url`, that store is read, so that this collector also knows
-    the nodes of other collectors that write to it.
+    With `history.store = "prometheus"` and no `url`, nodes are pulled from that store, so that this collector
+    also knows the nodes of other collectors that write to it.
     """
 
     interval_seconds: Annotated[float, Meta(ge=1, le=3600, description="Time between two queries.")] = 15.0
@@ -110,14 +115,15 @@ class PullConfig(EndpointConfig, frozen=True):
         Meta(
             ge=0,
             le=300,
-            description="Delay before samples are read, because a scrape takes time to become visible.",
+            description="Delay before samples are read, because a scrape becomes visible only after some"
+            " time.",
         ),
     ] = 5.0
     node_label: Annotated[
         str,
-        Meta(description="Label that holds the node's name.", pattern="^[a-zA-Z_][a-zA-Z0-9_]*$"),
+        Meta(description="Label that contains the node's name.", pattern="^[a-zA-Z_][a-zA-Z0-9_]*$"),
     ] = "instance"
     backfill_hours: Annotated[
         float,
-        Meta(ge=0, le=24 * 31, description="How much of the past is read for a node that is new here."),
+        Meta(ge=0, le=24 * 31, description="How far back the data of a new node is read."),
     ] = 24.0

@@ -90,7 +90,7 @@ class Situation:
     @property
     def trouble(self) -> str | None:
         """Why the driver cannot act, if it cannot."""
-        return self.core.outages.parts.get(Dependency.DRIVER) or None
+        return self.core.outages.by_dependency.get(Dependency.DRIVER) or None
 
     @property
     def stale_view(self) -> str | None:

@@ -1,1 +1,1 @@
-"""Periodic work beside the event loop: analysis and retention."""
+"""Periodic jobs: analysis, sizing, retention, and storing state that must survive a restart."""

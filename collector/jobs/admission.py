@@ -1,4 +1,4 @@
-"""Compares predicted shortages of nodes with those that happened, window by window, and stores the record."""
+"""Compares predicted with actual shortages of nodes, window by window, and stores the record."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,12 +10,12 @@ from collector.history.interface import HistoryUnavailable
 
 _KIND, _RECORD = "admission", "shortages"
 _CHECK_SECONDS = 15.0
-"""A prediction is for a window that has just begun."""
+"""Short, because a prediction is for a window that has just begun."""
 
 
 @asynccontextmanager
 async def recording_shortages(core: Core) -> AsyncIterator[None]:
-    """Keep the record while the block runs, unless all containers are admitted."""
+    """Update the record while the block runs, unless all containers are admitted."""
     if core.admission is None:
         yield
         return
@@ -31,15 +31,15 @@ async def recording_shortages(core: Core) -> AsyncIterator[None]:
 
 
 async def record_shortages(core: Core) -> None:
-    """Predict and score if a window has begun, and store the record. Raises `HistoryUnavailable`."""
+    """If a window has begun, predict and score, and store the record. Raise `HistoryUnavailable`."""
     snapshot = await core.snapshot()
-    # A large cluster takes longer than requests can wait.
+    # In a thread, because a large cluster takes longer than requests can wait.
     if await asyncio.to_thread(core.shortages.observe, snapshot):
         await core.history.put_values(_KIND, {_RECORD: core.shortages.pack()})
 
 
 async def restore_shortages(core: Core) -> None:
-    """Continue the stored record."""
+    """Restore the stored record."""
     stored = (await core.history.get_values(_KIND)).get(_RECORD)
     if stored is not None:
         core.shortages.restore(stored)

@@ -1,7 +1,7 @@
 """Runs the analysis periodically: services and groups every minute, bottlenecks every few seconds.
 
 Changes since the last pass are collected from the registry on the event loop, a few nodes at a time, as the
-registry belongs to the loop. Everything else runs in a thread. Each result replaces the last one as a whole.
+registry belongs to the loop. Everything else runs in a thread. Each result replaces the whole previous one.
 """
 
 import asyncio
@@ -35,11 +35,11 @@ from collector.history.interface import HistoryUnavailable
 from collector.jobs.analysis_pass import AnalysisPass
 
 log = logging.getLogger(__name__)
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 _NODES_AT_ONCE = 4
 _SERVICES, _BOTTLENECKS = "service", "bottleneck"
-_LISTED = 5
+_MAX_LISTED = 5
 _DUPLICATE_SECONDS = 300.0
 _STORE_SECONDS = 900.0
 """Interval at which the profile of a running service is stored: it changes slowly."""
@@ -57,7 +57,7 @@ class AnalysisJob:
         self._stored_at: dict[str, float] = {}
 
     async def restore(self) -> None:
-        """Restore the results of before a restart from the history."""
+        """Restore the results from before a restart from the history."""
         history, results = self._core.history, self._core.analysis
         results.latest = restore_analysis(await history.get_values(_SERVICES))
         self._stored_at = {each.name: each.last_seen_at for each in results.latest.services.values()}
@@ -73,11 +73,13 @@ class AnalysisJob:
             found = await self._analyse()
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
-            outages.begin(Dependency.ANALYSIS, f"the analysis failed ({why}): its last results remain")
+            outages.begin(Dependency.ANALYSIS, f"the analysis failed ({why}): its last results stay in use")
             raise
         if found.left_out:
-            nodes = ", ".join(map(repr, found.left_out[:_LISTED]))
-            outages.begin(Dependency.ANALYSIS, f"the analysis leaves out invalid usage of nodes: {nodes}")
+            nodes = ", ".join(map(repr, found.left_out[:_MAX_LISTED]))
+            outages.begin(
+                Dependency.ANALYSIS, f"the analysis ignores the invalid usage of some nodes: {nodes}"
+            )
         else:
             outages.end(Dependency.ANALYSIS, "the analysis of services works again")
         return found
@@ -94,7 +96,7 @@ class AnalysisJob:
         return found
 
     async def detect(self) -> tuple[Bottleneck, ...]:
-        """Detect bottlenecks; returns those that opened or closed."""
+        """Detect bottlenecks, and return those that opened or closed."""
         now = self._core.clock()
         refused = tuple(self._refused(now))
         promises = promise_findings(await self._core.standings(), self._core.config.analysis.promise_seconds)
@@ -111,7 +113,7 @@ class AnalysisJob:
         await self._store(_BOTTLENECKS, entries)
         return changed
 
-    async def _in_thread(self, work: Callable[..., Found], *arguments: object) -> Found:
+    async def _in_thread(self, work: Callable[..., Result], *arguments: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments))
 
     async def _collect(self, nodes: Collection[str]) -> dict[str, list[ObservedContainer]]:
@@ -125,7 +127,7 @@ class AnalysisJob:
     async def _survey(self, now: float) -> Mapping[str, str]:
         """Count the energy of services, and find those whose label names no class of promises.
 
-        A few nodes at a time, as all containers are looked at. Between two scrapes, power may change.
+        A few nodes at a time, since this reads all containers.
         """
         registry, classes = self._core.registry, self._core.config.slo
         watts: defaultdict[str, float] = defaultdict(float)
@@ -144,7 +146,7 @@ class AnalysisJob:
         return findings(self._core.registry.tables.snapshot(now))
 
     def _refused(self, now: float) -> Iterator[Finding]:
-        """The nodes that exceeded a limit, or that two machines claim to be, since the last check."""
+        """Return findings about nodes that exceeded a limit, or whose name two agents use."""
         since = now - 2 * self._core.config.analysis.bottleneck_seconds
         for node, refused in self._core.registry.admission.over_limit(since).items():
             limits = ", ".join(f"{limit} ({count})" for limit, count in sorted(refused.items()))
@@ -153,12 +155,12 @@ class AnalysisJob:
                 subject=node,
                 evidence=f"{node} reports more than its limits allow; refused since the start: {limits}",
             )
-        # An agent whose name is taken retries less and less often.
+        # An agent whose name is in use retries at growing intervals.
         for node in self._core.registry.duplicates(now - _DUPLICATE_SECONDS):
             yield Finding(
                 kind=BottleneckKind.DUPLICATE,
                 subject=node,
-                evidence=f"two agents report as {node}: give one of them another name",
+                evidence=f"two agents report under the name {node}: give one of them another name",
             )
 
     async def _store_services(self, services: Mapping[str, ServiceProfile], forgotten: Iterable[str]) -> None:
@@ -190,7 +192,7 @@ def _decode_bottlenecks(stored: Iterable[bytes]) -> Iterator[Bottleneck]:
         try:
             yield _bottlenecks.decode(each)
         except (msgspec.DecodeError, ValueError) as error:
-            log.warning("left out a stored bottleneck that is not valid: %s", error)
+            log.warning("a stored bottleneck is invalid, and is ignored: %s", error)
 
 
 def _packed_profiles(services: Mapping[str, ServiceProfile]) -> dict[str, bytes | None]:
@@ -199,7 +201,7 @@ def _packed_profiles(services: Mapping[str, ServiceProfile]) -> dict[str, bytes 
 
 @asynccontextmanager
 async def restored_analysis(core: Core) -> AsyncIterator[AnalysisJob]:
-    """The analysis with the results of before a restart; `analysing` runs it."""
+    """Create the analysis, with the results from before a restart; `analysing` runs it."""
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="analysis") as threads:
         job = AnalysisJob(core, threads)
         await job.restore()

@@ -1,4 +1,4 @@
-"""One pass of the analysis over the registry, incremental from pass to pass: live and in replay alike."""
+"""One incremental pass of the analysis over the registry, for the collector and for replay."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -24,10 +24,10 @@ class AnalysisPass:
         self._running: RunningServices | None = None
         self._full_pass_at = -inf
         self._facts: dict[str, tuple[ServiceProfile, ServiceFacts]] = {}
-        """Of the last pass, with the profiles that they come from."""
+        """Facts of the last pass, with the profiles that they come from."""
 
     def due(self, now: float) -> tuple[bool, Collection[str]]:
-        """Whether a full pass is due, which corrects whatever was missed, and the nodes to analyse."""
+        """Return whether a full pass is due, which corrects missed changes, and the nodes to analyse."""
         changed = self._registry.usage.take_changed_nodes()
         if self._running is None or not 0 <= now - self._full_pass_at < self._settings.full_pass_seconds:
             self._full_pass_at = now
@@ -35,11 +35,11 @@ class AnalysisPass:
         return False, changed
 
     def gather(self, node: str) -> list[ObservedContainer]:
-        """The containers of services on a node, and what they used."""
+        """Return the containers of services on a node, with their usage."""
         return self._registry.usage.observed_containers(node)
 
     def _facts_of(self, profile: ServiceProfile) -> tuple[ServiceProfile, ServiceFacts]:
-        """A profile with its facts, of the last pass if it did not change."""
+        """Return a profile with its facts; those of the last pass if it did not change."""
         known = self._facts.get(profile.name)
         return known if known is not None and known[0] is profile else (profile, profile.facts())
 
@@ -47,7 +47,7 @@ class AnalysisPass:
         self, observed: Mapping[str, Sequence[ObservedContainer]], before: Analysis, now: float, *, full: bool
     ) -> Analysis:
         """Analyse, and write services and groups into the live tables."""
-        # A pass that fails could leave half of its changes: until this one is done, nothing is kept.
+        # A pass that fails could leave half of its changes, so its state is kept only once it is done.
         running, self._running = self._running, None
         if running is None or full:
             running = RunningServices(self._weights)

@@ -1,4 +1,4 @@
-"""Keeps the plan of the mesh up to date while the collector runs."""
+"""Updates the plan of the mesh while the collector runs."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ _CHECK_SECONDS = 1.0
 
 @asynccontextmanager
 async def keeping_mesh(core: Core) -> AsyncIterator[None]:
-    """Plan who measures whom, if the mesh is enabled, while the block runs."""
+    """Plan the pairs of nodes that measure each other while the block runs, if the mesh is enabled."""
     mesh = core.registry.mesh
     if not mesh.is_enabled:
         yield

@@ -1,7 +1,7 @@
-"""Keeps the ledger of promises: notes silent nodes, stores changes, and restores them after a restart.
+"""Updates the ledger of promises: notes silent nodes, stores changes, and restores them after a restart.
 
-A stored state includes the reports that were applied before it, by their keys. A restarted collector applies
-the others, which the history has: no report is lost, and none counts twice, even if the collector was killed.
+A stored state contains the keys of the reports that it includes. A restarted collector applies the other
+reports of the history: none is lost, and none counts twice, even if the collector was killed.
 """
 
 import logging
@@ -23,7 +23,7 @@ _FORGET_SECONDS = 300.0
 
 
 class _StoredProgress(msgspec.Struct, frozen=True):
-    """How far the stored state goes."""
+    """The reports that the stored state includes."""
 
     reports: Progress
     viewed_at: float | None
@@ -35,7 +35,7 @@ _progress = msgspec.msgpack.Decoder(_StoredProgress)
 
 @asynccontextmanager
 async def keeping_promises(core: Core) -> AsyncIterator[None]:
-    """Keep the ledger while the block runs."""
+    """Update the ledger while the block runs."""
     promises = core.registry.promises
 
     async def forget() -> None:
@@ -53,7 +53,7 @@ async def keeping_promises(core: Core) -> AsyncIterator[None]:
 
 
 async def store_promises(core: Core) -> None:
-    """Store what changed since the last call. Raises `HistoryUnavailable`."""
+    """Store the changes since the last call. Raise `HistoryUnavailable`."""
     promises = core.registry.promises
     values = promises.pack_changes()
     progress = _StoredProgress(core.applied.progress(core.clock()), promises.viewed_at)
@@ -80,7 +80,7 @@ class PromiseRestore:
             try:
                 progress = _progress.decode(stored)
             except msgspec.DecodeError as error:
-                log.warning("the stored promises are not valid, and start again: %s", error)
+                log.warning("the stored ledger of promises is invalid, and starts again: %s", error)
                 values.clear()
         core.registry.promises.begin_restore(values, None if progress is None else progress.viewed_at)
         return cls(core, progress)
@@ -96,8 +96,8 @@ class PromiseRestore:
                 try:
                     promises.replay(received.report, min(received.received_at, now), min(until, now))
                 except Exception:
-                    log.exception("a report of node %r was not restored", received.report.node)
+                    log.exception("cannot restore a report of node %r", received.report.node)
         promises.end_restore(core.registry.running_containers(), now)
-        # From the first report on, a kill loses nothing.
+        # After this, a kill loses nothing.
         with suppress(HistoryUnavailable):
             await store_promises(core)

@@ -1,4 +1,4 @@
-"""Keeps memory and disk within bounds: nodes that are gone, samples that are too old, usage to compact."""
+"""Bounds memory and disk: drops nodes that are gone and old samples, and compacts usage."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -7,6 +7,7 @@ from functools import partial
 
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
+from collector.common.text import counted
 from collector.core.parts import Core
 from collector.history.interface import HistoryStats, HistoryUnavailable
 from collector.live.limits.node_account import Limit
@@ -16,7 +17,7 @@ log = logging.getLogger(__name__)
 _COMPACTION_SECONDS = 0.25
 _CHECK_SECONDS = 5.0
 _COMPACT_AT_ONCE = 8
-"""Nodes whose usage is compacted in one commit: few enough that reports hardly wait for it."""
+"""Number of nodes whose usage is compacted in one commit: few, so that reports hardly wait for it."""
 
 
 @asynccontextmanager
@@ -32,7 +33,7 @@ async def retention(core: Core) -> AsyncIterator[None]:
             core.registry.admission.refuse(node, Limit.ENERGY, now, slots)
 
     async def compact_usage() -> None:
-        """Replace the usage of many reports in the history by its sum."""
+        """Replace the usage of many reports in the history with its sum."""
         keys, totals = core.registry.usage.compact(_COMPACT_AT_ONCE)
         if keys:
             try:
@@ -56,7 +57,7 @@ async def retention(core: Core) -> AsyncIterator[None]:
 
 
 async def check_history(core: Core) -> None:
-    """Report whether reports can be stored, and whether the file is in order."""
+    """Report whether reports can be stored, and whether the file is intact."""
     try:
         await core.history.check()
     except HistoryUnavailable as error:
@@ -69,13 +70,12 @@ async def check_history(core: Core) -> None:
 
 
 def _problem_of(stats: HistoryStats) -> str:
-    """What was found in the file, for a person; empty if it is in order."""
+    """Return a sentence about damage of the file; empty if it is intact."""
     if stats.damage:
         return f"the history is damaged ({stats.damage}): restart the collector, which repairs it"
     if stats.wrong_rows:
-        rows = "1 row" if stats.wrong_rows == 1 else f"{stats.wrong_rows} rows"
         return (
-            f"{rows} of the energy accounts did not match their checksum and were deleted: check the disk,"
-            " and restore the history from a backup if these accounts matter"
+            f"{counted(stats.wrong_rows, 'row')} of the energy accounts did not match the checksum, and"
+            " were deleted: check the disk, and restore the history from a backup if these accounts matter"
         )
     return ""

@@ -1,7 +1,7 @@
 """Keeps the usage of services by day, and computes the recommended sizes from it.
 
-Containers are collected on the event loop, a few nodes at a time; the rest runs in a thread. What the
-reports cannot bring back after a restart is stored.
+Containers are collected on the event loop, a few nodes at a time; the rest runs in a thread. Usage that
+reports cannot restore after a restart is stored.
 """
 
 import asyncio
@@ -40,16 +40,17 @@ class SizingJob:
         """Containers that ran before a restart, until the first run has counted them."""
 
     async def restore(self) -> None:
-        """Restore the usage of before a restart from the history.
+        """Restore the usage from before a restart from the history.
 
-        Before any report: a container that ended meanwhile is still among those of the registry, and counts.
+        This runs before any report arrives: the registry still contains containers that have ended since, and
+        their usage counts.
         """
         for name in self.usage.restore(await self._core.history.get_values(_KIND)):
-            log.warning("the stored usage of service %r is not valid: it is learned again", name)
+            log.warning("the stored usage of service %r is invalid, and is learned again", name)
         self._restored = await self._collect()
 
     async def run_once(self) -> Sizing:
-        """Compute all sizes and publish them; store what changed. Raises `HistoryUnavailable`."""
+        """Compute and publish all sizes, and store changed usage. Raise `HistoryUnavailable`."""
         core = self._core
         observed = await self._collect()
         now = core.clock()
@@ -61,7 +62,7 @@ class SizingJob:
         return found
 
     async def _collect(self) -> list[ObservedContainer]:
-        """The containers that run."""
+        """Return the running containers."""
         registry = self._core.registry
         observed: list[ObservedContainer] = []
         for number, name in enumerate(list(registry.names()), 1):
@@ -78,7 +79,7 @@ class SizingJob:
         now: float,
     ) -> Sizing:
         config, before = self._core.config, self._core.sizing.latest
-        # Taken once: they count with the first run, even if that fails afterwards.
+        # They count once, with the first run, even if that fails afterwards.
         restored, self._restored = self._restored, ()
         running = {(each.node, each.id) for each in observed} if restored else set()
         if ended := [each for each in restored if (each.node, each.id) not in running]:
@@ -86,11 +87,11 @@ class SizingJob:
         self.usage.update(observed, now)
         for service, memory_bytes in killed.items():
             self.usage.note_out_of_memory(service, now, memory_bytes)
-        # What is learned by leaving days out changes with the days only.
+        # The tunings are learned by leaving out days, so they change once a day.
         today = day_of(now)
         services, tunings = recommend(
             self.usage.services,
-            present_of(observed, snapshot),
+            current_sizes(observed, snapshot),
             cluster_of(snapshot, config),
             rules_of(config),
             before.tunings if before.learned_on == today else None,
@@ -109,7 +110,7 @@ class SizingJob:
 
 
 def rules_of(config: CollectorConfig) -> SizeRules:
-    """The rules from the settings."""
+    """Return the rules from the settings."""
     return SizeRules(
         percentiles=(config.envelopes.cpu, config.envelopes.memory),
         reserve_ratio=config.sizing.reserve_ratio,
@@ -117,8 +118,8 @@ def rules_of(config: CollectorConfig) -> SizeRules:
     )
 
 
-def present_of(observed: Sequence[ObservedContainer], snapshot: Snapshot) -> Mapping[str, CurrentSize]:
-    """What the containers of each service have now; of containers that differ, the most."""
+def current_sizes(observed: Sequence[ObservedContainer], snapshot: Snapshot) -> Mapping[str, CurrentSize]:
+    """Return the current requests and limits of each service; of containers that differ, the highest."""
     limits: defaultdict[str, list[Four]] = defaultdict(list)
     for each in observed:
         limits[each.service].append(four(each.limit))
@@ -134,15 +135,15 @@ def present_of(observed: Sequence[ObservedContainer], snapshot: Snapshot) -> Map
         has = np.array(rows)
         found[name] = CurrentSize(
             containers=len(rows),
-            cpu_request=_most(wanted[:, CPU]),
-            memory_request=_most(wanted[:, MEMORY]),
-            cpu_limit=_most(has[:, CPU]),
-            memory_limit=_most(has[:, MEMORY]),
+            cpu_request=_highest(wanted[:, CPU]),
+            memory_request=_highest(wanted[:, MEMORY]),
+            cpu_limit=_highest(has[:, CPU]),
+            memory_limit=_highest(has[:, MEMORY]),
         )
     return found
 
 
-def _most(values: Floats) -> float | None:
+def _highest(values: Floats) -> float | None:
     known = values[~np.isnan(values)]
     return float(known.max()) if known.size else None
 
@@ -166,7 +167,7 @@ def cluster_of(snapshot: Snapshot, config: CollectorConfig) -> CapacityValue:
 
 
 async def restored_sizing(core: Core) -> SizingJob:
-    """The job with the usage of before a restart; `sizing` runs it."""
+    """Create the job, with the usage from before a restart; `sizing` runs it."""
     job = SizingJob(core)
     await job.restore()
     return job

@@ -1,7 +1,7 @@
 """Stores the traits of nodes and services in the history, so that a replay of it follows the same rules.
 
 Labels, generations and domains come from the settings and from the orchestrator, and reports do not contain
-them. The images of nodes are stored too, for the next start. Only what changed is written.
+them. The images of nodes are stored too, for the next start. Only changes are written.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -64,11 +64,11 @@ async def storing_traits(core: Core) -> AsyncIterator[None]:
 
 
 async def _store_images(core: Core, snapshot: Snapshot, stored: dict[str, frozenset[str]]) -> None:
-    """Store the images of nodes that changed, and forget those of nodes that are gone."""
+    """Store changed images of nodes, and delete those of nodes that are gone."""
     if snapshot.images is None:
         return
     now = dict(zip(snapshot.nodes.names, snapshot.images.references, strict=True))
-    # A set is replaced when it changes.
+    # A set that changed is another object.
     changed = {name: each for name, each in now.items() if stored.get(name, _NO_IMAGES) is not each}
     gone = stored.keys() - now.keys()
     if changed or gone:
@@ -88,7 +88,7 @@ async def restore_images(core: Core) -> None:
 
 
 def node_traits(snapshot: Snapshot) -> Mapping[str, StoredNodeTraits]:
-    """The traits of all nodes."""
+    """Return the traits of all nodes."""
     nodes = snapshot.nodes
     return {
         name: StoredNodeTraits(
@@ -101,7 +101,7 @@ def node_traits(snapshot: Snapshot) -> Mapping[str, StoredNodeTraits]:
 
 
 def service_traits(snapshot: Snapshot) -> Mapping[str, StoredServiceTraits]:
-    """The traits of all services that run; of containers that differ, those of the first by id."""
+    """Return the traits of all running services; of containers that differ, those of the first by id."""
     tasks = snapshot.tasks
     services, first = np.unique(tasks.service, return_index=True)
     return {

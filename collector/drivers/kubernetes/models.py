@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from collector.common.labels import STOPPED_LABEL, stopped_count
+from collector.common.labels import STOPPED_LABEL, parse_stopped_replicas
 from collector.common.quantities import parse_quantity
 from wire.resources import Quantities
 
@@ -314,7 +314,7 @@ class KubeWorkload(_Model, frozen=True):
     def stopped_replicas(self) -> int:
         """How many replicas it had before it was stopped because resources were short; 0 if it was not."""
         noted = self.metadata.annotations.get(STOPPED_LABEL, "")
-        return 0 if self.spec.replicas else stopped_count(noted)
+        return 0 if self.spec.replicas else parse_stopped_replicas(noted)
 
     @property
     def is_updating(self) -> bool:

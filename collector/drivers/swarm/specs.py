@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from collector.common.labels import BEFORE_LABEL, PARKED_LABEL, STOPPED_LABEL, stopped_count
+from collector.common.labels import BEFORE_LABEL, PARKED_LABEL, STOPPED_LABEL, parse_stopped_replicas
 from collector.drivers.docker.client import Json
 from wire.errors import INVALID_JSON
 
@@ -283,7 +283,7 @@ def with_stopped(spec: Json, replicas: int | None) -> Json:
 def stopped_replicas(spec: Json) -> int:
     """Return how many replicas a service had before all were stopped; 0 if it was not stopped."""
     noted = str((spec.get("Labels") or {}).get(STOPPED_LABEL, ""))
-    return stopped_count(noted) if replicas_of(spec) == 0 else 0
+    return parse_stopped_replicas(noted) if replicas_of(spec) == 0 else 0
 
 
 def nano_cpus(cores: float) -> int:

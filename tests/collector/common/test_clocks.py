@@ -68,10 +68,10 @@ def test_a_jump_is_logged_once_and_shown_until_it_is_over(
     for _ in range(3):
         machine.run(1.0)
         report_jump(machine.steady, outages)
-    assert len(outages.listed) == len(caplog.records) == is_reported
+    assert len(outages.problems) == len(caplog.records) == is_reported
     machine.wall.now -= seconds
     report_jump(machine.steady, outages)
-    assert not outages.listed
+    assert not outages.problems
 
 
 @pytest.mark.parametrize("jump", JUMPS)

@@ -70,13 +70,13 @@ async def test_nodes_are_pulled_from_a_real_prometheus_across_its_restart(
             assert STORE_GAP in node.gaps
             assert node.power is not None
             assert node.capacity.memory_bytes
-            assert not core.outages.listed
-        await until(lambda: bool(core.outages.listed))
-        assert "cannot pull nodes from" in core.outages.listed[0]
+            assert not core.outages.problems
+        await until(lambda: bool(core.outages.problems))
+        assert "cannot pull nodes from" in core.outages.problems[0]
         assert list_containers(registry, time.time(), name="burner"), "known containers are still listed"
         before = samples(core, "burner")
         await asyncio.to_thread(
             stack.enter_context,
             prometheus({"agents": target}, data=tmp_path / "data", address=first.host),
         )
-        await until(lambda: not core.outages.listed and samples(core, "burner") > before)
+        await until(lambda: not core.outages.problems and samples(core, "burner") > before)

@@ -330,8 +330,8 @@ async def test_usage_that_is_not_valid_is_left_out_and_readyz_shows_it(tmp_path:
         assert found.services["web"].quantities(Statistic.ENVELOPE).cpu_cores == pytest.approx(2.0, rel=0.01)
         assert found.services["web"].observed_seconds == pytest.approx(600 * HEARTBEAT.sample_seconds)
         assert found.services["db"].profiled
-        assert "mallory" in core.outages.listed[0]
-        assert (await ready(core, NoQuery())).problems == core.outages.listed
+        assert "mallory" in core.outages.problems[0]
+        assert (await ready(core, NoQuery())).problems == core.outages.problems
 
 
 async def test_readyz_shows_a_pass_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,15 +95,15 @@ async def test_a_store_that_is_away_hinders_nothing_and_has_it_all_when_it_is_ba
             assert await it.history.add([partial_report(sequence=sequence, at=START + sequence)], START) == [
                 True
             ]
-        await until(lambda: bool(it.troubles.parts[Dependency.STORE]) and store.requests > 2)
-        [trouble] = it.troubles.listed
+        await until(lambda: bool(it.troubles.by_dependency[Dependency.STORE]) and store.requests > 2)
+        [trouble] = it.troubles.problems
         assert trouble == f"the store at {store.url} accepts no samples: it answers 503 not now; retrying"
         assert waiting(it.history).reports == 5
         await it.history.check()
         store.status = HTTPStatus.NO_CONTENT
         await until(lambda: waiting(it.history).reports == 0)
         assert store.sequences() == [START + sequence for sequence in range(1, 6)]
-        assert not it.troubles.listed
+        assert not it.troubles.problems
     # One line each way, however often it was tried.
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
 
@@ -114,8 +114,8 @@ async def test_samples_in_the_outbox_are_sent_after_a_restart(store: FakeStore, 
         away = f"http://127.0.0.1:{unused.getsockname()[1]}"
         async with opened(tmp_path / "db", away) as it:
             await it.history.add([report()], START)
-            await until(lambda: bool(it.troubles.listed))
-            assert "connection refused" in it.troubles.listed[0]
+            await until(lambda: bool(it.troubles.problems))
+            assert "connection refused" in it.troubles.problems[0]
     async with opened(tmp_path / "db", store.url) as it:
         await until(lambda: store.sequences() == [START])
 
@@ -162,7 +162,7 @@ async def test_a_wrong_password_drops_nothing(store: FakeStore, tmp_path: Path) 
     store.status = HTTPStatus.UNAUTHORIZED
     async with opened(tmp_path / "db", store.url) as it:
         await it.history.add([report()], START)
-        await until(lambda: bool(it.troubles.listed))
+        await until(lambda: bool(it.troubles.problems))
         assert waiting(it.history) == OutboxStatus(1, waiting(it.history).size_bytes, 0)
 
 

@@ -143,13 +143,13 @@ async def test_a_new_collector_restores_from_the_store_what_sqlite_has(
         for reports in rounds[6:9]:
             await store_reports(plain, reports)
             await store_reports(one, reports)
-        await until(lambda: bool(one.outages.listed))
-        assert "connection refused" in one.outages.listed[0]
+        await until(lambda: bool(one.outages.problems))
+        assert "connection refused" in one.outages.problems[0]
         again = await asyncio.to_thread(started, first.host)
         for reports in rounds[9:]:
             await store_reports(plain, reports)
             await store_reports(one, reports)
-        await until(lambda: unsent(one) == 0 and not one.outages.listed)
+        await until(lambda: unsent(one) == 0 and not one.outages.problems)
 
         await asyncio.to_thread(again.show_all)
         two = await stack.enter_async_context(collector(on_store(tmp_path / "two.db", again.url), clock))

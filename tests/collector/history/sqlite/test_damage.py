@@ -176,7 +176,7 @@ async def test_an_account_that_changed_on_disk_is_found_by_its_checksum_and_set_
                 [problem] = (await answer.json())["problems"]
             async with http.get(f"{collector.address.url}/metrics") as answer:
                 metrics = await answer.text()
-    assert f"{wrong_rows} rows of the energy accounts did not match their checksum" in problem
+    assert f"{wrong_rows} rows of the energy accounts did not match the checksum" in problem
     assert f"wattpack_collector_history_wrong_rows_total {float(wrong_rows)}" in metrics
     assert "do not have their checksum" in caplog.text
     with closing(sqlite3.connect(path)) as connection:
