@@ -11,7 +11,7 @@ from aiohttp import web
 
 from collector.api.control import Api
 from collector.api.events import publishing_changes
-from collector.api.metrics import REGISTRY, registry_of
+from collector.api.metrics import REGISTRY, metrics_registry
 from collector.api.table import ROUTES
 from collector.common.clocks import Clock, SteadyClock, report_jump
 from collector.common.outages import Dependency, Outages
@@ -179,7 +179,7 @@ def make_app(
             authentication(scopes, tokens, api.clock, limits, api.config.access.scheduler_names),
         ]
     )
-    app[REGISTRY] = registry_of(api)
+    app[REGISTRY] = metrics_registry(api)
     app[HTTP_LIMITS] = api.config.http
     app[BACKPRESSURE] = Backpressure(api.config.ingest, on_surplus=partial(_note_surplus, api))
 

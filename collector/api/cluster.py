@@ -22,6 +22,7 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     status: str
     """`alive` or `ready`."""
     version: str
+    """Version of the collector."""
     problems: tuple[str, ...] = ()
     """Dependencies that are down, such as a time series store. The collector works without them."""
 
@@ -55,12 +56,19 @@ class OpenAlerts(msgspec.Struct, frozen=True, kw_only=True):
     """Number of open alerts by kind."""
 
     node: int
+    """Bottlenecks that nodes report."""
     quiet: int
+    """Nodes that stopped reporting while containers ran there."""
     service: int
+    """Services that are overloaded on all their nodes."""
     overbooked: int
+    """Nodes whose containers reserve more than their SLA class allows."""
     limit: int
+    """Nodes that report more than their limits allow."""
     duplicate: int
+    """Names of nodes under which two machines report."""
     promise: int
+    """Services whose promise of availability is broken or at risk, or whose class is unknown."""
 
 
 class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +76,7 @@ class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     at: float
     version: str
+    """Version of the collector."""
     nodes: NodeCount
     """Number of nodes in each state."""
     incomplete_nodes: int

@@ -1,4 +1,4 @@
-"""Metrics of the collector, read off its state at each scrape."""
+"""Metrics of the collector, read from its state at each scrape."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -48,20 +48,20 @@ _STATE_METRICS: tuple[MetricSpec[ScrapeState], ...] = (
     MetricSpec(
         name="wattpack_collector_build_info",
         kind="gauge",
-        help="Build of the collector; always 1, with the version as a label.",
+        help="Version of the collector, as a label. Always 1.",
         value=lambda _: 1,
         labels={"version": lambda _: __version__},
     ),
     MetricSpec(
         name="wattpack_collector_containers",
         kind="gauge",
-        help="Listed containers, including those on nodes that are down.",
+        help="Containers of the cluster, including those on nodes that are down.",
         value=lambda now: now.containers,
     ),
     MetricSpec(
         name="wattpack_collector_sequence_gaps_total",
         kind="counter",
-        help="Reports that arrived before an earlier report of the same agent run, which is lost or late.",
+        help="Gaps in the sequence of reports: an earlier report of the same agent run is lost or late.",
         value=lambda now: now.sequence_gaps,
     ),
     MetricSpec(
@@ -86,7 +86,7 @@ _STATE_METRICS: tuple[MetricSpec[ScrapeState], ...] = (
     MetricSpec(
         name="wattpack_collector_history_wrong_rows_total",
         kind="counter",
-        help="Rows of energy accounts deleted since the start because they did not match their checksum.",
+        help="Rows of energy accounts that were deleted because they did not match their checksum.",
         value=lambda now: now.history.wrong_rows,
     ),
     MetricSpec(
@@ -98,7 +98,7 @@ _STATE_METRICS: tuple[MetricSpec[ScrapeState], ...] = (
     MetricSpec(
         name="wattpack_collector_analysis_timestamp_seconds",
         kind="gauge",
-        help="Unix time of the snapshot behind the last analysis of the cluster.",
+        help="Unix time of the last analysis of the cluster, in seconds.",
         value=lambda now: now.analysis.at,
     ),
     MetricSpec(
@@ -113,14 +113,15 @@ _ADMISSION_METRICS: tuple[MetricSpec[NodeShortages], ...] = (
     MetricSpec(
         name="wattpack_admission_predicted_short_ratio",
         kind="gauge",
-        help="Share of the five-minute windows of the last days in which nodes were predicted to be short of"
-        " a resource, before correction.",
+        help="Predicted share of five-minute windows in which nodes were short of a resource, over the last"
+        " days, before correction.",
         value=lambda total: total.predicted / total.windows,
     ),
     MetricSpec(
         name="wattpack_admission_observed_short_ratio",
         kind="gauge",
-        help="Share of the same windows in which nodes were short of a resource.",
+        help="Observed share of five-minute windows in which nodes were short of a resource, over the last"
+        " days.",
         value=lambda total: total.short / total.windows,
     ),
 )
@@ -129,13 +130,13 @@ _CLUSTER_METRICS: tuple[MetricSpec[ClusterSummary], ...] = (
     MetricSpec(
         name="wattpack_cluster_watts",
         kind="gauge",
-        help="Total power in watts of the nodes that are not down; absent while no node reports power.",
+        help="Total power of the nodes that are not down, in watts. Absent while no node reports power.",
         value=lambda cluster: None if cluster.power is None else cluster.power.watts,
     ),
     MetricSpec(
         name="wattpack_cluster_idle_watts",
         kind="gauge",
-        help="Total idle power in watts of the nodes that are not down; absent while no node reports power.",
+        help="Total idle power of the nodes that are not down, in watts. Absent while no node reports power.",
         value=lambda cluster: None if cluster.power is None else cluster.power.idle_watts,
     ),
     MetricSpec(
@@ -156,14 +157,14 @@ _SERVICE_METRICS: tuple[MetricSpec[ServicePower], ...] = (
     MetricSpec(
         name="wattpack_service_power_watts",
         kind="gauge",
-        help="Power in watts that the containers of the service add to the idle power of their nodes.",
+        help="Power that the containers of the service add to the idle power of their nodes, in watts.",
         value=lambda each: each.watts,
         labels={"service": lambda each: each.service},
     ),
     MetricSpec(
         name="wattpack_service_energy_joules_total",
         kind="counter",
-        help="Energy in joules of the service since the collector started: its reported power over time.",
+        help="Energy of the service since the collector started, in joules: its reported power over time.",
         value=lambda each: each.joules_total,
         labels={"service": lambda each: each.service},
     ),
@@ -173,7 +174,7 @@ _OPEN_ALERT_METRICS: tuple[MetricSpec[tuple[str, int]], ...] = (
     MetricSpec(
         name="wattpack_cluster_open_alerts",
         kind="gauge",
-        help="Open alerts by kind; kind=node is reported by nodes, the others are detected by the collector.",
+        help="Open alerts by kind. Nodes report those with kind=node; the collector detects the others.",
         value=lambda count: count[1],
         labels={"kind": lambda count: count[0]},
     ),
@@ -189,7 +190,7 @@ _OUTBOX_METRICS: tuple[MetricSpec[OutboxStatus], ...] = (
     MetricSpec(
         name="wattpack_collector_outbox_bytes",
         kind="gauge",
-        help="Disk space, in bytes, of reports that wait to be sent to the time series store.",
+        help="Size of the reports whose samples wait to be sent to the time series store, in bytes.",
         value=lambda outbox: outbox.size_bytes,
     ),
     MetricSpec(
@@ -245,8 +246,8 @@ _REFUSED_METRICS: tuple[MetricSpec[tuple[str, Limit, int]], ...] = (
     MetricSpec(
         name="wattpack_collector_refused_total",
         kind="counter",
-        help="Requests, containers, labels and values of a node that were refused because they exceed one of"
-        " the limits per node; only nodes that exceeded one.",
+        help="Requests, containers, labels and values of a node that were refused because they exceed a limit"
+        " per node. Absent for nodes within their limits.",
         value=lambda count: count[2],
         labels={"node": lambda count: count[0], "limit": lambda count: count[1].value},
     ),
@@ -256,7 +257,7 @@ _KIND_METRICS: tuple[MetricSpec[tuple[ReportKind, int]], ...] = (
     MetricSpec(
         name="wattpack_collector_new_reports_total",
         kind="counter",
-        help="New reports by kind, without those that were already stored.",
+        help="Reports stored for the first time, by kind.",
         value=lambda count: count[1],
         labels={"kind": lambda count: count[0].value},
     ),
@@ -276,8 +277,8 @@ _CONTROL_METRICS: tuple[MetricSpec[Actor], ...] = (
     MetricSpec(
         name="wattpack_collector_control_active",
         kind="gauge",
-        help="1 while the control loop carries out plans, 0 during a dry run, a pause, or another collector's"
-        " lease.",
+        help="1 while the control loop carries out plans; 0 during a dry run or a pause, or while another"
+        " collector holds the lease.",
         value=lambda actor: actor.situation.acts,
         labels={"driver": lambda actor: actor.situation.driver_name},
     ),
@@ -290,7 +291,7 @@ _CONTROL_METRICS: tuple[MetricSpec[Actor], ...] = (
     MetricSpec(
         name="wattpack_collector_last_recovery_seconds",
         kind="gauge",
-        help="Time in seconds from the last decision that resolved a bottleneck until all its alerts closed.",
+        help="Time from the last decision that resolved a bottleneck until its alerts closed, in seconds.",
         value=lambda actor: actor.situation.last_healed_seconds,
     ),
 )
@@ -315,7 +316,7 @@ _STEP_METRICS: tuple[MetricSpec[tuple[tuple[str, StepState], int]], ...] = (
     ),
 )
 
-# `core.INGEST_DURATION` is a histogram, which is observed and not read off the state.
+# `core.INGEST_DURATION` is a histogram, which is observed and not read from the state.
 COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (
     *_STATE_METRICS,
     *_ADMISSION_METRICS,
@@ -340,8 +341,8 @@ COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (
 )
 
 
-class _ApiCollector(Collector):
-    """Reads the metric families of one scrape off the running collector."""
+class _MetricsCollector(Collector):
+    """Reads the metric families of one scrape from the running collector."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -394,10 +395,10 @@ class _ApiCollector(Collector):
         yield from metric_families(ELASTIC_DECISION_METRICS, elastic.decided.items())
 
 
-def registry_of(api: Api) -> CollectorRegistry:
-    """The registry behind `/metrics`."""
+def metrics_registry(api: Api) -> CollectorRegistry:
+    """The registry of `/metrics`."""
     registry = CollectorRegistry()
-    registry.register(_ApiCollector(api))
+    registry.register(_MetricsCollector(api))
     registry.register(api.counters.ingest_duration)
     ProcessCollector(registry=registry)
     return registry

@@ -1,1 +1,1 @@
-"""The network between nodes: who measures whom with which key, and the round-trip times that result."""
+"""The network between nodes: peers and keys of the mesh, and round-trip times."""

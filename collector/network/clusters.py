@@ -1,4 +1,4 @@
-"""Clusters of near nodes. Pure."""
+"""Clusters of near nodes, by round-trip time. Pure."""
 
 import numpy as np
 
@@ -6,17 +6,17 @@ from collector.network.components import Components
 from collector.snapshot.delays import Floats, Rows
 
 _MIN_GAP = 2.0
-"""Two clusters are at least twice as far from each other as the neighbours within one."""
+"""Minimum ratio of the distance between two clusters and the distance of neighbours within one."""
 _SHORTEST_SECONDS = 1e-4
-"""Shorter times are all near."""
+"""Shorter times count as this time."""
 _UNKNOWN_FACTOR = 10.0
 
 
 def near_clusters(seconds: Floats) -> Rows:
     """The number of the cluster of each node, from 0, in the order of their first nodes.
 
-    `seconds` are the round-trip times of all pairs; NaN is unknown, and far. Clusters are connected by short
-    times; the longest one that still connects is where the sorted links of a tree of all nodes grow most.
+    `seconds` are the round-trip times of all pairs; NaN is unknown, and counts as far. Links of a minimum
+    spanning tree are sorted by time and cut at the largest relative gap: the shorter links connect clusters.
     """
     count = len(seconds)
     known = seconds[~np.isnan(seconds)]
@@ -41,12 +41,12 @@ def _spanning_tree(table: Floats) -> tuple[Rows, Floats]:
     count = len(table)
     links, lengths = np.empty((max(0, count - 1), 2), dtype=np.intp), np.empty(max(0, count - 1))
     distance, nearest = np.full(count, np.inf), np.zeros(count, dtype=np.intp)
-    waiting = np.ones(count, dtype=np.bool_)
+    outside = np.ones(count, dtype=np.bool_)
     added = 0
     for place in range(count - 1):
-        waiting[added] = False
-        closer = waiting & (table[added] < distance)
+        outside[added] = False
+        closer = outside & (table[added] < distance)
         distance[closer], nearest[closer] = table[added][closer], added
-        added = int(np.where(waiting, distance, np.inf).argmin())
+        added = int(np.where(outside, distance, np.inf).argmin())
         links[place], lengths[place] = (nearest[added], added), distance[added]
     return links, lengths

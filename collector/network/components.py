@@ -48,7 +48,7 @@ def shortest_paths(sources: Rows, count: int, pairs: Rows, seconds: Floats) -> F
     paths = np.full((len(sources), count), np.inf)
     paths[np.arange(len(sources)), sources] = 0.0
     while True:
-        # Bellman and Ford, for all sources at once: few rounds, as the graph has short ways.
+        # Bellman-Ford for all sources at once. It takes few rounds, as the graph has short paths.
         through = np.minimum.reduceat(paths[:, near] + length, starts, axis=1)
         if not (through < paths[:, targets]).any():
             return paths

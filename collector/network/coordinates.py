@@ -1,12 +1,12 @@
-"""Network coordinates: round-trip times of all pairs, estimated from those of a few. Pure.
+"""Network coordinates: estimates of the round-trip times of all pairs from a few measured pairs. Pure.
 
 As in Vivaldi, a node has a position in a Euclidean space and a height: the time between two nodes is their
 distance plus both heights. The positions minimize the relative error of the measured pairs. Unlike Vivaldi,
-all pairs are known in one place, so they are found for all nodes at once, by gradient descent from a start
-that landmarks provide.
+all measurements are in one place, so the positions of all nodes are found at once: by gradient descent from
+starting points that landmarks provide.
 
-Clusters have regions, zones and racks, with times that differ by a factor of a thousand. Springs between
-single nodes do not move a region that is in the wrong place as a whole, so groups of near nodes move too: one
+Clusters have regions, zones and racks, with times that differ by a factor of a thousand. Forces on
+single nodes do not move a whole region that is in the wrong place, so groups of near nodes move as well: one
 set of groups for each scale of time.
 """
 
@@ -21,17 +21,18 @@ DIMENSIONS = 4
 _LANDMARKS = 64
 _STEPS = 300
 _SCALE_FACTOR = 3.0
-"""Between two scales of time."""
+"""Ratio of two successive scales of time."""
 _RATE = 0.1
 _DECAY_1, _DECAY_2, _TINY = 0.9, 0.99, 1e-12
-"""Of Adam, which scales each step by the recent gradients."""
+"""Parameters of Adam, which scales each step by the recent gradients."""
 _MAX_LOG_ERROR = 0.5
-"""A pair with a larger error pulls no harder: outliers do not bend the space."""
+"""Larger errors count as this one, so that outliers do not distort the space."""
 _CLOSENESS = 0.1
-"""Nodes of a group stay close together, so that heights explain what is the same for all of their pairs."""
+"""Force that keeps the nodes of a group close together. Delays that all pairs of a node share go into its
+height."""
 _SHORTEST_SECONDS = 1e-6
 _HELD_OUT = 20
-"""One of so many pairs is left out of the fit, and shows its error."""
+"""One of this many pairs is held out of the fit, to measure its error."""
 _MIN_HELD_OUT = 20
 
 
@@ -42,7 +43,7 @@ class Coordinates:
     positions: Floats
     heights: Floats
     error_ratio: float | None
-    """Relative error that nine of ten estimates do not exceed, of pairs left out; None with too few pairs."""
+    """Relative error that nine of ten held-out pairs do not exceed; None with too few pairs."""
 
     def estimates(self, pairs: Rows) -> Floats:
         """Round-trip times of pairs of rows."""
@@ -74,7 +75,7 @@ def fit_coordinates(count: int, pairs: Rows, seconds: Floats) -> Coordinates:
     components = Components(count)
     components.join(used.tolist())
     group = components.labels()
-    # Nothing is known about the time between two parts that no pair connects.
+    # Only the largest connected part gets coordinates: times between parts are unknown.
     largest = group == np.bincount(group).argmax()
     place = np.cumsum(largest) - 1
     inside = largest[used[:, 0]]
@@ -102,7 +103,7 @@ def _fit(count: int, pairs: Rows, seconds: Floats) -> tuple[Floats, Floats]:
     np.minimum.at(nearest, one, seconds)
     np.minimum.at(nearest, other, seconds)
     levels = _levels(count, pairs, seconds, nearest)
-    positions = _start(count, pairs, seconds)
+    positions = _start_positions(count, pairs, seconds)
     noise = np.random.default_rng(0).normal(0.0, _RATE, positions.shape)
     positions = _group_means(levels, positions, count // 4) + noise * nearest[:, np.newaxis]
     log_heights = np.log(nearest / 2)
@@ -147,7 +148,7 @@ class _Adam:
 
 
 def _levels(count: int, pairs: Rows, seconds: Floats, nearest: Floats) -> list[_Level]:
-    """The groups of each scale of time, the largest first; last the single nodes."""
+    """The groups of each scale of time, the largest scale first; the single nodes are last."""
     levels: list[_Level] = []
     components = Components(count)
     order = np.argsort(seconds, kind="stable")
@@ -168,7 +169,7 @@ def _levels(count: int, pairs: Rows, seconds: Floats, nearest: Floats) -> list[_
 
 
 def _group_means(levels: list[_Level], positions: Floats, max_groups: int) -> Floats:
-    """The mean position of the finest group of each node, of no more groups than this."""
+    """The mean position of each node's group, in the finest level with at most `max_groups` groups."""
     fitting = [level for level in levels[:-1] if level.count <= max_groups]
     if not fitting:
         return positions
@@ -178,8 +179,8 @@ def _group_means(levels: list[_Level], positions: Floats, max_groups: int) -> Fl
     return means
 
 
-def _start(count: int, pairs: Rows, seconds: Floats) -> Floats:
-    """Positions by landmarks, which are nodes at random: classical scaling of the shortest paths to them."""
+def _start_positions(count: int, pairs: Rows, seconds: Floats) -> Floats:
+    """Starting positions: classical scaling of the shortest paths to landmarks, which are random nodes."""
     landmarks = np.random.default_rng(0).permutation(count)[:_LANDMARKS]
     paths = shortest_paths(landmarks, count, pairs, seconds)
     squares = np.square(paths)

@@ -1,4 +1,4 @@
-"""What is known about the network at one moment: measured pairs, and coordinates for all others."""
+"""Round-trip times at one moment: measured pairs, and coordinates that estimate all others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from collector.network.coordinates import DIMENSIONS, Coordinates
 from collector.network.measurements import Pair, PairTimes
 from collector.snapshot.delays import DelayKind, Delays, Floats, Rows
 
-_MAX_MATRIX = 256
-"""Nodes up to which a table of all pairs is small."""
+_MAX_MATRIX_NODES = 256
+"""Number of nodes up to which a table of all pairs is small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class Estimates:
         ]
         pairs = np.array([each[:2] for each in found], dtype=np.intp).reshape(-1, 2)
         seconds = np.array([each[2] for each in found], dtype=np.float64)
-        if self.coordinates is None and len(names) <= _MAX_MATRIX:
-            return _of_pairs(len(names), pairs, seconds)
+        if self.coordinates is None and len(names) <= _MAX_MATRIX_NODES:
+            return _matrix_delays(len(names), pairs, seconds)
         positions, heights = np.full((len(names), DIMENSIONS), np.nan), np.full(len(names), np.nan)
         if self.coordinates is not None:
             known = [(row[name], place) for place, name in enumerate(self.names) if name in row]
@@ -49,7 +49,7 @@ class Estimates:
         return Delays.of_coordinates(positions, heights, pairs, seconds)
 
 
-def _of_pairs(count: int, pairs: Rows, seconds: Floats) -> Delays:
+def _matrix_delays(count: int, pairs: Rows, seconds: Floats) -> Delays:
     table = np.full((count, count), np.nan)
     table[pairs[:, 0], pairs[:, 1]] = seconds
     return Delays.of_matrix(table, np.where(np.isnan(table), DelayKind.UNKNOWN, DelayKind.MEASURED))

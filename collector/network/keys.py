@@ -1,7 +1,7 @@
 """Keys of pairs, derived from one secret that never leaves the collector. Pure.
 
-Only the two nodes of a pair get its key, so a node cannot forge a probe between two others. It is valid for
-one run of both agents, and until the next epoch.
+Only the two nodes of a pair get its key, so a node cannot forge a probe between two others. A key is valid
+until one of the agents restarts or the next epoch begins.
 """
 
 import hmac

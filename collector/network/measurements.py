@@ -1,4 +1,4 @@
-"""Results of probes, as the nodes report them, and the round-trip times of pairs that follow. Pure."""
+"""Results of probes that nodes report, and the round-trip times of pairs. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -6,14 +6,14 @@ from typing import NamedTuple
 from wire.mesh import MAX_RESULTS, PeerResult
 
 VALID_SECONDS = 600.0
-"""Agents repeat a result that does not change every four minutes."""
+"""Results are valid for this time. Agents repeat an unchanged result every four minutes."""
 
 Pair = tuple[str, str]
 """Two nodes, by name."""
 
 
 class Result(NamedTuple):
-    """What a node measured to a peer."""
+    """The result of a node's probes of a peer."""
 
     at: float
     """When the collector received it."""
@@ -25,13 +25,13 @@ Results = Mapping[str, Mapping[str, Result]]
 
 
 class PairTimes(NamedTuple):
-    """The round-trip times of a pair, of both directions the larger one."""
+    """The round-trip times of a pair: the larger one of both directions."""
 
     p50_seconds: float
     p95_seconds: float
     lost_ratio: float
     forth_seconds: float | None
-    """Median as the first node measured it; None if it did not."""
+    """Median that the first node measured; None if it did not."""
     back_seconds: float | None
 
 
@@ -46,14 +46,14 @@ class Measurements:
         """Replace results of a node; beyond `MAX_RESULTS` the oldest are dropped."""
         new = {each.peer: Result(now, each) for each in results if each.peer != node}
         if new:
-            # A new dictionary, as others may be reading the last one.
+            # A new dictionary: a thread may be reading the old one.
             before = self._results.get(node, {})
             merged = {peer: each for peer, each in before.items() if peer not in new} | new
             self._results[node] = dict(list(merged.items())[-MAX_RESULTS:])
             self.version += 1
 
     def drop_old(self, now: float) -> None:
-        """Remove what is no longer valid."""
+        """Remove results that are no longer valid."""
         kept: dict[str, dict[str, Result]] = {}
         for node, results in self._results.items():
             valid = {peer: each for peer, each in results.items() if now - each.at <= VALID_SECONDS}
@@ -64,7 +64,7 @@ class Measurements:
         self._results = kept
 
     def copy(self) -> Results:
-        """The results now; later ones do not change it."""
+        """A copy of the current results."""
         return dict(self._results)
 
 
@@ -84,12 +84,12 @@ def _times(results: Results, node: str, peer: str) -> PairTimes | None:
     back = _probes(results, peer, node)
     both = [each for each in (forth, back) if each is not None]
     medians = [each.p50_seconds for each in both if each.p50_seconds is not None]
-    slow = [each.p95_seconds for each in both if each.p95_seconds is not None]
+    p95s = [each.p95_seconds for each in both if each.p95_seconds is not None]
     if not medians:
         return None
     return PairTimes(
         p50_seconds=max(medians),
-        p95_seconds=max(*medians, *slow),
+        p95_seconds=max(*medians, *p95s),
         lost_ratio=max(each.lost / max(1, each.lost + each.answered) for each in both),
         forth_seconds=forth.p50_seconds if forth is not None else None,
         back_seconds=back.p50_seconds if back is not None else None,

@@ -1,4 +1,4 @@
-"""The nodes of the mesh: where each is reached, and the session of its agent."""
+"""The nodes of the mesh: the address and the session of each agent."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,8 +8,8 @@ from wire.mesh import MAX_WAIT_SECONDS
 _GONE_SECONDS = 3 * MAX_WAIT_SECONDS
 _MAX_CHANGES = 5.0
 _CHANGE_SECONDS = 60.0
-"""Each change of a session or an address means new keys for all of its peers. A node may change five times at
-once, and then once a minute."""
+"""Each change of a session or address causes new keys for all peers of the node. A node may change five times
+at once, and then once a minute."""
 _MAX_MEMBERS = 10_000
 
 
@@ -31,7 +31,7 @@ class _Entry:
 
 
 class Members:
-    """The present members, by name."""
+    """The current members, by name."""
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
@@ -63,13 +63,13 @@ class Members:
         return True
 
     def keep(self, member: Member, now: float) -> None:
-        """Note that a member is still there, unless its agent was restarted meanwhile."""
+        """Record that a member is still there, unless its agent has restarted."""
         entry = self._entries.get(member.node)
         if entry is not None and entry.member == member:
             entry.seen_at = max(entry.seen_at, now)
 
     def drop_gone(self, now: float) -> None:
-        """Remove members that have not asked for their peers for a while."""
+        """Remove members that have not requested their peers for a while."""
         gone = [node for node, entry in self._entries.items() if now - entry.seen_at > _GONE_SECONDS]
         for node in gone:
             del self._entries[node]

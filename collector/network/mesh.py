@@ -1,7 +1,7 @@
-"""The mesh of one collector: members, results, the plan for both, and its estimates in snapshots.
+"""The mesh of one collector: members, results, the plan of peers, and the delays of snapshots.
 
-All methods but `delays` belong to the event loop. The secret exists in memory only: after a restart of the
-collector, agents get new keys, and send the results of their last five minutes again.
+All methods except `delays` must run in the event loop. The secret exists in memory only: after a restart of
+the collector, agents get new keys, and send the results of their last five minutes again.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from wire.mesh import KEY_BYTES, MeshAssignment, PeerResult
 
 _REFIT_SECONDS = 60.0
 _PAUSE_FACTOR, _LONGEST_PAUSE_SECONDS = 50.0, 30.0
-"""Planning takes a few percent of the time at most; new nodes of a large cluster wait up to half a minute."""
+"""Planning takes at most a few percent of the time; new nodes of a large cluster wait up to half a minute."""
 _NO_PEERS = MeshAssignment(version=1, peers=())
 
 
 class Mesh:
-    """Members, results and the present plan."""
+    """Members, results and the current plan."""
 
     def __init__(self, settings: MeshConfig, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
@@ -60,18 +60,18 @@ class Mesh:
         return frozenset(peer.node for peer in self.assignment(node).peers or ())
 
     def put(self, member: Member, results: Iterable[PeerResult], now: float) -> bool:
-        """Take what a node reports; returns False, without effect, if it changes too often."""
+        """Store a node and its results; returns False, without effect, if the node changes too often."""
         if not self._members.put(member, now):
             return False
         self._measurements.put(member.node, results, now)
         return True
 
     def keep(self, member: Member, now: float) -> None:
-        """Note that a member is still there, unless its agent was restarted meanwhile."""
+        """Record that a member is still there, unless its agent has restarted."""
         self._members.keep(member, now)
 
     def put_results(self, node: str, results: Iterable[PeerResult], now: float) -> None:
-        """Take results that were read from a store, unless the node sends them itself."""
+        """Store results that were read from a time series store, unless the node sends them itself."""
         if node not in self._members:
             self._measurements.put(node, results, now)
 
@@ -80,7 +80,7 @@ class Mesh:
         return self._plan.assignments.get(node, _NO_PEERS)
 
     async def changed_assignment(self, node: str, version: int, wait_seconds: float) -> MeshAssignment:
-        """The peers of a node, once they differ from those of this version or the time is over."""
+        """Wait until the peers of a node differ from a version, or until the timeout; returns them."""
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_seconds):
                 while self.assignment(node).version == version and not self._is_closed:
@@ -114,13 +114,13 @@ class Mesh:
             changed.set()
 
     def _make_plan(self, inputs: MeshInputs, last: MeshPlan) -> tuple[MeshPlan, float]:
-        """Return a plan and the CPU time that it took: time of other programs does not count."""
+        """Return a plan and the CPU time of planning."""
         began = time.thread_time()
         plan = make_plan(inputs, last, self._secret, self._settings.max_bytes_per_second)
         return plan, time.thread_time() - began
 
     def delays(self, names: Sequence[str]) -> Delays | None:
-        """The round-trip times between nodes, for a snapshot; None if the mesh is off. For any thread."""
+        """The round-trip times between nodes, for a snapshot; None if the mesh is off. Thread-safe."""
         if not self.is_enabled:
             return None
         estimates, last = self._plan.estimates, self._last

@@ -1,7 +1,7 @@
-"""Who measures whom. Pure.
+"""The choice of peers: which pairs of nodes measure each other. Pure.
 
-All pairs in a small cluster. In a larger one, each node has few peers: some at random, which place it in the
-cluster as a whole, and some near ones, which place it among its neighbours.
+In a small cluster, all pairs do. In a larger one, each node has few peers: random ones, which locate it in
+the whole cluster, and near ones, which locate it among its neighbours.
 """
 
 import hashlib
@@ -12,18 +12,18 @@ import numpy as np
 from collector.snapshot.delays import Floats
 
 MAX_FULL_MESH = 64
-"""Nodes up to which all pairs are measured."""
+"""Number of nodes up to which all pairs are measured."""
 MAX_PEERS = 20
 _NEAR_PEERS = MAX_PEERS // 2
 _CANDIDATES = 3
-"""Per peer: enough that nodes whose first choices have peers enough find others."""
+"""Candidates per peer. If a candidate has enough peers, the next one is used."""
 
 RowPair = tuple[int, int]
 """Rows of two nodes, the smaller one first."""
 
 
 def choose_pairs(names: Sequence[str], near: Iterable[RowPair] = ()) -> set[RowPair]:
-    """The pairs that measure each other. Few of them change when a node comes or goes."""
+    """Choose the pairs that measure each other. Few pairs change when a node joins or leaves."""
     count = len(names)
     if count <= MAX_FULL_MESH:
         return {(one, other) for one in range(count) for other in range(one + 1, count)}
@@ -36,7 +36,7 @@ def choose_pairs(names: Sequence[str], near: Iterable[RowPair] = ()) -> set[RowP
 
 
 def choose_near(count: int, times_from: Callable[[int], Floats]) -> list[RowPair]:
-    """Pairs of nodes with a short round-trip time, the nearest of each first."""
+    """Choose pairs of nodes with a short round-trip time, the nearest peers of each node first."""
     ranked: list[tuple[int, float, RowPair]] = []
     nearest = min(_CANDIDATES * _NEAR_PEERS, count - 1)
     for row in range(count):
@@ -55,7 +55,7 @@ def choose_near(count: int, times_from: Callable[[int], Floats]) -> list[RowPair
 
 
 class _Matching:
-    """Pairs in which no node is too often."""
+    """Pairs, with a maximum number per node."""
 
     def __init__(self, count: int) -> None:
         self.pairs: set[RowPair] = set()
@@ -71,25 +71,25 @@ class _Matching:
 
 
 def _random_pairs(names: Sequence[str]) -> list[RowPair]:
-    """Pairs in an order that depends on their names only, at random otherwise."""
+    """Pairs in a pseudo-random order that depends only on their names."""
     hashes = np.array(
         [int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") for name in names],
         dtype=np.uint64,
     )
     count = len(names)
-    most = min(_CANDIDATES * MAX_PEERS, count - 1)
+    candidates = min(_CANDIDATES * MAX_PEERS, count - 1)
     ranked: dict[RowPair, int] = {}
     for row in range(count):
         score = _mix(hashes ^ hashes[row])
         score[row] = np.iinfo(np.uint64).max
-        found = np.argpartition(score, most - 1)[:most]
+        found = np.argpartition(score, candidates - 1)[:candidates]
         for other, each in zip(found.tolist(), score[found].tolist(), strict=True):
             ranked[min(row, other), max(row, other)] = each
     return sorted(ranked, key=ranked.__getitem__)
 
 
 def _mix(values: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """The finalizer of SplitMix64: one changed bit changes half of all."""
+    """The finalizer of SplitMix64: each input bit changes half of the output bits."""
     with np.errstate(over="ignore"):
         values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,4 +1,4 @@
-"""From members and results to the peers of each node and the estimates. Pure, and run in a thread."""
+"""Plans of the mesh: the peers of each node, and estimates from their results. Pure; runs in a thread."""
 
 import hashlib
 from collections.abc import Mapping
@@ -16,27 +16,27 @@ from collector.network.peers import MAX_FULL_MESH, RowPair, choose_near, choose_
 from wire.mesh import MeshAssignment, MeshPeer
 
 _BYTES_PER_ROUND = 2 * 2 * (40 + 28)
-"""Of a pair: a question and an answer in both directions, with the headers of UDP and IPv4."""
+"""Bytes per probe of a pair: request and response in both directions, with UDP and IPv4 headers."""
 _EXCHANGE_BYTES_PER_SECOND = 40.0
-"""Of the requests to the collector, about one every 45 seconds."""
+"""Traffic of requests to the collector, about one every 45 seconds."""
 _MIN_INTERVAL_SECONDS, _MAX_INTERVAL_SECONDS = 5.0, 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class MeshInputs:
-    """What the plan depends on."""
+    """The inputs of a plan."""
 
     members: tuple[Member, ...]
     """By name."""
     epoch: int
     results: Results
     refit: bool
-    """Whether coordinates are estimated again; that takes a second in a large cluster."""
+    """Whether to fit coordinates again, which takes a second in a large cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeshPlan:
-    """Who measures whom, and the times that result."""
+    """The peers of each node, and the estimated round-trip times."""
 
     members: tuple[Member, ...] = ()
     epoch: int = -1
@@ -46,8 +46,8 @@ class MeshPlan:
 
 
 def make_plan(inputs: MeshInputs, last: MeshPlan, secret: bytes, max_bytes_per_second: float) -> MeshPlan:
-    """The plan now; parts that did not change are those of the last one."""
-    # A node whose results were read from a store is not a member, but has its place among the others.
+    """Make a plan; unchanged parts are taken from the last plan."""
+    # A node whose results were read from a store is not a member, but it is part of the estimates.
     names = tuple(sorted({member.node for member in inputs.members} | set(inputs.results)))
     times = pair_times(inputs.results)
     is_large = len(names) > MAX_FULL_MESH
@@ -69,7 +69,7 @@ def make_plan(inputs: MeshInputs, last: MeshPlan, secret: bytes, max_bytes_per_s
 
 
 def probe_interval_seconds(peers: int, max_bytes_per_second: float) -> float:
-    """Time between two probes to the same peer, so that all of them stay within the traffic of a node."""
+    """Time between two probes of the same peer that keeps a node within its maximum traffic."""
     left = max(max_bytes_per_second - _EXCHANGE_BYTES_PER_SECOND, max_bytes_per_second / 10)
     return min(max(peers * _BYTES_PER_ROUND / left, _MIN_INTERVAL_SECONDS), _MAX_INTERVAL_SECONDS)
 

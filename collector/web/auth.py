@@ -39,8 +39,8 @@ def authentication(
 ) -> Middleware:
     """Check tokens and certificates; without `tokens`, all requests pass.
 
-    A route that is not in `scopes` requires a read token. A certificate is that of a node, unless it has one
-    of the names of `schedulers`.
+    A route that is not in `scopes` requires a read token. A certificate belongs to a node, unless its name is
+    in `schedulers`.
     """
 
     @web.middleware
@@ -59,13 +59,15 @@ def authentication(
             if not caller.may(required):
                 raise ApiError(
                     HTTPStatus.FORBIDDEN,
-                    f"this request needs a token of kind {required}; the one sent is of kind {caller.scope}",
+                    f"this request needs a token of kind {required}, not {caller.scope}: create one on the"
+                    f" collector's host with: wattpack token add {required} NAME",
                     "Authorization",
                 )
             request[CALLER] = caller
             if limits is not None and tokens is not None:
-                most = _MAX_CONNECTIONS if caller.nodes is None else _MAX_NODE_CONNECTIONS
-                limits.authenticate(request.transport, caller, most)
+                is_node = caller.nodes is not None
+                max_connections = _MAX_NODE_CONNECTIONS if is_node else _MAX_CONNECTIONS
+                limits.authenticate(request.transport, caller, max_connections)
         return await handler(request)
 
     return middleware
@@ -79,7 +81,7 @@ def _required(request: web.Request, scopes: Scopes) -> Scope:
 
 def _caller(request: web.Request, tokens: TokenFile, now: float, schedulers: frozenset[str]) -> Caller | None:
     if hdrs.AUTHORIZATION in request.headers:
-        # If a token is sent, it must be valid: a certificate does not make up for a wrong one.
+        # A token in the request must be valid, even if there is a certificate.
         secret = parse_token(request.headers[hdrs.AUTHORIZATION])
         return tokens.tokens.caller(secret, now) if secret is not None else None
     transport = request.transport

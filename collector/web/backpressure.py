@@ -1,8 +1,8 @@
 """Limits on request bodies, and on reports that are not stored yet: in total, per node and per token.
 
-A token or certificate of a node also has a rate: what it sends above it, over a minute, is not even read. An
-overloaded collector answers 429 instead of growing until it is killed, and a node that sends too much
-exhausts its own share only.
+A token or certificate of a node also has a maximum rate, averaged over a minute; requests above it are
+rejected unread. An overloaded collector responds with 429 instead of running out of memory, and a node that
+sends too much exhausts its own share only.
 """
 
 import asyncio
@@ -27,23 +27,23 @@ Key = TypeVar("Key", bound=Hashable)
 
 _REQUESTS_PER_CALLER = 4
 """An agent has one request in flight, or two just after a restart."""
-_TURNS = 2
-"""Requests of one token that are answered at the same time; the others wait. So those of other tokens wait
-for no more than these."""
+_MAX_CONCURRENT = 2
+"""Requests of one token that are processed at the same time; the others wait. So a request of another token
+waits for no more than these."""
 _LONGEST_PAUSE_SECONDS = 1.0
 _SHARES = 4
 """One token may use a quarter of the bytes of all bodies."""
 _MIN_RETRY_SECONDS, _MAX_RETRY_SECONDS = 2.0, 10.0
 _BURST_SECONDS = 60.0
-"""What a node may send at once, in seconds of its rate: the reports of an outage come all at once."""
+"""Size of a burst, in seconds of the maximum rate: after an outage, all reports arrive at once."""
 
 OnSurplus = Callable[[frozenset[str]], None]
-"""Called with the nodes of a caller that sends too much."""
+"""Called with the nodes of a caller that exceeds its rate."""
 
 
 @dataclass(slots=True)
-class _Level:
-    """How much a caller sent lately: it falls with time, by the maximum rate."""
+class _Bucket:
+    """A leaky bucket: how much a caller sent recently. It drains at the maximum rate."""
 
     reports: float = 0.0
     size_bytes: float = 0.0
@@ -51,16 +51,16 @@ class _Level:
 
 
 class _Turns:
-    """The requests of one token, which is given up to half of the collector's time."""
+    """The requests of one token, which get up to half of the collector's time."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._free = asyncio.Semaphore(_TURNS)
+        self._free = asyncio.Semaphore(_MAX_CONCURRENT)
         self._waiting = 0
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait until few enough are being answered. If others wait, each is followed by as long a pause."""
+        """Wait for a free place. If others wait, each request is followed by a pause of the same length."""
         self._waiting += 1
         try:
             await self._free.acquire()
@@ -92,7 +92,7 @@ class Backpressure:
         self._random = rng
         self._monotonic = monotonic
         self._on_surplus = on_surplus
-        self._levels: dict[frozenset[str], _Level] = {}
+        self._buckets: dict[frozenset[str], _Bucket] = {}
         self._turns: dict[str, _Turns] = {}
         self._requests: Counter[frozenset[str]] = Counter()
         self._reports_of_node: Counter[str] = Counter()
@@ -104,13 +104,13 @@ class Backpressure:
     def request(self, caller: Caller) -> Iterator[Callable[[int], None]]:
         """Count a request while the block runs; yields a function that counts bytes of its body.
 
-        A caller that is bound to nodes may have a few requests at once, and a rate; more are rejected unread.
+        Requests of a caller that is bound to nodes are limited in number and rate; more are rejected unread.
         """
         node = caller.nodes
         if node is not None:
             if self._requests[node] >= _REQUESTS_PER_CALLER:
                 raise self._retry_later("this node has too many requests in progress")
-            self._require_rate(node)
+            self._check_rate(node)
         body_bytes = 0
 
         def add_bytes(size_bytes: int) -> None:
@@ -127,7 +127,7 @@ class Backpressure:
             self.size_bytes += size_bytes
             self._bytes_of[caller] += size_bytes
             if node is not None:
-                self._level(node).size_bytes += size_bytes
+                self._bucket(node).size_bytes += size_bytes
 
         if node is not None:
             self._requests[node] += 1
@@ -141,7 +141,7 @@ class Backpressure:
 
     @asynccontextmanager
     async def turn(self, caller: Caller) -> AsyncIterator[None]:
-        """Wait until the token of a caller has few enough requests that are being answered."""
+        """Wait until the token of a caller has few enough requests in progress."""
         if not caller.token or caller.nodes is not None:
             yield
             return
@@ -150,35 +150,35 @@ class Backpressure:
         async with turns.turn():
             yield
 
-    def _level(self, nodes: frozenset[str]) -> _Level:
-        """How much a caller sent lately."""
+    def _bucket(self, nodes: frozenset[str]) -> _Bucket:
+        """The bucket of a caller, drained up to now."""
         now, settings = self._monotonic(), self._settings
-        level = self._levels.setdefault(nodes, _Level(at=now))
-        elapsed, level.at = now - level.at, now
-        level.reports = max(0.0, level.reports - elapsed * settings.max_reports_per_second_per_node)
-        level.size_bytes = max(0.0, level.size_bytes - elapsed * settings.max_bytes_per_second_per_node)
-        return level
+        bucket = self._buckets.setdefault(nodes, _Bucket(at=now))
+        elapsed, bucket.at = now - bucket.at, now
+        bucket.reports = max(0.0, bucket.reports - elapsed * settings.max_reports_per_second_per_node)
+        bucket.size_bytes = max(0.0, bucket.size_bytes - elapsed * settings.max_bytes_per_second_per_node)
+        return bucket
 
-    def _require_rate(self, nodes: frozenset[str]) -> None:
-        """Count a request, unless its caller has sent too much; then raise `ApiError`."""
-        settings, level = self._settings, self._level(nodes)
-        # What goes above it at last is paid for later, so a body of any size is accepted after a while.
+    def _check_rate(self, nodes: frozenset[str]) -> None:
+        """Count a request; raises `ApiError` if its caller exceeds its rate."""
+        settings, bucket = self._settings, self._bucket(nodes)
+        # The last request may exceed the burst, so a body of any size is accepted after a while.
         if (
-            level.reports >= _BURST_SECONDS * settings.max_reports_per_second_per_node
-            or level.size_bytes >= _BURST_SECONDS * settings.max_bytes_per_second_per_node
+            bucket.reports >= _BURST_SECONDS * settings.max_reports_per_second_per_node
+            or bucket.size_bytes >= _BURST_SECONDS * settings.max_bytes_per_second_per_node
         ):
             self._on_surplus(nodes)
             raise self._retry_later(
                 "this node sends more than ingest.max_reports_per_second_per_node or"
                 " ingest.max_bytes_per_second_per_node allows"
             )
-        level.reports += 1
+        bucket.reports += 1
 
     @contextmanager
     def storing(self, reports: Sequence[Report], caller: Caller = TRUSTED) -> Iterator[None]:
         """Count reports as waiting for the history while the block runs."""
         if caller.nodes is not None:
-            self._level(caller.nodes).reports += len(reports) - 1  # the request counts as one
+            self._bucket(caller.nodes).reports += len(reports) - 1  # the request counts as one
         settings, counts = self._settings, Counter(report.node for report in reports)
         if self.reports + len(reports) > settings.max_waiting_reports:
             raise self._retry_later("too many reports wait to be stored")

@@ -16,8 +16,8 @@ from wire.errors import INVALID_JSON
 JSON_TYPE = "application/json"
 
 _GZIP = 16 + zlib.MAX_WBITS
-_MOST_DEFLATED = 1032
-"""No byte of gzip stands for more."""
+_MAX_EXPANSION = 1032
+"""Maximum number of decompressed bytes per byte of gzip."""
 
 Body = TypeVar("Body")
 HTTP_LIMITS = web.AppKey("HTTP_LIMITS", HttpConfig)
@@ -25,13 +25,13 @@ HTTP_LIMITS = web.AppKey("HTTP_LIMITS", HttpConfig)
 
 
 COUNT_BYTES: web.RequestKey[Callable[[int], None]] = web.RequestKey("COUNT_BYTES")
-"""Called with the number of bytes that the body of a request adds in memory; may raise to stop reading."""
+"""Called with the number of bytes that a request body adds in memory; raises to stop reading."""
 
 
 async def read_body(request: web.Request) -> bytes:
     """Read and decompress a body; raises `ApiError` if its type is wrong, or it is too large or too slow."""
     on_bytes = request[COUNT_BYTES]
-    # No media type of HTML forms: a foreign page can send these only after a CORS preflight.
+    # HTML forms cannot send this type: a foreign page can send it only after a CORS preflight.
     if request.content_type != JSON_TYPE:
         raise ApiError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
@@ -63,8 +63,8 @@ async def read_body(request: web.Request) -> bytes:
     try:
         decompressed = decompress(body, encoding, limit_bytes)
     except ApiError:
-        # It counts although it is rejected, for the time and memory that it can have taken.
-        on_bytes(min(limit_bytes, _MOST_DEFLATED * len(body)))
+        # A rejected body counts too, as decompressing it took time and memory.
+        on_bytes(min(limit_bytes, _MAX_EXPANSION * len(body)))
         raise
     on_bytes(len(decompressed) - len(body))
     return decompressed

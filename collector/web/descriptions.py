@@ -29,7 +29,7 @@ _ACRONYMS = {"cpu": "CPU", "slo": "SLO", "id": "id", "iowait": "I/O wait"}
 
 
 def object_types(kinds: list[Any]) -> Iterator[msgspec.inspect.StructType | msgspec.inspect.DataclassType]:
-    """All structs and dataclasses that these types consist of, each once."""
+    """All structs and dataclasses that these types contain, each once."""
     seen: set[Any] = set()
     pending = [msgspec.inspect.type_info(kind) for kind in kinds]
     while pending:
@@ -66,7 +66,7 @@ def _count(field: msgspec.inspect.Field) -> str | None:
 
 
 def is_described(kind: msgspec.inspect.StructType | msgspec.inspect.DataclassType, field: str) -> bool:
-    """Whether a field has a description that does not only repeat its name."""
+    """Whether a field has a description that does more than repeat its name."""
     if field in FIELDS or any(field in _docstrings(each) for each in kind.cls.__mro__):
         return True
     return any(_count(each) for each in kind.fields if each.name == field)
@@ -89,7 +89,7 @@ def _docstrings(kind: type) -> dict[str, str]:
 
 
 def describe_name(name: str) -> str:
-    """What every type means by this name; else `used_memory_bytes` as "Used memory, in bytes."."""
+    """The description in `FIELDS`, or the name in words: "Used memory, in bytes." for `used_memory_bytes`."""
     if name in FIELDS:
         return FIELDS[name]
     unit = ""
@@ -117,7 +117,7 @@ _EXAMPLES: Json = {
 
 
 def example_of(schema: Json, schemas: Json, name: str = "", depth: int = 0) -> Any:  # noqa: ANN401 - JSON
-    """A value that a schema allows; of objects, the fields that are required."""
+    """An example that is valid for a schema; objects have only their required fields."""
     if reference := schema.get("$ref"):
         return example_of(schemas[reference.rpartition("/")[2]], schemas, name, depth + 1)
     if choices := schema.get("anyOf"):

@@ -54,7 +54,7 @@ class Subscriber:
     _queue: deque[Message] = field(default_factory=deque)
     _ready: asyncio.Event = field(default_factory=asyncio.Event)
     end_reason: str = ""
-    """Once it is set, no message is queued any more."""
+    """Once set, no more messages are queued."""
 
     def put(self, message: Message) -> None:
         """Queue a message; if the queue is full, drop it and end."""

@@ -1,4 +1,4 @@
-"""At startup: tokens and TLS of the collector, and whether they are enough for its address."""
+"""Tokens and TLS of the HTTP server, and the check at startup that they suffice for its address."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +35,8 @@ def open_listener(settings: config.CollectorConfig) -> Listener:
             )
         if tls is None and not settings.http.insecure_plaintext:
             raise UserError(
-                f"http.listen is {listen}, which other machines can reach, but without TLS tokens could be"
-                f" read on the network: set tls.certificate and tls.key{instead}"
+                f"http.listen is {listen}, which other machines can reach, but without TLS, others could read"
+                f" tokens on the network: set tls.certificate and tls.key{instead}"
             )
     return Listener(tokens, tls)
 

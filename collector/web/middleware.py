@@ -20,7 +20,7 @@ _RETRY_AFTER_SECONDS = "5"
 
 
 def problem_documents(paths: Iterable[str]) -> Middleware:
-    """ResponseSpec every error as a problem document; `paths` are those of the routes."""
+    """Turn every error into a problem document; `paths` are the paths of all routes."""
     valid_paths = sorted(paths)
 
     @web.middleware
@@ -37,7 +37,9 @@ def problem_documents(paths: Iterable[str]) -> Middleware:
             response = _http_error(error, request, valid_paths)
         except Exception:
             log.exception("internal error in %s %s", request.method, request.rel_url)
-            detail = "internal error, a bug in the collector: please report it with the traceback in its log"
+            detail = (
+                "internal error: this is a bug; please report it with the traceback in the collector's log"
+            )
             response = ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, detail).response()
         response.headers.setdefault(hdrs.CACHE_CONTROL, "no-store")
         response.headers.setdefault("X-Content-Type-Options", "nosniff")
@@ -62,7 +64,7 @@ def _http_error(error: web.HTTPException, request: web.Request, valid_paths: lis
 
 
 def host_check(http: HttpConfig) -> Middleware:
-    """Reject requests for a foreign Host name, against DNS rebinding."""
+    """Reject requests with a foreign Host header, against DNS rebinding."""
     is_local = parse_address(http.listen).is_loopback
     others = "" if is_local else ", an IP address, or add the name to http.names"
 

@@ -46,8 +46,8 @@ def document(routes: Sequence[Route]) -> Json:
             "title": "Wattpack collector",
             "version": __version__,
             "summary": "Resource usage, power and energy of the nodes and containers of a cluster.",
-            "description": "All watts and joules are of whole machines at the wall; in virtual machines, of"
-            " their shares.",
+            "description": "Watts and joules cover whole machines at the wall; for a virtual machine, its"
+            " share of the host.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "tags": _tags(routes),
@@ -57,18 +57,18 @@ def document(routes: Sequence[Route]) -> Json:
 
 
 _TAGS = {
-    "cluster": "The cluster as a whole, and whether the collector works.",
+    "cluster": "Totals of the cluster, and the health of the collector.",
     "nodes": "Nodes: state, usage, power, history.",
     "containers": "Containers: usage, need, power, history.",
     "services": "Services: containers, need of one container, dominant resource, power, history.",
-    "slo": "Promises of availability, and how they stand.",
-    "analysis": "Groups of similar containers, envelopes and free room.",
-    "alerts": "Bottlenecks, silent and overbooked nodes, promises at risk.",
-    "events": "What happened, as a list and as a stream.",
+    "slo": "Promises of availability: target and state.",
+    "analysis": "Groups of similar containers, envelopes, free capacity of nodes.",
+    "alerts": "Bottlenecks, nodes that do not report, overbooked nodes, promises at risk.",
+    "events": "Events of nodes and containers, as a list and as a stream.",
     "energy": "Energy over a period, and estimates of power.",
-    "hints": "Where a container should go, and what a policy would change.",
+    "hints": "Nodes for new containers, and changes that a policy recommends.",
     "control": "The control loop: policies, decisions, pauses, deployments.",
-    "kubernetes": "Requests of kube-scheduler and of the API server.",
+    "kubernetes": "For kube-scheduler: the extender protocol, and the load of nodes.",
     "reports": "For agents: join the cluster and send reports.",
     "server": "The page, metrics and this document.",
 }
@@ -90,13 +90,13 @@ _TAG_OF = {
 
 
 def _tag(route: Route) -> str:
-    """The topic of a route: the first part of its path, unless a topic has several."""
+    """The topic of a route: by `_TAG_OF`, or else the first part of its path."""
     first = route.path.removeprefix("/v1").split("/")[1]
     return _TAG_OF.get(first, first)
 
 
 def _tags(routes: Sequence[Route]) -> list[Json]:
-    """The topics in order of the routes; one without a description has the summary of its first route."""
+    """The topics in the order of the routes, each with a description or the summary of its first route."""
     first = {_tag(route): route.summary for route in reversed(routes)}
     names = dict.fromkeys(map(_tag, routes))
     return [{"name": name, "description": _TAGS.get(name, first[name])} for name in names]
@@ -148,7 +148,7 @@ def types_of(routes: Sequence[Route]) -> list[Any]:
 def _schemas(routes: Sequence[Route]) -> tuple[dict[Any, Json], Json]:
     """The schema of each type of a request or response, and the schemas that these refer to.
 
-    In one call, so that msgspec qualifies two types of the same name by their modules.
+    One call for all types: msgspec then qualifies two types of the same name by their modules.
     """
     kinds = types_of(routes)
     found, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
@@ -160,7 +160,7 @@ def _schemas(routes: Sequence[Route]) -> tuple[dict[Any, Json], Json]:
                 if field in (properties := schemas.get(name, {}).get("properties", {})):
                     properties[field].setdefault("description", text)
     for schema in schemas.values():
-        # The tag of a struct is no field.
+        # The tag of a struct is a property, but not a field.
         for field, properties in schema.get("properties", {}).items():
             properties.setdefault("description", describe_name(field))
     return dict(zip(kinds, _tidy(found), strict=True)), schemas

@@ -1,6 +1,6 @@
 """The web page: files of `assets/`, without external resources, enforced by a Content-Security-Policy.
 
-The address of a file contains a hash of all files, so that browsers keep it for good and never mix versions.
+The URL of a file contains a hash of all files, so browsers cache it forever and never mix versions.
 """
 
 import gzip
@@ -41,24 +41,23 @@ _PRELOAD = "<!-- {preload} -->"
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """One file, as it is sent."""
+    """A file in the form in which it is sent."""
 
     content_type: str
     body: bytes
     compressed: bytes
-    tag: str
-    """Its ETag."""
+    etag: str
 
     @classmethod
     def of(cls, content_type: str, body: bytes) -> "PageFile":
-        """A file with this content."""
-        tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-        return cls(content_type, body, gzip.compress(body, mtime=0), tag)
+        """Compress the content of a file."""
+        etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        return cls(content_type, body, gzip.compress(body, mtime=0), etag)
 
     def response(self, request: web.Request, caching: str) -> web.Response:
-        """Send it, compressed if the browser allows that, or that the browser has it already."""
-        headers = {hdrs.ETAG: self.tag, hdrs.CACHE_CONTROL: caching, hdrs.VARY: hdrs.ACCEPT_ENCODING}
-        if self.tag in request.headers.get(hdrs.IF_NONE_MATCH, ""):
+        """The file, compressed if the browser accepts that; 304 if the browser has it already."""
+        headers = {hdrs.ETAG: self.etag, hdrs.CACHE_CONTROL: caching, hdrs.VARY: hdrs.ACCEPT_ENCODING}
+        if self.etag in request.headers.get(hdrs.IF_NONE_MATCH, ""):
             return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
         body = self.body
         if "gzip" in request.headers.get(hdrs.ACCEPT_ENCODING, ""):
@@ -68,7 +67,7 @@ class PageFile:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The page, its files by folder and name, and the version that their addresses contain."""
+    """The page, its files by folder and name, and the version in their URLs."""
 
     version: str
     index: PageFile
@@ -79,13 +78,13 @@ class Page:
 def load_page() -> Page:
     """Read all files."""
     root = files("collector.web").joinpath("assets")
-    found = {(folder, each.name): each.read_bytes() for folder, each in _listed(root)}
+    found = {(folder, each.name): each.read_bytes() for folder, each in _list_files(root)}
     index = root.joinpath("index.html").read_text(encoding="utf-8")
     total = hashlib.sha256(index.encode())
     for (folder, name), body in sorted(found.items()):
         total.update(f"{folder}/{name} {len(body)}\n".encode() + body)
     version = total.hexdigest()[:_VERSION_LENGTH]
-    # A browser would otherwise find a module only once it has read those that import it.
+    # Otherwise a browser finds a module only after it has read the modules that import it.
     scripts = [f"{folder}/{name}" for folder, name in sorted(found) if name.endswith(".js")]
     preload = "\n".join(f'<link rel="modulepreload" href="/page/{{version}}/{each}">' for each in scripts)
     text = index.replace(_PRELOAD, preload).replace("{version}", version)
@@ -96,7 +95,7 @@ def load_page() -> Page:
     )
 
 
-def _listed(root: Traversable) -> Iterator[tuple[str, Traversable]]:
+def _list_files(root: Traversable) -> Iterator[tuple[str, Traversable]]:
     for folder in _FOLDERS:
         for each in root.joinpath(folder).iterdir():
             if each.name.rpartition(".")[2] in _TYPES:
@@ -114,7 +113,7 @@ async def page(_context: object, request: web.Request) -> web.Response:
 class PageFileQuery(msgspec.Struct, frozen=True):
     """Which file of the page."""
 
-    version: Annotated[str, Meta(description="Version of the page, which its own addresses contain.")]
+    version: Annotated[str, Meta(description="Version of the page; its own URLs contain it.")]
     folder: Annotated[str, Meta(description="Folder of the file.")]
     file: Annotated[str, Meta(description="Name of the file.")]
 

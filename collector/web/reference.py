@@ -39,8 +39,8 @@ def _routes(described: dict[str, Any]) -> Iterator[str]:
             for status, response in operation["responses"].items():
                 ((content_type, content),) = response["content"].items()
                 kind = _kind(content["schema"])
-                shown = kind if content_type.endswith("json") else f"`{content_type}`"
-                yield f"| {status} | {shown} | {response['description']} |"
+                content_kind = kind if content_type.endswith("json") else f"`{content_type}`"
+                yield f"| {status} | {content_kind} | {response['description']} |"
             yield ""
 
 

@@ -10,7 +10,7 @@ class Scope(StrEnum):
     """Permission that a route requires."""
 
     OPEN = "open"
-    """No token, for health checks."""
+    """Health checks; no token is required."""
     NODE = "node"
     """Send reports for a node; the route checks the name of the node."""
     READ = "read"
@@ -20,10 +20,10 @@ class Scope(StrEnum):
     JOIN = "join"
     """Get a token for a node."""
     ADMIN = "admin"
-    """Change things."""
+    """Everything, including changes of the cluster."""
 
 
-_MAY: dict[Scope, frozenset[Scope]] = {
+_PERMITTED: dict[Scope, frozenset[Scope]] = {
     Scope.NODE: frozenset({Scope.OPEN, Scope.NODE}),
     Scope.READ: frozenset({Scope.OPEN, Scope.READ}),
     Scope.PLACE: frozenset({Scope.OPEN, Scope.READ, Scope.PLACE}),
@@ -42,12 +42,12 @@ class Caller:
     token: str = ""
     """Id of its token; empty for a certificate, and if there are no tokens."""
     machine: str | None = None
-    """The machine that its token belongs to; None is any."""
+    """The machine that its token belongs to; None means any."""
     joins: str | None = None
-    """Pattern of the names of nodes that may join; None is any."""
+    """Pattern of the names of nodes that may join; None means any."""
 
     def may(self, scope: Scope) -> bool:
-        return scope in _MAY[self.scope]
+        return scope in _PERMITTED[self.scope]
 
     def may_report_for(self, node: str) -> bool:
         return self.nodes is None or node in self.nodes

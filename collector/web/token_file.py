@@ -49,7 +49,9 @@ def read_tokens(path: Path) -> list[Token] | None:
         return None
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise UserError(f"cannot read the tokens in {path} ({reason}): check access.tokens") from error
+        raise UserError(
+            f"cannot read the tokens in {path} ({reason}): check the setting access.tokens"
+        ) from error
     if mode & 0o022:
         raise UserError(f"other users can write to {path} and add tokens: run chmod {_PRIVATE:o} {path}")
     return parse_tokens(text, str(path))
@@ -102,7 +104,7 @@ def _replace(path: Path, text: bytes) -> None:
 
 
 def _open_reserve() -> int | None:
-    """A descriptor that can be given up; None if there is none left."""
+    """Open a spare file descriptor; None if none is left."""
     try:
         return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -133,9 +135,9 @@ class TokenFile:
         return self._tokens
 
     def _reload(self) -> bool:
-        """Read the file; returns whether that worked: otherwise it is read again in a second."""
+        """Read the file; returns False if that failed, to try again in a second."""
         if self._reserve is not None:
-            # If all descriptors are in use, this one lets a revocation take effect.
+            # The spare descriptor: revoked tokens become invalid even if all others are in use.
             os.close(self._reserve)
         try:
             # If the file is deleted, no token is valid; only a restart turns authentication off.

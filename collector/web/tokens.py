@@ -1,8 +1,7 @@
 """Tokens. The collector stores only their hashes.
 
-A token is 256 random bits, so a SHA-256 is enough: slow password hashes make up for weak passwords, and
-guessing 256 bits is out of reach at any speed. A fast hash can be computed for each request of a thousand
-nodes.
+A token has 256 random bits, which nobody can guess, so SHA-256 is enough: slow hashes protect weak passwords.
+A fast hash can be computed for each request of a thousand nodes.
 """
 
 import hashlib
@@ -28,28 +27,28 @@ class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     """A stored token."""
 
     id: Annotated[str, Meta(pattern="^[0-9a-f]{8}$")]
-    """Public name of the token; unrelated to the secret."""
+    """Public id of the token; unrelated to the secret."""
     kind: Scope
     name: Name
-    """The node that it is valid for; of a join token, a pattern of such nodes; for other kinds, a label."""
+    """The node that it is valid for; for a join token, a pattern of node names; for other kinds, a label."""
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
     created_at: float
     expires_at: float | None = None
     machine: Name | None = None
-    """Of a node that has joined: its machine. The token is not valid for another one."""
+    """Hash of the machine id of a node that has joined. The token is not valid for another machine."""
     joined_with: str | None = None
-    """Of a node that has joined: id of the join token."""
+    """Id of the join token of a node that has joined."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ValueError(f"no token can be of kind {self.kind}")
+            raise ValueError(f"a token cannot be of kind {self.kind}")
 
     def is_valid(self, now: float) -> bool:
         return self.expires_at is None or now < self.expires_at
 
 
 def make_token(kind: Scope, name: str, now: float, expires_at: float | None = None) -> tuple[Token, str]:
-    """Create a token; returns what to store, and the secret, which is stored nowhere."""
+    """Create a token; returns the token to store, and the secret, which is stored nowhere."""
     # The prefix lets people and secret scanners recognise it.
     secret = f"wattpack-{kind}-{secrets.token_urlsafe(_SECRET_BYTES)}"
     token = Token(

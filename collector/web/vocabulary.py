@@ -1,6 +1,6 @@
-"""Fields that mean the same in every type of the API, for the OpenAPI document.
+"""Descriptions of fields that mean the same in every type of the API, for the OpenAPI document.
 
-A docstring of a field comes first: it is for what is special there.
+The docstring of a field overrides its description here.
 """
 
 from collections.abc import Mapping
@@ -8,21 +8,22 @@ from types import MappingProxyType
 
 FIELDS: Mapping[str, str] = MappingProxyType(
     {
-        # What it is about
+        # Subjects
         "node": "Name of the node, as its agent reports it.",
         "service": "Service of the container: a Swarm service, Compose `project/service`, or Kubernetes"
         " `namespace/workload`; null if it has none.",
-        "container": "Id of the container in its runtime; null if it is not about a container.",
+        "container": "Id of the container in its runtime; null if no container is affected.",
         "image": "Name of the image with its tag or digest, as the engine lists it.",
         "runtime": "Runtime of the container: `docker`, `podman`, `containerd`, `cri-o` or `buildkit`.",
         "labels": "Labels by name; those that begin with `wattpack.` affect decisions.",
+        "application": "Name of the application.",
         "task_class": "SLA class of the container, 1 to 4: 1 is never cut, 4 tolerates the most.",
         "agent_version": "Version of the agent of the node.",
         # Usage
-        "used": "Mean use of each resource over the last reported window; absent if unknown.",
-        "capacity": "What the node has of each resource.",
+        "used": "Mean usage of each resource over the last reported window; absent if unknown.",
+        "capacity": "Capacity of the node for each resource; absent if unknown.",
         "limit": "Limit of each resource: CPU quota, cpuset, memory limit; absent without a limit.",
-        "used_ratio": "Use as a share of the capacity, 0-1.",
+        "used_ratio": "Usage as a share of the capacity, 0-1.",
         "pressure": "Share of time in which tasks waited for each resource (PSI); absent if unknown.",
         "cpu_cores": "CPU, in cores: 0.5 is half a core.",
         "memory_bytes": "Memory, in bytes, without reclaimable page cache.",
@@ -44,7 +45,7 @@ FIELDS: Mapping[str, str] = MappingProxyType(
         "disk_busy_ratio": "Share of time in which the busiest disk was active.",
         "sample_seconds": "Time between two samples of the agent, in seconds.",
         "window_seconds": "Length of the window over which the values are averaged, in seconds.",
-        "gaps": "What the agent cannot measure on this node, with the reason.",
+        "gaps": "Values that the agent cannot measure on this node, with the reason.",
         # Power
         "power": "Watts and energy, with their source and expected error; null if unknown.",
         "watts": "Power at the wall, in watts; in a virtual machine, its share of the host.",
@@ -54,7 +55,7 @@ FIELDS: Mapping[str, str] = MappingProxyType(
         "joules_total": "Energy counter, in joules; it never decreases.",
         "source": "Where the watts come from: `rapl`, `hwmon` or `ipmi` are meters, `model` is fitted to the"
         " machine, `prior` is estimated from its hardware.",
-        "scope": "What the watts cover: the whole machine at the wall.",
+        "scope": "The part of the machine that the watts cover: the whole machine, at the wall.",
         "power_curve": "Power of the node at other loads, as points.",
         "watts_before": "Estimated power of the cluster before the plan, in watts.",
         "watts_after": "Estimated power of the cluster after the plan, in watts.",
@@ -63,11 +64,11 @@ FIELDS: Mapping[str, str] = MappingProxyType(
         "mean_watts": "Mean power in the step, in watts.",
         "max_watts": "Highest power in the step, in watts.",
         # Times
-        "at": "Time of this state, event or decision, as Unix time.",
+        "at": "Unix time of this state, event or decision.",
         "started_at": "Unix time of the start, in seconds; null if it has not started or is unknown.",
         "opened_at": "Unix time at which the alert opened, by the clock of its node.",
         "closed_at": "Unix time at which the alert closed; null while it is open.",
-        "done_at": "Unix time at which the driver reported it as done; null before.",
+        "done_at": "Unix time at which the driver reported the step as done; null before.",
         "ended_at": "Unix time of the end; null before.",
         "since": "Unix time of the beginning, in seconds.",
         "start": "Start of the period, as Unix time.",
@@ -76,36 +77,72 @@ FIELDS: Mapping[str, str] = MappingProxyType(
         "startup_seconds": "Time from the creation of a container to its start, in seconds.",
         "exit_code": "Exit status of the container; null if it is unknown or still runs.",
         # Alerts and analysis
-        "alerts": "Alerts in the requested order.",
-        "resource": "Resource that it is about: `cpu`, `memory`, `disk` or `network`.",
+        "resource": "The resource: `cpu`, `memory`, `disk` or `network`.",
         "evidence": "The measurements, as a sentence.",
-        "ratio": "Use of the resource as a share of the capacity, 0-1.",
+        "ratio": "Usage of the resource as a share of the capacity, 0-1.",
         "pressure_ratio": "Share of time in which tasks waited for the resource, 0-1; null if unknown.",
-        "envelope": "What a container is expected to need: a high percentile of its use of each resource.",
+        "envelope": "The usage that a container is expected to need: a high percentile for each resource.",
         "dominant": "The resource that is likely to run short first.",
         "shares": "Share of the cluster's capacity that one container needs, per resource.",
-        "explanation": "How the result came about, as a sentence.",
+        "explanation": "How the result was computed, as a sentence.",
         # Decisions
         "policy": "Name of the policy; `GET /v1/policies` lists all.",
         "driver": "The driver that carries out actions: `none` only records them.",
-        "reason": "Why, as a sentence.",
-        "reasons": "Why, as sentences, the most important first.",
-        "why": "Why, as a sentence.",
-        "trigger": "What caused it: an `alert`, the `timer`, a `request`, or a container that is `waiting`.",
-        "outcome": "How it ended: `done`, `partly`, `refused`, `failed`; `dry` if it was only recorded.",
-        "actions": "What to do, in this order.",
-        "steps": "The actions of the decision and how each ended, in order.",
-        "action": "What the step does.",
+        "reason": "The reason, as a sentence.",
+        "reasons": "The reasons, as sentences, the most important first.",
+        "why": "The reason, as a sentence.",
+        "trigger": "Cause of the decision: `alert`, `timer`, `request`, or `waiting` for waiting containers.",
+        "outcome": "Result of the decision: `done`, `partly`, `refused`, `failed`; `dry` if only recorded.",
+        "actions": "The actions of the plan, in order.",
+        "steps": "The actions of the decision with their results, in order.",
+        "action": "The action of the step.",
         "decisions": "The decisions, the latest first.",
         "settings": "Settings of the policy that were used.",
-        "reservation": "Room that is kept for the container; null if none was asked for.",
+        "reservation": "The reserved node; null if no reservation was requested.",
+        "avoid": "Services that it must not share a node with.",
+        "exclude": "Nodes that it must not run on.",
+        "talks_to": "Services of its application that it talks to.",
         "constraints": "Constraints on the node, in the syntax of the orchestrator.",
-        "reserve": "Resources that the container is promised.",
-        "demand": "Expected use of each resource.",
+        "reserve": "Resources to reserve for the container: its requests or limits.",
+        "demand": "Expected usage of each resource.",
         "replicas": "Number of containers of the service.",
         "points": "The values, in order of time or load.",
         "events": "The events, the latest first.",
         "error": "Why the request failed; empty if it did not.",
+        # Mesh
+        "session": "Random number of the agent's run; each start has another one.",
+        "peer": "Name of the other node.",
+        "answered": "Number of probes with a response.",
+        "lost": "Number of probes without a response.",
+        # Kubernetes
+        "metadata": "Metadata of the object, as in the Kubernetes API.",
+        "namespace": "Namespace of the object.",
+        "uid": "UID of the object.",
+        "annotations": "Annotations by name.",
+        "owner_references": "Owners of the object, such as a replica set.",
+        "controller": "Whether this owner is the managing controller.",
+        "spec": "Specification of the pod.",
+        "requests": "Requests by resource, as Kubernetes quantities.",
+        "limits": "Limits by resource, as Kubernetes quantities.",
+        "resources": "Requests and limits.",
+        "restart_policy": "Restart policy; an init container with `Always` is a sidecar.",
+        "init_containers": "Init containers of the pod.",
+        "overhead": "Overhead of the pod by resource, as Kubernetes quantities.",
+        "priority": "Priority of the pod.",
+        "priority_class_name": "Name of the priority class of the pod.",
+        "pod": "The pod to schedule.",
+        "pods": "Pods that would be preempted.",
+        "num_pdb_violations": "Number of pod disruption budgets that the preemption violates.",
+        "node_names": "Names of the nodes, if kube-scheduler sends names only.",
+        "failed_nodes": "Nodes that do not fit now, with the reason.",
+        "node_name_to_victims": "Pods that would be preempted, by node.",
+        "node_name_to_meta_victims": "UIDs of the pods that would be preempted, by node.",
+        "host": "Name of the node.",
+        "metrics": "Metrics of the node.",
+        "tags": "Always empty.",
+        "node_metrics_map": "Metrics by node.",
+        "operator": "How `value` is aggregated over the window: `AVG`, `STD` or `Latest`.",
+        "rollup": "Length of the window, such as `15m`.",
     }
 )
 COUNTS: Mapping[str, str] = MappingProxyType(

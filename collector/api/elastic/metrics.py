@@ -23,13 +23,17 @@ ELASTIC_METRICS: tuple[MetricSpec[ElasticStatus], ...] = (
         " seconds, or the result of its query.",
         lambda each: each.metric,
     ),
-    _gauge("metric_max", "Bound of the metric of an elastic service.", lambda each: each.target.metric_max),
     _gauge(
-        "replicas", "Replicas of an elastic service that ran at the last decision.", lambda each: each.running
+        "metric_max",
+        "Maximum of the metric of an elastic service, by its target.",
+        lambda each: each.target.metric_max,
+    ),
+    _gauge(
+        "replicas", "Running replicas of an elastic service at the last decision.", lambda each: each.running
     ),
     _gauge(
         "wanted_replicas",
-        "Replicas of an elastic service by the last decision.",
+        "Replicas that the last decision about an elastic service chose.",
         lambda each: each.wanted_replicas,
     ),
     _gauge(
@@ -39,7 +43,7 @@ ELASTIC_METRICS: tuple[MetricSpec[ElasticStatus], ...] = (
     ),
     _gauge(
         "cpu_used_cores",
-        "CPU time of all replicas of an elastic service before the last decision, in cores.",
+        "CPU usage of all replicas of an elastic service before the last decision, in cores.",
         lambda each: each.cpu_used_cores,
     ),
 )
@@ -48,7 +52,7 @@ ELASTIC_DECISION_METRICS: tuple[MetricSpec[tuple[tuple[str, str], int]], ...] = 
     MetricSpec(
         name="wattpack_elastic_decisions_total",
         kind="counter",
-        help="Decisions about an elastic service, by result: kept as it was, changed, or failed to change.",
+        help="Decisions about an elastic service, by result: not changed, changed, or failed to change.",
         value=lambda count: count[1],
         labels={"service": lambda count: count[0][0], "result": lambda count: count[0][1]},
     ),

@@ -19,7 +19,9 @@ class OwnerReference(_KubernetesObject, frozen=True, kw_only=True):
     """The owner of a pod."""
 
     kind: str = ""
+    """Kind of the owner, such as `ReplicaSet`."""
     name: str = ""
+    """Name of the owner."""
     controller: bool | None = None
 
 
@@ -27,6 +29,7 @@ class ObjectMeta(_KubernetesObject, frozen=True, kw_only=True):
     """Metadata of an object."""
 
     name: str = ""
+    """Name of the object."""
     namespace: str = "default"
     uid: str = ""
     labels: dict[str, str] | None = None
@@ -53,6 +56,7 @@ class PodSpec(_KubernetesObject, frozen=True, kw_only=True):
     """Containers of a pod."""
 
     containers: list[PodContainer] | None = None
+    """Containers of the pod."""
     init_containers: list[PodContainer] | None = None
     resources: ResourceRequirements | None = None
     overhead: dict[str, str] | None = None
@@ -64,7 +68,7 @@ class PodStatus(_KubernetesObject, frozen=True, kw_only=True):
     """Status of a pod that is not scheduled yet."""
 
     nominated_node_name: str | None = None
-    """The node where pods were preempted for it."""
+    """The node on which pods were preempted for this pod."""
 
 
 class SchedulerPod(_KubernetesObject, frozen=True, kw_only=True):
@@ -73,16 +77,18 @@ class SchedulerPod(_KubernetesObject, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+    """Status of the pod."""
 
 
 class NodeList(_KubernetesObject, frozen=True, kw_only=True):
-    """Nodes, undecoded."""
+    """Complete nodes, which are returned unchanged."""
 
     metadata: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
     items: list[msgspec.Raw] | None = None
+    """The nodes."""
 
 
-class Named(_KubernetesObject, frozen=True, kw_only=True):
+class NodeObject(_KubernetesObject, frozen=True, kw_only=True):
     """The decoded part of a node."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -93,13 +99,15 @@ class ExtenderArgs(_ExtenderStruct, frozen=True, kw_only=True):
 
     pod: SchedulerPod
     nodes: NodeList | None = None
+    """Candidate nodes, if kube-scheduler sends complete nodes."""
     node_names: list[str] | None = None
 
 
 class ExtenderFilterResult(_ExtenderStruct, frozen=True, kw_only=True):
-    """Nodes that fit, in the form in which they came; and the others, each with a reason."""
+    """Nodes that fit, in the form of the request; and the other nodes, each with a reason."""
 
     nodes: NodeList | None = None
+    """Nodes that fit, if the request contains complete nodes."""
     node_names: list[str] | None = None
     failed_nodes: dict[str, str]
     failed_and_unresolvable_nodes: dict[str, str]
@@ -112,6 +120,7 @@ class HostPriority(_ExtenderStruct, frozen=True, kw_only=True):
 
     host: str
     score: int
+    """0 is the worst, 10 the best."""
 
 
 class Victims(_ExtenderStruct, frozen=True, kw_only=True):

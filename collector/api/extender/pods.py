@@ -1,4 +1,4 @@
-"""From a pod to a placement request: its resource requests, its workload, and the learned need."""
+"""Placement requests of pods: resource requests, workload, and learned need."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _ALWAYS = "Always"
 _MIRROR, _SOURCE, _API = "kubernetes.io/config.mirror", "kubernetes.io/config.source", "api"
 _CRITICAL_CLASSES = {"system-node-critical", "system-cluster-critical"}
 _CRITICAL_PRIORITY = 2_000_000_000
-"""Kubernetes reserves priorities from here on for its own pods."""
+"""Kubernetes reserves this priority and higher ones for its own pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class PodRequest:
 
 
 def pod_request(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> PodRequest:
-    """The request of a pod. Raises `UserError` for an invalid quantity."""
+    """Make the placement request of a pod; raises `UserError` for an invalid quantity."""
     metadata = pod.metadata
     labels = metadata.labels or {}
     name = f"{metadata.namespace}/{metadata.name}"
@@ -83,41 +83,42 @@ def pod_request(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> Po
 
 
 def is_bound_to_its_node(pod: SchedulerPod) -> bool:
-    """Whether a pod runs on one given node: of a DaemonSet, or static."""
+    """Whether a pod belongs to one node: it is static, or part of a DaemonSet."""
     annotations = pod.metadata.annotations or {}
     of_daemon_set = any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references or ())
     return of_daemon_set or _MIRROR in annotations or annotations.get(_SOURCE, _API) != _API
 
 
 def is_essential(pod: SchedulerPod) -> bool:
-    """Whether a node needs a pod, or the cluster does: it is never refused."""
+    """Whether its node or the cluster depends on a pod. No node is filtered out for it."""
     spec = pod.spec
     is_critical = spec.priority_class_name in _CRITICAL_CLASSES or (spec.priority or 0) >= _CRITICAL_PRIORITY
     return is_critical or is_bound_to_its_node(pod)
 
 
 def requested(pod: SchedulerPod) -> Quantities:
-    """Requests of a pod as the scheduler counts them.
+    """The requests of a pod, by the rules of kube-scheduler.
 
-    Those of the pod itself, or else of all containers, or else of the largest init container.
+    They are set for the pod itself; otherwise they are the sum over its containers, or the request of its
+    largest init container if that is higher.
     """
-    cores = _sum(pod, "cpu")
-    size_bytes = _sum(pod, "memory")
+    cores = _pod_request(pod, "cpu")
+    size_bytes = _pod_request(pod, "memory")
     return Quantities(
         cpu_cores=float(cores) if cores else None,
         memory_bytes=min(int(size_bytes), _LARGEST) if size_bytes else None,
     )
 
 
-def _sum(pod: SchedulerPod, resource: str) -> Decimal:
+def _pod_request(pod: SchedulerPod, resource: str) -> Decimal:
     init = pod.spec.init_containers or []
     # An init container that always restarts is a sidecar.
     sidecars = [each for each in init if each.restart_policy == _ALWAYS]
     running = sum(_requests([*(pod.spec.containers or []), *sidecars], resource), Decimal(0))
     starting = max(_requests(init, resource), default=Decimal(0))
     overhead = parse_quantity((pod.spec.overhead or {}).get(resource, "0"))
-    whole = None if pod.spec.resources is None else _request(pod.spec.resources, resource)
-    return (max(running, starting) if whole is None else whole) + overhead
+    own = None if pod.spec.resources is None else _request(pod.spec.resources, resource)
+    return (max(running, starting) if own is None else own) + overhead
 
 
 def _requests(containers: Iterable[PodContainer], resource: str) -> Iterator[Decimal]:

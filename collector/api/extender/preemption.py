@@ -1,4 +1,4 @@
-"""Where kube-scheduler may preempt pods: their promises decide, by the rules of `qos-driven`."""
+"""The nodes on which kube-scheduler may preempt pods, by their promises and the rules of `qos-driven`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,16 +23,16 @@ def nodes_to_preempt_on(
     victims: Mapping[str, Sequence[str]],
     settings: QosSettings,
 ) -> frozenset[str]:
-    """Return the nodes whose victims lose least, of those where all of them may be stopped for a pod.
+    """Return the nodes whose victims lose least, of the nodes where all victims may be stopped for a pod.
 
-    `pod` is the id under which it waits, and victims are containers, by node. Those without a promise are
-    left to kube-scheduler. A pod without a promise is not urgent: no pod that has one is stopped for it.
+    `pod` is the id of the waiting pod, and `victims` are containers by node. Kube-scheduler decides about
+    victims without a promise. A pod without a promise is not urgent: no pod with a promise is stopped for it.
     """
     slo = snapshot.slo
     if slo is None:
         return frozenset(victims)
-    given = queue_input(snapshot, slo, settings.stale_seconds)
-    place = {int(row): place for place, row in enumerate(given.rows)}
+    queue = queue_input(snapshot, slo, settings.stale_seconds)
+    place = {int(row): place for place, row in enumerate(queue.rows)}
     promised = {
         node: [place[row] for each in containers if (row := snapshot.tasks.index.get(each, NOWHERE)) in place]
         for node, containers in victims.items()
@@ -45,27 +45,27 @@ def nodes_to_preempt_on(
         promise = next((each for each in slo.promises if each.name == request.slo), None)
         if promise is None:
             return frozenset()
-        own, given = given.rows.size, _with_new(given, promise, request)
-    costs = _costs(given, own, promised, settings)
+        own, queue = queue.rows.size, _add_pod(queue, promise, request)
+    costs = _costs(queue, own, promised, settings)
     least = min(costs.values(), default=())
     return frozenset(node for node, cost in costs.items() if cost == least)
 
 
-def _with_new(given: QueueInput, promise: Promise, request: Request) -> QueueInput:
+def _add_pod(queue: QueueInput, promise: Promise, request: Request) -> QueueInput:
     """Add a pod that was just created, and that no driver has listed yet."""
-    everywhere = np.ones(given.hosts.capacity.shape[0], dtype=np.bool_)
-    return given.with_new(promise, 0.0, reservation_of(request), everywhere)
+    everywhere = np.ones(queue.hosts.capacity.shape[0], dtype=np.bool_)
+    return queue.with_new(promise, 0.0, reservation_of(request), everywhere)
 
 
 def _costs(
-    given: QueueInput, pod: int, victims: Mapping[str, Sequence[int]], settings: QosSettings
+    queue: QueueInput, pod: int, victims: Mapping[str, Sequence[int]], settings: QosSettings
 ) -> dict[str, Cost]:
-    """Return what the victims of each node lose; nodes where one of them must not be stopped are left out."""
-    # Whether a pod may be stopped at all, promises apart, is for kube-scheduler to say.
-    anyone = np.ones(given.rows.size, dtype=np.bool_)
+    """Return the cost of stopping the victims of each node, without nodes where one must not be stopped."""
+    # Apart from promises, kube-scheduler decides whether a pod may be stopped.
+    anyone = np.ones(queue.rows.size, dtype=np.bool_)
     terms = qos_terms(
-        given.instances,
-        replace(given.standing, may_stop=anyone),
+        queue.instances,
+        replace(queue.standing, may_stop=anyone),
         margin_seconds=settings.margin_seconds,
         limits_overhead=settings.limits_overhead,
         is_exact=settings.exact,

@@ -21,8 +21,8 @@ from collector.api.extender.models import (
     HostPriority,
     MetaPod,
     MetaVictims,
-    Named,
     NodeList,
+    NodeObject,
     SchedulerPod,
 )
 from collector.api.extender.pods import PodRequest, is_bound_to_its_node, is_essential, pod_request
@@ -56,11 +56,11 @@ from wire.errors import UserError
 
 log = logging.getLogger(__name__)
 Args = TypeVar("Args", bound=msgspec.Struct)
-_named = msgspec.json.Decoder(Named)
+_node_decoder = msgspec.json.Decoder(NodeObject)
 
 
 class ExtenderQuery(msgspec.Struct, frozen=True):
-    """Parameters of a verb, such as `filterVerb: filter?policy=draps`."""
+    """Parameters of a verb, as in `filterVerb: filter?policy=draps`."""
 
     policy: Annotated[str | None, Meta(description="Policy to use instead of the configured one.")] = None
 
@@ -77,9 +77,9 @@ async def _rank(
     chosen = resolve_policy(core.config, policy_name, {}, "place")
     policy, settings = chosen.policy, chosen.settings
     # A new request for the same pod replaces the reservation of the earlier one.
-    core.reservations.release(_name(pod))
+    core.reservations.release(_pod_name(pod))
     if pod.status.nominated_node_name is not None:
-        core.reservations.preempt(_name(pod), pod.status.nominated_node_name)
+        core.reservations.preempt(_pod_name(pod), pod.status.nominated_node_name)
     snapshot = await core.snapshot()
     try:
         wanted = pod_request(pod, snapshot, core.config.placement.default_class)
@@ -91,7 +91,7 @@ async def _rank(
     return snapshot, wanted, ranked(snapshot, left=left)
 
 
-def _name(pod: SchedulerPod) -> str:
+def _pod_name(pod: SchedulerPod) -> str:
     return _reservation_name(pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}")
 
 
@@ -101,7 +101,7 @@ def _reservation_name(uid: str) -> str:
 
 async def filter_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> ExtenderFilterResult:
     """Split the candidate nodes into those that fit a pod and those that do not."""
-    items = _items(args)
+    items = _complete_nodes(args)
     names = list(items) if args.nodes is not None else (args.node_names or [])
     snapshot, wanted, ranking = await _rank(core, args.pod, query.policy)
     kept = core.reservations.kept_on(args.pod.metadata.uid, core.clock())
@@ -125,7 +125,7 @@ async def filter_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> 
 
 async def prioritize_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> list[HostPriority]:
     """Score the candidate nodes for a pod, and reserve the best one until the pod starts."""
-    names = list(_items(args)) if args.nodes is not None else (args.node_names or [])
+    names = list(_complete_nodes(args)) if args.nodes is not None else (args.node_names or [])
     snapshot, wanted, ranking = await _rank(core, args.pod, query.policy)
     if is_bound_to_its_node(args.pod):
         return [HostPriority(host=name, score=0) for name in names]
@@ -137,7 +137,7 @@ async def prioritize_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery)
         request = replace(wanted.request, service=wanted.workload)
         try:
             core.reservations.place(
-                snapshot, request, best, now=core.clock(), seconds=seconds, name=_name(args.pod)
+                snapshot, request, best, now=core.clock(), seconds=seconds, name=_pod_name(args.pod)
             )
         except UserError as error:
             log.warning("no reservation for pod %s on node %s: %s", wanted.pod, best, error)
@@ -150,25 +150,25 @@ async def prioritize_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery)
 async def check_preemption(
     core: Core, args: ExtenderPreemptionArgs, query: ExtenderQuery
 ) -> ExtenderPreemptionResult:
-    """Keep the nodes where preempting the victims helps the pod, and they can wait longer than it can."""
+    """Keep the nodes where preemption helps the pod, and where the victims can wait longer than it can."""
     by_id = dict(args.node_name_to_meta_victims or {})
     for name, victims in (args.node_name_to_victims or {}).items():
         pods = [MetaPod(uid=each.metadata.uid) for each in victims.pods or ()]
         by_id[name] = MetaVictims(pods=pods, num_pdb_violations=victims.num_pdb_violations)
     kept = core.reservations.kept_on(args.pod.metadata.uid, core.clock())
     if kept is not None:
-        # A decision makes room for it there; kube-scheduler must not make more elsewhere.
+        # A decision makes room on that node; kube-scheduler must not make room elsewhere.
         return ExtenderPreemptionResult(
             node_name_to_meta_victims={name: victims for name, victims in by_id.items() if name == kept}
         )
     snapshot, wanted, ranking = await _rank(core, args.pod, query.policy)
-    hopeless = split_nodes(snapshot, ranking, by_id).unresolvable
-    helps = {name: victims for name, victims in by_id.items() if name not in hopeless}
+    unresolvable = split_nodes(snapshot, ranking, by_id).unresolvable
+    helps = {name: victims for name, victims in by_id.items() if name not in unresolvable}
     if not is_essential(args.pod):
         chosen = await _least_urgent(core, args.pod, wanted.request, helps)
         helps = {name: victims for name, victims in helps.items() if name in chosen}
     core.reservations.plan_preemption(
-        _name(args.pod),
+        _pod_name(args.pod),
         {
             name: frozenset(_reservation_name(each.uid) for each in victims.pods or ())
             for name, victims in helps.items()
@@ -180,7 +180,7 @@ async def check_preemption(
 async def _least_urgent(
     core: Core, pod: SchedulerPod, request: Request, victims: Mapping[str, MetaVictims]
 ) -> frozenset[str]:
-    """Return the nodes where the victims can wait longest; those where one of them cannot are left out."""
+    """Return the nodes whose victims can wait longest, without nodes where one of them cannot wait."""
     assert isinstance(core, Api), "this route needs the orchestrator's state"
     situation = core.control.actor.situation
     containers: defaultdict[str, list[str]] = defaultdict(list)
@@ -198,10 +198,10 @@ async def _least_urgent(
     return nodes_to_preempt_on(snapshot, pod.metadata.uid, request, by_node, settings)
 
 
-def _items(args: ExtenderArgs) -> dict[str, msgspec.Raw]:
+def _complete_nodes(args: ExtenderArgs) -> dict[str, msgspec.Raw]:
     """The complete nodes of a request, by name."""
     items = (args.nodes.items or []) if args.nodes is not None else []
-    return {parse_body(bytes(item), _named.decode).metadata.name: item for item in items}
+    return {parse_body(bytes(item), _node_decoder.decode).metadata.name: item for item in items}
 
 
 async def node_load(core: Core, query: WatcherQuery) -> WatcherMetrics:

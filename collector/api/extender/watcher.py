@@ -22,13 +22,16 @@ _PERCENT = 100.0
 
 
 class WatcherMetric(msgspec.Struct, frozen=True, kw_only=True):
-    """One value: percent of the node's capacity; for the type Energy, watts."""
+    """One value of a node."""
 
     name: str
+    """Name of the metric."""
     type: str
+    """`CPU`, `Memory`, `Storage`, `Bandwidth` or `Energy`."""
     operator: str
     rollup: str
     value: float
+    """Percent of the node's capacity; watts for the type `Energy`."""
 
 
 class NodeMetrics(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +46,7 @@ class WatcherWindow(msgspec.Struct, frozen=True, kw_only=True):
     """The averaging window."""
 
     duration: str
+    """Length of the window, such as `15m`."""
     start: int
     end: int
 
@@ -57,9 +61,13 @@ class WatcherMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """The load of nodes in the format of load-watcher, without nodes that are down."""
 
     timestamp: int
+    """Unix time of the values."""
     window: WatcherWindow
+    """The window over which the values are averaged."""
     source: str
+    """Always `wattpack`."""
     data: WatcherData
+    """The values of all nodes."""
 
 
 def watcher_metrics(snapshot: Snapshot, host: str | None = None) -> WatcherMetrics:

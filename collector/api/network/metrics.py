@@ -7,7 +7,7 @@ MESH_METRICS: tuple[MetricSpec[Mesh], ...] = (
     MetricSpec(
         name="wattpack_collector_mesh_nodes",
         kind="gauge",
-        help="Nodes that measure the round-trip times between them.",
+        help="Nodes of the mesh, which measure the round-trip times between them.",
         value=lambda mesh: len(mesh.members),
     ),
     MetricSpec(

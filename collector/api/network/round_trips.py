@@ -47,7 +47,6 @@ class RoundTrip(msgspec.Struct, frozen=True, kw_only=True):
 
     node: str
     peer: str
-    """Name of the other node."""
     kind: DelayLabel
     """Whether the time is measured, estimated from network coordinates, or unknown."""
     p50_seconds: float | None

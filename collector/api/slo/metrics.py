@@ -11,7 +11,7 @@ from wire.metrics import MetricSpec
 
 @dataclass(frozen=True, slots=True)
 class ServiceStanding:
-    """How the promise of one service stands."""
+    """The state of the promise of one service."""
 
     service: str
     slo_class: str
@@ -22,7 +22,7 @@ class ServiceStanding:
 
 
 def service_standings(standings: Standings) -> list[ServiceStanding]:
-    """The services that have instances which run or wait."""
+    """The services with instances that run or wait."""
     services = standings.services
     return [
         ServiceStanding(
@@ -45,21 +45,20 @@ def _gauge(name: str, text: str, value: Callable[[ServiceStanding], float]) -> M
 SLO_METRICS: tuple[MetricSpec[ServiceStanding], ...] = (
     _gauge(
         "availability_ratio",
-        "Availability of a service with a promise: the share of its time, since its admission, in which it"
-        " ran.",
+        "Delivered availability of the service: the share of its time, since its admission, in which it ran.",
         lambda each: each.availability,
     ),
-    _gauge("target_ratio", "Availability that the service is promised.", lambda each: each.target),
+    _gauge("target_ratio", "Promised availability of the service.", lambda each: each.target),
     _gauge(
         "time_to_violation_seconds",
-        "Time in seconds that the most urgent instance of the service can wait from now on before the"
-        " promise breaks, less the expected start-up time; negative by the deficit if it is broken, +Inf if"
-        " waiting never breaks it.",
+        "Time that the most urgent instance of the service can wait before the promise breaks, in seconds,"
+        " less the expected start-up time. Negative by the deficit if the promise is broken; +Inf if waiting"
+        " never breaks it.",
         lambda each: each.slack_seconds,
     ),
     _gauge(
         "preemption_overhead_ratio",
-        "Highest share of its time that an instance of the service spent on starts that were preempted.",
+        "Highest share of time that any instance of the service spent on starts that were preempted.",
         lambda each: each.preemption_ratio,
     ),
 )

@@ -137,7 +137,7 @@ async def promises(core: Core, query: PromisesQuery) -> PromisePage:
 
 
 def service_promises(standings: Standings) -> list[ServicePromise]:
-    """The promises of services that have instances which run or wait."""
+    """The promises of services with instances that run or wait."""
     return [
         _service_promise(standings, row) for row in np.flatnonzero(standings.services.live_instances).tolist()
     ]

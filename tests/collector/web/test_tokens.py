@@ -102,7 +102,7 @@ def test_token_file_writable_by_others_is_an_error(tmp_path: Path) -> None:
         ('{"id": "00000000", "kind": "open"}', r"t, line 2 is not a token: .* missing"),
         (
             '{"id":"00000000","kind":"open","name":"x","sha256":"' + "0" * 64 + '","created_at":1}',
-            "no token can be of kind open",
+            "a token cannot be of kind open",
         ),
     ],
 )
