@@ -305,7 +305,7 @@ async def container_history(core: Core, query: ContainerHistoryQuery) -> Series:
 
 
 def _no_such_container(name: str) -> ApiError:
-    detail = f"no container has the id {name!r}; GET /v1/containers lists all containers with their ids"
+    detail = f"no container has the id {name!r}: GET /v1/containers lists all containers with their full ids"
     return ApiError(HTTPStatus.NOT_FOUND, detail, "id")
 
 

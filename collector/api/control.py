@@ -175,7 +175,9 @@ async def replay(core: Core, query: ReplayQuery) -> ReplayedDecision:
     journal = _situation(core).journal
     found = journal.get(query.id)
     if found is None:
-        detail = f"no decision has the id {query.id!r}; GET /v1/decisions lists all decisions"
+        detail = (
+            f"no decision has the id {query.id!r}: 'wattpack history' (GET /v1/decisions) lists decisions"
+        )
         raise ApiError(HTTPStatus.NOT_FOUND, detail, "id")
     if found.trigger in {Trigger.ELASTIC, Trigger.BROWNOUT}:
         detail = (

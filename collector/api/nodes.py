@@ -339,7 +339,7 @@ async def node_history(core: Core, query: NodeHistoryQuery) -> Series:
 
 def no_such_node(name: str, field: str = "name") -> ApiError:
     """The error for an unknown node."""
-    detail = f"no node has the name {name!r}; GET /v1/nodes lists all nodes"
+    detail = f"no node is named {name!r}: 'wattpack nodes' (GET /v1/nodes) lists all nodes"
     return ApiError(HTTPStatus.NOT_FOUND, detail, field)
 
 

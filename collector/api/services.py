@@ -232,7 +232,10 @@ def _describe_dominance(dominance: ServiceDominance) -> DominantResource:
 
 
 def _no_such_service(name: str) -> ApiError:
-    detail = f"no service has the name {name!r}; GET /v1/services lists all, a new one after a minute"
+    detail = (
+        f"no service is named {name!r}: 'wattpack services' (GET /v1/services) lists all services; a new one"
+        " appears within a minute"
+    )
     return ApiError(HTTPStatus.NOT_FOUND, detail, "name")
 
 

@@ -64,7 +64,7 @@ async def test_the_times_of_one_node_have_their_loss(
         "near2  measured    0.40    0.80   10%",
         "far    measured     120     171   10%",
     ]
-    assert "no node is named nowhere: 'wattpack nodes'" in await complained(
+    assert "no node is named 'nowhere': 'wattpack nodes'" in await complained(
         collector, capsys, "network", "--node", "nowhere"
     )
 

@@ -277,7 +277,7 @@ async def test_name_with_a_slash_is_escaped_in_the_path(collector: Client) -> No
 async def test_unknown_name_is_a_404_with_a_hint(collector: Client, path: str) -> None:
     status, problem = await collector.ask(path)
     assert status == 404
-    assert "; GET /v1/" in problem["detail"]
+    assert "GET /v1/" in problem["detail"]
 
 
 async def test_history_has_a_point_per_step(collector: Client) -> None:
