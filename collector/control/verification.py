@@ -47,43 +47,41 @@ def find_effect(step: Step, snapshot: Snapshot, limits: Mapping[str, Quantities]
 
     `limits` are the current limits of the containers whose limits the step changes.
     """
-    action, nodes = step.action, snapshot.nodes
-    match action:
-        case Kill(target=None):
-            return None if _runs(snapshot, action.task) else frozenset()
-        case Move() | Start() | Kill():
-            has_left = isinstance(action, Start) or not _runs_on(snapshot, action.task, action.node)
-            new = _replacements(step, snapshot)
-            return new if new and has_left else None
-        case Cut():
-            is_cut = _is_close(limits.get(action.task), action.allocated)
-            return frozenset({action.task}) if is_cut else None
-        case Scale():
-            gone = set(step.there_before).difference(step.containers)
-            is_there = all(_runs(snapshot, each) for each in step.containers)
-            is_gone = not any(_runs(snapshot, each) for each in gone)
-            return frozenset(step.containers) if is_there and is_gone else None
+    match step.action:
+        case Kill(task=task, target=None):
+            return None if _runs(snapshot, task) else frozenset()
+        case Move(task=task, node=source) | Kill(task=task, node=source):
+            return None if _runs_on(snapshot, task, source) else _replacements(step, snapshot)
+        case Start():
+            return _replacements(step, snapshot)
+        case Cut(task=task, allocated=allocated):
+            return frozenset({task}) if _is_close(limits.get(task), allocated) else None
         case Resize(cpu_limit_cores=cores):
-            wanted = Quantities(cores)
-            is_resized = all(_is_close(limits.get(each), wanted) for each in step.containers)
+            is_resized = all(_is_close(limits.get(each), Quantities(cores)) for each in step.containers)
             return frozenset(step.containers) if is_resized else None
-        case PowerOff():
+        case Scale():
+            surplus = set(step.there_before).difference(step.containers)
+            runs = [_runs(snapshot, each) for each in step.containers]
+            is_scaled = all(runs) and not any(_runs(snapshot, each) for each in surplus)
+            return frozenset(step.containers) if is_scaled else None
+        case PowerOff(node=node):
             # A node that switches off may still report for a while: the command's success counts.
-            return frozenset() if action.node in nodes.index else None
-        case PowerOn():
-            row = nodes.index.get(action.node, NOWHERE)
-            return frozenset() if row != NOWHERE and nodes.liveness[row] == Liveness.UP else None
+            return frozenset() if node in snapshot.nodes.index else None
+        case PowerOn(node=node):
+            row = snapshot.nodes.index.get(node, NOWHERE)
+            is_up = row != NOWHERE and snapshot.nodes.liveness[row] == Liveness.UP
+            return frozenset() if is_up else None
 
 
-def _replacements(step: Step, snapshot: Snapshot) -> frozenset[str]:
-    """Return the reported containers that replace the one of a step.
+def _replacements(step: Step, snapshot: Snapshot) -> frozenset[str] | None:
+    """Return the reported containers that replace the one of a step; None if there is none yet.
 
     If the driver names them, only these count, on whichever node they run: an orchestrator may choose
     another node than the target, and a container without a service cannot be found otherwise.
     """
-    if not step.containers:
-        return containers_of(snapshot, step.service, target_of(step.action)) - set(step.there_before)
-    return frozenset(name for name in step.containers if _runs(snapshot, name))
+    if step.containers:
+        return frozenset(name for name in step.containers if _runs(snapshot, name)) or None
+    return containers_of(snapshot, step.service, target_of(step.action)) - set(step.there_before) or None
 
 
 def _runs(snapshot: Snapshot, container: str) -> bool:
@@ -118,36 +116,34 @@ class ActionStatus(Enum):
 
 def action_status(step: Step, view: OrchestratorState) -> ActionStatus:
     """Return the status of an action by the orchestrator's state."""
-    action = step.action
-    running = _running_tasks(step, view)
-    match action:
-        case Kill(target=None):
-            runs = any(each.container == action.task for each in running)
-            return ActionStatus.NOT_DONE if runs else ActionStatus.DONE
-        case Start():
-            return ActionStatus.DONE if new_containers(step, view) else ActionStatus.NOT_DONE
-        case Move() | Kill():
-            at_source = any(each.container == action.task for each in running)
-            at_target = any(
-                each.node == action.target and each.container not in step.there_before for each in running
-            )
-            if at_target:
-                return ActionStatus.UNDER_WAY if at_source else ActionStatus.DONE
-            return ActionStatus.NOT_DONE if at_source else ActionStatus.NEITHER
-        case PowerOff():
-            node = view.node(action.node)
-            if node is None or not node.ready:
-                return ActionStatus.DONE
-            return ActionStatus.NOT_DONE if node.accepts else ActionStatus.UNDER_WAY
-        case PowerOn():
-            node = view.node(action.node)
-            is_on = node is not None and node.ready and node.accepts
-            return ActionStatus.DONE if is_on else ActionStatus.NOT_DONE
-        case Scale() | Resize():
-            return _service_status(action, step, view)
+    match step.action:
         case Cut():
             # Only agents report the limits of single containers.
             return ActionStatus.UNDER_WAY
+        case Scale() | Resize() as action:
+            return _service_status(action, step, view)
+        case PowerOn(node=name):
+            node = view.node(name)
+            is_on = node is not None and node.ready and node.accepts
+            return ActionStatus.DONE if is_on else ActionStatus.NOT_DONE
+        case PowerOff(node=name):
+            node = view.node(name)
+            if node is None or not node.ready:
+                return ActionStatus.DONE
+            return ActionStatus.NOT_DONE if node.accepts else ActionStatus.UNDER_WAY
+        case Start():
+            return ActionStatus.DONE if new_containers(step, view) else ActionStatus.NOT_DONE
+        case Kill(task=task, target=None):
+            return ActionStatus.NOT_DONE if _is_listed(task, step, view) else ActionStatus.DONE
+        case Kill(task=task) | Move(task=task):
+            at_source = _is_listed(task, step, view)
+            if new_containers(step, view):
+                return ActionStatus.UNDER_WAY if at_source else ActionStatus.DONE
+            return ActionStatus.NOT_DONE if at_source else ActionStatus.NEITHER
+
+
+def _is_listed(container: str, step: Step, view: OrchestratorState) -> bool:
+    return any(each.container == container for each in _running_tasks(step, view))
 
 
 def _service_status(action: ServiceAction, step: Step, view: OrchestratorState) -> ActionStatus:

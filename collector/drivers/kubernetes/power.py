@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from collector.common.labels import DRAINED_LABEL, OFF_LABEL
 from collector.config import DriverConfig
-from collector.drivers.hooks import SWITCHED, run_hook
+from collector.drivers.hooks import SWITCHED, boot, power_off_command, run_hook
 from collector.drivers.interface import ActionResult, DriverError
 from collector.drivers.kubernetes.client import ApiServer
 from collector.drivers.kubernetes.models import KubeNode, KubePod
@@ -22,9 +22,7 @@ class KubernetesPower:
 
     async def off(self, name: str) -> ActionResult:
         """Cordon a node, evict its pods within their disruption budgets, and switch it off."""
-        command = self._settings.power_off_command
-        if not command:
-            raise DriverError(f"{name} stays on: power_off_command in [driver] is not set")
+        command = power_off_command(self._settings, name)
         node, pods = await asyncio.gather(self._server.node(name), self._server.pods())
         if not node.ready or _is_off(node):
             return ActionResult(what=f"{name} is already off", nothing_to_do=True)
@@ -47,8 +45,12 @@ class KubernetesPower:
         is_off = not node.ready or _is_off(node)
         if not is_off and not node.spec.unschedulable:
             return ActionResult(what=f"{name} is already on", nothing_to_do=True)
+
+        async def is_ready() -> bool:
+            return (await self._server.node(name)).ready
+
         if is_off:
-            await self._boot(name)
+            await boot(self._settings, name, is_ready)
         await self._uncordon(node)
         return ActionResult(what=f"switched {name} on", before=SWITCHED)
 
@@ -85,20 +87,6 @@ class KubernetesPower:
         except TimeoutError:
             seconds = self._settings.drain_seconds
             raise DriverError(f"{name} stays on: after {seconds:g} s it was not empty{why}") from None
-
-    async def _boot(self, name: str) -> None:
-        command, seconds = self._settings.power_on_command, self._settings.power_seconds
-        if not command:
-            raise DriverError(f"{name} stays off: power_on_command in [driver] is not set")
-        await run_hook(command, name, seconds)
-
-        async def is_ready() -> bool:
-            return (await self._server.node(name)).ready
-
-        try:
-            await poll_until(is_ready, seconds)
-        except TimeoutError:
-            raise DriverError(f"{name} was switched on, but was not ready within {seconds:g} s") from None
 
 
 def _require_switchable(node: KubeNode, pods: Iterable[KubePod]) -> None:

@@ -92,9 +92,9 @@ class Parker:
             waiting += [ParkedTask(each.slot, "", self._clock()) for each in siblings]
             await self._single_out(cluster, service, task)
         await self._manager.change_service(service.id, lambda spec: with_parked(spec, waiting))
-        stopped = await self._wait_until_stopped(service, task)
+        await self._wait_until_stopped(service, task)
         return ActionResult(
-            what=f"stopped {stopped} on {source}: it waits for its turn",
+            what=f"stopped a task of {service.name} on {source}: it waits for its turn",
             before=msgspec.json.encode(_ParkedSlot(service.id, task.slot)),
         )
 
@@ -198,8 +198,8 @@ class Parker:
             await self._manager.change_service(service.id, without_constraints)
             raise DriverError(f"{service.name} cannot be stopped: Swarm did not react") from None
 
-    async def _wait_until_stopped(self, service: SwarmService, task: SwarmTask) -> str:
-        """Wait until a task has ended and no other takes its place, and describe it."""
+    async def _wait_until_stopped(self, service: SwarmService, task: SwarmTask) -> None:
+        """Wait until a task has ended and no other takes its place."""
         seconds = stop_seconds(service.spec) + self._settings.request_seconds
 
         async def has_stopped() -> bool:
@@ -214,7 +214,6 @@ class Parker:
         except TimeoutError:
             await self._manager.change_service(service.id, lambda spec: with_unparked(spec, task.slot))
             raise DriverError(f"a task of {service.name} did not stop within {seconds:g} s") from None
-        return f"a task of {service.name}"
 
     async def _wait_until_runs(self, found: _WaitingTask) -> SwarmTask:
         """Wait until the task that replaces a waiting one is healthy. Raise `DriverError`."""

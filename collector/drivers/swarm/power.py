@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from collector.common.labels import DAEMON, DRAINED_LABEL, KIND_LABEL, OFF_LABEL
 from collector.config import DriverConfig
 from collector.drivers.docker.client import Json
-from collector.drivers.hooks import SWITCHED, run_hook
+from collector.drivers.hooks import SWITCHED, boot, power_off_command, run_hook
 from collector.drivers.interface import ActionResult, DriverError, Mode
 from collector.drivers.polling import poll_until
 from collector.drivers.swarm.client import Manager
@@ -29,9 +29,7 @@ class SwarmPower:
 
     async def off(self, name: str) -> ActionResult:
         """Drain a node, wait until its tasks run elsewhere, and switch it off."""
-        command = self._settings.power_off_command
-        if not command:
-            raise DriverError(f"{name} stays on: power_off_command in [driver] is not set")
+        command = power_off_command(self._settings, name)
         cluster = await self._manager.read_state()
         node = cluster.node(name)
         if not node.ready or OFF_LABEL in node.labels:
@@ -58,8 +56,12 @@ class SwarmPower:
         is_off = not node.ready or OFF_LABEL in node.labels
         if node.active and not is_off:
             return ActionResult(what=f"{name} is already on", nothing_to_do=True)
+
+        async def is_ready() -> bool:
+            return (await self._manager.node(node.id)).ready
+
         if is_off:
-            await self._boot(node)
+            await boot(self._settings, name, is_ready)
         await self._manager.change_node(node.id, _reactivated)
         active = (await self._manager.node(node.id)).active
         what = f"switched {name} on" + ("" if active else "; someone else has drained it")
@@ -88,22 +90,6 @@ class SwarmPower:
             raise DriverError(
                 f"{node.name} stays on: after {self._settings.drain_seconds:g} s it was not empty, or its "
                 "services did not run elsewhere"
-            ) from None
-
-    async def _boot(self, node: SwarmNode) -> None:
-        command, seconds = self._settings.power_on_command, self._settings.power_seconds
-        if not command:
-            raise DriverError(f"{node.name} stays off: power_on_command in [driver] is not set")
-        await run_hook(command, node.name, seconds)
-
-        async def is_ready() -> bool:
-            return (await self._manager.node(node.id)).ready
-
-        try:
-            await poll_until(is_ready, seconds)
-        except TimeoutError:
-            raise DriverError(
-                f"{node.name} was switched on, but was not ready within {seconds:g} s"
             ) from None
 
 
