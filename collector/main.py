@@ -212,7 +212,7 @@ def _handler(api: Api, route: Route) -> Handler:
         async with backpressure.turn(caller):
             if route.method == "GET":
                 return await route.serve(api, request)
-            # The body counts until its request is answered, whichever route it is for.
+            # On every route, the body counts until its request is answered.
             with backpressure.request(caller) as request[COUNT_BYTES]:
                 return await route.serve(api, request)
 

@@ -22,7 +22,7 @@ class Dependency(StrEnum):
     DRIVER = "driver"
     """The orchestrator."""
     ANALYSIS = "analysis"
-    """The collector's own analysis of services: a pass failed, or left out what it could not process."""
+    """The collector's own analysis of services: a pass failed, or ignored invalid usage."""
     CLOCK = "clock"
     """The system clock: it was set while the collector ran."""
     OTHER_CLOCK = "other_clock"

@@ -1,4 +1,4 @@
-"""Run work periodically in the background: failures are logged, and the next run goes on."""
+"""Periodic work in the background. Failures are logged, and do not prevent later runs."""
 
 import asyncio
 import logging

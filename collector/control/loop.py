@@ -150,7 +150,7 @@ class ControlLoop:
             await self.actor.situation.release(keep_parked=False)
 
     def expect_deployment(self) -> None:
-        """Query the orchestrator more often for a while: a service is about to be created."""
+        """Query the orchestrator more often for two minutes: a service is about to be created."""
         self._frequent_until = self._core.clock() + _DEPLOYMENT_SECONDS
 
     async def make_room(self, question: PlacementQuestion) -> Decision:

@@ -51,7 +51,7 @@ class Situation:
         """The holder of the lease, if it is not this collector."""
         self._taken_over_at: float | None = None
         self.targets: Mapping[str, Target] = {}
-        """What elastic services must deliver, and their bounds, by the orchestrator's names."""
+        """Targets of elastic services, by the orchestrator's names."""
 
     @property
     def driver_name(self) -> str:
@@ -196,7 +196,7 @@ class Situation:
 
     @property
     def waiting(self) -> dict[str, Step]:
-        """The stops of containers that wait for room, by container; without those that run again."""
+        """The stops of containers that still wait for room, by container."""
         running = self.core.registry.tables.running(self.completed.waiting)
         return {task: step for task, step in self.completed.waiting.items() if task not in running}
 

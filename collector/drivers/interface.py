@@ -144,7 +144,7 @@ class ActionResult:
     """The result of an action."""
 
     what: str
-    """What was done, as a sentence."""
+    """A sentence about the result."""
     before: bytes = b""
     """The data that `undo` needs, as JSON; empty if there is nothing to undo."""
     containers: tuple[str, ...] = ()
@@ -162,7 +162,7 @@ class Hold:
     replicas: int
     """Replicas to create it with; the driver adds the others."""
     constraints: tuple[str, ...]
-    """Temporary constraints, in the orchestrator's syntax, besides those of the user."""
+    """Temporary constraints, in the orchestrator's syntax, in addition to those of the user."""
     labels: Mapping[str, str]
     """Temporary labels of the service."""
 

@@ -20,7 +20,7 @@ RESERVED = (Resource.CPU, Resource.MEMORY)
 """Resources that must suffice for a service to start again. The capacity of disks and links is the highest
 throughput observed so far, which says little about what is left."""
 BUDGET = ""
-"""Stands for the power budget among the names of nodes that are short."""
+"""The key of the power budget among the names of nodes."""
 RECENT_SECONDS = 3600.0
 _MAX_DOUBLINGS = 7
 """Limit of the doubling: with the default settings, most of an hour."""
@@ -55,7 +55,7 @@ class StoppedService(msgspec.Struct, frozen=True, kw_only=True):
     since: float
     why: str
     used: dict[str, Quantities] = {}
-    """What it used on each of its nodes."""
+    """Its usage on each of its nodes."""
     watts: float = 0.0
     """Power that it used."""
     container: str | None = None

@@ -1,1 +1,1 @@
-"""New services: where they start, and how their creator makes them start there."""
+"""Deployments: the nodes on which new services start, and the settings to create them with."""

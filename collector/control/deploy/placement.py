@@ -108,8 +108,8 @@ async def _place_together(
         snapshot = await situation.snapshot()
         requests: list[Request] = []
         for service, question in members:
-            asked = msgspec.structs.replace(question, application=application, delay_max_seconds=bound)
-            one, _ = understood(asked, snapshot, core.config.placement.default_class, others=names)
+            bounded = msgspec.structs.replace(question, application=application, delay_max_seconds=bound)
+            one, _ = understood(bounded, snapshot, core.config.placement.default_class, others=names)
             requests += [one] * service.replicas
         left = core.reservations.left_by(names, core.clock())
         placed = await asyncio.to_thread(place_requests, snapshot, requests, chosen, left)
@@ -172,7 +172,7 @@ async def _place(
         return ServiceDeployment(name=service.name, left_to_orchestrator=reason)
     chosen = together.get(service.name)
     if chosen is None:
-        chosen = await _place_in_turn(loop, request, service, reserved)
+        chosen = await _place_one_by_one(loop, request, service, reserved)
     if request.dry:
         return ServiceDeployment(name=service.name, nodes=dict(chosen.counts), reasons=chosen.reasons)
     try:
@@ -189,7 +189,7 @@ async def _place(
     )
 
 
-async def _place_in_turn(
+async def _place_one_by_one(
     loop: ControlLoop, request: DeployRequest, service: NewService, reserved: list[str]
 ) -> _ChosenNodes:
     """Choose and reserve the nodes of a service, one replica after the other."""
@@ -199,8 +199,8 @@ async def _place_in_turn(
     for _ in range(service.replicas):
         most = service.max_replicas_per_node
         full = {node for node, count in counts.items() if most and count >= most}
-        asked = msgspec.structs.replace(question, exclude=question.exclude | full)
-        node, why = await _place_one(loop, asked, reserved, dry=request.dry)
+        open_question = msgspec.structs.replace(question, exclude=question.exclude | full)
+        node, why = await _place_one(loop, open_question, reserved, dry=request.dry)
         counts[node] += 1
         reasons = reasons or why
     return _ChosenNodes(counts, reasons)

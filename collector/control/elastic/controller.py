@@ -79,10 +79,10 @@ class ElasticController:
         self._rules = self._core.config.elastic
         self._tracked: dict[str, _TrackedService] = {}
         self.decided: Counter[tuple[str, str]] = Counter()
-        """Decisions since the start, by service and result: kept, changed, failed."""
+        """Number of decisions since the start, by service and result: kept, changed, failed."""
 
     async def load(self) -> None:
-        """Load what was learned. Raise `HistoryUnavailable`."""
+        """Load the stored states of services. Raise `HistoryUnavailable`."""
         stored = unpack_states(await self._core.history.get_values(STORED_STATES))
         self._tracked = {name: _TrackedService(each.learned, each.status) for name, each in stored.items()}
 
@@ -148,7 +148,7 @@ class ElasticController:
         return last is None or not 0 <= self._core.clock() - last < target.target.decide_seconds
 
     async def _services(self) -> dict[str, ServiceView]:
-        """Return all services; without an orchestrator, those of the settings, as agents report them."""
+        """Return all services; without an orchestrator, the services of the settings that agents report."""
         situation = self._actor.situation
         if situation.view.nodes or not self._rules:
             return {each.name: each for each in situation.view.services}

@@ -14,7 +14,7 @@ from collector.snapshot.tables import NOWHERE, Snapshot
 
 _CPU = 0
 _CHANGED = (*CARRIED_OUT, *IN_MOTION, StepState.UNDONE, StepState.UNCLEAR)
-"""States of a step that changed the service, for a while at least."""
+"""States of a step that changed the service, at least temporarily."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ class ElasticStatus(msgspec.Struct, frozen=True, kw_only=True):
     service: str
     policy: str
     target: Target
-    """What it must deliver, and within which bounds."""
+    """Its target and bounds."""
     source: str
     """Where its metric comes from: `probe` or `query`."""
     decided_at: float | None = None

@@ -25,7 +25,7 @@ _MIN_SECONDS, _MAX_SECONDS = 1e-6, 1e6
 """Bounds of a response time that a label may name."""
 _NO_RULE = ElasticRule()
 _DEFAULTS = Target(service="", metric_max=1.0)
-"""The defaults of bounds are those of the policies' interface."""
+"""Provides the default bounds."""
 
 
 @dataclass(frozen=True, slots=True)

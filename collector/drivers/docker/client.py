@@ -3,7 +3,7 @@
 The SDK makes the connections: sockets, TLS, pools. Requests and responses are the engine's own JSON: the
 methods of the SDK drop fields that they do not know, and a spec that goes back without them loses them.
 
-The SDK blocks, so each engine has threads of its own: one that hangs does not hold up the others.
+The SDK blocks, so each engine has its own threads: one that hangs does not delay the others.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class EngineError(DriverError):
 
     @property
     def is_conflict(self) -> bool:
-        """Whether the object changed meanwhile: read it and try again."""
+        """Whether the object has changed since it was read: read it and try again."""
         return "out of sequence" in str(self)
 
 

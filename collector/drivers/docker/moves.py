@@ -9,8 +9,8 @@ import msgspec
 
 from collector.config import DriverConfig
 from collector.drivers.docker.client import Engine, EngineError, Json
+from collector.drivers.docker.create_request import create_request, network_names
 from collector.drivers.docker.models import DockerContainer
-from collector.drivers.docker.recipe import network_names, recipe
 from collector.drivers.docker.views import service_view
 from collector.drivers.interface import DriverError
 from collector.drivers.polling import poll_until
@@ -46,7 +46,7 @@ async def move(
     old = await source.get(f"/containers/{container}/json", DockerContainer)
     if (stays := service_view(old, to.grants).stays) is not None:
         raise DriverError(f"{old.plain_name} cannot move: {stays}")
-    body = recipe(old, limits, to.grants)
+    body = create_request(old, limits, to.grants)
     await _require_same_image(source, target, old)
     await _require_networks(target, body)
     response = await target.post("/containers/create", body, name=old.plain_name)
@@ -72,7 +72,7 @@ async def stop(engine: Engine, container: DockerContainer) -> None:
 
 
 async def wait_until_healthy(engine: Engine, container: str, settings: DriverConfig) -> None:
-    """Wait until a container is healthy and has run for a while."""
+    """Wait until a container is healthy, and is still healthy after `stable_seconds`."""
 
     async def is_healthy() -> bool:
         now = await engine.get(f"/containers/{container}/json", DockerContainer)

@@ -6,7 +6,7 @@
 
 Kubernetes chooses the new node itself, and refuses an eviction that would break a disruption budget. Since
 the scheduler could choose the same node again, a move is noted first, and the scheduler extender refuses the
-old node for a while. A pod that is stopped for more urgent ones is evicted as well: its replacement waits in
+old node for a time. A pod that is stopped for more urgent ones is evicted as well: its replacement waits in
 Kubernetes, and the extender keeps the room for the pod that it was made for.
 """
 

@@ -59,7 +59,7 @@ def view_of(
                 service=pod.workload,
                 node=pod.spec.node_name,
                 state=pod.status.phase.lower(),
-                # The requests are those of the pod: they count once.
+                # Requests are of the whole pod: they count once.
                 reserve=pod.requests if place == 0 else Quantities(0.0, 0),
                 task=pod.metadata.uid,
                 slot=pod.slot,

@@ -1,7 +1,7 @@
 """Docker Swarm: services move by temporary constraints; nodes are drained.
 
 `models` parses the managers' responses, `views` converts them, and `specs` changes service specs, all pure;
-`client` sends requests; `moves`, `deploys`, `parking`, `scaling` and `power` run the actions that take
+`client` sends requests; `moves`, `deployments`, `parking`, `scaling` and `power` run the actions that take
 several steps.
 
 Swarm cannot move a single task. But an update that changes only constraints restarts just the tasks whose

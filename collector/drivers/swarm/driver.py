@@ -9,7 +9,7 @@ from collector.drivers.docker.cuts import cut, uncut
 from collector.drivers.docker.engines import Engines, open_engines
 from collector.drivers.interface import ActionResult, Driver, Hold, OrchestratorState
 from collector.drivers.swarm.client import Manager
-from collector.drivers.swarm.deploys import Deployer
+from collector.drivers.swarm.deployments import Deployer
 from collector.drivers.swarm.moves import Mover
 from collector.drivers.swarm.parking import Parker
 from collector.drivers.swarm.power import SwarmPower

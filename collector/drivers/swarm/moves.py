@@ -118,7 +118,7 @@ class Mover:
         self._settings = settings
 
     async def move(self, container: str, source: str, target: str) -> ActionResult:
-        """Move a container, with those of its service on the same node."""
+        """Move a container, and with it the other containers of its service on the same node."""
         cluster = await self._manager.read_state()
         task = cluster.task(container)
         if task is None or cluster.node_of[task.node_id].name != source:
@@ -141,7 +141,7 @@ class Mover:
     async def release(self, cluster: SwarmState) -> tuple[str, ...]:
         """Remove constraints that an interrupted move or start left on services.
 
-        Swarm continues such an update by itself, unless the new task fits on no node.
+        Swarm completes such an update without help, unless the new task fits on no node.
         """
         stuck = {task.service_id for task in cluster.tasks if task.wanted and task.has_no_place}
         left = [

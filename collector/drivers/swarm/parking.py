@@ -1,10 +1,11 @@
 """Parking: a task is stopped for more urgent ones, waits for its turn, and starts on a chosen node.
 
-Swarm restarts whatever stops, on any node. So a service with one replica gets a constraint that no node
-meets: its task is pending, as Swarm lists it. In a larger service that would stop all tasks, so that it gets
-one replica less. Swarm then removes a task that does not run, or else one on the node with the most tasks of
-the service (tested with 20.10). To make it remove the chosen task, a constraint first closes its node, which
-stops only that task. If several tasks of the service run on the node, Swarm chooses by their number.
+Swarm restarts every task that stops, on any node. So a service with one replica gets a constraint that no
+node meets: its task is pending, as Swarm lists it. In a larger service that would stop all tasks, so that it
+gets one replica less. Swarm then removes a task that does not run, or else one on the node with the most
+tasks of the service (tested with 20.10). To make it remove the chosen task, a constraint first closes its
+node, which stops only that task. If several tasks of the service run on the node, Swarm chooses by their
+number.
 
 A label of the service contains the settings to restore, so that any collector can start the task, or let
 Swarm start it.
@@ -64,7 +65,7 @@ class _WaitingTask:
     known: frozenset[str]
     """The tasks of the service before its start."""
     is_assigned: bool = False
-    """Whether Swarm has found a node for it meanwhile."""
+    """Whether Swarm has already found a node for it."""
 
 
 class Parker:

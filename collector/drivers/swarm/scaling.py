@@ -247,7 +247,7 @@ def _changeable(cluster: SwarmState, action: ServiceAction) -> SwarmService:
 
 
 def _open_nodes(cluster: SwarmState, service: SwarmService, names: Sequence[str]) -> list[str]:
-    """Return constraints that leave new tasks the chosen nodes, and those that run the service already.
+    """Return constraints that leave new tasks the chosen nodes, and the nodes that already run the service.
 
     Closing a node would stop the tasks on it.
     """

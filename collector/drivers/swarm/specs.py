@@ -59,7 +59,7 @@ _MOST_LETTERS = 1 << 20
 
 
 class _TemporaryChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of `BEFORE_LABEL`: temporary changes of a spec, and what they replaced."""
+    """The content of `BEFORE_LABEL`: temporary changes of a spec, and the replaced values."""
 
     constraints: list[str]
     """The temporary constraints."""
@@ -250,7 +250,7 @@ def with_next_group(spec: Json, node_ids: Sequence[str]) -> Json:
 
 
 def only_on(groups: Sequence[ReplicaGroup], node_ids: Sequence[str]) -> list[str]:
-    """Return constraints that leave no node but those of some groups."""
+    """Return constraints that leave only the nodes of some groups."""
     chosen = [node for group in groups for node in group.nodes]
     if len(chosen) == 1:
         return [f"node.id=={chosen[0]}"]

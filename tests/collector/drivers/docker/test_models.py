@@ -3,8 +3,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from collector.drivers.docker.create_request import create_request
 from collector.drivers.docker.models import ContainerStats, DockerContainer
-from collector.drivers.docker.recipe import recipe
 from collector.drivers.docker.views import service_view
 from collector.drivers.interface import Mode
 
@@ -59,7 +59,7 @@ def test_what_stays_and_why(described: DockerContainer, stays: str | None) -> No
 
 
 def test_container_is_recreated_with_all_but_the_properties_of_its_host() -> None:
-    assert recipe(container(LABELS), {"NanoCpus": 10**9}) == {
+    assert create_request(container(LABELS), {"NanoCpus": 10**9}) == {
         "Image": "web:1",
         "Env": ["A=b"],
         "Labels": LABELS,
@@ -72,8 +72,8 @@ def test_a_chosen_host_name_is_kept_and_no_network_is_made_up() -> None:
     named = container(
         Config={"Image": "web:1", "Hostname": "www"}, NetworkSettings={"Networks": {"host": {}}}
     )
-    assert recipe(named)["Hostname"] == "www"
-    assert "NetworkingConfig" not in recipe(named)
+    assert create_request(named)["Hostname"] == "www"
+    assert "NetworkingConfig" not in create_request(named)
 
 
 @pytest.mark.parametrize(

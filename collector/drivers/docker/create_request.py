@@ -11,7 +11,9 @@ _SHORT_ID = 12
 _NO_ADDRESS = ("bridge", "host", "none", "default")
 
 
-def recipe(container: DockerContainer, limits: Json | None = None, grants: Collection[str] = ()) -> Json:
+def create_request(
+    container: DockerContainer, limits: Json | None = None, grants: Collection[str] = ()
+) -> Json:
     """Return the body of `POST /containers/create` on a host with these grants.
 
     `limits` are those from before a cut.
