@@ -1,7 +1,7 @@
 """Benchmarks: measurements with bounds, on real parts, next to peers where there are any.
 
 One module or folder per benchmark, and what they share in `common/`. `python -m bench` (`./dev bench`)
-lists the benchmarks, and runs one or all. A benchmark prints its progress on stderr, and at the end one JSON
-object on stdout: every figure, its bound, and whether all bounds are kept. A new benchmark is a module with
-`add_arguments` and `run`, and one line in `catalogue.py`.
+lists the benchmarks, runs one or all, and compares one with another checkout. Progress and a table of the
+figures go to stderr; the result goes to stdout as one JSON object, on a terminal only with `--json`. A new
+benchmark is a module with `add_arguments` and `run`, and one line in `catalogue.py`.
 """
