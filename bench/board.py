@@ -1,4 +1,4 @@
-"""What it costs to keep the cluster in columns: per report, and per snapshot, at several sizes."""
+"""Cost of the live tables per report and per snapshot, at several sizes of clusters."""
 
 import argparse
 import random
@@ -23,13 +23,13 @@ _MOST_SNAPSHOT_MILLISECONDS = 500.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How large the clusters are."""
+    """Add the options."""
     parser.add_argument(
         "--sizes",
         nargs="+",
         default=[f"{nodes}x{each}" for nodes, each in _SIZES],
         metavar="NODESxCONTAINERS",
-        help="nodes, and containers on each",
+        help="sizes of clusters: nodes, and containers per node",
     )
 
 
@@ -57,7 +57,7 @@ class _Cluster:
             yield self._report(node, 1, range(self._containers), _HEARTBEAT)
 
     def news(self) -> Report:
-        """A node's state, and a few of its containers."""
+        """Make a report of a node's state and of a few of its containers."""
         node = self._random.randrange(self._nodes)
         self._sequences[node] += 1
         moved = self._random.sample(range(self._containers), min(_MOVED, self._containers))
@@ -101,16 +101,16 @@ class _Cluster:
 
 def _figures(cluster: _Cluster, size: str) -> Iterator[Figure]:
     first = list(cluster.first_reports())
-    yield _each(f"first_report_{size}", cluster.apply(first) / len(first))
+    yield _microseconds(f"first_report_{size}", cluster.apply(first) / len(first))
     news = [cluster.news() for _ in range(_NEWS)]
-    yield _each(f"news_{size}", cluster.apply(news) / len(news), _MOST_REPORT_MICROSECONDS)
-    board = cluster.registry.tables
-    board.snapshot(_BEGIN)
+    yield _microseconds(f"news_{size}", cluster.apply(news) / len(news), _MOST_REPORT_MICROSECONDS)
+    tables = cluster.registry.tables
+    tables.snapshot(_BEGIN)
     taken = []
     for number in range(1, _SNAPSHOTS + 1):
         cluster.apply([cluster.news() for _ in range(20)])
         began = time.process_time()
-        board.snapshot(_BEGIN + number)
+        tables.snapshot(_BEGIN + number)
         taken.append(time.process_time() - began)
     yield Figure(
         name=f"snapshot_{size}",
@@ -118,29 +118,31 @@ def _figures(cluster: _Cluster, size: str) -> Iterator[Figure]:
         unit="ms of CPU",
         at_most=_MOST_SNAPSHOT_MILLISECONDS,
     )
-    yield Figure(name=f"report_beside_snapshots_p99_{size}", value=1e3 * _beside(cluster), unit="ms")
+    yield Figure(
+        name=f"report_beside_snapshots_p99_{size}", value=1e3 * _p99_during_snapshots(cluster), unit="ms"
+    )
 
 
-def _beside(cluster: _Cluster) -> float:
-    """How long a report takes, 99 times in 100, while another thread takes one snapshot after the other."""
+def _p99_during_snapshots(cluster: _Cluster) -> float:
+    """Return the 99th percentile of the duration of a report while another thread takes snapshots."""
     news = [cluster.news() for _ in range(_NEWS)]
-    over = threading.Event()
+    stopped = threading.Event()
 
-    def take() -> None:
-        while not over.is_set():
+    def take_snapshots() -> None:
+        while not stopped.is_set():
             cluster.registry.tables.snapshot(time.time())
 
-    taker = threading.Thread(target=take)
+    taker = threading.Thread(target=take_snapshots)
     taker.start()
-    waits = []
+    durations = []
     for report in news:
         began = time.perf_counter()
         cluster.registry.apply(report, report.at)
-        waits.append(time.perf_counter() - began)
-    over.set()
+        durations.append(time.perf_counter() - began)
+    stopped.set()
     taker.join()
-    return sorted(waits)[int(0.99 * len(waits))]
+    return sorted(durations)[int(0.99 * len(durations))]
 
 
-def _each(name: str, seconds: float, at_most: float | None = None) -> Figure:
+def _microseconds(name: str, seconds: float, at_most: float | None = None) -> Figure:
     return Figure(name=name, value=1e6 * seconds, unit="µs of CPU", at_most=at_most)

@@ -21,7 +21,7 @@ class Benchmark(Protocol):
     def run(self, options: argparse.Namespace, progress: Progress) -> Result: ...
 
 
-# A module is imported only when its benchmark runs: what one needs must not stop the others.
+# A module is imported only when its benchmark runs, so that its dependencies do not stop other benchmarks.
 BENCHMARKS: Mapping[str, tuple[str, str]] = {
     "agent-cost": (
         "bench.agent.cost",
@@ -43,7 +43,7 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
     "fuzz": ("bench.fuzz.reports", "a million invalid requests to the collector"),
     "trust": (
         "bench.trust.benchmark",
-        "one hostile node among honest ones: what they lose by it; a day of faults with --faults",
+        "one hostile node among honest ones, and its effect on them; a day of faults with --faults",
     ),
     "fuzz-api": ("bench.fuzz.api", "schemathesis on the OpenAPI document: no 500, nothing undocumented"),
     "swarm": (
@@ -65,11 +65,11 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
     ),
     "network": (
         "bench.network.benchmark",
-        "the network between nodes: applications placed near each other, optimum and time",
+        "the network between nodes: applications placed near each other, distance from the optimum, duration",
     ),
     "elastic": (
         "bench.elastic.benchmark",
-        "elasticity: replicas and limits beside other autoscalers, sizes beside VPA's, admission, a Swarm",
+        "elasticity: replicas and limits next to other autoscalers, sizes next to VPA's, admission, a Swarm",
     ),
     "ceiling": (
         "bench.ceiling",

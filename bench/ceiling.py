@@ -1,8 +1,8 @@
-"""What could be placed at best of Energy4Cloud's hour, if every request is answered at once.
+"""Upper bound of the requests of Energy4Cloud's hour that can be placed without waiting.
 
-All workers are taken as one, and every task as cut to what its class tolerates: no cluster of five that keeps
-its promises has more room. A policy that places what fits in order places this many; one that
-knows all requests in advance and refuses large ones in favour of small ones places at most the bound.
+All workers count as one, and every task is cut to the size that its class tolerates: no cluster of five
+workers that keeps its promises has more room. A policy that places requests in their order reaches the first
+figure; one that knows all requests in advance and rejects large ones places at most the bound.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from wattpack.datasets.traces import locate_in
 _SCENARIO = Path("scenarios/energy4cloud-hour.toml")
 _ROUNDING = 1e-9
 _EVERY = 10
-"""The bound looks at every tenth arrival: to look less often bounds less tightly, and is still a bound."""
+"""The bound checks every tenth arrival: fewer checks give a looser bound, but still a bound."""
 _ROUNDS = 3000
 _FIRST_STEP = 30.0
 
@@ -33,23 +33,21 @@ _FIRST_STEP = 30.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_data_option(parser)
-    parser.add_argument(
-        "--scenario", type=Path, default=_SCENARIO, metavar="FILE", help="instead of the hour"
-    )
+    parser.add_argument("--scenario", type=Path, default=_SCENARIO, metavar="FILE", help="scenario to bound")
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
-    """Both, with and without what the classes tolerate."""
+    """Compute both figures, with and without the cuts that the classes tolerate."""
     scenario = read_scenario(options.scenario)
     workload, _ = workloads(scenario, options.scenario.parent, locate_in(search_path(options.data)))
     whole = build_hosts(scenario.hosts).capacity[:, :RESERVED].sum(axis=0)
     arrivals = workload.arrival_seconds
     ends = arrivals + workload.lifetime_seconds
-    asked = workload.requested[:, :RESERVED] / whole
+    requested = workload.requested[:, :RESERVED] / whole
     figures = []
     for name, share in (("as_asked", np.zeros(workload.size)), ("cut", TOLERANCES[workload.task_class])):
-        progress.say(f"{name}: as they come, and at most")
-        need = asked * (1 - share[:, None])
+        progress.say(f"{name}: in the order of arrival, and the bound")
+        need = requested * (1 - share[:, None])
         come = first_come(arrivals, ends, need)
         figures.append(Figure(name=f"{name}_first_come_percent", value=100 * come, unit="%"))
         figures.append(
@@ -59,7 +57,7 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
 
 
 def first_come(arrivals: Floats, ends: Floats, need: Floats) -> float:
-    """Of requests in the order of their arrival: how many are placed, if each is that fits into 1."""
+    """Share of requests that are placed if each one that fits is placed in the order of arrival."""
     used = np.zeros(need.shape[1])
     running: list[tuple[float, int]] = []
     placed = 0
@@ -74,20 +72,20 @@ def first_come(arrivals: Floats, ends: Floats, need: Floats) -> float:
 
 
 def bound(arrivals: Floats, ends: Floats, need: Floats, every: int = _EVERY) -> float:
-    """How many of them can be placed at most, whichever are chosen.
+    """Upper bound of the share of requests that can be placed, whichever are chosen.
 
-    A price is put on all that there is at each of some moments. Whatever the prices are, no policy places
-    more than the value of all room, plus the value of each request beyond the price of its room (dual of a
-    linear programme). Prices go where more is wanted than there is, and the lowest sum that was seen counts.
+    Each resource has a price at each of some moments. For any prices, no policy places more than the price of
+    all resources, plus the value of each request above the price of its resources (dual of a linear
+    programme). Prices rise where demand exceeds capacity, and the lowest sum is the bound.
     """
     moments = arrivals[::every, None]
-    there = ((arrivals <= moments) & (ends > moments)).astype(np.float64)
-    wanted = np.concatenate([there * need[:, resource] for resource in range(need.shape[1])])
-    prices, lowest = np.zeros(len(wanted)), float(len(arrivals))
+    is_running = ((arrivals <= moments) & (ends > moments)).astype(np.float64)
+    demand = np.concatenate([is_running * need[:, resource] for resource in range(need.shape[1])])
+    prices, lowest = np.zeros(len(demand)), float(len(arrivals))
     for turn in range(1, _ROUNDS + 1):
-        gain = 1 - prices @ wanted
+        gain = 1 - prices @ demand
         lowest = min(lowest, float(prices.sum() + gain.clip(min=0.0).sum()))
-        left = 1 - wanted @ (gain > 0)
+        left = 1 - demand @ (gain > 0)
         length = float(np.linalg.norm(left)) or 1.0
         prices = (prices - _FIRST_STEP / turn**0.5 * left / length).clip(min=0.0)
     return lowest / len(arrivals)

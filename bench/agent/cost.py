@@ -1,9 +1,8 @@
-"""What watching costs the host: CPU and memory of the agent and of its peers, and the work for the engine.
+"""CPU and memory of the agent and of other monitors on the same host, and the load on the engine.
 
-Real idle containers, the real agent as a process, pushing to a real collector and being scraped; then, on
-the same containers, what people would use instead. The engine is measured alone first, so that what a watcher
-adds to it is known. A second part keeps every core busy, and counts the samples that were missed; a third has
-more and more containers.
+The containers are real and idle. The agent is a real process that pushes to a real collector and is scraped;
+then other monitors run on the same containers. The engine is measured alone first, to know the load that a
+monitor adds. A second part keeps every core busy and counts missed samples; a third adds containers.
 """
 
 import argparse
@@ -16,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
-from bench.agent.monitors import PEERS, SAMPLING_SECONDS, Start, Watcher, agent
+from bench.agent.monitors import PEERS, SAMPLING_SECONDS, Monitor, Start, agent
 from bench.common.measurement import CpuMeter, buckets_between, histogram_quantile, memory, samples, total
 from bench.common.progress import Progress
 from bench.common.requirements import Need, is_left_out, lab_part
@@ -38,12 +37,12 @@ _DURATIONS = "wattpack_agent_pass_duration_seconds_bucket"
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What was used while a watcher watched for some time."""
+    """CPU and memory of a monitor during one measurement."""
 
     seconds: float
     cpu_percent: float
     rss_mb: float
-    """The most that was seen, as is the next."""
+    """The highest value, as in `pss_mb`."""
     pss_mb: float
     engine_added_points: float
     first_scrape: str
@@ -52,22 +51,22 @@ class Cost:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--containers", type=int, default=100, help="idle containers to watch")
+    parser.add_argument("--containers", type=int, default=100, help="number of idle containers")
     parser.add_argument("--seconds", type=float, default=60.0, help="length of each measurement")
-    parser.add_argument("--busy-seconds", type=float, default=300.0, help="how long all cores are kept busy")
+    parser.add_argument("--busy-seconds", type=float, default=300.0, help="duration of the load on all cores")
     parser.add_argument(
         "--growth",
         type=_counts,
         default=(10, 100, 400),
         metavar="N,N,...",
-        help="numbers of containers between which cost must not grow faster than they do; empty for none",
+        help="numbers of containers; cost must not grow faster than they do; empty to skip this part",
     )
     parser.add_argument(
         "--peers",
         type=lambda text: tuple(filter(None, text.split(","))),
         default=tuple(PEERS),
         metavar="NAME,...",
-        help="what to measure beside the agent; empty for nothing",
+        help="other monitors to measure; empty for none",
     )
 
 
@@ -76,43 +75,43 @@ def _counts(text: str) -> tuple[int, ...]:
 
 
 def needs(options: argparse.Namespace) -> list[Need]:
-    """An engine of its own, and each peer for its comparison."""
+    """An engine, and each peer for its comparison."""
     if unknown := set(options.peers) - set(PEERS):
-        raise UserError(f"--peers: there is no {min(unknown)!r}: choose of {', '.join(PEERS)}")
+        raise UserError(f"--peers: there is no {min(unknown)!r}: choose from {', '.join(PEERS)}")
     return [lab_part("docker"), *(PEERS[name].need for name in options.peers)]
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
-    """Measure every part on one engine."""
+    """Measure all parts on one engine."""
     figures: list[Figure] = []
-    grown: dict[int, float] = {}
+    cpu_by_count: dict[int, float] = {}
     with docker_engine() as engine:
-        bench = _Bench(engine, progress, options.seconds)
+        bench = _MonitorBench(engine, progress, options.seconds)
         for count in sorted({*options.growth, options.containers}):
             bench.fill(count)
             if count != options.containers:
-                grown[count] = bench.measure("agent", agent).cpu_percent
+                cpu_by_count[count] = bench.measure("agent", agent).cpu_percent
                 continue
             bench.measure_engine()
             figures.append(Figure(name="engine_alone_cpu", value=bench.engine_percent, unit=_CORE))
             ours = bench.measure("agent", agent)
-            grown[count] = ours.cpu_percent
+            cpu_by_count[count] = ours.cpu_percent
             figures += _agent_figures(ours, count)
             for name in options.peers:
                 if not is_left_out(options, name):
                     figures += _peer_figures(name, ours, bench.measure(name, PEERS[name].start))
             if options.busy_seconds:
                 figures += bench.while_busy(options.busy_seconds)
-    figures += _growth_figures({count: grown[count] for count in options.growth})
-    return Result(tuple(figures), {**_chosen(options), "sampling_seconds": SAMPLING_SECONDS})
+    figures += _growth_figures({count: cpu_by_count[count] for count in options.growth})
+    return Result(tuple(figures), {**_settings(options), "sampling_seconds": SAMPLING_SECONDS})
 
 
-def _chosen(options: argparse.Namespace) -> dict[str, object]:
+def _settings(options: argparse.Namespace) -> dict[str, object]:
     return {name: value for name, value in vars(options).items() if name != "left_out"}
 
 
-class _Bench:
-    """An engine with idle containers, on which watchers are measured one after the other."""
+class _MonitorBench:
+    """An engine with idle containers; measures monitors on it, one after the other."""
 
     def __init__(self, engine: Engine, progress: Progress, seconds: float) -> None:
         self._engine = engine
@@ -126,7 +125,7 @@ class _Bench:
         return int((self._engine.root / "docker.pid").read_text(encoding="ascii"))
 
     def fill(self, containers: int) -> None:
-        """Start as many as are missing."""
+        """Start containers until there are this many."""
         with self._progress.track("starting containers", containers) as show:
             for number in range(self._containers, containers):
                 self._engine.run(f"idle-{number}", "sleep", "1000000")
@@ -135,25 +134,25 @@ class _Bench:
         self._progress.wait("settling", SETTLE_SECONDS)
 
     def measure_engine(self) -> None:
-        """CPU usage of the engine without monitoring."""
+        """Measure the CPU usage of the engine without a monitor."""
         meter = CpuMeter(self._engine_pid)
         self._progress.wait("engine alone", self._seconds)
         self.engine_percent = meter.percent()
 
     def measure(self, name: str, start: Start) -> Cost:
-        """What one watcher uses, once it has settled."""
-        label = f"{name} beside {self._containers} containers"
-        with start(self._engine) as watcher:
+        """Measure one monitor after it has settled."""
+        label = f"{name} with {self._containers} containers"
+        with start(self._engine) as monitor:
             self._progress.wait(f"{label}, settling", SETTLE_SECONDS)
             with self._progress.track(label, self._seconds, " s") as show:
-                return self._measure(watcher, self._seconds, show)
+                return self._measure(monitor, self._seconds, show)
 
     def while_busy(self, seconds: float) -> tuple[Figure, ...]:
-        """Whether the agent keeps its time when every core is wanted by someone else."""
-        with agent(self._engine) as watcher, _busy_cores():
+        """Count the samples that the agent misses while other processes use every core."""
+        with agent(self._engine) as monitor, _busy_cores():
             self._progress.wait("all cores busy, settling", SETTLE_SECONDS)
             with self._progress.track("all cores busy", seconds, " s") as show:
-                cost = self._measure(watcher, seconds, show)
+                cost = self._measure(monitor, seconds, show)
         first, last = samples(cost.first_scrape), samples(cost.last_scrape)
         missed, taken = "wattpack_agent_missed_samples_total", "wattpack_agent_samples_total"
         return (
@@ -171,14 +170,14 @@ class _Bench:
             ),
         )
 
-    def _measure(self, watcher: Watcher, seconds: float, show: Callable[[float], None]) -> Cost:
+    def _measure(self, monitor: Monitor, seconds: float, show: Callable[[float], None]) -> Cost:
         began_seconds = time.monotonic()
-        cpu, engine_cpu = CpuMeter(watcher.pid), CpuMeter(self._engine_pid)
-        scrapes, memories = [watcher.scrape()], [memory(watcher.pid)]
+        cpu, engine_cpu = CpuMeter(monitor.pid), CpuMeter(self._engine_pid)
+        scrapes, memories = [monitor.scrape()], [memory(monitor.pid)]
         while (left_seconds := began_seconds + seconds - time.monotonic()) > 0:
             time.sleep(min(left_seconds, SCRAPE_SECONDS))
-            scrapes.append(watcher.scrape())
-            memories.append(memory(watcher.pid))
+            scrapes.append(monitor.scrape())
+            memories.append(memory(monitor.pid))
             show(time.monotonic() - began_seconds)
         return Cost(
             seconds=time.monotonic() - began_seconds,
@@ -193,15 +192,15 @@ class _Bench:
 
 @contextmanager
 def _busy_cores() -> Iterator[None]:
-    burners = [
+    processes = [
         subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)
     ]
     try:
         yield
     finally:
-        for burner in burners:
-            burner.kill()
-            burner.wait()
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 # --- Figures --------------------------------------------------------------------------------
@@ -258,14 +257,14 @@ def _peer_figures(name: str, ours: Cost, theirs: Cost) -> tuple[Figure, ...]:
     )
 
 
-def _growth_figures(grown: dict[int, float]) -> Iterator[Figure]:
-    counts = sorted(grown)
+def _growth_figures(cpu_by_count: dict[int, float]) -> Iterator[Figure]:
+    counts = sorted(cpu_by_count)
     for count in counts:
-        yield Figure(name=f"agent_cpu_at_{count}", value=grown[count], unit=_CORE)
+        yield Figure(name=f"agent_cpu_at_{count}", value=cpu_by_count[count], unit=_CORE)
     for fewer, more in pairwise(counts):
         yield Figure(
             name=f"growth_from_{fewer}_to_{more}",
-            value=grown[more] / grown[fewer],
+            value=cpu_by_count[more] / cpu_by_count[fewer],
             unit="times the CPU",
             at_most=more / fewer,
         )

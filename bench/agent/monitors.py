@@ -1,4 +1,4 @@
-"""Who watches containers: our agent, and what people would use instead. Each is started in the same way."""
+"""Monitors of containers: our agent and its peers, all started in the same way."""
 
 import os
 import subprocess
@@ -21,19 +21,19 @@ _LOCK = Path(__file__).parents[2] / "locks" / "peers.txt"
 
 
 @dataclass(frozen=True, slots=True)
-class Watcher:
-    """Something that watches the containers, running."""
+class Monitor:
+    """A running monitor."""
 
     pid: int
     scrape: Callable[[], str] = str
 
 
-Start = Callable[[Engine], AbstractContextManager[Watcher]]
+Start = Callable[[Engine], AbstractContextManager[Monitor]]
 
 
 @contextmanager
-def agent(engine: Engine) -> Iterator[Watcher]:
-    """Our agent, pushing to a collector and scraped."""
+def agent(engine: Engine) -> Iterator[Monitor]:
+    """Run our agent, which pushes to a collector and is scraped."""
     with Reaper() as reaper:
         root = reaper.make_directory("bench")
         collector_config = f"""
@@ -53,7 +53,7 @@ def agent(engine: Engine) -> Iterator[Watcher]:
             with serving(
                 reaper, _command(root, "agent", agent_config), root / "agent.log", "/healthz"
             ) as ours:
-                yield Watcher(ours.pid, lambda: ours.request("GET", "/metrics").decode())
+                yield Monitor(ours.pid, lambda: ours.request("GET", "/metrics").decode())
 
 
 def _command(root: Path, role: str, config: str) -> list[str]:
@@ -63,8 +63,8 @@ def _command(root: Path, role: str, config: str) -> list[str]:
 
 
 @contextmanager
-def glances(engine: Engine) -> Iterator[Watcher]:
-    """Glances without its screen: it samples containers through the engine and prints what it would show."""
+def glances(engine: Engine) -> Iterator[Monitor]:
+    """Run Glances without its screen: it samples containers through the engine and prints text."""
     with Reaper() as reaper:
         root = reaper.make_directory("glances")
         process = reaper.start(
@@ -76,11 +76,11 @@ def glances(engine: Engine) -> Iterator[Watcher]:
             log=root / "log",
             env={**os.environ, "DOCKER_HOST": f"unix://{engine.socket}", "HOME": str(root)},
         )
-        yield Watcher(process.pid)
+        yield Monitor(process.pid)
 
 
 def _glances() -> Path:
-    """An environment of its own: its dependencies are none of ours."""
+    """Build a virtual environment for Glances, because its dependencies are not ours."""
 
     def build(_: Reaper, folder: Path) -> None:
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
@@ -99,8 +99,8 @@ def _glances() -> Path:
 
 
 @contextmanager
-def netdata(engine: Engine) -> Iterator[Watcher]:
-    """Netdata with its own plugins, from cgroup files as we do; no cloud, no alarms, no statistics sent."""
+def netdata(engine: Engine) -> Iterator[Monitor]:
+    """Run Netdata, which reads cgroup files as we do; without cloud, alarms and anonymous statistics."""
     path = find_program("netdata")
     assert path is not None  # `PEERS` declares the need
     with Reaper() as reaper:
@@ -139,11 +139,11 @@ def netdata(engine: Engine) -> Iterator[Watcher]:
             log=root / "log" / "all",
             env={**os.environ, "DOCKER_HOST": f"unix://{engine.socket}"},
         )
-        yield Watcher(process.pid)
+        yield Monitor(process.pid)
 
 
 def _why_no_glances() -> str | None:
-    """Builds its environment, so that nothing fails later."""
+    """Build the environment of Glances before the benchmark starts."""
     try:
         _glances()
     except (OSError, subprocess.CalledProcessError) as error:
@@ -153,7 +153,7 @@ def _why_no_glances() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What people would use instead, and what it needs."""
+    """Another monitor, and its requirement."""
 
     start: Start
     need: Need

@@ -1,9 +1,9 @@
-"""What few reports cost in accuracy: real load through the agent's own push logic into a real registry.
+"""Accuracy of the agent's reports of changes: recorded load, through the agent's reporter, into a registry.
 
-Every virtual machine of the Bitbrains trace is a container here, sampled and spoken of with the agent's
+Every virtual machine of the Bitbrains trace is a container here, sampled and reported with the agent's
 default settings, on simulated time. The trace has one value per five minutes; the samples in between
 scatter around it, since constant values would make windows and quantiles trivial.
-Then fifty steady containers, and the bytes that really go through a socket for them.
+Then the traffic of fifty steady containers is measured on a socket.
 """
 
 import argparse
@@ -45,28 +45,30 @@ _QUANTILE = 0.9
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_data_option(parser)
-    parser.add_argument("--hours", type=int, default=8, help=f"how much of the week, up to {_LONGEST_HOURS}")
+    parser.add_argument(
+        "--hours", type=int, default=8, help=f"hours of the week to replay, at most {_LONGEST_HOURS}"
+    )
     parser.add_argument("--per-node", type=int, default=25, help="virtual machines per node")
 
 
 def needs(options: argparse.Namespace) -> list[Need]:
-    """The week of Bitbrains."""
+    """The Bitbrains week."""
     return [dataset(WEEK, options.data)]
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Let every node report for hours, then compare the collector's values with the samples."""
     if not 1 <= options.hours <= _LONGEST_HOURS:
-        raise UserError(f"--hours {options.hours} cannot be: choose 1 to {_LONGEST_HOURS}")
+        raise UserError(f"--hours must be between 1 and {_LONGEST_HOURS}, not {options.hours}")
     if options.per_node < 1:
-        raise UserError(f"--per-node {options.per_node} cannot be: choose 1 or more")
+        raise UserError(f"--per-node must be at least 1, not {options.per_node}")
     slots = options.hours * 3600 // SLOT_SECONDS
     machines = read_machines(options.data, slots)
     groups = [machines[at : at + options.per_node] for at in range(0, len(machines), options.per_node)]
-    found = Findings()
+    errors = PushErrors()
     with progress.track("virtual machines", len(machines)) as show:
         for number, group in enumerate(groups):
-            _Trial(f"node{number}", group, found).run(slots)
+            _Trial(f"node{number}", group, errors).run(slots)
             show((number + 1) * options.per_node)
     steady = traffic.measure(progress)
     settings = {
@@ -82,38 +84,38 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
         ),
         "capacities": "CPU and memory of each machine; disk and network: the most its node used in the trace",
         "steady_containers": traffic.CONTAINERS,
-        "steady_bytes": "requests and answers with their headers, as they pass a socket, without TCP and IP",
+        "steady_bytes": "requests and responses with their headers on a socket, without TCP and IP",
     }
-    return Result((*_figures(found), *_traffic_figures(steady)), settings)
+    return Result((*_figures(errors), *_traffic_figures(steady)), settings)
 
 
 # --- One node -------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class Findings:
-    """The figures so far."""
+class PushErrors:
+    """Counts and errors of all nodes."""
 
     windows: int = 0
-    """Of all containers: as many messages as there would be if every window were sent."""
+    """Windows of all containers: the number of messages if every window was sent."""
     sent: int = 0
     sent_in_heartbeats: int = 0
     compared: int = 0
-    """Values that the collector held, against the last full window."""
+    """Values of the collector that were compared with the last full window."""
     far_off: int = 0
-    """Of these, those off by the threshold or more."""
+    """Compared values with an error of at least the threshold."""
     worst_points: float = 0.0
     worst_p90_points: float = 0.0
     samples_missing: int = 0
-    """In the collector's histograms, of those taken before the last heartbeat."""
+    """Samples before the last heartbeat that the collector's histograms lack."""
 
 
 class _Trial:
-    """One node, the reporter of its agent, and the registry of a collector that gets its reports."""
+    """One node, its agent's reporter, and the registry of the collector that receives the reports."""
 
-    def __init__(self, name: str, machines: Sequence[Machine], found: Findings) -> None:
+    def __init__(self, name: str, machines: Sequence[Machine], errors: PushErrors) -> None:
         self._name = name
-        self._found = found
+        self._errors = errors
         self._machines = machines
         self._ids = [container_id(machine.name) for machine in machines]
         capacity = _capacity(machines)
@@ -128,7 +130,7 @@ class _Trial:
         self._samples = [[array("d") for _ in RESOURCES] for _ in machines]
         self._means: list[list[float]] = []
         self._counted = 0
-        """Samples per container when the last heartbeat came."""
+        """Samples per container at the last heartbeat."""
 
     def run(self, slots: int) -> None:
         samples_per_slot = round(SLOT_SECONDS / _SAMPLE_SECONDS)
@@ -137,13 +139,13 @@ class _Trial:
             for number in range(samples_per_slot):
                 tick = slot * samples_per_slot + number + 1
                 sample = self._node.sample(tick, levels)
-                self._keep(sample)
+                self._store(sample)
                 report = self._reporter.report(sample, (), ())
                 if report is not None:
                     self._receive(report, sample.rates.unix_seconds)
                 closes = tick % _WINDOW_SAMPLES == 0
                 if closes:
-                    self._found.windows += len(self._machines)
+                    self._errors.windows += len(self._machines)
                     self._means = [
                         [sum(each[-_WINDOW_SAMPLES:]) / _WINDOW_SAMPLES for each in samples]
                         for samples in self._samples
@@ -152,7 +154,7 @@ class _Trial:
                     self._compare(sample.rates.unix_seconds)
         self._compare_quantiles(BEGIN_SECONDS + slots * SLOT_SECONDS)
 
-    def _keep(self, sample: NodeSample) -> None:
+    def _store(self, sample: NodeSample) -> None:
         for container, (cpu, memory, disk, network) in zip(sample.containers, self._samples, strict=True):
             used = container.rates.used
             cpu.append(used.cpu_cores or 0.0)
@@ -161,12 +163,12 @@ class _Trial:
             network.append(used.network_bytes_per_second or 0.0)
 
     def _receive(self, sent: Report, now: float) -> None:
-        """Apply a report as the collector does, from its bytes."""
+        """Parse and apply a report as the collector does."""
         (report,) = parse_batch(b"[" + encode(sent) + b"]")
         self._registry.apply(report, now)
-        self._found.sent += len(report.containers)
+        self._errors.sent += len(report.containers)
         if report.heartbeat is not None:
-            self._found.sent_in_heartbeats += len(report.containers)
+            self._errors.sent_in_heartbeats += len(report.containers)
             key = UsageKey(report.node, report.boot, report.sequence, report_slot(report.at, now))
             for _ in self._registry.usage.add(key, report.heartbeat.usage):
                 pass
@@ -179,20 +181,20 @@ class _Trial:
         for name, means, allowed in zip(self._ids, self._means, self._allowed, strict=True):
             for resource, mean, capacity in zip(RESOURCES, means, allowed, strict=True):
                 points = _points(held[name].of(resource), mean, capacity)
-                self._found.compared += 1
-                self._found.far_off += points >= _REPORTING.threshold_points
-                self._found.worst_points = max(self._found.worst_points, points)
+                self._errors.compared += 1
+                self._errors.far_off += points >= _REPORTING.threshold_points
+                self._errors.worst_points = max(self._errors.worst_points, points)
 
     def _compare_quantiles(self, now: float) -> None:
-        """Compare the collector's p90 with that of all samples that it can have received."""
+        """Compare the collector's p90 with that of all samples up to the last heartbeat."""
         [node] = self._registry.nodes(now)
         rank = math.ceil(_QUANTILE * self._counted) - 1
         for name, samples, allowed in zip(self._ids, self._samples, self._allowed, strict=True):
             ring = node.usage_of(name)
-            self._found.samples_missing += self._counted - ring.samples
+            self._errors.samples_missing += self._counted - ring.samples
             for resource, each, capacity in zip(RESOURCES, samples, allowed, strict=True):
                 points = _points(ring.p90.of(resource), sorted(each[: self._counted])[rank], capacity)
-                self._found.worst_p90_points = max(self._found.worst_p90_points, points)
+                self._errors.worst_p90_points = max(self._errors.worst_p90_points, points)
 
 
 def _points(held: float | None, true: float, capacity: float) -> float:
@@ -200,7 +202,7 @@ def _points(held: float | None, true: float, capacity: float) -> float:
 
 
 def _capacity(machines: Sequence[Machine]) -> Quantities:
-    """As an agent estimates it after a long time: disk and network are the observed maximum."""
+    """Capacity that an agent estimates after a long time: disk and network are the observed maximum."""
     disk = max(sum(used[2] for used in slot) for slot in zip(*(each.slots for each in machines), strict=True))
     network = max(
         sum(used[3] for used in slot) for slot in zip(*(each.slots for each in machines), strict=True)
@@ -216,30 +218,30 @@ def _capacity(machines: Sequence[Machine]) -> Quantities:
 # --- Figures --------------------------------------------------------------------------------
 
 
-def _figures(found: Findings) -> tuple[Figure, ...]:
+def _figures(errors: PushErrors) -> tuple[Figure, ...]:
     def percent(part: int) -> float | None:
-        return 100 * part / found.windows if found.windows else None
+        return 100 * part / errors.windows if errors.windows else None
 
-    pushed = found.sent - found.sent_in_heartbeats
+    pushed = errors.sent - errors.sent_in_heartbeats
     return (
         Figure(
             name="container_messages_saved",
-            value=percent(found.windows - found.sent),
+            value=percent(errors.windows - errors.sent),
             unit="% of all windows",
             at_least=LEAST_SAVED_PERCENT,
         ),
-        Figure(name="sent_in_heartbeats", value=percent(found.sent_in_heartbeats), unit="% of all windows"),
+        Figure(name="sent_in_heartbeats", value=percent(errors.sent_in_heartbeats), unit="% of all windows"),
         Figure(name="sent_because_of_changes", value=percent(pushed), unit="% of all windows"),
-        Figure(name="values_compared", value=found.compared, unit="values", at_least=1),
-        Figure(name="values_off_by_the_threshold", value=found.far_off, unit="values", at_most=0),
-        Figure(name="worst_value", value=found.worst_points, unit="points off the last full window"),
+        Figure(name="values_compared", value=errors.compared, unit="values", at_least=1),
+        Figure(name="values_off_by_the_threshold", value=errors.far_off, unit="values", at_most=0),
+        Figure(name="worst_value", value=errors.worst_points, unit="points off the last full window"),
         Figure(
             name="worst_p90",
-            value=found.worst_p90_points,
+            value=errors.worst_p90_points,
             unit="points off the p90 of all samples",
             at_most=MOST_P90_POINTS,
         ),
-        Figure(name="samples_missing", value=found.samples_missing, unit="samples", at_most=0),
+        Figure(name="samples_missing", value=errors.samples_missing, unit="samples", at_most=0),
     )
 
 

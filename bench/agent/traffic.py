@@ -1,7 +1,7 @@
-"""The bytes that a node with steady containers sends and gets, delivering its reports to a real collector.
+"""Traffic between a node with steady containers and a real collector.
 
-Between the two stands a relay that counts what passes. Reports are made on simulated time and delivered one
-by one, as they would be minutes apart: delivered together they would be packed together, and be less.
+A relay between the two counts bytes. Reports are made on simulated time and delivered one by one: reports
+that are delivered together are compressed together, and would take fewer bytes.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ CONTAINERS = 50
 _SETTLE_MINUTES = 5
 """The first full window and the first heartbeats report everything once more."""
 _MINUTES = 20
-_PATIENCE_SECONDS = 10.0
-_LOOK_SECONDS = 0.002
-_PIECE_BYTES = 1 << 16
+_TIMEOUT_SECONDS = 10.0
+_POLL_SECONDS = 0.002
+_CHUNK_BYTES = 1 << 16
 _CAPACITY = Quantities(
     cpu_cores=32.0, memory_bytes=128 << 30, disk_bytes_per_second=5e8, network_bytes_per_second=1.25e9
 )
@@ -35,15 +35,15 @@ _CAPACITY = Quantities(
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What passed the relay, per minute."""
+    """Traffic through the relay, per minute."""
 
     bytes_per_minute: float
-    """Both ways."""
+    """Requests and responses."""
     sent_bytes_per_minute: float
     """Requests only."""
     reports_per_minute: float
     largest_report_bytes: int
-    """A heartbeat's request."""
+    """The request with a heartbeat."""
 
 
 def measure(progress: Progress) -> Traffic:
@@ -59,19 +59,19 @@ async def _measure(progress: Progress) -> Traffic:
         delivery = asyncio.create_task(sender.run())
         with progress.track("steady containers", _SETTLE_MINUTES + _MINUTES, " min") as show:
             for number, (minute, report) in enumerate(_reports(), start=1):
-                sent_bytes, answered_bytes = relay.sent_bytes, relay.answered_bytes
+                sent_bytes, received_bytes = relay.sent_bytes, relay.received_bytes
                 sender.enqueue(report)
                 await _until_delivered(sender, number)
                 if minute >= _SETTLE_MINUTES:
                     exchanges.append(
-                        _Exchange(relay.sent_bytes - sent_bytes, relay.answered_bytes - answered_bytes)
+                        _Exchange(relay.sent_bytes - sent_bytes, relay.received_bytes - received_bytes)
                     )
                 show(minute)
         await sender.close()
         await delivery
     sent_bytes = sum(each.sent_bytes for each in exchanges)
     return Traffic(
-        bytes_per_minute=(sent_bytes + sum(each.answered_bytes for each in exchanges)) / _MINUTES,
+        bytes_per_minute=(sent_bytes + sum(each.received_bytes for each in exchanges)) / _MINUTES,
         sent_bytes_per_minute=sent_bytes / _MINUTES,
         reports_per_minute=len(exchanges) / _MINUTES,
         largest_report_bytes=max(each.sent_bytes for each in exchanges),
@@ -79,11 +79,11 @@ async def _measure(progress: Progress) -> Traffic:
 
 
 async def _until_delivered(sender: ReportSender, count: int) -> None:
-    async with asyncio.timeout(_PATIENCE_SECONDS):
+    async with asyncio.timeout(_TIMEOUT_SECONDS):
         while sender.delivered < count:
             if sender.dropped:
-                raise RuntimeError("the collector refused a report that the agent made")
-            await asyncio.sleep(_LOOK_SECONDS)
+                raise RuntimeError("the collector rejected a report of the agent")
+            await asyncio.sleep(_POLL_SECONDS)
 
 
 def _reports() -> Iterator[tuple[float, Report]]:
@@ -117,42 +117,42 @@ def _reports() -> Iterator[tuple[float, Report]]:
 
 @dataclass(frozen=True, slots=True)
 class _Exchange:
-    """One request and its answer, headers and all."""
+    """One request and its response, with headers."""
 
     sent_bytes: int
-    answered_bytes: int
+    received_bytes: int
 
 
 @dataclass(slots=True)
 class _Relay:
-    """Passes bytes on, and counts them."""
+    """Forwards bytes and counts them."""
 
     address: Address
     sent_bytes: int = 0
-    answered_bytes: int = 0
+    received_bytes: int = 0
 
 
 @asynccontextmanager
 async def _relay(target: Address) -> AsyncIterator[_Relay]:
-    """Stand before `target` while the block runs."""
+    """Relay connections to `target` while the block runs."""
     relay = _Relay(target)
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         to_reader, to_writer = await asyncio.open_connection(target.host, target.port)
 
-        async def forth() -> None:
-            while data := await reader.read(_PIECE_BYTES):
+        async def forward() -> None:
+            while data := await reader.read(_CHUNK_BYTES):
                 relay.sent_bytes += len(data)
                 to_writer.write(data)
             to_writer.close()
 
-        async def back() -> None:
-            while data := await to_reader.read(_PIECE_BYTES):
-                relay.answered_bytes += len(data)
+        async def backward() -> None:
+            while data := await to_reader.read(_CHUNK_BYTES):
+                relay.received_bytes += len(data)
                 writer.write(data)
             writer.close()
 
-        await asyncio.gather(forth(), back())
+        await asyncio.gather(forward(), backward())
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0)
     async with server:

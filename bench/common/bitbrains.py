@@ -1,4 +1,4 @@
-"""The Bitbrains trace: what 499 virtual machines of a data centre used, every five minutes for a week."""
+"""The Bitbrains trace: usage of 499 virtual machines of a data centre, every five minutes for a week."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ SLOT_SECONDS = int(STEP_SECONDS)
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A virtual machine: what it may use, and what it used slot by slot."""
+    """A virtual machine: its limit, and its usage per slot."""
 
     name: str
     limit: Quantities
@@ -26,7 +26,7 @@ class Machine:
 
 
 def read_machines(folder: Path | None, slots: int) -> list[Machine]:
-    """The first slots of every machine that has a size; a slot that is missing repeats the one before."""
+    """Read the first slots of every machine with a known size; a missing slot repeats the previous one."""
     workload = read_trace(trace_file(require(WEEK, search_path(folder))), ())
     sized = np.flatnonzero(~np.isnan(workload.requested[:, :2]).any(axis=1))
     used = np.stack(

@@ -1,4 +1,4 @@
-"""Measure others: CPU and memory of a process and its children, and the metrics of a scrape."""
+"""CPU and memory of a process and its children, and metrics from a scrape."""
 
 import math
 import time
@@ -10,7 +10,7 @@ from prometheus_client.samples import Sample
 
 
 class CpuMeter:
-    """CPU use of a process and its descendants from now on, in percent of one core."""
+    """CPU usage of a process and its descendants since construction, in percent of one core."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -35,7 +35,7 @@ class Memory:
 
 
 def memory(pid: int) -> Memory:
-    """What is in use now."""
+    """Measure the memory in use."""
     full = [process.memory_full_info() for process in _family(pid)]
     return Memory(sum(info.rss for info in full) / 1e6, sum(info.pss for info in full) / 1e6)
 
@@ -46,17 +46,17 @@ def _family(pid: int) -> list[psutil.Process]:
 
 
 def samples(exposition: str) -> list[Sample]:
-    """Every series of a scrape."""
+    """Parse every series of a scrape."""
     return [sample for family in text_string_to_metric_families(exposition) for sample in family.samples]
 
 
 def total(scraped: list[Sample], name: str) -> float:
-    """The sum of all series of one name."""
+    """Sum all series of one name."""
     return sum(sample.value for sample in scraped if sample.name == name)
 
 
 def buckets_between(first: list[Sample], last: list[Sample], name: str) -> dict[float, float]:
-    """How many observations between two scrapes were at or below each bound."""
+    """Count the observations between two scrapes that are at or below each bound."""
     before = {sample.labels["le"]: sample.value for sample in first if sample.name == name}
     return {
         float(sample.labels["le"]): sample.value - before.get(sample.labels["le"], 0.0)
@@ -68,8 +68,8 @@ def buckets_between(first: list[Sample], last: list[Sample], name: str) -> dict[
 def histogram_quantile(at_or_below: dict[float, float], ratio: float) -> float | None:
     """Estimate a quantile as Prometheus does, by a straight line within its bucket.
 
-    Above the last bound it is infinite rather than that bound, which would be flattery; with no
-    observation at all it is not known.
+    Above the last finite bound the result is infinite, because that bound would be too low; without
+    observations it is None.
     """
     total = max(at_or_below.values(), default=0.0)
     if total == 0:

@@ -1,4 +1,4 @@
-"""Benchmarks of several parts that can be run one by one."""
+"""Benchmarks with several parts that `--only` selects."""
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
@@ -11,10 +11,10 @@ from wire.errors import UserError
 
 def choose_parts(only: Sequence[str] | None, parts: Iterable[str]) -> list[str]:
     """Return the parts that `--only` names, or all, in their own order; raises `UserError`."""
-    known = list(parts)
-    if unknown := [name for name in only or () if name not in known]:
-        raise UserError(f"--only: there is no {unknown[0]!r}: choose of {', '.join(known)}")
-    return [part for part in known if not only or part in only]
+    available = list(parts)
+    if unknown := [name for name in only or () if name not in available]:
+        raise UserError(f"--only: there is no part {unknown[0]!r}: choose from {', '.join(available)}")
+    return [part for part in available if not only or part in only]
 
 
 def run_parts(
@@ -23,12 +23,12 @@ def run_parts(
     figures_of: Callable[[str], Iterable[Figure]],
     progress: Progress,
 ) -> Result:
-    """Run each part that has what it needs, and print its figures as they come."""
+    """Run each part whose requirements are met, and print each figure when it is measured."""
     figures: list[Figure] = []
     for part in chosen:
         if is_left_out(options, part):
             continue
         for figure in figures_of(part):
-            progress.say(f"{figure}: {'ok' if figure.ok else 'missed'}")
+            progress.say(f"{figure}: {figure.verdict or 'no bound'}")
             figures.append(figure)
     return Result(tuple(figures))

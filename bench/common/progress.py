@@ -8,7 +8,7 @@ from typing import TextIO
 
 _BAR_CELLS = 30
 _SECONDS_BETWEEN_LINES = 10.0
-_SECONDS_BETWEEN_LOOKS = 0.25
+_SECONDS_BETWEEN_UPDATES = 0.25
 
 
 class Progress:
@@ -27,12 +27,12 @@ class Progress:
         self._is_terminal = stream.isatty()
 
     def say(self, text: str) -> None:
-        """Print one line that stays."""
+        """Print a line."""
         print(text, file=self._stream, flush=True)
 
     @contextmanager
     def track(self, label: str, total: float, unit: str = "") -> Iterator[Callable[[float], None]]:
-        """Show the progress of work; the function that this yields takes the amount done so far."""
+        """Show progress; the yielded function takes the amount done so far."""
         printed_seconds = self._clock()
         printed = f"{label}: 0 of {total:g}{unit}"
 
@@ -58,9 +58,9 @@ class Progress:
                 print(file=self._stream, flush=True)
 
     def wait(self, label: str, seconds: float) -> None:
-        """Let time pass, visibly."""
+        """Wait, and show how much time has passed."""
         began_seconds = self._clock()
         with self.track(label, seconds, " s") as show:
             while (left_seconds := seconds - (self._clock() - began_seconds)) > 0:
-                self._sleep(min(left_seconds, _SECONDS_BETWEEN_LOOKS))
+                self._sleep(min(left_seconds, _SECONDS_BETWEEN_UPDATES))
                 show(self._clock() - began_seconds)

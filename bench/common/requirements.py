@@ -1,8 +1,8 @@
-"""What a benchmark needs before it starts: data, parts of the lab, peers. Checked here, once, for all.
+"""Requirements of benchmarks: data sets, parts of the lab, programs of peers.
 
-A benchmark declares its needs in `needs(options)`. What the lab can install is installed. Without a need that
-has a `comparison`, only that comparison is left out, and the benchmark finds it in `options.left_out`;
-without any other, the benchmark does not start.
+A benchmark declares its needs in `needs(options)`. Missing packages are installed. If a need with a
+`comparison` is not met, only that comparison is left out, and `options.left_out` lists it; if any other
+need is not met, the benchmark does not start.
 """
 
 import argparse
@@ -18,31 +18,31 @@ from wire.errors import UserError
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One thing that must be there."""
+    """One requirement."""
 
     name: str
     why_not: Callable[[], str | None]
-    """Why it cannot be had, as the rest of a sentence or one of its own; nothing if it is there."""
+    """Returns the reason why it is not available, or None if it is."""
     comparison: str | None = None
-    """What is left out without it; nothing where all of the benchmark needs it."""
+    """The comparison to leave out without it; None if the whole benchmark needs it."""
     packages: tuple[str, ...] = ()
-    """The Debian packages that bring it."""
+    """The Debian packages that contain it."""
 
 
 def lab_part(name: str, comparison: str | None = None) -> Need:
-    """A real part of the lab, such as an engine."""
+    """Require a part of the lab, such as an engine."""
     part = PARTS[name]
     return Need(name, part.why_not, comparison, tuple(sorted(set(part.programs.values()))))
 
 
 def program(name: str, packages: Sequence[str], comparison: str | None = None) -> Need:
-    """A program that Debian packages."""
+    """Require a program from Debian packages."""
     reason = f"{name} is not installed (Debian: apt-get install {' '.join(packages)})"
     return Need(name, lambda: None if find_program(name) else reason, comparison, tuple(packages))
 
 
 def dataset(name: str, folder: Path | None, comparison: str | None = None) -> Need:
-    """A data set; a generated sample does not count, since nothing in it was measured."""
+    """Require a data set; a generated sample is not accepted, because it holds no measurements."""
 
     def why_not() -> str | None:
         folders = search_path(folder)
@@ -55,23 +55,23 @@ def dataset(name: str, folder: Path | None, comparison: str | None = None) -> Ne
 
 
 def check(needs: Sequence[Need], log: Callable[[str], None]) -> Mapping[str, str]:
-    """Install what is missing, and give the comparisons to leave out, each with the reason."""
+    """Install missing packages; return the comparisons to leave out, each with the reason."""
     missing = [need for need in needs if need.why_not() is not None]
     if packages := sorted({package for need in missing for package in need.packages}):
         try:
             install_packages(packages)
-        except UserError as complaint:
-            log(f"not installed: {complaint}")
+        except UserError as error:
+            log(f"not installed: {error}")
     left_out: dict[str, str] = {}
-    refused: list[str] = []
+    unmet: list[str] = []
     for need in missing:
         reason = need.why_not()
         if reason is not None and need.comparison is None:
-            refused.append(f"{need.name}: {reason}")
+            unmet.append(f"{need.name}: {reason}")
         elif reason is not None:
             left_out[need.comparison or need.name] = reason
-    if refused:
-        raise UserError("; ".join(refused))
+    if unmet:
+        raise UserError("; ".join(unmet))
     for comparison, reason in left_out.items():
         log(f"left out: {comparison}: {reason}")
     return left_out

@@ -1,4 +1,4 @@
-"""A node that exists only in numbers, for benchmarks that need days of them in minutes."""
+"""A simulated node, for benchmarks that need days of samples in minutes."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,13 +16,13 @@ Used = tuple[float, float, float, float]
 """Cores, bytes, and bytes per second of disk and network, in the order of `wire.resources.RESOURCES`."""
 
 SCATTER = 0.2
-"""How far a sample is off its level: the standard deviation, relative to the level."""
+"""Standard deviation of a sample, relative to its level."""
 MEMORY_SCATTER = SCATTER / 20
 BEGIN_SECONDS = 1_699_920_000.0
 """Unix time at which simulated time begins: a midnight."""
 
 _FACTORS = 10_007
-"""The number of values that are drawn once and used in turn; prime, to avoid patterns."""
+"""Number of random values that are drawn once and then reused; a prime, to avoid patterns."""
 _IDLE_WATTS, _WATTS_PER_CORE = 80.0, 7.0
 
 
@@ -34,8 +34,8 @@ class _Container:
     scatter: Iterator[float]
     cpu_seconds_total: float = 0.0
 
-    def look(self, level: Used, seconds: float) -> ContainerSample:
-        """It used about so much for some seconds."""
+    def sample(self, level: Used, seconds: float) -> ContainerSample:
+        """Sample the container after it used about `level` for some seconds."""
         cpu, memory, disk, network = level
         scatter = self.scatter
         cores = cpu * max(0.0, 1 + SCATTER * next(scatter))
@@ -65,7 +65,7 @@ class _Container:
 
 
 class SimulatedNode:
-    """Containers whose samples scatter around given levels, on a clock that counts ticks."""
+    """Containers whose samples scatter around given levels; its clock counts ticks."""
 
     def __init__(
         self,
@@ -87,11 +87,11 @@ class SimulatedNode:
         self._sample_seconds = sample_seconds
 
     def sample(self, tick: int, levels: Sequence[Used]) -> NodeSample:
-        """The node at a tick, with its containers at these levels, one for each."""
+        """Sample the node at a tick, with one level per container."""
         elapsed_seconds = tick * self._sample_seconds
         containers = tuple(
             [
-                container.look(level, self._sample_seconds)
+                container.sample(level, self._sample_seconds)
                 for container, level in zip(self._containers, levels, strict=True)
             ]
         )
@@ -120,7 +120,7 @@ class SimulatedNode:
 
 
 def container_id(name: str) -> str:
-    """An id as runtimes make them: as long, and as hard to compress."""
+    """Make an id as long and as hard to compress as those of container runtimes."""
     return sha256(name.encode()).hexdigest()
 
 

@@ -1,6 +1,6 @@
-"""Admission on recorded workloads: the predicted probability of a shortage beside how often it happened.
+"""Admission on recorded workloads: the predicted probability of a shortage, and how often it happened.
 
-With the shipped defaults, through the code that runs live. Windows are grouped by their prediction.
+It uses the default settings and the collector's own code. Windows are grouped by their prediction.
 """
 
 from collections.abc import Iterator
@@ -27,11 +27,11 @@ DATASETS = (_WEEK, _DAY)
 _HOSTS = {_DAY: "planetlab-hosts", _WEEK: "bitbrains-hosts"}
 _BOUNDS = (0.0, 0.001, 0.01, 0.02, 0.05, 0.1, 1.0)
 _MOST_OBSERVED = 1.5
-"""More shortages than this times what was predicted would break the promise of the limit."""
+"""Highest accepted ratio of observed to predicted shortages."""
 
 
 def measure(data: Path | None, progress: Progress) -> Iterator[Figure]:
-    """Each recording with the default policy."""
+    """Replay each recording with the default policy."""
     for name, hosts in _HOSTS.items():
         yield from _figures(name.split("-", maxsplit=1)[0], _windows(data, name, hosts, progress), progress)
 

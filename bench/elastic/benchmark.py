@@ -1,4 +1,4 @@
-"""Elasticity: how many containers a service needs, and how large they are."""
+"""Elasticity: the number and the size of a service's containers."""
 
 import argparse
 import time
@@ -20,7 +20,7 @@ _PARTS: Mapping[str, tuple[tuple[str, ...], Part]] = {
     "admission": (admission.DATASETS, admission.measure),
     _LAB: ((), swarm.measure),
 }
-"""Per name: the data sets that it needs, and what it measures. Each part is a module of its own."""
+"""Per part: the data sets that it needs, and its function. Each part is a module."""
 _GENERATED: Mapping[str, Callable[[int, Progress], Iterator[Figure]]] = {
     "paper": paper.measure,
     "day": day.measure,
@@ -35,16 +35,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--only",
         nargs="+",
         metavar="NAME",
-        help=f"parts, instead of all: {', '.join((*_PARTS, *_GENERATED))}",
+        help=f"run only these parts: {', '.join((*_PARTS, *_GENERATED))}",
     )
     parser.add_argument(
-        "--seed", type=int, help="first seed of generated loads (default: another one each time, printed)"
+        "--seed", type=int, help="first seed of generated loads (default: a new one, which is printed)"
     )
-    parser.add_argument("--lab", action="store_true", help=f"also the part {_LAB}, on a real Swarm")
+    parser.add_argument("--lab", action="store_true", help=f"also run the part {_LAB}, on a real Swarm")
 
 
 def needs(options: argparse.Namespace) -> list[Need]:
-    """The data sets of each part, and a Swarm; a part without its needs is left out."""
+    """The data sets of each part, and a Swarm; a part whose needs are not met is left out."""
     chosen = _chosen(options)
     data = [
         dataset(name, options.data, part) for part in chosen if part in _PARTS for name in _PARTS[part][0]
@@ -53,7 +53,7 @@ def needs(options: argparse.Namespace) -> list[Need]:
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
-    """Run each part, and print its figures as they come."""
+    """Run each part, and print each figure when it is measured."""
     seed = int(time.time()) if options.seed is None else options.seed
     progress.say(f"seed {seed}")
 
@@ -67,6 +67,6 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
 
 
 def _chosen(options: argparse.Namespace) -> list[str]:
-    known = (*_PARTS, *_GENERATED)
-    without_lab = [part for part in known if options.lab or part != _LAB]
-    return choose_parts(options.only or without_lab, known)
+    parts = (*_PARTS, *_GENERATED)
+    without_lab = [part for part in parts if options.lab or part != _LAB]
+    return choose_parts(options.only or without_lab, parts)

@@ -1,4 +1,4 @@
-"""A day with a step, a spike and a quiet night: our policy beside the autoscaler's threshold."""
+"""A day with a step, a spike and a quiet night: our policy compared with an autoscaler's thresholds."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ _MINUTES_PER_HOUR = 60.0
 
 
 def measure(seed: int, progress: Progress) -> Iterator[Figure]:
-    """The means over the seeds, and how many thresholds are better in violations and in core hours."""
+    """Yield means over the seeds, and the number of thresholds with fewer violations and fewer core hours."""
     scenario = read_scenario(_SCENARIO)
     runs = [replay_elastic(scenario, scenario.run, seed + number, progress) for number in range(_SEEDS)]
     means = {}

@@ -23,19 +23,19 @@ _OURS, _PAPER, _BASELINE, _HPA = "queueing", "model-based", "q-learning", "thres
 
 
 def measure(seed: int, progress: Progress) -> Iterator[Figure]:
-    """The means over the seeds, and what our policy breaks after its first day."""
+    """Yield means over the seeds, and the violations of our policy after its first day."""
     scenario = read_scenario(_SCENARIO)
     names = (_OURS, _PAPER, _BASELINE, _HPA)
     runs = [replay_elastic(scenario, names, seed + number, progress) for number in range(_SEEDS)]
-    found = {name: [run[name] for run in runs] for name in names}
+    results_by_name = {name: [run[name] for run in runs] for name in names}
     bounds: Mapping[str, Mapping[str, float]] = {
         _OURS: {"at_most": 0.05},
         _PAPER: {"at_most": 0.2276},
         _BASELINE: {"at_least": 0.8},
         _HPA: {},
     }
-    most_cores = mean(each.core_minutes for each in found[_PAPER])
-    for name, results in found.items():
+    most_cores = mean(each.core_minutes for each in results_by_name[_PAPER])
+    for name, results in results_by_name.items():
         violations = [each.violations_ratio for each in results]
         progress.say(f"{name}: violations by seed {', '.join(f'{each:.3f}' for each in violations)}")
         key = f"paper_{name.replace('-', '_')}"
@@ -67,7 +67,7 @@ def _after_a_day(scenario: Scenario, seed: int, progress: Progress) -> Iterator[
 def replay_elastic(
     scenario: Scenario, names: Sequence[str], seed: int, progress: Progress
 ) -> dict[str, ElasticResult]:
-    """The results of these policies with a seed."""
+    """Replay these policies with a seed."""
     simulation = msgspec.structs.replace(scenario.simulation, seed=seed)
     seeded = msgspec.structs.replace(scenario, simulation=simulation)
 

@@ -1,7 +1,7 @@
-"""Sizes on recorded workloads: learned on the first half, scored on the second, beside VPA's.
+"""Sizes on recorded workloads, ours and VPA's: learned on the first half, scored on the second.
 
-The bounds are those of the Bitbrains week, in half. Other parts of the week and the PlanetLab days are there
-to be read: they show how far the order of the methods depends on where a trace is cut.
+Only the Bitbrains week, split in the middle, has bounds. Other parts of the week and the PlanetLab days are
+for information: they show how much the order of the methods depends on where a trace is split.
 """
 
 from collections.abc import Iterator
@@ -28,12 +28,12 @@ DATASETS = (_WEEK, *_DAYS)
 _LEAST_SAVED = 0.6
 _DAY_SECONDS = 86_400.0
 _PARTS_OF_WEEK = ((0.0, 4.0), (1.0, 6.0), (1.0, 7.0), (1.5, 7.0), (2.0, 6.0), (3.0, 7.0), (0.0, 6.0))
-"""From and to which day."""
+"""First and last day of each part."""
 _SUBSETS, _SUBSET = 20, 100
 
 
 def measure(data: Path | None, progress: Progress) -> Iterator[Figure]:
-    """The week with its frontier, its parts, subsets of its services, and the PlanetLab days."""
+    """Score the week, parts of it, subsets of its services, and the PlanetLab days."""
     rules, keep_days = _rules(), SizingConfig().keep_days
     trace = trace_file(require(_WEEK, search_path(data)))
     halves = split(read_trace(trace, ()), keep_days)
@@ -41,23 +41,23 @@ def measure(data: Path | None, progress: Progress) -> Iterator[Figure]:
     for line in frontier_text(report):
         progress.say(line)
     yield from _week(report)
-    orders: list[tuple[bool, bool]] = []
+    comparisons: list[tuple[bool, bool]] = []
     for first, last in _PARTS_OF_WEEK:
         period = Period(first * _DAY_SECONDS, last * _DAY_SECONDS)
         part = split(read_trace(replace(trace, period=period), ()), keep_days)
-        orders.extend(_orders(part, rules))
-    yield from _counted("week_parts", orders)
+        comparisons.extend(_compare_with_vpa(part, rules))
+    yield from _count_figures("week_parts", comparisons)
     random = np.random.default_rng(0)
-    orders = []
+    comparisons = []
     for _ in range(_SUBSETS):
         chosen = np.sort(random.choice(len(halves.names), min(_SUBSET, len(halves.names)), replace=False))
-        orders.extend(_orders(halves.only(chosen), rules))
-    yield from _counted("subsets", orders)
-    orders = []
+        comparisons.extend(_compare_with_vpa(halves.only(chosen), rules))
+    yield from _count_figures("subsets", comparisons)
+    comparisons = []
     for name in _DAYS:
         day = split(read_trace(trace_file(require(name, search_path(data))), ()), keep_days)
-        orders.extend(_orders(day, rules))
-    yield from _counted("planetlab", orders)
+        comparisons.extend(_compare_with_vpa(day, rules))
+    yield from _count_figures("planetlab", comparisons)
 
 
 def _rules() -> SizeRules:
@@ -88,8 +88,8 @@ def _week(report: SizingReport) -> Iterator[Figure]:
         )
 
 
-def _orders(halves: Halves, rules: SizeRules) -> Iterator[tuple[bool, bool]]:
-    """Per resource: whether ours is no worse than VPA in both figures, and whether it is worse in both."""
+def _compare_with_vpa(halves: Halves, rules: SizeRules) -> Iterator[tuple[bool, bool]]:
+    """Yield per resource whether ours is no worse than VPA in both figures, or worse in both."""
     methods = compare_methods(halves, rules)
     ours, vpa = methods[OURS], methods[VPA]
     for resource, slack in ours.slack_ratio.items():
@@ -98,11 +98,16 @@ def _orders(halves: Halves, rules: SizeRules) -> Iterator[tuple[bool, bool]]:
         yield slack <= other_slack and above <= other_above, slack > other_slack and above > other_above
 
 
-def _counted(name: str, orders: list[tuple[bool, bool]]) -> Iterator[Figure]:
-    total = len(orders)
+def _count_figures(name: str, comparisons: list[tuple[bool, bool]]) -> Iterator[Figure]:
+    total = len(comparisons)
     yield Figure(
-        name=f"{name}_better_ratio", value=sum(better for better, _ in orders) / total, unit=f"of {total}"
+        name=f"{name}_better_ratio",
+        value=sum(better for better, _ in comparisons) / total,
+        unit=f"of {total}",
     )
     yield Figure(
-        name=f"{name}_worse_in_both", value=sum(worse for _, worse in orders), unit=f"of {total}", at_most=0
+        name=f"{name}_worse_in_both",
+        value=sum(worse for _, worse in comparisons),
+        unit=f"of {total}",
+        at_most=0,
     )

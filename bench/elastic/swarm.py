@@ -1,9 +1,9 @@
 """A CPU-bound HTTP service on a real Swarm, under a load that rises fourfold and falls again.
 
 Its collector scales it by the response times that agents measure, and is killed in the middle of a change.
-The lab has no ingress network: every task has an address of its own on a bridge, and the load follows the
-tasks that Swarm wants to run, as a balancer does. A task that is stopped takes requests for two more seconds,
-and then answers what it has.
+The lab has no ingress network: every task has its own address on a bridge, and the load goes to the tasks
+that Swarm wants to run, as with a load balancer. A task that is stopped accepts requests for two more seconds
+and then completes those that it has.
 """
 
 import math
@@ -36,23 +36,23 @@ PATH: Final = "/burn"
 IMAGE: Final = "web:lab"
 BACKLOG: Final = 1024
 """Connections that wait in the kernel. A short queue, such as the nine of busybox' web server, resets some of
-them as soon as one replica gets four times the load, before anything is scaled."""
+them when one replica gets four times the load, before the service is scaled."""
 AT_ONCE: Final = 16
-"""Requests that a replica works on at once."""
+"""Requests that a replica processes at once."""
 REQUEST_SECONDS: Final = 0.010
 """CPU time of a request."""
 LIMIT_CORES: Final = 0.15
 """CPU limit of a replica."""
 TARGET_SECONDS: Final = 1.0
 BASE_RATE: Final = 4.0
-"""Requests per second; a replica can answer some thirteen."""
+"""Requests per second; a replica can serve about thirteen."""
 RISE: Final = 4.0
 FEW: Final = 2
 DRAIN_SECONDS: Final = 2
 NODE_CORES: Final = 0.6
 NODE_MEMORY_BYTES: Final = 512 << 20
 _WINDOW_SECONDS = 20.0
-_STAYS_SECONDS = 40.0
+_STABLE_SECONDS = 40.0
 _TIMEOUT_SECONDS = 60.0
 _WATCH_SECONDS = 0.2
 _QUANTILE = 0.95
@@ -62,16 +62,16 @@ _SEED = 17
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """How long each part of the run lasts, in seconds."""
+    """Duration of each phase, in seconds."""
 
     quiet: float = 60.0
     high: float = 240.0
     fall: float = 600.0
-    """At most: it ends once the service has few replicas again."""
+    """Maximum; the phase ends when the service has few replicas again."""
 
 
-def rounds_of(seconds: float) -> int:
-    """Measure how many rounds of a loop in the container's shell take so much CPU time."""
+def measure_rounds(seconds: float) -> int:
+    """Measure how many iterations of a shell loop take this much CPU time."""
     shell, probe = find_program("busybox"), 200_000
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     loop = f"i=0; while [ $i -lt {probe} ]; do i=$((i+1)); done"
@@ -91,7 +91,7 @@ drain() {{ sleep {DRAIN_SECONDS}; while waiting || pidof burn >/dev/null; do sle
 trap 'drain; kill $server; exit 0' TERM
 wait $server
 """
-"""The command of the service: a web server that lets requests wait, and an orderly end."""
+"""The command of the service: a web server that queues requests and drains before it stops."""
 _BURN: Final = r"""#!/bin/sh
 end=$(printf '\r')
 read -r method path version
@@ -99,12 +99,12 @@ while read -r line && [ "$line" != "$end" ]; do :; done
 [ "$path" = /health ] || { i=0; while [ $i -lt %d ]; do i=$((i+1)); done; }
 printf 'HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nok'
 """
-"""A script that reads a request, takes CPU time by so many rounds, and answers."""
+"""A script that reads a request, loops to use CPU time, and responds."""
 
 
 @contextmanager
 def lan(nodes: Cluster) -> Iterator[str]:
-    """A network on which every task has an address of its own; this machine reaches it through its node."""
+    """Create a network on which every task has its own address; this machine routes to it via its node."""
     first = int(nodes.swarm.address.split(".")[2])
     routes = []
     for number, node in enumerate(nodes.swarm.nodes):
@@ -138,41 +138,41 @@ def create(nodes: Cluster, network: str, rounds: int) -> None:
 
 
 @dataclass(slots=True)
-class Sent:
+class SentRequest:
     """One request."""
 
     at: float
     seconds: float = math.inf
-    """Infinite until it is answered."""
+    """Infinite until the response arrives."""
     error: str = ""
 
 
 class Balancer(threading.Thread):
-    """Follows the tasks that Swarm wants to run and that do, with their addresses."""
+    """Tracks the running tasks that Swarm wants to run, and their addresses."""
 
     def __init__(self, nodes: Cluster) -> None:
         super().__init__(daemon=True)
-        self._nodes, self._over = nodes, threading.Event()
+        self._nodes, self._stopped = nodes, threading.Event()
         self._addresses: dict[str, str] = {}
-        self._turn = 0
+        self._next_backend = 0
         self.backends: list[str] = []
         self.replicas: list[tuple[float, int]] = []
-        """The number of replicas that the service should have, from each time on."""
+        """The desired number of replicas, from each time on."""
         self.running: list[tuple[float, int]] = []
 
     def run(self) -> None:
-        while not self._over.wait(_WATCH_SECONDS):
+        while not self._stopped.wait(_WATCH_SECONDS):
             try:
-                self._look()
+                self._refresh()
             except OSError:  # the manager is busy
                 continue
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         now = time.monotonic()
         spec = self._nodes.swarm.manager.get(f"/services/{NAME}")["Spec"]
-        wanted = spec["Mode"]["Replicated"]["Replicas"]
-        if not self.replicas or self.replicas[-1][1] != wanted:
-            self.replicas.append((now, wanted))
+        desired = spec["Mode"]["Replicated"]["Replicas"]
+        if not self.replicas or self.replicas[-1][1] != desired:
+            self.replicas.append((now, desired))
         tasks = [
             each
             for each in self._nodes.swarm.tasks(NAME)
@@ -191,65 +191,65 @@ class Balancer(threading.Thread):
         self.backends = found
 
     def choose(self) -> str | None:
-        """The address of the next replica in turn."""
+        """Return the address of the next replica, round-robin."""
         backends = self.backends
-        self._turn += 1
-        return backends[self._turn % len(backends)] if backends else None
+        self._next_backend += 1
+        return backends[self._next_backend % len(backends)] if backends else None
 
-    def end(self) -> None:
-        self._over.set()
+    def stop(self) -> None:
+        self._stopped.set()
         self.join()
 
 
 class Load:
-    """Requests at random times with a rate that can be changed, whether or not earlier ones are answered."""
+    """Sends requests at random times with an adjustable rate, without waiting for responses."""
 
     def __init__(self, balancer: Balancer) -> None:
-        self._balancer, self._over = balancer, threading.Event()
+        self._balancer, self._stopped = balancer, threading.Event()
         self._random = random.Random(_SEED)  # noqa: S311 - not for secrets
         self._pool = ThreadPoolExecutor(512)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.rate = BASE_RATE
-        self.sent: list[Sent] = []
+        self.sent: list[SentRequest] = []
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
+        self._stopped.set()
         self._thread.join()
         self._pool.shutdown(wait=True)
 
     def _run(self) -> None:
         due = time.monotonic()
-        while not self._over.is_set():
+        while not self._stopped.is_set():
             due += self._random.expovariate(self.rate)
-            self._over.wait(max(0.0, due - time.monotonic()))
-            each = Sent(time.monotonic())
+            self._stopped.wait(max(0.0, due - time.monotonic()))
+            each = SentRequest(time.monotonic())
             self.sent.append(each)
             self._pool.submit(self._send, each)
 
-    def _send(self, each: Sent) -> None:
+    def _send(self, each: SentRequest) -> None:
         backend = self._balancer.choose()
         try:
             url = f"http://{backend}:{PORT}{PATH}"
-            with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
-                answer.read()
+            with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response:
+                response.read()
         except OSError as error:
             each.error = f"{backend}: {error}"
         else:
             each.seconds = time.monotonic() - each.at
 
 
-def quantile(sent: Sequence[Sent], at: float) -> float | None:
+def quantile(sent: Sequence[SentRequest], at: float) -> float | None:
     """The 95th percentile of the requests sent in the seconds before a time."""
     seconds = sorted(each.seconds for each in sent if at - _WINDOW_SECONDS < each.at <= at)
     return seconds[math.ceil(_QUANTILE * len(seconds)) - 1] if seconds else None
 
 
-def recovered_after(sent: Sequence[Sent], begin: float, end: float, target: float) -> float | None:
-    """How long after a time the percentile came under the target and stayed there for a while."""
+def recovered_after(sent: Sequence[SentRequest], begin: float, end: float, target: float) -> float | None:
+    """Seconds from `begin` until the percentile is below the target and stays there."""
     good_since: float | None = None
     at = begin + 1.0
     while at <= end:
@@ -258,7 +258,7 @@ def recovered_after(sent: Sequence[Sent], begin: float, end: float, target: floa
             good_since = None
         else:
             good_since = at if good_since is None else good_since
-            if at - good_since >= _STAYS_SECONDS:
+            if at - good_since >= _STABLE_SECONDS:
                 return good_since - begin
         at += 1.0
     return None
@@ -266,13 +266,13 @@ def recovered_after(sent: Sequence[Sent], begin: float, end: float, target: floa
 
 @dataclass(slots=True)
 class Run:
-    """What happened."""
+    """Events and measurements of one run."""
 
     step_at: float = 0.0
     fall_at: float = 0.0
     few_after: float | None = None
     killed_during: str = ""
-    sent: list[Sent] = field(default_factory=list)
+    sent: list[SentRequest] = field(default_factory=list)
     replicas: list[tuple[float, int]] = field(default_factory=list)
     decisions: list[dict[str, Any]] = field(default_factory=list)
     status: dict[str, Any] = field(default_factory=dict)
@@ -284,9 +284,9 @@ def measure(
     phases: Phases = Phases(),  # noqa: B008 - immutable
     rule: Mapping[str, Any] | None = None,
 ) -> Iterator[Figure]:
-    """Run the service with the default settings of elasticity, and kill its collector on the way."""
+    """Run the service with the default settings of elasticity, and kill its collector meanwhile."""
     with cluster(cores=NODE_CORES, memory_bytes=NODE_MEMORY_BYTES) as nodes, lan(nodes) as network:
-        create(nodes, network, rounds_of(REQUEST_SECONDS))
+        create(nodes, network, measure_rounds(REQUEST_SECONDS))
         settings = {
             "control": {"policy": ""},
             "elastic": {NAME: {"metric_max": TARGET_SECONDS, "replicas_max": 6, **(rule or {})}},
@@ -321,7 +321,7 @@ def _run(nodes: Cluster, settings: Mapping[str, Any], progress: Progress, phases
         run.decisions = collector.decisions(limit="1000", trigger="elastic")
         run.status = collector.get(f"/v1/elastic/{NAME}")["status"]
     finally:
-        balancer.end()
+        balancer.stop()
     return run
 
 
@@ -344,7 +344,7 @@ def _open_decisions(collector: Collector) -> list[dict[str, Any]]:
 
 
 def figures(run: Run) -> Iterator[Figure]:
-    """What was measured, with what must hold."""
+    """The figures of a run."""
     for each in reversed(run.decisions):
         for step in each["steps"]:
             action = step["action"]
@@ -391,8 +391,8 @@ def _journal(run: Run) -> Iterator[Figure]:
         for step in each["steps"]
         if step["action"]["kind"] == "scale" and step["state"] == "verified"
     ]
-    wanted = [count for _, count in run.replicas]
-    changes = list(pairwise(wanted))
+    desired = [count for _, count in run.replicas]
+    changes = list(pairwise(desired))
     recorded = [(step["action"]["replicas_before"], step["action"]["replicas"]) for step in steps]
     yield Figure(
         name="swarm_changes_not_in_journal",

@@ -1,8 +1,7 @@
-"""schemathesis over the OpenAPI document of a collector with data.
+"""schemathesis on the OpenAPI document of a collector with data.
 
-Every operation but the stream, which never ends, is asked what its description allows and what it does not.
-An answer that is a 500, that is not documented, or not of the shape that is documented, is a failure; so is
-one that takes what the description forbids.
+Every operation except the stream, which never ends, gets valid and invalid requests. A failure is a response
+with status 500, with an undocumented status or schema, or that accepts an invalid request.
 """
 
 import argparse
@@ -48,42 +47,42 @@ _CHECKS = (
     "negative_data_rejection",
 )
 _CASES = re.compile(r"(\d+) generated")
-_FAILURES = re.compile(r"found (\d+) unique failures")
+_FAILURES = re.compile(r"outcome (\d+) unique failures")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--examples", type=int, default=100, help="random questions per operation")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed asks the same questions")
+    parser.add_argument("--examples", type=int, default=100, help="random requests per operation")
+    parser.add_argument("--seed", type=int, default=0, help="the same seed sends the same requests")
 
 
 @dataclass(frozen=True, slots=True)
-class Fuzzed:
-    """What a run found."""
+class FuzzOutcome:
+    """Outcome of a run."""
 
     cases: int
     failures: int
     text: str
-    """What the fuzzer printed, with a command to repeat each failure."""
+    """Output of schemathesis, with a command to repeat each failure."""
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
-    """Fuzz, and count."""
-    progress.say("requests to every endpoint, for minutes")
-    found = asyncio.run(fuzz(options.examples, options.seed, phases="coverage,fuzzing"))
-    if found.failures:
-        print(found.text, file=sys.stderr)
+    """Send the requests, and count failures."""
+    progress.say("sending requests to every endpoint; this takes minutes")
+    outcome = asyncio.run(fuzz(options.examples, options.seed, phases="coverage,fuzzing"))
+    if outcome.failures:
+        print(outcome.text, file=sys.stderr)
     return Result(
         figures=(
-            Figure(name="cases", value=found.cases, unit="questions", at_least=1),
-            Figure(name="failures", value=found.failures, unit="answers", at_most=0),
+            Figure(name="cases", value=outcome.cases, unit="requests", at_least=1),
+            Figure(name="failures", value=outcome.failures, unit="responses", at_most=0),
         ),
         settings={"examples": options.examples, "seed": options.seed, "checks": list(_CHECKS)},
     )
 
 
-async def fuzz(examples: int, seed: int, phases: str) -> Fuzzed:
-    """Ask a collector of our own."""
+async def fuzz(examples: int, seed: int, phases: str) -> FuzzOutcome:
+    """Run schemathesis against a new collector."""
     with tempfile.TemporaryDirectory() as folder:
         config = CollectorConfig(
             http=HttpConfig(listen="127.0.0.1:0"),
@@ -92,10 +91,10 @@ async def fuzz(examples: int, seed: int, phases: str) -> Fuzzed:
         )
         async with running(config) as collector:
             await _send_reports(collector.address.url)
-            return await _ask(collector.address.url, examples, seed, phases)
+            return await _run_schemathesis(collector.address.url, examples, seed, phases)
 
 
-async def _ask(url: str, examples: int, seed: int, phases: str) -> Fuzzed:
+async def _run_schemathesis(url: str, examples: int, seed: int, phases: str) -> FuzzOutcome:
     # By its module, as the script may not be on the path.
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "schemathesis.cli", "run", f"{url}/openapi.json"),
@@ -113,14 +112,14 @@ async def _ask(url: str, examples: int, seed: int, phases: str) -> Fuzzed:
     text = output.decode(errors="replace")
     cases = _CASES.search(text)
     if cases is None:
-        raise UserError(f"schemathesis did not run to its end: {text[-500:]}")
+        raise UserError(f"schemathesis failed: {text[-500:]}")
     failures = _FAILURES.search(text)
-    found = int(failures[1]) if failures else 0
-    return Fuzzed(int(cases[1]), max(found, int(bool(process.returncode))), text)
+    outcome = int(failures[1]) if failures else 0
+    return FuzzOutcome(int(cases[1]), max(outcome, int(bool(process.returncode))), text)
 
 
 async def _send_reports(url: str) -> None:
-    """Two nodes, one of which reports every field."""
+    """Report two nodes; one of them has every field."""
     now = time.time()
     curve = PowerCurve(
         source=PowerSource.MODEL,
@@ -177,6 +176,6 @@ async def _send_reports(url: str) -> None:
     headers = {"Content-Type": "application/json"}
     async with (
         aiohttp.ClientSession() as session,
-        session.post(f"{url}/v1/reports", data=encode(reports), headers=headers) as answer,
+        session.post(f"{url}/v1/reports", data=encode(reports), headers=headers) as response,
     ):
-        answer.raise_for_status()
+        response.raise_for_status()

@@ -1,8 +1,8 @@
-"""Bodies that no agent sends: whole ones with something wrong in them, and noise.
+"""Request bodies that no agent sends: mutated reports, and noise.
 
-They begin as batches that are right, heartbeats with histograms among them, in JSON.
-Then a value is replaced by one that is impossible, or merely odd; bytes are flipped, cut, doubled, or joined
-with those of another; and all that is packed, rightly, wrongly, or under a wrong name.
+They start as valid batches in JSON, some with heartbeats and histograms. Then a value is replaced by an
+impossible or unusual one; bytes are flipped, removed, repeated, or joined with those of another batch; and
+the body is compressed, correctly, incorrectly, or with a wrong header.
 """
 
 import gzip
@@ -79,7 +79,7 @@ _ODD_VALUES: tuple[Any, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A body, and its headers."""
+    """A body and its headers."""
 
     content_type: str
     encoding: str
@@ -87,7 +87,7 @@ class Body:
 
 
 def batch(chance: random.Random) -> list[Report]:
-    """A few reports that are right in every field."""
+    """Make a few valid reports."""
     sequence = chance.randrange(1, 1 << 40)
     return [_report(chance, sequence + number) for number in range(chance.randint(1, 3))]
 
@@ -155,12 +155,12 @@ def _heartbeat(chance: random.Random, names: list[str]) -> Heartbeat:
 
 @cache
 def _bomb() -> bytes:
-    """Many zeros, in a few bytes."""
+    """A decompression bomb: many zeros in a few bytes."""
     return gzip.compress(bytes(_BOMB_BYTES), 1, mtime=0)
 
 
 class Mutator:
-    """An endless row of bodies; the same ones for the same chance."""
+    """Makes bodies; the same ones for the same random generator."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -168,32 +168,32 @@ class Mutator:
         self._scalars: list[list[tuple[int, int]]] = [[] for _ in range(_SEEDS)]
         for number in range(_SEEDS):
             self._renew(number)
-        self._makers: tuple[Callable[[], Body], ...] = (
+        self._generators: tuple[Callable[[], Body], ...] = (
             self._noise,
             self._odd_json,
             self._odd_json,
             self._odd_tree,
             self._odd_tree,
-            self._whole,
+            self._valid,
         )
 
     def next(self) -> Body:
-        """One more body."""
+        """Make another body."""
         chance = self._chance
         if chance.random() < 0.0005:  # noqa: PLR2004 - a bomb costs as much as a thousand others
             return Body(JSON_TYPE, "gzip", _bomb())
         if chance.randrange(_SEEDS) == 0:
             self._renew(chance.randrange(_SEEDS))
-        body = chance.choice(self._makers)()
+        body = chance.choice(self._generators)()
         data = body.data
         if chance.randrange(2):
-            data = self._damaged(data)
+            data = self._damage(data)
         if chance.randrange(10) == 0:
             body = Body(OTHER_TYPE, body.encoding, data)
-        return self._packed(Body(body.content_type, body.encoding, data))
+        return self._compress(Body(body.content_type, body.encoding, data))
 
     def _renew(self, number: int) -> None:
-        """Begin from another batch: one that is known is not looked at any further by a collector."""
+        """Start from a new batch: a collector ignores the contents of a batch that it has received before."""
         new = batch(self._chance)
         self._json[number] = encode(new)
         self._scalars[number] = [found.span() for found in _SCALAR.finditer(self._json[number])]
@@ -202,7 +202,7 @@ class Mutator:
         data = self._chance.randbytes(self._chance.randrange(_LONGEST_NOISE_BYTES))
         return Body(JSON_TYPE, "identity", data)
 
-    def _whole(self) -> Body:
+    def _valid(self) -> Body:
         return Body(JSON_TYPE, "identity", self._chance.choice(self._json))
 
     def _odd_json(self) -> Body:
@@ -228,7 +228,7 @@ class Mutator:
             at[key] = self._chance.choice(_ODD_VALUES)
         return Body(JSON_TYPE, "identity", msgspec.json.encode(tree))
 
-    def _damaged(self, data: bytes) -> bytes:
+    def _damage(self, data: bytes) -> bytes:
         chance = self._chance
         start = chance.randint(0, len(data))
         end = min(len(data), start + chance.choice((0, 1, 4, 40, 400)))
@@ -250,7 +250,7 @@ class Mutator:
                     flipped[chance.randrange(len(flipped))] ^= 1 << chance.randrange(8)
                 return bytes(flipped)
 
-    def _packed(self, body: Body) -> Body:
+    def _compress(self, body: Body) -> Body:
         chance = self._chance
         match chance.randrange(8):
             case 0:
@@ -260,10 +260,10 @@ class Mutator:
             case _:
                 return body
         if chance.randrange(3) == 0:
-            data = self._damaged(data)
+            data = self._damage(data)
         return Body(body.content_type, encoding, data)
 
 
 def describe(body: Body) -> str:
-    """A body in one line, to find again what went wrong with it."""
+    """Describe a body in one line, to reproduce a failure."""
     return json.dumps([body.content_type, body.encoding, body.data[:4000].hex()])

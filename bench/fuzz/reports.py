@@ -1,9 +1,9 @@
-"""A million bodies that no agent sends: the collector refuses them or takes them, and nothing else.
+"""A million invalid request bodies: the collector must accept or reject each one, and nothing else.
 
-First through the very functions that read a body, in this process: what they raise but a refusal is a bug,
-and memory must be at the end what it was after warming up. Then some thousands over real HTTP to a collector
-with a history on disk, where an answer that is not documented is a bug, and so is one that does not come.
-It asks for tokens, so that a report whose node was changed is refused, and memory is that of one node.
+First, the functions that read a body run in this process: any exception except a rejection is a bug, and
+memory must not grow after a warm-up. Then some thousands go over real HTTP to a collector with a history on
+disk, where a missing or undocumented response is a bug. It requires tokens, so that a report with another
+node's name is rejected and the collector stores one node only.
 """
 
 import argparse
@@ -11,7 +11,6 @@ import asyncio
 import ctypes
 import gc
 import random
-import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from pathlib import Path
 import aiohttp
 import psutil
 
+from bench.common.listening import await_url
 from bench.common.progress import Progress
 from bench.common.results import Figure, Result
 from bench.fuzz.mutations import NODE, Body, Mutator, describe
@@ -44,39 +44,34 @@ MOST_SERVER_GROWTH_MB = 24.0
 _WARM_UP_RATIO = 0.1
 _SHOW_EVERY = 1000
 _CONNECTIONS = 4
-"""As many requests of one node as the collector takes at once."""
-_PATIENCE_SECONDS = 30.0
-_LOOK_SECONDS = 0.05
-_SHOWN = 3
+"""Concurrent requests that the collector accepts from one node."""
+_MAX_PRINTED = 3
 _ANY_PORT = "127.0.0.1:0"
-_ANSWERING = re.compile(r"listening on (?P<url>\S+)")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument(
-        "--bodies", type=int, default=1_000_000, help="bodies that are parsed in this process"
-    )
-    parser.add_argument("--requests", type=int, default=30_000, help="bodies that are sent over HTTP")
+    parser.add_argument("--bodies", type=int, default=1_000_000, help="bodies to parse in this process")
+    parser.add_argument("--requests", type=int, default=30_000, help="bodies to send over HTTP")
     parser.add_argument("--seed", type=int, default=0, help="the same seed makes the same bodies")
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
-    """Parse, send, count."""
+    """Parse and send the bodies, and count the outcomes."""
     mutator = Mutator(random.Random(options.seed))  # noqa: S311 - repeatable, not secret
-    fates, growth_mb, cpu_seconds = _parse_all(mutator, options.bodies, progress)
+    outcomes, growth_mb, cpu_seconds = _parse_all(mutator, options.bodies, progress)
     statuses, server_growth_mb = asyncio.run(_send_all(mutator, options.requests, progress))
     documented = {
         int(status) for route in ROUTES if route.path == "/v1/reports" for status in route.responses
     }
-    odd = sum(count for status, count in statuses.items() if status not in documented)
+    undocumented = sum(count for status, count in statuses.items() if status not in documented)
     return Result(
         settings={"bodies": options.bodies, "requests": options.requests, "seed": options.seed},
         figures=(
-            Figure(name="bodies", value=sum(fates.values()), unit="bodies", at_least=options.bodies),
-            Figure(name="taken", value=fates["taken"], unit="bodies", at_least=1),
-            Figure(name="refused", value=fates["refused"], unit="bodies", at_least=1),
-            Figure(name="crashes", value=fates["crashed"], unit="bodies", at_most=0),
+            Figure(name="bodies", value=sum(outcomes.values()), unit="bodies", at_least=options.bodies),
+            Figure(name="taken", value=outcomes["taken"], unit="bodies", at_least=1),
+            Figure(name="refused", value=outcomes["refused"], unit="bodies", at_least=1),
+            Figure(name="crashes", value=outcomes["crashed"], unit="bodies", at_most=0),
             Figure(name="growth", value=growth_mb, unit="MB", at_most=MOST_GROWTH_MB),
             Figure(name="cpu_per_body", value=1e6 * cpu_seconds / max(1, options.bodies), unit="us"),
             Figure(name="requests", value=sum(statuses.values()), unit="requests", at_least=options.requests),
@@ -84,14 +79,14 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
                 Figure(name=f"status_{status}", value=count, unit="requests")
                 for status, count in sorted(statuses.items())
             ),
-            Figure(name="undocumented", value=odd, unit="requests", at_most=0),
+            Figure(name="undocumented", value=undocumented, unit="requests", at_most=0),
             Figure(name="server_growth", value=server_growth_mb, unit="MB", at_most=MOST_SERVER_GROWTH_MB),
         ),
     )
 
 
-def fate(body: Body) -> str:
-    """What becomes of a body where it is read: `taken`, `refused`, or a bug, which is raised."""
+def parse_outcome(body: Body) -> str:
+    """Parse a body; returns `taken` or `refused`, and raises in case of a bug."""
     try:
         parse_reports(decompress(body.data, body.encoding, HttpConfig().max_body_bytes))
     except ApiError:
@@ -100,8 +95,8 @@ def fate(body: Body) -> str:
 
 
 def _parse_all(mutator: Mutator, bodies: int, progress: Progress) -> tuple[Counter[str], float, float]:
-    """The fates, how much memory grew after warming up, and the CPU time of it all."""
-    fates: Counter[str] = Counter()
+    """Return the outcomes, the growth of memory after the warm-up, and the CPU time."""
+    outcomes: Counter[str] = Counter()
     warm_mb = 0.0
     began = time.process_time()
     with progress.track("parsing", bodies, " bodies") as show:
@@ -112,23 +107,23 @@ def _parse_all(mutator: Mutator, bodies: int, progress: Progress) -> tuple[Count
                 show(number)
             body = mutator.next()
             try:
-                fates[fate(body)] += 1
+                outcomes[parse_outcome(body)] += 1
             except Exception as error:  # noqa: BLE001 - any at all is what is looked for
-                fates["crashed"] += 1
-                if fates["crashed"] <= _SHOWN:
+                outcomes["crashed"] += 1
+                if outcomes["crashed"] <= _MAX_PRINTED:
                     progress.say(f"{error!r} on {describe(body)}")
-    return fates, _resident_mb() - warm_mb, time.process_time() - began
+    return outcomes, _resident_mb() - warm_mb, time.process_time() - began
 
 
 def _resident_mb() -> float:
-    """What this process holds, less what the allocator merely keeps for later."""
+    """Memory of this process, without memory that the allocator keeps in reserve."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     return psutil.Process().memory_info().rss / 1e6
 
 
 async def _send_all(mutator: Mutator, requests: int, progress: Progress) -> tuple[Counter[int], float]:
-    """How many answers there were of each status, and how much the collector grew after warming up."""
+    """Return the number of responses per status, and the collector's growth of memory after the warm-up."""
     statuses: Counter[int] = Counter()
     warm_mb, sent = 0.0, 0
     with tempfile.TemporaryDirectory() as folder, _collector(Path(folder)) as (process, url, secret):
@@ -149,22 +144,24 @@ async def _send_all(mutator: Mutator, requests: int, progress: Progress) -> tupl
 
             with progress.track("sending", requests, " requests") as show:
                 await asyncio.gather(*(send(show) for _ in range(_CONNECTIONS)))
-            async with http.get(url + "/readyz") as answer:
-                if not answer.ok:
-                    raise UserError(f"the collector is not well afterwards: it answers {answer.status}")
+            async with http.get(url + "/readyz") as response:
+                if not response.ok:
+                    raise UserError(
+                        f"the collector is not ready afterwards: /readyz returns {response.status}"
+                    )
         return statuses, process.memory_info().rss / 1e6 - warm_mb
 
 
 async def _post(http: aiohttp.ClientSession, url: str, body: Body) -> int:
     headers = {"Content-Type": body.content_type, "Content-Encoding": body.encoding}
-    async with http.post(f"{url}/v1/reports", data=body.data, headers=headers) as answer:
-        await answer.read()
-        return answer.status
+    async with http.post(f"{url}/v1/reports", data=body.data, headers=headers) as response:
+        await response.read()
+        return response.status
 
 
 @contextmanager
 def _collector(folder: Path) -> Iterator[tuple[psutil.Process, str, str]]:
-    """Run a collector of its own: its process, its address, and the secret of the node that reports."""
+    """Run a collector; yields its process, its address, and the secret of the node that reports."""
     token, secret = make_token(Scope.NODE, NODE, time.time())
     with edit_tokens(folder / "tokens.jsonl") as tokens:
         tokens.append(token)
@@ -180,15 +177,6 @@ def _collector(folder: Path) -> Iterator[tuple[psutil.Process, str, str]]:
     log = folder / "log"
     with log.open("w") as output, subprocess.Popen(command, stderr=output) as process:
         try:
-            yield psutil.Process(process.pid), _address(process, log), secret
+            yield psutil.Process(process.pid), await_url(process, log), secret
         finally:
             process.terminate()
-
-
-def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
-    until = time.monotonic() + _PATIENCE_SECONDS
-    while time.monotonic() < until and process.poll() is None:
-        if found := _ANSWERING.search(log.read_text()):
-            return found["url"]
-        time.sleep(_LOOK_SECONDS)
-    raise UserError(f"the collector did not start: {log.read_text().strip() or 'no output'}")

@@ -1,8 +1,8 @@
-"""How long hints take in a large cluster, inside the process and over HTTP, by every policy.
+"""Latency of hints in a large cluster, for every policy, inside the process and over HTTP.
 
-The cluster is made up, and looks the same to all. Every fiftieth question comes to a snapshot that was just
-taken, and rehearsed as it is where it is taken; so what the first who asks has to wait for is part of every
-p99. What GenPack saves, and how long its phase takes, is in the figures of `packing`, which belong here too.
+The cluster is generated, and the same for every policy. Every fiftieth request uses a new snapshot, warmed up
+as in the collector, so that the cost of the first request after a snapshot is part of every p99. The figures
+of `packing` belong to this benchmark too: the nodes that GenPack saves, and the duration of its phase.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from bench.common.progress import Progress
 from bench.common.results import Figure, Result
 from bench.hints import packing
 from bench.hints.cluster import BEGIN_SECONDS, as_new, cluster
-from bench.hints.server import questions, server
+from bench.hints.server import requests, server
 from collector.api.hints.containers import rank_nodes
 from collector.config import CollectorConfig
 from collector.core.parts import Core
@@ -31,7 +31,7 @@ from wire.errors import UserError
 from wire.messages import encode
 
 MOST_INSIDE_MILLISECONDS, MOST_HTTP_MILLISECONDS, MOST_PRIORITIZE_MILLISECONDS = 5.0, 15.0, 50.0
-_NEW_EVERY = 50
+_NEW_SNAPSHOT_EVERY = 50
 SIZES = (100, 1000, 10_000)
 _NAMES = 1000
 _WARM_UP = 20
@@ -41,29 +41,29 @@ _POD_SPEC = {"containers": [{"image": "x", "resources": {"requests": {"cpu": "50
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Of many hints."""
+    """Durations of hints."""
 
     wall_milliseconds: list[float] = field(default_factory=list)
     cpu_milliseconds: list[float] = field(default_factory=list)
     fitting: list[int] = field(default_factory=list)
-    """The nodes that each found."""
+    """The number of nodes that fit, per hint."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--nodes", type=int, default=SIZES[-1], help="nodes of the cluster")
-    parser.add_argument("--per-node", type=int, default=20, help="containers on each")
-    parser.add_argument("--hints", type=int, default=400, help="questions per policy")
-    parser.add_argument("--policies", nargs="+", default=_placing(), help="those that are timed")
+    parser.add_argument("--nodes", type=int, default=SIZES[-1], help="number of nodes in the cluster")
+    parser.add_argument("--per-node", type=int, default=20, help="containers per node")
+    parser.add_argument("--hints", type=int, default=400, help="requests per policy")
+    parser.add_argument("--policies", nargs="+", default=_placement_policies(), help="policies to measure")
     packing.add_arguments(parser)
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
-    """Inside the process at several sizes, over HTTP, as an extender; then what packing is about."""
+    """Measure hints inside the process, over HTTP and as a scheduler extender, then packing."""
     if options.nodes < 1 or options.per_node < 1 or options.hints < 1:
-        raise UserError("--nodes, --per-node and --hints cannot be below 1: choose more")
-    if unknown := set(options.policies) - set(_placing()):
-        raise UserError(f"--policies: nodes are not ranked by {', '.join(sorted(unknown))}")
+        raise UserError("--nodes, --per-node and --hints must be at least 1")
+    if unknown := set(options.policies) - set(_placement_policies()):
+        raise UserError(f"--policies: {', '.join(sorted(unknown))} cannot rank nodes")
     figures: list[Figure] = []
     progress.say(f"hints: inside the process, {options.nodes} nodes")
     snapshot = cluster(options.nodes, options.per_node)
@@ -87,21 +87,21 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
 
 
 def time_hints(snapshot: Snapshot, policy: str, count: int) -> Times:
-    """What hints take from the question to the answer, without HTTP."""
-    core, shown = _core(), snapshot
+    """Measure hints from request to response, without HTTP."""
+    core = _core()
     times = Times()
-    for number, asked in enumerate(questions(count + _WARM_UP, policy)):
-        question = msgspec.convert(asked, PlacementQuestion)
-        if number % _NEW_EVERY == 0:
-            shown = as_new(shown)
+    for number, body in enumerate(requests(count + _WARM_UP, policy)):
+        request = msgspec.convert(body, PlacementQuestion)
+        if number % _NEW_SNAPSHOT_EVERY == 0:
+            snapshot = as_new(snapshot)
             if core.snapshots.warm_up is not None:
-                core.snapshots.warm_up(shown)
+                core.snapshots.warm_up(snapshot)
         began, cpu_began = time.perf_counter(), time.thread_time()
-        answer = rank_nodes(core, core.reservations.fold(shown, BEGIN_SECONDS), question)
+        response = rank_nodes(core, core.reservations.fold(snapshot, BEGIN_SECONDS), request)
         if number >= _WARM_UP:
             times.wall_milliseconds.append(1e3 * (time.perf_counter() - began))
             times.cpu_milliseconds.append(1e3 * (time.thread_time() - cpu_began))
-            times.fitting.append(answer.fitting)
+            times.fitting.append(response.fitting)
     return times
 
 
@@ -110,19 +110,21 @@ def _over_http(options: argparse.Namespace) -> Iterator[Figure]:
     pods = [
         {"metadata": {"name": f"p{number}", "uid": str(number)}, "spec": _POD_SPEC} for number in range(_PODS)
     ]
-    asked = [json.dumps({"Pod": pod, "Nodes": None, "NodeNames": names}).encode() for pod in pods]
+    extender_bodies = [json.dumps({"Pod": pod, "Nodes": None, "NodeNames": names}).encode() for pod in pods]
     with server(options.nodes, options.per_node) as collector:
         for policy in options.policies:
-            bodies = [encode(each) for each in questions(options.hints + _WARM_UP, policy)]
-            took = collector.latencies("/v1/hints/placement", bodies)[_WARM_UP:]
-            yield _milliseconds(f"http_p99_{policy}", 1e3 * _p99(took), MOST_HTTP_MILLISECONDS)
+            bodies = [encode(body) for body in requests(options.hints + _WARM_UP, policy)]
+            latencies = collector.latencies("/v1/hints/placement", bodies)[_WARM_UP:]
+            yield _milliseconds(f"http_p99_{policy}", 1e3 * _p99(latencies), MOST_HTTP_MILLISECONDS)
         for policy in options.policies:
-            took = collector.latencies(f"/v1/kubernetes/prioritize?policy={policy}", asked)
-            yield _milliseconds(f"prioritize_p99_{policy}", 1e3 * _p99(took), MOST_PRIORITIZE_MILLISECONDS)
+            latencies = collector.latencies(f"/v1/kubernetes/prioritize?policy={policy}", extender_bodies)
+            yield _milliseconds(
+                f"prioritize_p99_{policy}", 1e3 * _p99(latencies), MOST_PRIORITIZE_MILLISECONDS
+            )
 
 
 def _growth(options: argparse.Namespace) -> Iterator[Figure]:
-    """How many times as long a hint takes in the largest cluster as in the smallest."""
+    """Duration of a hint in the largest cluster, relative to the smallest."""
     smallest, largest = SIZES[0], SIZES[-1]
     median: dict[tuple[str, int], float] = {}
     for size in SIZES:
@@ -131,10 +133,10 @@ def _growth(options: argparse.Namespace) -> Iterator[Figure]:
             times = time_hints(snapshot, policy, min(options.hints, 100))
             median[policy, size] = float(np.median(times.cpu_milliseconds))
     for policy in options.policies:
-        grown = median[policy, largest] / median[policy, smallest]
+        growth = median[policy, largest] / median[policy, smallest]
         yield Figure(
             name=f"growth_{smallest}_to_{largest}_{policy}",
-            value=grown,
+            value=growth,
             unit="times",
             at_most=largest / smallest,
         )
@@ -146,7 +148,7 @@ def _core() -> Core:
     return Core(config, Registry(config), History, lambda: BEGIN_SECONDS)  # type: ignore[arg-type]
 
 
-def _placing() -> list[str]:
+def _placement_policies() -> list[str]:
     return [name for name, policy in POLICIES.items() if policy.place is not None]
 
 

@@ -1,4 +1,4 @@
-"""A large cluster for the benchmark of hints, made as columns at once: no registry is filled so fast."""
+"""A large cluster for the benchmark of hints, made directly as columns, because a registry fills slowly."""
 
 from dataclasses import replace
 
@@ -19,11 +19,11 @@ _PART_OFF, _PART_SUSPECT, _PART_CLOSED = 0.03, 0.01, 0.02
 _PART_NEW, _PART_JOBS, _PART_UNMOVABLE = 0.05, 0.2, 0.1
 _BOTTLENECK_RATIO = 0.95
 _SHARE = 0.6
-"""How much of a node its containers use together, on average."""
+"""Average share of a node that its containers use together."""
 
 
 def cluster(nodes: int, containers_per_node: int, seed: int = 7) -> Snapshot:
-    """Nodes of three sizes, most of them half full, with containers of known services and of all classes."""
+    """Make nodes of three sizes, most half full, with containers of known services and all classes."""
     generator = np.random.default_rng(seed)
     tasks = _tasks(generator, nodes, nodes * containers_per_node)
     return Snapshot(
@@ -36,7 +36,7 @@ def cluster(nodes: int, containers_per_node: int, seed: int = 7) -> Snapshot:
 
 
 def as_new(snapshot: Snapshot) -> Snapshot:
-    """The same, as when it has just been taken: of what moves, nothing was worked out yet."""
+    """Copy a snapshot as if it was just taken: values derived from usage are not cached yet."""
     return replace(
         snapshot,
         nodes=replace(snapshot.nodes).reuse_cached(snapshot.nodes),
@@ -46,7 +46,7 @@ def as_new(snapshot: Snapshot) -> Snapshot:
 
 
 def service_name(number: int) -> str:
-    """Those there are go round."""
+    """Name a service of the cluster; higher numbers start again at the first service."""
     return f"service-{number % _SERVICES:04}"
 
 

@@ -1,7 +1,7 @@
-"""How few nodes GenPack needs beside binpack and spread, and how long one of its phases takes.
+"""Number of nodes that GenPack, binpack and spread need, and the duration of one of GenPack's phases.
 
-Spread and binpack get the containers one by one, as they arrive, by the very functions that answer a request.
-GenPack has profiled all of them in its nursery and packs them together. All three know what each needs.
+Spread and binpack place the containers one by one as they arrive, with the functions that answer a request.
+GenPack has profiled all of them in its nursery and packs them together. All three know the demand of each.
 """
 
 import argparse
@@ -31,18 +31,18 @@ _CORES, _BYTES, _RATE = 16.0, 64 << 30, 1e9
 _CAPACITY = np.array([_CORES, _BYTES, _RATE, _RATE])
 _FEWEST, _MOST = 10, 80
 _HEAVY, _LIGHT = (0.2, 0.5), (0.01, 0.15)
-"""Shares of a node: what a container takes of the resource it is heavy on, and of the others."""
+"""Shares of a node that a container takes: of its heaviest resource, and of the others."""
 _PER_NODE = 25
 EXAMPLE: tuple[str, ...] = tuple("ccccmmccmmmm")
-"""The paper's motivating example, in the order of arrival: heavy on CPU, or on memory."""
+"""The paper's motivating example, in the order of arrival: `c` is heavy on CPU, `m` on memory."""
 EXAMPLE_NEEDS = {"c": (2.0, 1.0, 0.0, 0.0), "m": (1.0, 2.0, 0.0, 0.0)}
 EXAMPLE_CAPACITY = np.full((3, 4), 6.0)
-"""Three nodes, of which each holds three of a kind, or two and two."""
+"""Three nodes; each holds three containers of one kind, or two of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodesUsed:
-    """By each, for one set of containers."""
+    """Nodes that each policy uses for one set of containers."""
 
     genpack: int
     binpack: int
@@ -50,23 +50,21 @@ class NodesUsed:
 
     @property
     def in_order(self) -> bool:
-        """The paper's claim."""
+        """Whether the paper's claim holds."""
         return self.genpack <= self.binpack <= self.spread
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("--instances", type=int, default=1000, help="random sets of containers to pack")
-    parser.add_argument(
-        "--containers", type=int, default=50_000, help="containers in the phase that is timed"
-    )
-    parser.add_argument("--seed", type=int, default=1, help="of what is random")
+    parser.add_argument("--containers", type=int, default=50_000, help="containers in the measured phase")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random sets")
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
-    """The example, the random sets, the phase."""
+    """Pack the example and the random sets, then measure the phase."""
     if options.instances < 1 or options.containers < 1:
-        raise UserError("--instances and --containers cannot be below 1: choose more")
+        raise UserError("--instances and --containers must be at least 1")
     generator = np.random.default_rng(options.seed)
     used: list[NodesUsed] = []
     with progress.track("sets of containers", options.instances) as show:
@@ -122,7 +120,7 @@ def _phase_figure(seconds: float) -> Figure:
 
 
 def random_needs(generator: np.random.Generator) -> Floats:
-    """Containers of mixed demands: each is heavy on one resource."""
+    """Make containers with mixed demands: each is heavy on one resource."""
     count = int(generator.integers(_FEWEST, _MOST + 1))
     shares = generator.uniform(*_LIGHT, size=(count, len(RESOURCES)))
     shares[np.arange(count), generator.integers(0, len(RESOURCES), count)] = generator.uniform(*_HEAVY, count)
@@ -131,7 +129,7 @@ def random_needs(generator: np.random.Generator) -> Floats:
 
 
 def compare(needs: Floats) -> NodesUsed:
-    """The nodes that each needs, of as many as there are containers."""
+    """Count the nodes that each policy uses; there are as many nodes as containers."""
     capacity = np.tile(_CAPACITY, (len(needs), 1))
     return NodesUsed(
         genpack=_count(pack(needs, capacity)),
@@ -141,7 +139,7 @@ def compare(needs: Floats) -> NodesUsed:
 
 
 def one_by_one(policy_name: str, needs: Floats, capacity: Floats) -> Rows:
-    """The node that a policy gives to each container as it arrives; `NOWHERE` where none is left."""
+    """Place each container as it arrives; returns its node, or `NOWHERE` if none is left."""
     policy = POLICIES[policy_name]
     assert policy.place is not None
     facts = [NodeFacts(name=f"{row:04}", capacity=_quantities(each)) for row, each in enumerate(capacity)]
@@ -161,7 +159,7 @@ def one_by_one(policy_name: str, needs: Floats, capacity: Floats) -> Rows:
 
 
 def time_phase(containers: int, generator: np.random.Generator) -> tuple[float, int]:
-    """CPU seconds of a phase in which all containers leave the nursery, and how many found a place."""
+    """CPU seconds of a phase in which all containers leave the nursery, and the number of moves."""
     shares = generator.uniform(*_LIGHT, size=(containers, len(RESOURCES)))
     needs = [_quantities(need) for need in shares * _CAPACITY]
     nodes = [

@@ -1,4 +1,4 @@
-"""Who asks for hints in the benchmark: questions of all kinds, and a collector in a process of its own."""
+"""A collector with a generated cluster in its own process, and requests for hints to it."""
 
 import asyncio
 import http.client
@@ -33,50 +33,50 @@ _LISTENING = "listening on "
 _JSON = {"Content-Type": "application/json"}
 
 
-def questions(count: int, policy: str, seed: int = 3) -> Iterator[dict[str, object]]:
-    """Of services that are known and not, with demands, constraints and spreading; one in four reserves."""
+def requests(count: int, policy: str, seed: int = 3) -> Iterator[dict[str, object]]:
+    """Make requests for known services and for demands, some with constraints; one in four reserves."""
     generator = np.random.default_rng(seed)
     for number in range(count):
         share = float(generator.uniform(0.2, 1.0))
-        asked = {"cpu_cores": share, "memory_bytes": round(share * 2**31)}
-        question: dict[str, object] = {"policy": policy, "reserve": asked, "class": 1 + number % 4}
+        demand = {"cpu_cores": share, "memory_bytes": round(share * 2**31)}
+        request: dict[str, object] = {"policy": policy, "reserve": demand, "class": 1 + number % 4}
         if number % 3:
-            question["service"] = service_name(int(generator.integers(10_000)))
+            request["service"] = service_name(int(generator.integers(10_000)))
         else:
-            question["demand"] = asked
+            request["demand"] = demand
         if number % 5 == 0:
-            question |= {"constraints": ["disk==ssd"], "spread": True, "avoid": [service_name(number)]}
+            request |= {"constraints": ["disk==ssd"], "spread": True, "avoid": [service_name(number)]}
         if number % 4 == 0:
-            question["reserve_seconds"] = 30.0
-        yield question
+            request["reserve_seconds"] = 30.0
+        yield request
 
 
-class Fixed(SnapshotCache):
-    """Sees the same cluster for ever."""
+class FixedSnapshotCache(SnapshotCache):
+    """Always returns the same snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__()
-        self._shown = snapshot
+        self._fixed = snapshot
 
     async def snapshot(
         self,
-        board: LiveTables,  # noqa: ARG002 - as every sight is asked
+        board: LiveTables,  # noqa: ARG002 - as every snapshots is demand
         now: float,  # noqa: ARG002
         *,
         fresh_seconds: float,  # noqa: ARG002
         oldest_seconds: float,  # noqa: ARG002
     ) -> Snapshot:
-        return self._shown
+        return self._fixed
 
 
 async def serve(nodes: int, containers: int) -> None:
-    """A collector that knows a made-up cluster, until its input is closed."""
+    """Serve a generated cluster until stdin is closed."""
     access = AccessConfig(tokens="")
     config = CollectorConfig(http=HttpConfig(listen="127.0.0.1:0"), access=access)
     config = msgspec.structs.replace(config, history=msgspec.structs.replace(config.history, path=":memory:"))
     async with open_history(config, Outages(), lambda: BEGIN_SECONDS) as history:
-        sight = Fixed(cluster(nodes, containers))
-        core = Core(config, Registry(config), history, lambda: BEGIN_SECONDS, snapshots=sight)
+        snapshots = FixedSnapshotCache(cluster(nodes, containers))
+        core = Core(config, Registry(config), history, lambda: BEGIN_SECONDS, snapshots=snapshots)
         listen = parse_address(config.http.listen)
         async with (
             acting(core) as control,
@@ -88,28 +88,28 @@ async def serve(nodes: int, containers: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A collector in a process of its own."""
+    """A collector in its own process."""
 
     address: str
 
     def latencies(self, path: str, bodies: Sequence[bytes]) -> list[float]:
-        """Seconds from each question to its whole answer, over one connection."""
+        """Seconds from each request to its complete response, over one connection."""
         connection = http.client.HTTPConnection(self.address, timeout=60)
-        took = []
+        latencies = []
         for body in bodies:
             began = time.perf_counter()
             connection.request("POST", path, body, _JSON)
-            answer = connection.getresponse()
-            text = answer.read()
-            took.append(time.perf_counter() - began)
-            assert answer.status == http.client.OK, text
+            response = connection.getresponse()
+            text = response.read()
+            latencies.append(time.perf_counter() - began)
+            assert response.status == http.client.OK, text
         connection.close()
-        return took
+        return latencies
 
 
 @contextmanager
 def server(nodes: int, containers: int) -> Iterator[Server]:
-    """Start one, and stop it afterwards."""
+    """Start a collector, and stop it when the block ends."""
     command = [sys.executable, "-m", "bench.hints.server", str(nodes), str(containers)]
     with subprocess.Popen(
         command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

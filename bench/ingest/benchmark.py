@@ -1,9 +1,9 @@
-"""A thousand nodes report to a collector on one core: throughput, latency, cost, and safety after a kill.
+"""A thousand nodes report to a collector on one core: throughput, latency, cost, and durability after a kill.
 
 The collector is the real command with its history on disk, bound to one core; on the other core a load
-generator sends, over real HTTP and at a fixed pace, what agents would send. Then the collector is killed at
-a random moment of a second stretch and started again: every report that was acknowledged must be there,
-once. A tenth of the nodes at the same pace show whether the cost of a report grows with the cluster.
+generator sends the requests of agents over real HTTP at a fixed rate. Then the collector is killed at a
+random moment of a second period and started again: every acknowledged report must be stored exactly once. A
+tenth of the nodes at the same rate shows whether the cost of a report grows with the cluster.
 """
 
 import argparse
@@ -23,10 +23,12 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from bench.common.listening import await_url
 from bench.common.progress import Progress
 from bench.common.results import Figure, Result
-from bench.ingest.load_generator import Findings, Orders
+from bench.ingest.load_generator import LoadOutcome, LoadSettings
 from bench.ingest.requests import CONTAINERS, Mix, make_plan, node_name
+from wattpack.output.report import count_text
 from wire.errors import UserError
 
 LEAST_REPORTS_PER_SECOND = 800.0
@@ -35,21 +37,23 @@ MOST_RESIDENT_MB = 600.0
 MOST_COST_RATIO = 1.3
 MOST_RESTART_SECONDS = 10.0
 
-_PACE = 1.02
-"""A little faster than what must be shown, since the last answers take their time."""
+_RATE_FACTOR = 1.02
+"""Requested rate relative to the required one; a little above 1: the last responses are late."""
 _JOINS_PER_SECOND = 60.0
 _CORES = 2
-_PATIENCE_SECONDS = 60.0
-_LOOK_SECONDS = 0.02
+_TIMEOUT_SECONDS = 60.0
+_POLL_SECONDS = 0.02
 _FEW = 10
-"""How many times smaller the small cluster is."""
+"""The small cluster has this many times fewer nodes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--nodes", type=int, default=1000, help="nodes that report")
-    parser.add_argument("--seconds", type=float, default=60.0, help="for how long they do")
-    parser.add_argument("--rate", type=float, default=LEAST_REPORTS_PER_SECOND, help="reports per second")
+    parser.add_argument("--nodes", type=int, default=1000, help="number of nodes that report")
+    parser.add_argument("--seconds", type=float, default=60.0, help="duration of the load")
+    parser.add_argument(
+        "--rate", type=float, default=LEAST_REPORTS_PER_SECOND, help="required reports per second"
+    )
     parser.add_argument(
         "--folder",
         type=Path,
@@ -76,7 +80,7 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
         "nodes": options.nodes,
         "containers_per_node": CONTAINERS,
         "seconds": options.seconds,
-        "requests_per_second": _PACE * options.rate,
+        "requests_per_second": _RATE_FACTOR * options.rate,
         "requests": msgspec.to_builtins(large.mix),
         "requests_of_few_nodes": msgspec.to_builtins(small.mix),
         "latency": "from the time a request was due to its answer, at the client",
@@ -87,37 +91,37 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A collector under load."""
+    """Measurements of a collector under load."""
 
     mix: Mix
-    findings: Findings
+    outcome: LoadOutcome
     cpu_seconds: float
     resident_mb: float
     history_mb: float
 
     @property
     def per_second(self) -> float:
-        return len(self.findings.acknowledged) / self.findings.elapsed_seconds
+        return len(self.outcome.acknowledged) / self.outcome.elapsed_seconds
 
     @property
     def cpu_milliseconds_per_report(self) -> float:
-        return 1000 * self.cpu_seconds / max(1, len(self.findings.acknowledged))
+        return 1000 * self.cpu_seconds / max(1, len(self.outcome.acknowledged))
 
     def latency_milliseconds(self, ratio: float) -> float | None:
-        ordered = sorted(self.findings.latencies_seconds)
+        ordered = sorted(self.outcome.latencies_seconds)
         return 1000 * ordered[min(len(ordered) - 1, int(ratio * len(ordered)))] if ordered else None
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """After a kill."""
+    """State of a collector after it was killed and started again."""
 
     killed_after_seconds: float
     acknowledged: int
     missing: int
     twice: int
     seconds: float
-    """Until it answered with every container's envelope."""
+    """Time until it returned every container's envelope."""
     containers: int
 
 
@@ -130,7 +134,7 @@ class _Cluster:
         folder.mkdir()
         self._folder = folder
         self._nodes = nodes
-        self._rate = _PACE * options.rate
+        self._rate = _RATE_FACTOR * options.rate
         self._seconds = options.seconds
         self._cores = cores
         self._progress = progress
@@ -143,17 +147,15 @@ class _Cluster:
         self._plan.write_bytes(msgspec.msgpack.encode(plan))
 
     def measure(self) -> Load:
-        """Join, then report at the given rate."""
+        """Let all nodes join, then report at the given rate."""
         with self._collector() as (process, address):
-            joins = self._send(address, joins=True)
-            self._progress.say(f"{self._nodes} nodes have joined in {joins.elapsed_seconds:.1f} s")
+            self._join(address)
             return self._load(process, address)
 
     def measure_and_kill(self) -> tuple[Load, Restart]:
-        """The same, then go on, kill the collector meanwhile, and see what it knows when it is back."""
+        """Measure, then kill the collector under load, and check its history after a restart."""
         with self._collector() as (process, address):
-            joins = self._send(address, joins=True)
-            self._progress.say(f"{self._nodes} nodes have joined in {joins.elapsed_seconds:.1f} s")
+            joins = self._join(address)
             load = self._load(process, address)
             after_seconds = random.uniform(0.1, 0.9) * self._seconds  # noqa: S311 - any moment will do
             self._progress.say(f"the collector will be killed after {after_seconds:.1f} s more")
@@ -162,29 +164,35 @@ class _Cluster:
                 time.sleep(after_seconds)
                 process.kill()
                 process.wait()
-                last = _findings(generator)
-        acknowledged = [*joins.acknowledged, *load.findings.acknowledged, *last.acknowledged]
+                last = _read_outcome(generator)
+        acknowledged = [*joins.acknowledged, *load.outcome.acknowledged, *last.acknowledged]
         began = time.monotonic()
         with self._collector() as (_, address):
-            containers = sum(_known_envelopes(address, self._nodes, began))
+            containers = sum(_count_envelopes(address, self._nodes, began))
             seconds = time.monotonic() - began
-        kept = self._kept()
+        stored = self._count_stored()
         return load, Restart(
             killed_after_seconds=after_seconds,
             acknowledged=len(acknowledged),
-            missing=sum((node_name(node), sequence) not in kept for node, sequence in acknowledged),
-            twice=sum(times > 1 for times in kept.values()),
+            missing=sum((node_name(node), sequence) not in stored for node, sequence in acknowledged),
+            twice=sum(times > 1 for times in stored.values()),
             seconds=seconds,
             containers=containers,
         )
 
+    def _join(self, address: str) -> LoadOutcome:
+        joins = self._send(address, joins=True)
+        nodes = count_text(self._nodes, "node")
+        self._progress.say(f"{nodes} joined in {joins.elapsed_seconds:.1f} s")
+        return joins
+
     def _load(self, process: psutil.Popen, address: str) -> Load:
         before = _cpu_seconds(process)
-        self._progress.say(f"{self._nodes} nodes report for {self._seconds:g} s")
-        findings = self._send(address, joins=False)
+        self._progress.say(f"{count_text(self._nodes, 'node')}: reporting for {self._seconds:g} s")
+        outcome = self._send(address, joins=False)
         return Load(
             mix=self._mix,
-            findings=findings,
+            outcome=outcome,
             cpu_seconds=_cpu_seconds(process) - before,
             resident_mb=process.memory_info().rss / 1e6,
             history_mb=sum(each.stat().st_size for each in self._folder.glob("collector.db*")) / 1e6,
@@ -192,7 +200,7 @@ class _Cluster:
 
     @contextmanager
     def _collector(self) -> Iterator[tuple[psutil.Popen, str]]:
-        """The real command, on its core, while the block runs."""
+        """Run the real command on its own core while the block runs."""
         config = self._folder / "collector.toml"
         config.write_text(f'[http]\nlisten = "127.0.0.1:0"\n[history]\npath = "{self._database}"\n')
         log = self._folder / "collector.log"
@@ -204,19 +212,19 @@ class _Cluster:
             )
         try:
             process.cpu_affinity(self._cores[:1])
-            yield process, _address(process, log)
+            yield process, await_url(process, log).removeprefix("http://")
         finally:
             if process.poll() is None:
                 process.terminate()
                 try:
-                    process.wait(_PATIENCE_SECONDS)
+                    process.wait(_TIMEOUT_SECONDS)
                 except psutil.TimeoutExpired:
                     process.kill()
 
     @contextmanager
     def _generator(self, address: str, *, joins: bool, first: int = 0) -> Iterator["subprocess.Popen[bytes]"]:
-        """A load generator at work, on its core, while the block runs."""
-        orders = Orders(
+        """Run a load generator on its own core while the block runs."""
+        settings = LoadSettings(
             plan=str(self._plan),
             address=address,
             joins=joins,
@@ -232,19 +240,19 @@ class _Cluster:
             try:
                 os.sched_setaffinity(generator.pid, self._cores[1:2])
                 assert generator.stdin is not None
-                generator.stdin.write(msgspec.json.encode(orders))
+                generator.stdin.write(msgspec.json.encode(settings))
                 generator.stdin.close()
                 yield generator
             finally:
                 generator.kill()
 
-    def _send(self, address: str, *, joins: bool) -> Findings:
+    def _send(self, address: str, *, joins: bool) -> LoadOutcome:
         with self._generator(address, joins=joins) as generator:
             _await_start(generator)
-            return _findings(generator)
+            return _read_outcome(generator)
 
-    def _kept(self) -> Mapping[tuple[str, int], int]:
-        """How often each report is in the history."""
+    def _count_stored(self) -> Mapping[tuple[str, int], int]:
+        """Count how often each report is in the history."""
         with closing(sqlite3.connect(self._database)) as connection:
             rows = connection.execute(
                 "SELECT n.name, r.sequence, count(*) FROM reports r JOIN boots b ON b.id = r.boot_id "
@@ -258,38 +266,24 @@ def _await_start(generator: "subprocess.Popen[bytes]") -> None:
     generator.stdout.readline()
 
 
-def _findings(generator: "subprocess.Popen[bytes]") -> Findings:
+def _read_outcome(generator: "subprocess.Popen[bytes]") -> LoadOutcome:
     assert generator.stdout is not None
     output = generator.stdout.read()
     if not output:
         raise UserError("the load generator ended without a result: see its output above")
-    return msgspec.msgpack.decode(output, type=Findings)
+    return msgspec.msgpack.decode(output, type=LoadOutcome)
 
 
-def _address(process: psutil.Popen, log: Path) -> str:
-    """The address of the collector, from its log."""
-    until = time.monotonic() + _PATIENCE_SECONDS
-    while time.monotonic() < until and process.poll() is None:
-        _, found, rest = log.read_text().partition("listening on http://")
-        if found and "\n" in rest:
-            return rest.split()[0].rstrip("/")
-        time.sleep(_LOOK_SECONDS)
-    raise UserError(f"the collector did not start: {log.read_text()[-500:]}")
-
-
-def _known_envelopes(address: str, nodes: int, began: float) -> Iterator[int]:
-    """Ask for every node's containers until all have what they did not exceed in nine samples of ten.
-
-    Yields the number for each node, when all do or time is up.
-    """
+def _count_envelopes(address: str, nodes: int, began: float) -> Iterator[int]:
+    """Poll every node's containers until all have a 90th percentile; yields their number per node."""
     with closing(HTTPConnection(address)) as connection:
         for number in range(nodes):
-            known = 0
-            while known < CONTAINERS and time.monotonic() - began < _PATIENCE_SECONDS:
+            count = 0
+            while count < CONTAINERS and time.monotonic() - began < _TIMEOUT_SECONDS:
                 connection.request("GET", f"/v1/containers?node={node_name(number)}&limit=1000")
-                listed = msgspec.json.decode(connection.getresponse().read())["containers"]
-                known = sum(each["p90"].get("cpu_cores") is not None for each in listed)
-            yield known
+                containers = msgspec.json.decode(connection.getresponse().read())["containers"]
+                count = sum(each["p90"].get("cpu_cores") is not None for each in containers)
+            yield count
 
 
 def _cpu_seconds(process: psutil.Popen) -> float:
@@ -300,7 +294,7 @@ def _figures(large: Load, small: Load, restart: Restart, options: argparse.Names
     unit = "CPU milliseconds per report"
     return (
         Figure(name="reports", value=large.per_second, unit="per second", at_least=options.rate),
-        Figure(name="refused", value=large.findings.refused, unit="requests", at_most=0),
+        Figure(name="refused", value=large.outcome.rejected, unit="requests", at_most=0),
         Figure(name="latency_p50", value=large.latency_milliseconds(0.5), unit="ms"),
         Figure(
             name="latency_p99",
@@ -312,7 +306,7 @@ def _figures(large: Load, small: Load, restart: Restart, options: argparse.Names
         Figure(name="resident_memory", value=large.resident_mb, unit="MB", at_most=MOST_RESIDENT_MB),
         Figure(name="history", value=large.history_mb, unit="MB"),
         Figure(
-            name="busy", value=100 * large.cpu_seconds / large.findings.elapsed_seconds, unit="% of one core"
+            name="busy", value=100 * large.cpu_seconds / large.outcome.elapsed_seconds, unit="% of one core"
         ),
         Figure(name="cost_with_many_nodes", value=large.cpu_milliseconds_per_report, unit=unit),
         Figure(name="cost_with_few_nodes", value=small.cpu_milliseconds_per_report, unit=unit),

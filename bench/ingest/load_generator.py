@@ -1,7 +1,7 @@
-"""The load generator of the ingest benchmark: a process of its own, which sends what was made beforehand.
+"""The load generator of the ingest benchmark: a process that sends prepared requests.
 
-It keeps one connection per node, as agents do, and a pace that does not wait for answers: a request that
-is late because an earlier one was not answered is late from the collector's fault, and counted as such.
+It keeps one connection per node, as agents do, at a rate that does not depend on responses: the time that a
+request waits for an earlier one counts as latency.
 """
 
 import asyncio
@@ -15,51 +15,51 @@ import msgspec
 from bench.ingest.requests import Plan, Request
 from wire.address import Address, parse_address
 
-_SPEAKING = "speaking"
-"""Its first line of output, when all are connected; its findings follow."""
+_STARTED = "started"
+"""The first line of output, when all nodes are connected; the outcome follows."""
 _OK = b"HTTP/1.1 200 "
 _HEAD_END = b"\r\n\r\n"
 _LENGTH = b"content-length:"
 _CONNECT_AT_ONCE = 50
-_PATIENCE_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
 
 
-class Orders(msgspec.Struct):
-    """What to send, where to, how fast."""
+class LoadSettings(msgspec.Struct):
+    """Requests to send, and their rate."""
 
     plan: str
-    """The file with the plan."""
+    """Path of the file with the plan."""
     address: str
     joins: bool
-    """Whether to send the nodes' first words, or what comes then."""
+    """Whether to send the first request of every node, or those that follow."""
     first: int
-    """The requests to send are those from here on."""
+    """Index of the first request to send."""
     requests_per_second: float
     seconds: float
 
 
-class Findings(msgspec.Struct):
-    """What came of it."""
+class LoadOutcome(msgspec.Struct):
+    """Result of a load."""
 
     acknowledged: list[tuple[int, int]]
-    """Node and sequence of each report that was."""
-    refused: int
+    """Node and sequence of each acknowledged report."""
+    rejected: int
     elapsed_seconds: float
-    """From the first request to the last answer."""
+    """From the first request to the last response."""
     latencies_seconds: list[float]
-    """From the time that a request was due to its answer."""
-    broke_off: bool
-    """The collector went away."""
+    """From the scheduled time of a request to its response."""
+    disconnected: bool
+    """Whether the collector closed a connection."""
 
 
 class _Connection(asyncio.Protocol):
-    """One node's: a request at a time, the next one when the answer is there."""
+    """Connection of one node: sends one request at a time, and the next after its response."""
 
     def __init__(self, run: "_Run") -> None:
         self._run = run
-        self._waiting: deque[tuple[float, Request]] = deque()
-        self._asked: tuple[float, Request] | None = None
-        self._answer = b""
+        self._pending: deque[tuple[float, Request]] = deque()
+        self._current: tuple[float, Request] | None = None
+        self._response = b""
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -68,128 +68,130 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, _why: Exception | None) -> None:
         self._transport = None
-        self._run.lost()
+        self._run.record_disconnect()
 
     def send(self, due: float, request: Request) -> None:
-        self._waiting.append((due, request))
-        if self._asked is None:
-            self._next()
+        self._pending.append((due, request))
+        if self._current is None:
+            self._send_next()
 
     def data_received(self, data: bytes) -> None:
-        self._answer += data
-        head, found, body = self._answer.partition(_HEAD_END)
+        self._response += data
+        head, found, body = self._response.partition(_HEAD_END)
         if not found:
             return
         lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(_LENGTH)]
         if len(body) < int(lengths[0].partition(b":")[2]):
             return
-        assert self._asked is not None
-        due, request = self._asked
-        self._run.answered(due, request, is_ok=head.startswith(_OK))
-        self._asked, self._answer = None, b""
-        self._next()
+        assert self._current is not None
+        due, request = self._current
+        self._run.record_response(due, request, is_ok=head.startswith(_OK))
+        self._current, self._response = None, b""
+        self._send_next()
 
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
 
-    def _next(self) -> None:
-        if self._waiting and self._transport is not None:
-            self._asked = self._waiting.popleft()
-            self._transport.write(_as_http(self._asked[1]))
+    def _send_next(self) -> None:
+        if self._pending and self._transport is not None:
+            self._current = self._pending.popleft()
+            self._transport.write(_as_http(self._current[1]))
 
 
 def _as_http(request: Request) -> bytes:
-    packed = "Content-Encoding: gzip\r\n" if request.is_packed else ""
+    encoding = "Content-Encoding: gzip\r\n" if request.is_compressed else ""
     head = (
         "POST /v1/reports HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        f"{packed}Content-Length: {len(request.body)}\r\n\r\n"
+        f"{encoding}Content-Length: {len(request.body)}\r\n\r\n"
     )
     return head.encode() + request.body
 
 
 class _Run:
-    """All connections, and what is counted."""
+    """All connections and their counts."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
         self._connections: dict[int, _Connection] = {}
-        self._open = 0
-        self._all_answered = asyncio.Event()
+        self._unanswered = 0
+        self._idle = asyncio.Event()
         self.acknowledged: list[tuple[int, int]] = []
         self.latencies: list[float] = []
-        self.refused = 0
-        self.broke_off = False
+        self.rejected = 0
+        self.disconnected = False
 
     async def connect(self, nodes: int) -> None:
         loop = asyncio.get_running_loop()
         for start in range(0, nodes, _CONNECT_AT_ONCE):
             numbers = range(start, min(nodes, start + _CONNECT_AT_ONCE))
-            made = await asyncio.gather(
+            opened = await asyncio.gather(
                 *(
                     loop.create_connection(lambda: _Connection(self), self._address.host, self._address.port)
                     for _ in numbers
                 )
             )
-            self._connections |= {number: made[1] for number, made in zip(numbers, made, strict=True)}
+            self._connections |= {
+                number: protocol for number, (_, protocol) in zip(numbers, opened, strict=True)
+            }
 
-    async def pace(self, requests: list[Request], per_second: float) -> None:
-        """Send each when it is due, then wait for the answers."""
-        begun = time.perf_counter()
+    async def send_all(self, requests: list[Request], per_second: float) -> None:
+        """Send each request at its scheduled time, then wait for the responses."""
+        began = time.perf_counter()
         for sent, request in enumerate(requests):
-            due = begun + sent / per_second
+            due = began + sent / per_second
             if (left := due - time.perf_counter()) > 0:
                 await asyncio.sleep(left)
-            if self.broke_off:
+            if self.disconnected:
                 return
-            self._open += 1
-            self._all_answered.clear()
+            self._unanswered += 1
+            self._idle.clear()
             self._connections[request.node].send(due, request)
             if not sent % _CONNECT_AT_ONCE:
                 await asyncio.sleep(0)
-        if self._open:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
-                await self._all_answered.wait()
+        if self._unanswered:
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
+                await self._idle.wait()
 
-    def answered(self, due: float, request: Request, *, is_ok: bool) -> None:
+    def record_response(self, due: float, request: Request, *, is_ok: bool) -> None:
         self.latencies.append(time.perf_counter() - due)
         if is_ok:
             self.acknowledged.append((request.node, request.sequence))
         else:
-            self.refused += 1
-        self._open -= 1
-        if not self._open:
-            self._all_answered.set()
+            self.rejected += 1
+        self._unanswered -= 1
+        if not self._unanswered:
+            self._idle.set()
 
-    def lost(self) -> None:
-        self.broke_off = True
-        self._all_answered.set()
+    def record_disconnect(self) -> None:
+        self.disconnected = True
+        self._idle.set()
 
     def close(self) -> None:
         for connection in self._connections.values():
             connection.close()
 
 
-async def _carry_out(orders: Orders, plan: Plan) -> Findings:
-    run = _Run(parse_address(orders.address))
+async def _run_load(settings: LoadSettings, plan: Plan) -> LoadOutcome:
+    run = _Run(parse_address(settings.address))
     await run.connect(len(plan.joins))
-    count = round(orders.requests_per_second * orders.seconds)
-    requests = plan.joins if orders.joins else plan.follows[orders.first : orders.first + count]
-    print(_SPEAKING, flush=True)
-    begun = time.perf_counter()
-    await run.pace(requests, orders.requests_per_second)
-    findings = Findings(
+    count = round(settings.requests_per_second * settings.seconds)
+    requests = plan.joins if settings.joins else plan.follows[settings.first : settings.first + count]
+    print(_STARTED, flush=True)
+    began = time.perf_counter()
+    await run.send_all(requests, settings.requests_per_second)
+    outcome = LoadOutcome(
         acknowledged=run.acknowledged,
-        refused=run.refused,
-        elapsed_seconds=time.perf_counter() - begun,
+        rejected=run.rejected,
+        elapsed_seconds=time.perf_counter() - began,
         latencies_seconds=run.latencies,
-        broke_off=run.broke_off,
+        disconnected=run.disconnected,
     )
     run.close()
-    return findings
+    return outcome
 
 
 if __name__ == "__main__":
-    orders = msgspec.json.decode(sys.stdin.buffer.read(), type=Orders)
-    made = msgspec.msgpack.decode(Path(orders.plan).read_bytes(), type=Plan)
-    sys.stdout.buffer.write(msgspec.msgpack.encode(asyncio.run(_carry_out(orders, made))))
+    settings = msgspec.json.decode(sys.stdin.buffer.read(), type=LoadSettings)
+    plan = msgspec.msgpack.decode(Path(settings.plan).read_bytes(), type=Plan)
+    sys.stdout.buffer.write(msgspec.msgpack.encode(asyncio.run(_run_load(settings, plan))))

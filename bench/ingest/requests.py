@@ -1,7 +1,7 @@
-"""The reports of a cluster, generated in advance: every request that its agents would send, in order.
+"""Requests of a cluster's agents, generated in advance, in order.
 
-A few nodes are simulated and report through the agent's own push logic; each stands for many, which report
-the same under their own names and ids. Levels change from time to time, so that there is something to report.
+A few model nodes are simulated and report through the agent's own push logic. The other nodes copy their
+reports under their own names and ids. Levels change from time to time, so that there are changes to report.
 """
 
 import gzip
@@ -19,45 +19,45 @@ from wire.resources import Quantities
 
 CONTAINERS = 50
 _MODELS = 5
-_STAND_IN = "f00dfeed"
-"""Stands in the model's names and ids where each node's own number belongs; hexadecimal, as ids are."""
-_STAND_IN_SEQUENCE = 5_550_123_450_055
+_PLACEHOLDER = "f00dfeed"
+"""Replaced in a model's names and ids by the number of a node; hexadecimal, like ids."""
+_PLACEHOLDER_SEQUENCE = 5_550_123_450_055
 _PHASES = 40
-"""Reports that a node may be ahead of another: some rounds from heartbeat to heartbeat."""
-_MOVES_RATIO = 0.002
-"""How many containers move to another level at each sample."""
+"""Maximum number of reports that a node is ahead of another; covers several heartbeats."""
+_CHANGE_RATIO = 0.002
+"""Share of containers that change their level at each sample."""
 _CAPACITY = Quantities(
     cpu_cores=32.0, memory_bytes=128 << 30, disk_bytes_per_second=5e8, network_bytes_per_second=1.25e9
 )
 
 
 class Request(msgspec.Struct, array_like=True):
-    """One request of one node, as it goes over the wire."""
+    """One HTTP request of one node."""
 
     node: int
     sequence: int
     body: bytes
-    is_packed: bool
+    is_compressed: bool
 
 
 class Plan(msgspec.Struct, array_like=True):
-    """All that a load generator needs to know."""
+    """All requests for the load generator."""
 
     joins: list[Request]
-    """The first word of every node: a heartbeat with all its containers."""
+    """The first request of every node: a heartbeat with all its containers."""
     follows: list[Request]
-    """What comes then, in the order of time."""
+    """The requests after that, in order of time."""
 
 
 @dataclass(slots=True)
 class Mix:
-    """What the requests are about, by their number."""
+    """Number of requests by content."""
 
     heartbeats: int = 0
     news: int = 0
     beacons: int = 0
     containers: int = 0
-    """Samples of containers in the news."""
+    """Container samples in the news."""
 
     def count(self, report: Report) -> None:
         if report.heartbeat is not None:
@@ -70,12 +70,12 @@ class Mix:
 
 
 def node_name(number: int) -> str:
-    """As the requests of a node name it."""
+    """Name a node by its number."""
     return f"node-{number:08x}"
 
 
 def make_plan(nodes: int, requests: int, now: float, progress: Progress) -> tuple[Plan, Mix]:
-    """Joins of all nodes, and this many requests after them; the last is about now."""
+    """Make the joins of all nodes and this many requests after them; the last one is dated now."""
     turns = -(-requests // nodes)
     models = [_reports(f"model-{number}", 1 + _PHASES + turns) for number in range(_MODELS)]
     shift_seconds = now - max(reports[-1].at for reports in models)
@@ -96,36 +96,36 @@ def make_plan(nodes: int, requests: int, now: float, progress: Progress) -> tupl
 
 
 def _template(report: Report, shift_seconds: float) -> bytes:
-    moved = msgspec.structs.replace(report, at=report.at + shift_seconds, sequence=_STAND_IN_SEQUENCE)
+    moved = msgspec.structs.replace(report, at=report.at + shift_seconds, sequence=_PLACEHOLDER_SEQUENCE)
     return encode([moved])
 
 
 def _request(number: int, sequence: int, template: bytes) -> Request:
-    body = template.replace(_STAND_IN.encode(), f"{number:08x}".encode())
-    body = body.replace(str(_STAND_IN_SEQUENCE).encode(), str(sequence).encode(), 1)
-    packed = gzip.compress(body, mtime=0)
-    is_packed = len(packed) < len(body)
-    return Request(number, sequence, packed if is_packed else body, is_packed)
+    body = template.replace(_PLACEHOLDER.encode(), f"{number:08x}".encode())
+    body = body.replace(str(_PLACEHOLDER_SEQUENCE).encode(), str(sequence).encode(), 1)
+    compressed = gzip.compress(body, mtime=0)
+    is_compressed = len(compressed) < len(body)
+    return Request(number, sequence, compressed if is_compressed else body, is_compressed)
 
 
 def _reports(seed: str, count: int) -> list[Report]:
-    """The first words of a node, as many as were asked for."""
+    """The first `count` reports of a model node."""
     rng = random.Random(seed)  # noqa: S311 - the same at every run, and not a secret
     sample_seconds = SamplingConfig().interval_seconds
-    names = [f"shop-service-{number}.{_STAND_IN}" for number in range(CONTAINERS)]
+    names = [f"shop-service-{number}.{_PLACEHOLDER}" for number in range(CONTAINERS)]
     limits = {
         name: Quantities(cpu_cores=1.0, memory_bytes=1 << 30) if number % 2 else Quantities()
         for number, name in enumerate(names)
     }
-    node = SimulatedNode(limits, _CAPACITY, sample_seconds, id_prefix=_STAND_IN)
-    reporter = Reporter(f"node-{_STAND_IN}", "1f0e3dad99908345", ReportingConfig(), sample_seconds)
+    node = SimulatedNode(limits, _CAPACITY, sample_seconds, id_prefix=_PLACEHOLDER)
+    reporter = Reporter(f"node-{_PLACEHOLDER}", "1f0e3dad99908345", ReportingConfig(), sample_seconds)
     levels = [_level(rng, number) for number in range(CONTAINERS)]
     reports: list[Report] = []
     tick = 0
     while len(reports) < count:
         tick += 1
         for number in range(CONTAINERS):
-            if rng.random() < _MOVES_RATIO:
+            if rng.random() < _CHANGE_RATIO:
                 levels[number] = _level(rng, number)
         report = reporter.report(node.sample(tick, levels), (), ())
         if report is not None:

@@ -1,6 +1,6 @@
-"""The network between nodes: policies that place applications within a bound of round-trip times, and more.
+"""The network between nodes: the mesh, and policies that place applications within a bound of delays.
 
-Each part is a module of its own with `figures(progress)`, and `needs(part)` if it needs a part of the lab.
+Each part is a module with `figures(progress)`, and `needs(part)` if it needs a part of the lab.
 """
 
 import argparse
@@ -19,7 +19,7 @@ _PARTS: Mapping[str, str] = {
     "replay": "bench.network.replay",
     "mesh": "bench.network.mesh",
 }
-"""A module for each part; imported only when it runs."""
+"""The module of each part, imported only when it runs."""
 
 
 class _Part(Protocol):
@@ -29,22 +29,22 @@ class _Part(Protocol):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument(
-        "--only", nargs="+", metavar="NAME", help=f"parts, instead of all: {', '.join(_PARTS)}"
+        "--only", nargs="+", metavar="NAME", help=f"run only these parts: {', '.join(_PARTS)}"
     )
 
 
 def needs(options: argparse.Namespace) -> list[Need]:
-    """What each part needs; a part without its needs is left out."""
-    found: list[Need] = []
+    """The needs of each part; a part whose needs are not met is left out."""
+    needed: list[Need] = []
     for part in _chosen(options):
         module = importlib.import_module(_PARTS[part])
         if hasattr(module, "needs"):
-            found += module.needs(part)
-    return found
+            needed += module.needs(part)
+    return needed
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
-    """Run each part, and print its figures as they come."""
+    """Run each part, and print each figure when it is measured."""
     return run_parts(options, _chosen(options), lambda part: _load(part).figures(progress), progress)
 
 

@@ -1,4 +1,4 @@
-"""The mesh: its cost for a node of 64, the error of estimates in one of 1,000, and the cost of a flood."""
+"""The mesh: cost of a node among 64, error of estimates among 1,000, and cost of invalid probes."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ _COST_SECONDS = 120.0
 _SETTLE_SECONDS = 60.0
 _MOST_CPU_PERCENT, _MOST_BYTES_PER_SECOND = 0.1, 200.0
 _DATAGRAM_HEADERS, _SEGMENT_HEADERS = 28, 40
-"""IPv4 and UDP; IPv4 and TCP. Each segment of the requests is acknowledged by a second one."""
+"""Bytes of IPv4 and UDP headers, and of IPv4 and TCP headers. Each TCP segment has an acknowledgement."""
 
 _LARGE = 1000
 _NOISE = 0.03
@@ -47,7 +47,7 @@ GE_KUBE = np.array([[1, 100, 135, 32], [100, 1, 33, 82], [135, 33, 1, 115], [32,
 
 
 def figures(progress: Progress) -> Iterator[Figure]:
-    """Measure all of it."""
+    """Measure estimates, floods and cost."""
     yield from estimates(progress)
     yield from flood(progress)
     yield from cost(progress)
@@ -97,7 +97,7 @@ class _Fit:
 
 
 def _estimate(table: Floats, generator: np.random.Generator) -> _Fit:
-    """Estimates as a collector makes them: near peers are chosen by the first coordinates."""
+    """Estimate delays as a collector does: near peers are chosen by the first coordinates."""
     first = _fit(table, [], generator)
     return _fit(table, choose_near(len(table), first.delays.from_node), generator)
 
@@ -159,22 +159,22 @@ def _with_heights(between: Floats, heights: Floats) -> Floats:
 
 
 def flood(progress: Progress) -> Iterator[Figure]:
-    """CPU of an agent that gets 10,000 datagrams a second that are not valid."""
+    """CPU of an agent that receives 10,000 invalid datagrams per second."""
     key = secrets.token_bytes(KEY_BYTES)
     with _process("target", key.hex()) as target:
         state = target.state()
         session = state["session"]
-        asked = encode_packet(Packet(QUESTION, 0, session, PEER_SESSION, 1), key)
+        request = encode_packet(Packet(QUESTION, 0, session, PEER_SESSION, 1), key)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             sender.connect(("127.0.0.1", state["port"]))
-            sender.send(asked)
+            sender.send(request)
             while target.state()["answers"] == 0:
                 time.sleep(0.01)
             floods: dict[str, Callable[[], bytes]] = {
                 "random": lambda: secrets.token_bytes(PACKET_BYTES),
-                "oversized": lambda: asked + bytes(1000),
-                "replayed": lambda: asked,
-                "forged": lambda: asked[:20] + b"\x7f" + secrets.token_bytes(PACKET_BYTES - 21),
+                "oversized": lambda: request + bytes(1000),
+                "replayed": lambda: request,
+                "forged": lambda: request[:20] + b"\x7f" + secrets.token_bytes(PACKET_BYTES - 21),
             }
             for name, make in floods.items():
                 progress.say(f"flood of {name} probes")
@@ -192,7 +192,7 @@ def flood(progress: Progress) -> Iterator[Figure]:
 
 
 def _send(sender: socket.socket, make: Callable[[], bytes]) -> int:
-    """Send datagrams at the rate of the flood, in small bursts; returns how many."""
+    """Send datagrams at the rate of the flood, in small bursts; returns their number."""
     sent, began = 0, time.monotonic()
     while (elapsed := time.monotonic() - began) < _FLOOD_SECONDS:
         while sent < elapsed * _FLOOD_PER_SECOND:
@@ -299,7 +299,7 @@ class _Process:
         return self._process.poll() is None
 
     def state(self) -> dict[str, Any]:
-        """Its state now."""
+        """Read its state."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write("\n")

@@ -1,4 +1,4 @@
-"""Nodes of a mesh in a process of their own, for the benchmark of its cost.
+"""Nodes of a mesh in their own process, for the benchmark of the mesh.
 
     python -m bench.network.mesh_node members URL FIRST COUNT
     python -m bench.network.mesh_node target KEY

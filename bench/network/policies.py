@@ -1,7 +1,7 @@
-"""`net-aware` and `net-optimal` on ge-kube's matrix: against all placements, against each other, and in time.
+"""`net-aware` and `net-optimal` on ge-kube's matrix: distance from the optimum, and duration.
 
-Random states of the paper's cluster come first: 12 nodes of 2 cores in 4 regions. Then a cluster of 1,000.
-Every placement is checked here, by rules written out, and not by the code that made it.
+First come random states of the paper's cluster, 12 nodes of 2 cores in 4 regions, then a cluster of 1,000
+nodes. Every placement is checked with rules that are independent of the policies' code.
 """
 
 import time
@@ -30,7 +30,7 @@ _MOST_GREEDY_MS, _MOST_EXACT_MS, _MOST_LARGE_GREEDY_MS, _MOST_LARGE_EXACT_MS = 2
 
 @dataclass(slots=True)
 class _Times:
-    """How long answers took."""
+    """Durations of placements, in milliseconds."""
 
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
@@ -40,14 +40,14 @@ class _Times:
 
 
 def figures(progress: Progress) -> Iterator[Figure]:
-    """Measure quality and time."""
+    """Measure quality and duration."""
     yield from _small(progress)
     yield from _baselines(progress)
     yield from _large(progress)
 
 
 def _answer(state: State, policy: str, times: tuple[_Times, _Times] | None = None) -> ApplicationPlacement:
-    """Place the application of a state. `times` are those of placements, and of refusals."""
+    """Place the application of a state. `times` are those of successful and of impossible placements."""
     choice = resolve(policy, {}, "place")
     wall, cpu = time.perf_counter(), time.process_time()
     answer = place_application(state.snapshot, state.requests, choice)
@@ -58,8 +58,8 @@ def _answer(state: State, policy: str, times: tuple[_Times, _Times] | None = Non
     return answer
 
 
-def _is_right(state: State, answer: ApplicationPlacement) -> bool:
-    """Whether all are placed with room and within the bound; or none, with the reason and what is needed."""
+def _is_valid(state: State, answer: ApplicationPlacement) -> bool:
+    """Whether all containers are placed with room and within the bound, or none, with a reason."""
     if not answer.nodes:
         return bool(answer.why_not) and bool(answer.needed)
     return has_room(state, answer.nodes) and is_within_bound(state, answer.nodes)
@@ -77,7 +77,7 @@ def _small(progress: Progress) -> Iterator[Figure]:
             state = random_state(seed)
             greedy = _answer(state, "net-aware", times["net-aware"])
             optimal = _answer(random_state(seed), "net-optimal", times["net-optimal"])
-            wrong += not (_is_right(state, greedy) and _is_right(state, optimal))
+            wrong += not (_is_valid(state, greedy) and _is_valid(state, optimal))
             best = brute_force(
                 build(state.snapshot, state.requests, stale_seconds=STALE_SECONDS), _MOST_COMBINATIONS
             )
@@ -120,7 +120,7 @@ def _time_figures(name: str, times: _Times, at_most: float | None = None) -> Ite
 
 
 def _baselines(progress: Progress) -> Iterator[Figure]:
-    """F of other policies, and how often they break the bound if they do not know the distances."""
+    """F of other policies, and how often they exceed the bound if they do not know the delays."""
     names = ("net-optimal", "net-aware", *_BASELINES)
     values: dict[str, list[float]] = {name: [] for name in names}
     broken, placed = dict.fromkeys(_BASELINES, 0), dict.fromkeys(_BASELINES, 0)
@@ -152,11 +152,11 @@ def _large(progress: Progress) -> Iterator[Figure]:
         for seed in range(_LARGE_STATES):
             state = random_state(seed, nodes=_LARGE_NODES, pods=_LARGE_PODS)
             greedy = _answer(state, "net-aware", greedy_times)
-            wrong += not _is_right(state, greedy)
+            wrong += not _is_valid(state, greedy)
             if seed < _LARGE_SOLVED:
                 fresh = random_state(seed, nodes=_LARGE_NODES, pods=_LARGE_PODS)
                 optimal = _answer(fresh, "net-optimal", exact_times)
-                wrong += not _is_right(state, optimal)
+                wrong += not _is_valid(state, optimal)
                 if optimal.objective and greedy.objective is not None:
                     gaps.append(100 * (optimal.gap_ratio or 0.0))
                     over.append(100 * (greedy.objective / optimal.objective - 1))

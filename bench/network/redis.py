@@ -1,4 +1,4 @@
-"""A Redis cluster and its clients as an application of six containers on a Swarm, and how fast it is."""
+"""A Redis cluster and its clients: an application of six containers on a Swarm, and its throughput."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,11 @@ from tests.lab.hosts.link import Host
 IMAGE: Final = "redis:lab"
 PROGRAMS: Final = ("redis-server", "redis-cli", "redis-benchmark")
 SERVERS: Final[Mapping[str, int]] = {"redis1": 7001, "redis2": 7002, "redis3": 7003}
-"""The masters of the cluster, each with its port: two may run on one node."""
+"""The masters of the cluster, each with its own port, because two may run on one node."""
 CLIENTS: Final = ("client1", "client2", "client3")
 MEMBERS: Final = (*SERVERS, *CLIENTS)
 CORES: Final = 0.25
-"""What each reserves: all six fit on a node of two cores."""
+"""Reservation of each container: all six fit on a node of two cores."""
 MEMORY_BYTES: Final = 64 << 20
 CONNECTIONS: Final = 50
 OPERATIONS: Final = ("set", "get", "lpush", "lpop", "hset")
@@ -31,13 +31,13 @@ _FEWEST_REQUESTS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """Operations per second of each client, all at the same time."""
+    """Operations per second of each client, while all run at the same time."""
 
     by_client: Mapping[str, float]
 
     @property
     def total(self) -> float:
-        """The sum of what the clients report."""
+        """The sum over all clients."""
         return sum(self.by_client.values())
 
     @property
@@ -47,14 +47,14 @@ class Throughput:
 
 
 def import_image(swarm: Swarm) -> None:
-    """Give the image to every node."""
+    """Import the image on every node."""
     archive = image.archive(*PROGRAMS)
     for node in swarm.nodes:
         node.engine.docker("import", "-", IMAGE, input=archive)
 
 
 def command(member: str) -> tuple[str, ...]:
-    """What a container runs. A client waits to be asked."""
+    """The command of a container. A client idles until a benchmark is executed in it."""
     if member in CLIENTS:
         return ("sh", "-c", "trap exit TERM; sleep 100000 & wait")
     options = {
@@ -75,7 +75,7 @@ class Application:
         self._tasks: dict[str, Task] = {}
 
     def start(self, labels: Mapping[str, str], places: Mapping[str, str] | None = None) -> Mapping[str, str]:
-        """Create the services, on these nodes or where Swarm wants them; give the node of each."""
+        """Create the services, on these nodes or where Swarm places them; returns the node of each."""
         for member in MEMBERS:
             self._swarm.create_service(
                 member,
@@ -105,7 +105,7 @@ class Application:
         until(have_ended, _WAIT_SECONDS)
 
     def measure(self, seconds: float) -> Throughput:
-        """Run the benchmark on all clients at once, each operation for about so long."""
+        """Run the benchmark on all clients at once, each operation for about this many seconds."""
         pilot = self._benchmark(dict.fromkeys(CLIENTS, _PILOT_REQUESTS), OPERATIONS[:1])
         requests = {client: max(_FEWEST_REQUESTS, int(rate * seconds)) for client, rate in pilot.items()}
         return Throughput(self._benchmark(requests, OPERATIONS))
@@ -168,6 +168,6 @@ class Application:
 
 
 def parse_rates(output: str) -> dict[str, float]:
-    """The requests per second of each kind of operation, from the CSV of redis-benchmark."""
+    """Parse the requests per second of each kind of operation from the CSV of redis-benchmark."""
     rows = csv.reader(line for line in output.splitlines() if line.startswith('"'))
     return {row[0]: float(row[1]) for row in rows if row[0] != "test"}

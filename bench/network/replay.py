@@ -21,7 +21,7 @@ SCENARIOS = ("ge-kube-placement", "ge-kube-redis")
 
 
 def figures(progress: Progress) -> Iterator[Figure]:
-    """Replay both scenarios, and hold them against what they expect."""
+    """Replay both scenarios, and compare their figures with the expected ones."""
     for name in SCENARIOS:
         scenario = read_scenario(_FOLDER / f"{name}.toml")
         workload, earlier = workloads(scenario, _FOLDER, locate_in([]))

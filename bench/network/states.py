@@ -1,4 +1,4 @@
-"""Random states of clusters, applications to place there, and the best placement by trying all of them."""
+"""Random states of clusters, applications to place there, and the best placement by brute force."""
 
 from dataclasses import dataclass, replace
 
@@ -30,7 +30,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A cluster, and the containers of an application that are to be placed there."""
+    """A cluster, and the containers of an application to place there."""
 
     snapshot: Snapshot
     requests: tuple[Request, ...]
@@ -38,9 +38,9 @@ class State:
 
 
 def random_state(seed: int, *, nodes: int = 12, pods: int | None = None) -> State:
-    """Nodes of 2 cores in 4 regions, loaded at random; 1 to 12 pods unless their number is given.
+    """Make nodes of 2 cores in 4 regions with random load, and 1 to 12 pods unless their number is given.
 
-    In a third of the states, a member of the application runs already.
+    In a third of the states, a member of the application already runs.
     """
     draw = np.random.default_rng(seed)
     names = [f"node-{number:04}" for number in range(nodes)]
@@ -86,7 +86,7 @@ def _amount(cores: float, gibibytes: float) -> Quantities:
 
 
 def _delays(nodes: int, draw: np.random.Generator) -> Delays:
-    """All pairs are measured in a small cluster; in a large one they are estimated from coordinates."""
+    """Delays between nodes: all measured in a small cluster, estimated from coordinates in a large one."""
     region = np.arange(nodes) % len(MILLISECONDS)
     if nodes <= _ALL_PAIRS:
         seconds = MILLISECONDS[np.ix_(region, region)] / 1e3
@@ -98,7 +98,7 @@ def _delays(nodes: int, draw: np.random.Generator) -> Delays:
 
 
 def _coordinates() -> Floats:
-    """Points of three dimensions whose distances are those of the regions, by multidimensional scaling."""
+    """Points in three dimensions with the distances of the regions, by multidimensional scaling."""
     squares = np.square(MILLISECONDS / 1e3 - np.diag(MILLISECONDS.diagonal() / 1e3))
     count = len(squares)
     centred = np.eye(count) - 1 / count
@@ -108,10 +108,10 @@ def _coordinates() -> Floats:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Partial:
-    """Placements of some kinds, a row each."""
+    """Placements of some kinds of pods, one per row."""
 
     taken: Floats
-    """What pods take of each node, by resource."""
+    """Resources of each node that the pods take."""
     nodes: NDArray[np.int64]
     """The nodes in use, as bits."""
     absent: NDArray[np.int64]
@@ -153,7 +153,7 @@ def _place_one_more(
     """Return all placements with one more pod of a kind, and the node of that pod."""
     problem = built.problem
     parts: list[_Partial] = []
-    on: list[NDArray[np.int64]] = []
+    pod_nodes: list[NDArray[np.int64]] = []
     for node in np.flatnonzero(problem.allowed[kind]).tolist():
         room = problem.free[node] + _ROUNDING * np.abs(problem.free[node])
         fits = (rows.taken[:, node] + problem.sizes[kind] <= room).all(axis=1)
@@ -164,7 +164,7 @@ def _place_one_more(
         taken[:, node] += problem.sizes[kind]
         absent = rows.absent[fits] + int(problem.absent[kind, node])
         parts.append(_Partial(taken, rows.nodes[fits] | (1 << node), absent))
-        on.append(np.full(len(taken), node, dtype=np.int64))
+        pod_nodes.append(np.full(len(taken), node, dtype=np.int64))
     if not parts:
         return _Partial(rows.taken[:0], rows.nodes[:0], rows.absent[:0]), np.empty(0, dtype=np.int64)
     joined = _Partial(
@@ -172,7 +172,7 @@ def _place_one_more(
         np.concatenate([each.nodes for each in parts]),
         np.concatenate([each.absent for each in parts]),
     )
-    return joined, np.concatenate(on)
+    return joined, np.concatenate(pod_nodes)
 
 
 def is_within_bound(state: State, nodes: tuple[str, ...]) -> bool:
@@ -186,7 +186,7 @@ def is_within_bound(state: State, nodes: tuple[str, ...]) -> bool:
 
 
 def has_room(state: State, nodes: tuple[str, ...]) -> bool:
-    """Whether no node has more reserved than its capacity."""
+    """Whether no node reserves more than its capacity."""
     table = state.snapshot.nodes
     taken = table.allocated[:, :2].copy()
     for name, request in zip(nodes, state.requests, strict=True):

@@ -1,4 +1,4 @@
-"""A real Swarm in four regions: round-trip times that the mesh finds, and a Redis cluster placed by distance.
+"""A real Swarm in four regions: round-trip times that the mesh measures, and a Redis cluster placed by delay.
 
 The nodes are engines in network namespaces, and a link between them delays packets by ge-kube's matrix. The
 application of six containers is placed in turn by Swarm itself, which spreads it, and by `net-aware`.
@@ -20,7 +20,7 @@ from collector.common.labels import APP_LABEL, DELAY_MAX_LABEL
 from tests.lab.hosts.link import GE_KUBE_REGIONS, GE_KUBE_ROUND_TRIPS, Matrix, between_regions
 
 REGIONS: Final = GE_KUBE_REGIONS * 2
-"""Two nodes in each, which alternate."""
+"""The region of each node: two nodes per region, alternating."""
 NODE_CORES: Final = 2.0
 NODE_MEMORY_BYTES: Final = 1 << 30
 DELAY_MAX_SECONDS: Final = 0.05
@@ -35,18 +35,18 @@ AGENTS: Final = {"mesh.enabled": "true"}
 
 _MESH_SECONDS: Final = 300.0
 _SETTLE_SECONDS: Final = 90.0
-"""Agents start at the same moment on two cores, so that the first probes take longer than their way."""
+"""All agents start at once on two cores, so the first probes take longer than the link's delay."""
 _TOLERANCE_SECONDS, _TOLERANCE_RATIO = 0.002, 0.1
 _FORGET_SECONDS: Final = 60.0
 _ROUNDS: Final = 3
 _SECONDS: Final = 3.0
-"""For each kind of operation."""
+"""Duration of each kind of operation."""
 _LEAST_RATIO: Final = 2.5
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One placement of the application, and how fast it was there."""
+    """One placement of the application, and its throughput there."""
 
     places: Mapping[str, str]
     throughput: redis.Throughput
@@ -54,7 +54,7 @@ class Round:
 
 
 def needs(part: str) -> list[Need]:
-    """What must be there."""
+    """A Swarm, a link and Redis."""
     return [lab_part(name, part) for name in ("swarm", "link", "redis")]
 
 
@@ -66,13 +66,13 @@ def figures(progress: Progress, rounds: int = _ROUNDS, seconds: float = _SECONDS
             redis.import_image(nodes.swarm)
             collector = nodes.collector(SETTINGS)
             nodes.watch(collector, AGENTS)
-            progress.say("network: waiting until the mesh knows all pairs")
+            progress.say("network: waiting until the mesh has measured all pairs")
             yield from _mesh(nodes, collector, round_trips, progress)
             spread, near = [], []
             for number in range(1, rounds + 1):
                 progress.say(f"network: Redis, round {number} of {rounds}")
                 spread.append(_round(nodes, collector, None, seconds))
-                near.append(_round(nodes, collector, _ask(collector), seconds))
+                near.append(_round(nodes, collector, _request_placement(collector), seconds))
             yield from _redis(spread, near)
         except Exception:
             print(nodes.logs())
@@ -82,8 +82,8 @@ def figures(progress: Progress, rounds: int = _ROUNDS, seconds: float = _SECONDS
 def _mesh(nodes: Cluster, collector: Collector, round_trips: Matrix, progress: Progress) -> Iterator[Figure]:
     names = [node.name for node in nodes.swarm.nodes]
     pairs = list(combinations(range(len(names)), 2))
-    _, took = until(lambda: len(_measured(collector)) == len(pairs), _MESH_SECONDS)
-    progress.wait("network: until medians are of several probes", _SETTLE_SECONDS)
+    _, seconds = until(lambda: len(_measured(collector)) == len(pairs), _MESH_SECONDS)
+    progress.wait("network: waiting for several probes per pair", _SETTLE_SECONDS)
     measured = _measured(collector)
     errors = {}
     for one, other in pairs:
@@ -100,7 +100,7 @@ def _mesh(nodes: Cluster, collector: Collector, round_trips: Matrix, progress: P
     yield Figure(
         name="swarm_pairs_measured", value=len(measured), unit=f"of {len(pairs)} pairs", at_least=len(pairs)
     )
-    yield Figure(name="swarm_mesh_complete_after", value=took, unit="s")
+    yield Figure(name="swarm_mesh_complete_after", value=seconds, unit="s")
     yield Figure(
         name="swarm_pairs_off",
         value=outside if errors else None,
@@ -115,7 +115,7 @@ def _mesh(nodes: Cluster, collector: Collector, round_trips: Matrix, progress: P
 
 
 def _measured(collector: Collector) -> dict[frozenset[str], float]:
-    """The median round-trip time of each pair of nodes that is measured."""
+    """The median round-trip time of each measured pair of nodes."""
     network = collector.get("/v1/network")
     names = [node["name"] for node in network["nodes"]]
     return {
@@ -125,9 +125,9 @@ def _measured(collector: Collector) -> dict[frozenset[str], float]:
     }
 
 
-def _ask(collector: Collector) -> dict[str, str]:
-    """The node for each member, by `net-aware`."""
-    answer = collector.post(
+def _request_placement(collector: Collector) -> dict[str, str]:
+    """Request the node of each member from `net-aware`."""
+    response = collector.post(
         "/v1/hints/application",
         {
             "application": "redis",
@@ -144,16 +144,18 @@ def _ask(collector: Collector) -> dict[str, str]:
             ],
         },
     )
-    print("; ".join((*answer["reasons"], *answer["notes"])))
-    if not answer["placed"]:
-        raise RuntimeError(f"net-aware places nothing: {answer['why_not']}; {', '.join(answer['needed'])}")
-    return {each["service"]: next(iter(each["nodes"])) for each in answer["services"]}
+    print("; ".join((*response["reasons"], *response["notes"])))
+    if not response["placed"]:
+        raise RuntimeError(
+            f"net-aware places nothing: {response['why_not']}; {', '.join(response['needed'])}"
+        )
+    return {each["service"]: next(iter(each["nodes"])) for each in response["services"]}
 
 
 def _reported(collector: Collector) -> list[str]:
-    """Members of the application that agents report."""
-    listed = collector.get("/v1/containers?limit=1000")["containers"]
-    return [each["service"] for each in listed if each["service"] in redis.MEMBERS]
+    """Members of the application that agents report as running."""
+    containers = collector.get("/v1/containers?limit=1000")["containers"]
+    return [each["service"] for each in containers if each["service"] in redis.MEMBERS]
 
 
 def _round(nodes: Cluster, collector: Collector, places: Mapping[str, str] | None, seconds: float) -> Round:
@@ -204,6 +206,6 @@ def _redis(spread: Sequence[Round], near: Sequence[Round]) -> Iterator[Figure]:
     yield Figure(
         name="redis_link_cores",
         value=max(each.router_cores for each in (*spread, *near)),
-        unit="of a core that delaying packets takes at most",
+        unit="cores that delaying packets uses at most",
         at_most=0.7,
     )

@@ -1,9 +1,9 @@
-"""The page in a real browser: first useful paint, sort and search, memory, and what it costs the collector.
+"""The page in a real browser: first useful paint, sort and search, memory, and its cost for the collector.
 
-Against a cluster of the size of the demo, and one of 1,000 nodes and 50,000 containers. The collector has a
-process of its own. Its CPU for one page is that of the requests that the page sends while it is open: each
-kind is sent again, several times, and the median of its CPU counts. The difference between stretches of time
-with and without the page is shown beside it; the collector's own work varies by more than a page costs.
+It is measured with a cluster of the size of the demo, and with 1,000 nodes and 50,000 containers. The
+collector has its own process. The CPU cost of a page is that of the requests that it sends while it is open:
+each kind of request is repeated, and its median CPU time counts. The difference between periods with and
+without the page is also reported, but the collector's own work varies by more than a page costs.
 """
 
 import argparse
@@ -33,13 +33,14 @@ SIZES: Mapping[str, tuple[int, int]] = {"demo": (20, 200), "large": (1000, 50_00
 _PAINT_SECONDS, _CHANGE_MILLISECONDS, _MEMORY_MB, _CPU_PERCENT = 1.5, 200.0, 200.0, 2.0
 """The bounds, for both sizes."""
 _PAINTS = 3
-_SHORT_STRETCHES = 2
-"""With the page, beside the long one in which its memory is watched; stretches without it are as short."""
+_SHORT_PERIODS = 2
+"""Short periods with the page, after the long one in which its memory is measured. Periods without it are as
+short."""
 _SHORT_SHARE = 0.25
 _REPEATS = 9
-"""How often a request is sent again."""
+"""Number of times that each request is repeated."""
 _SETTLE_SECONDS = 20.0
-"""What a page asks for when it opens is over."""
+"""Time until the first requests of a page are done."""
 _ORDERS = ("name", "cpu", "node", "memory", "watts")
 _SEARCHES = ("ledger", "edge-0", "postgres")
 _MB = 1e6
@@ -70,14 +71,14 @@ _CHANGE = """
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--only", nargs="+", metavar="NAME", help=f"sizes: {', '.join(SIZES)}")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help=f"run only these sizes: {', '.join(SIZES)}")
     parser.add_argument(
-        "--minutes", type=float, default=10.0, metavar="N", help="how long a page stays open (default: 10)"
+        "--minutes", type=float, default=10.0, metavar="N", help="minutes that a page stays open"
     )
 
 
 def needs(_options: argparse.Namespace) -> list[Need]:
-    """A browser."""
+    """A browser of the lab."""
     return [lab_part("browser")]
 
 
@@ -95,10 +96,10 @@ def _measure(size: str, seconds: float, progress: Progress) -> Iterator[Figure]:
     nodes, containers = SIZES[size]
     progress.say(f"{size}: starting {nodes} nodes, {containers} containers")
     with running_cluster(nodes, containers) as collector:
-        yield from asyncio.run(_look(size, collector, seconds, progress))
+        yield from asyncio.run(_measure_page(size, collector, seconds, progress))
 
 
-async def _look(size: str, collector: Collector, seconds: float, progress: Progress) -> list[Figure]:
+async def _measure_page(size: str, collector: Collector, seconds: float, progress: Progress) -> list[Figure]:
     short = _SHORT_SHARE * seconds
     progress.wait(f"{size}: the collector settles", short)
     async with _tab() as tab:
@@ -108,8 +109,8 @@ async def _look(size: str, collector: Collector, seconds: float, progress: Progr
         memory_mb: list[float] = []
         end_mb = 0.0
 
-        async def stretch(label: str, length: float) -> float:
-            """The share of a core that the collector uses."""
+        async def period(label: str, length: float) -> float:
+            """Wait, and return the share of a core that the collector uses."""
             before, began = collector.cpu_seconds(), time.monotonic()
             with progress.track(f"{size}: {label}", length, " s") as show:
                 while (elapsed := time.monotonic() - began) < length:
@@ -121,14 +122,14 @@ async def _look(size: str, collector: Collector, seconds: float, progress: Progr
         async def without_page() -> float:
             await tab.open("about:blank")
             await asyncio.sleep(_SETTLE_SECONDS)
-            return await stretch("without a page", short)
+            return await period("without a page", short)
 
         without, with_page, sent = [await without_page()], [], list[str]()
-        for length in (seconds, *[short] * _SHORT_STRETCHES):
+        for length in (seconds, *[short] * _SHORT_PERIODS):
             await _paint(tab, collector.url)
             await asyncio.sleep(_SETTLE_SECONDS)
             before = len(tab.requests)
-            with_page.append(await stretch("one page is open", length))
+            with_page.append(await period("one page is open", length))
             if length == seconds:
                 end_mb, sent = memory_mb[-1], tab.requests[before:]
             without.append(await without_page())
@@ -171,7 +172,7 @@ def _changes(size: str, what: str, found: list[float | None]) -> Iterator[Figure
 
 
 def _cpu(size: str, without: Sequence[float], with_page: Sequence[float]) -> Iterator[Figure]:
-    """CPU of the collector: stretches without the page are before and after each with it."""
+    """CPU of the collector: there is a period without the page before and after each one with it."""
     between = [statistics.mean(pair) for pair in pairwise(without)]
     added = [100 * (mine - other) for mine, other in zip(with_page, between, strict=True)]
     for name, value in (
@@ -186,7 +187,7 @@ def _cpu(size: str, without: Sequence[float], with_page: Sequence[float]) -> Ite
 
 
 async def _request_costs(collector: Collector, sent: Sequence[str], progress: Progress) -> list[float]:
-    """The CPU seconds of requests, by kind. What the collector does meanwhile counts as well."""
+    """CPU seconds of requests, by kind. They include the collector's other work meanwhile."""
     kinds = Counter(map(_kind, sent))
     latest = {_kind(address): address for address in sent}
     costs = []
@@ -211,11 +212,11 @@ def _kind(address: str) -> str:
 
 
 async def _send(session: aiohttp.ClientSession, address: str) -> None:
-    """Send a request as the page does: only hints are questions with a body."""
-    asking = session.post(address, json={}) if "/v1/hints/" in address else session.get(address)
-    async with asking as answer:
-        answer.raise_for_status()
-        await answer.read()
+    """Send a request as the page does: only those for hints have a body."""
+    request = session.post(address, json={}) if "/v1/hints/" in address else session.get(address)
+    async with request as response:
+        response.raise_for_status()
+        await response.read()
 
 
 @asynccontextmanager
@@ -235,7 +236,7 @@ async def _paint(tab: Tab, url: str) -> float:
 
 
 async def _change(tab: Tab, url: str) -> tuple[list[float | None], list[float | None]]:
-    """How long sorts and searches of all containers take, until their rows are on the screen."""
+    """Milliseconds until the rows of sorts and searches of all containers are on the screen."""
     await tab.open("about:blank")
     await tab.open(f"{url}/#/containers")
     await tab.until("document.querySelector('[data-testid=\"containers-rows\"]')?.firstElementChild", 60)
@@ -256,7 +257,7 @@ async def _change(tab: Tab, url: str) -> tuple[list[float | None], list[float | 
 
 
 def _renderer_bytes() -> int:
-    """Memory that the page's own process shares with no other; of several, the largest."""
+    """Unshared memory of the page's renderer process; of several, the largest."""
     found = [
         process.memory_full_info().uss
         for process in psutil.Process().children(recursive=True)

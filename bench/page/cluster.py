@@ -1,7 +1,7 @@
 """A collector and a simulated cluster that reports to it, in two processes: `python -m bench.page.cluster`.
 
-So the CPU time of the collector is its own, and it answers as if its agents ran elsewhere. This process
-simulates the agents; it starts the collector, and prints its address and process id.
+This keeps the CPU time of the collector separate from that of the agents. This process simulates the agents;
+it starts the collector, and prints its address and process id.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _JSON = {"Content-Type": "application/json"}
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What both processes make the same cluster from."""
+    """Settings from which both processes make the same cluster."""
 
     options: DemoOptions
     starts_at: float
@@ -49,7 +49,7 @@ class _Start:
 
 
 def main(nodes: int, containers: int) -> None:
-    """Run until this process is ended."""
+    """Run until this process is terminated."""
     with tempfile.TemporaryDirectory() as folder:
         start = _Start(DemoOptions(folder=Path(folder), nodes=nodes, containers=containers), time.time())
         with suppress(asyncio.CancelledError):
@@ -66,8 +66,8 @@ async def _report(start: _Start) -> None:
     sampled_at = await write_past(config, agents, start.options.days, lambda _: None)
     async with _collector(start) as (url, pid), aiohttp.ClientSession(url) as session:
         # This process does not carry out what the collector decides.
-        async with session.post("/v1/pause", json={"why": "a benchmark"}) as answer:
-            answer.raise_for_status()
+        async with session.post("/v1/pause", json={"why": "a benchmark"}) as response:
+            response.raise_for_status()
 
         async def report() -> None:
             nonlocal sampled_at
@@ -76,8 +76,8 @@ async def _report(start: _Start) -> None:
             reports = await asyncio.to_thread(agents.sample, now, interval)
             for begin in range(0, len(reports), MAX_BATCH):
                 body = encode(reports[begin : begin + MAX_BATCH])
-                async with session.post("/v1/reports", data=body, headers=_JSON) as answer:
-                    answer.raise_for_status()
+                async with session.post("/v1/reports", data=body, headers=_JSON) as response:
+                    response.raise_for_status()
 
         await report()
         print(f"page {url} process {pid}", flush=True)
@@ -86,7 +86,7 @@ async def _report(start: _Start) -> None:
 
 @asynccontextmanager
 async def _collector(start: _Start) -> AsyncIterator[tuple[str, int]]:
-    """A collector in a process of its own, while the block runs: its address, and the id of the process."""
+    """Run a collector in its own process while the block runs; yields its address and process id."""
     own, other = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=_collect, args=(start, other), daemon=True)
     process.start()

@@ -1,4 +1,4 @@
-"""What pages are looked at: the demo, or a collector with a simulated cluster beside it."""
+"""Processes that serve the page: the demo, or a collector with a simulated cluster."""
 
 import re
 import subprocess
@@ -19,14 +19,14 @@ class Collector:
     pid: int
 
     def cpu_seconds(self) -> float:
-        """CPU time of its threads. It is exact: many requests take less than a tick of the clock."""
+        """CPU time of its threads, from schedstat: many requests take less than a clock tick."""
         files = Path(f"/proc/{self.pid}/task").glob("*/schedstat")
         return sum(int(file.read_text(encoding="ascii").split()[0]) for file in files) / 1e9
 
 
 @contextmanager
 def running_demo(nodes: int, containers: int, *options: str) -> Iterator[str]:
-    """Run a demo of this size while the block runs; the address of its page."""
+    """Run a demo of this size while the block runs; yields the address of its page."""
     size = ["--nodes", str(nodes), "--containers", str(containers)]
     with _running(["wattpack", "demo", "--port", "0", *size, *options], r"page +(http://\S+)") as found:
         yield found[1]
@@ -34,7 +34,7 @@ def running_demo(nodes: int, containers: int, *options: str) -> Iterator[str]:
 
 @contextmanager
 def running_cluster(nodes: int, containers: int) -> Iterator[Collector]:
-    """Run a collector with a simulated cluster of this size, each in a process of its own."""
+    """Run a collector and a simulated cluster of this size, each in its own process."""
     command = ["bench.page.cluster", str(nodes), str(containers)]
     with _running(command, r"page (http://\S+) process (\d+)") as found:
         yield Collector(found[1], int(found[2]))

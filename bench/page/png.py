@@ -1,4 +1,4 @@
-"""Make a screenshot small: a palette of its most frequent colours instead of all."""
+"""Smaller screenshots: PNG files with a palette of the most frequent colours."""
 
 import struct
 import zlib
@@ -16,7 +16,7 @@ _SUB, _UP, _AVERAGE, _PAETH = 1, 2, 3, 4
 
 
 def with_palette(png: bytes, colours: int = 256) -> bytes:
-    """The same picture with at most this many colours: others become the nearest of those that are kept."""
+    """Reduce a picture to this many colours; other colours become the nearest of these."""
     pixels = decode(png)
     height, width, _ = pixels.shape
     packed = pixels.reshape(-1, 3).astype(np.int64) @ np.array([1 << 16, 1 << 8, 1])
@@ -42,7 +42,7 @@ def with_palette(png: bytes, colours: int = 256) -> bytes:
 
 
 def _palette(levels: NDArray[np.int64], count: NDArray[np.int64], colours: int) -> NDArray[np.int64]:
-    """The most frequent colours, then those that are farthest from all others: a small icon keeps its own."""
+    """Choose the most frequent colours, then the most distant ones, so that icons keep their colours."""
     kept = np.argsort(-count, kind="stable")[: max(1, colours - colours // 4)].tolist()
     distance = np.full(len(levels), np.iinfo(np.int64).max)
     for place in kept:
@@ -54,7 +54,7 @@ def _palette(levels: NDArray[np.int64], count: NDArray[np.int64], colours: int) 
 
 
 def decode(png: bytes) -> Bytes:
-    """The pixels of a file as browsers write them: 8 bits, RGB or RGBA, not interlaced."""
+    """Decode a file as browsers write it: 8 bits, RGB or RGBA, not interlaced."""
     chunks = list(_chunks(png))
     width, height, depth, kind, _, _, interlaced = struct.unpack(">IIBBBBB", chunks[0][1])
     if depth != 8 or kind not in _CHANNELS or interlaced:  # noqa: PLR2004 - bits of a byte
@@ -65,11 +65,11 @@ def decode(png: bytes) -> Bytes:
     pixels = np.zeros((height, width * size), np.uint8)
     above = np.zeros(width * size, np.uint8)
     for row in range(height):
-        above = pixels[row] = _unfiltered(int(lines[row, 0]), lines[row, 1:], above, size)
+        above = pixels[row] = _unfilter(int(lines[row, 0]), lines[row, 1:], above, size)
     return pixels.reshape(height, width, size)[:, :, :3]
 
 
-def _unfiltered(kind: int, line: Bytes, above: Bytes, size: int) -> Bytes:
+def _unfilter(kind: int, line: Bytes, above: Bytes, size: int) -> Bytes:
     if kind == _SUB:
         return np.cumsum(line.reshape(-1, size), axis=0, dtype=np.uint8).reshape(-1)
     if kind == _UP:

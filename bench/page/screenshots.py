@@ -1,6 +1,6 @@
 """Take the screenshots of README and docs from a seeded demo: `python -m bench.page.screenshots [DIR]`.
 
-Two widths, light and dark. Pictures have a palette of 256 colours, so that they stay small.
+Pictures have two widths, light and dark, and a palette of at most 256 colours, so that they stay small.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ _WIDE, _PHONE = (1400, 900), (390, 844)
 _MAX_BYTES = 200_000
 _COLOURS = (256, 128, 64)
 _SETTLE_SECONDS = 60.0
-"""In which the demo answers its first bottleneck, and the mesh measures all distances."""
+"""Time until the demo has resolved its first bottleneck and the mesh has measured all distances."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """One picture."""
+    """One screenshot."""
 
     name: str
     route: str

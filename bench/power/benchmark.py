@@ -1,4 +1,4 @@
-"""How far off the power models are: three protocols on recordings of metered servers, and the prior."""
+"""Accuracy of the power models: three protocols on recordings of metered servers, and the prior."""
 
 import argparse
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from bench.common.progress import Progress
 from bench.common.requirements import Need, dataset, is_left_out
 from bench.common.results import Figure, Result
-from bench.power.changes import Followed, follow_all
+from bench.power.changes import MinuteErrors, follow_all
 from bench.power.generated import MACHINES, generate
 from bench.power.prior import evaluate_prior
 from powermodels.evaluate.protocols import PROTOCOLS
@@ -27,9 +27,11 @@ _MOST_PRIOR_PERCENT = 15.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the recordings are."""
+    """Add the options."""
     add_data_option(parser)
-    parser.add_argument("--machines", nargs="+", default=list(_MACHINES), help="which of them")
+    parser.add_argument(
+        "--machines", nargs="+", default=list(_MACHINES), help="machines whose recordings are evaluated"
+    )
 
 
 def needs(options: argparse.Namespace) -> list[Need]:
@@ -44,7 +46,7 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
     paths = [require(machine, folders).path for machine in machines]
     figures: list[Figure] = []
     for protocol in PROTOCOLS if paths else ():
-        progress.say(f"{protocol}: fits and guesses every workload of {len(paths)} machines")
+        progress.say(f"{protocol}: fit and predict every workload of {len(paths)} machines")
         figures.extend(_figures(evaluate(paths, protocol)))
     figures.extend(_following_figures(progress))
     figures.extend(_choice_figures(progress))
@@ -83,10 +85,12 @@ def _figures(evaluation: Evaluation) -> Iterator[Figure]:
 
 
 def _following_figures(progress: Progress) -> Iterator[Figure]:
-    followed = follow_all(progress.say)
-    for change, result in followed.items():
+    errors_by_change = follow_all(progress.say)
+    for change, result in errors_by_change.items():
         yield _percent(f"adaptive_worst_minute_{change.replace(' ', '_')}", 100 * result.worst)
-    everything = Followed(tuple(minute for result in followed.values() for minute in result.minutes))
+    everything = MinuteErrors(
+        tuple(minute for result in errors_by_change.values() for minute in result.minutes)
+    )
     yield _percent("adaptive_worst_minute", 100 * everything.worst)
     yield Figure(
         name="adaptive_minutes_under_3_percent",
@@ -97,7 +101,7 @@ def _following_figures(progress: Progress) -> Iterator[Figure]:
 
 
 def _choice_figures(progress: Progress) -> Iterator[Figure]:
-    """The choice of a form against the plain one, on generated machines."""
+    """Errors of the chosen and of the plain form, on generated machines."""
     progress.say(f"choice: {len(MACHINES)} generated machines")
     for machine in MACHINES:
         workloads = workloads_of(generate(machine, 1))

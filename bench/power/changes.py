@@ -1,9 +1,9 @@
-"""How fast the adaptive model follows: generated machines that change under a meter, minute by minute.
+"""Errors of the adaptive model on generated machines that change under a meter, minute by minute.
 
-A service jumps between loads every minute or so. After 15 minutes the machine changes in one of eight ways;
+A service changes its load about once per minute. After 15 minutes the machine changes in one of eight ways;
 half an hour later the run ends. The error of a minute is the mean of |model - truth| / truth, where the model
-is evaluated before it gets the reading. The learner is the agent's, from the first reading and the prior on;
-fits run in this process instead of a child.
+is evaluated before it receives the reading. The learner is the agent's own, and starts with the prior; fits
+run in this process instead of a child.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,12 +50,12 @@ CHANGES: Mapping[str, Callable[[float, Load], float]] = {
     "turbo": lambda _, load: _plain_watts(load) + 30 * load.cpu_ratio**3,
     "warming": lambda seconds, load: _plain_watts(load) + min(12.0, 12 * seconds / 600),
 }
-"""Seconds since the change and a load, to watts."""
+"""Power after each change, from the seconds since the change and the load."""
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
-    """The errors of the minutes from the fifth after a change on."""
+class MinuteErrors:
+    """Errors per minute, from the fifth minute after a change."""
 
     minutes: tuple[float, ...]
 
@@ -73,8 +73,8 @@ class _InProcess(Refit):
         return Fitted(fit(request, datetime(2000, 1, 1, tzinfo=UTC)))
 
 
-def follow(change: str, seed: int) -> Followed:
-    """One run."""
+def follow(change: str, seed: int) -> MinuteErrors:
+    """Run the model through one change."""
     chance = Random(f"meter {seed}")  # noqa: S311 - the same every time
     learner: Learner | None = None
     errors: list[float] = []
@@ -91,15 +91,15 @@ def follow(change: str, seed: int) -> Followed:
         learner.learn(watts, 0.0)
     size = 60 // _PERIOD_SECONDS
     minutes = [fmean(errors[start : start + size]) for start in range(0, len(errors), size)]
-    return Followed(tuple(minutes[_CHANGE_SECONDS // 60 + _FROM_MINUTE :]))
+    return MinuteErrors(tuple(minutes[_CHANGE_SECONDS // 60 + _FROM_MINUTE :]))
 
 
-def follow_all(tell: Callable[[str], None]) -> dict[str, Followed]:
-    """All changes, over all seeds."""
-    results: dict[str, Followed] = {}
+def follow_all(log: Callable[[str], None]) -> dict[str, MinuteErrors]:
+    """Run all changes with all seeds."""
+    results: dict[str, MinuteErrors] = {}
     for change in CHANGES:
-        tell(f"adaptive: {change}, {len(SEEDS)} runs")
-        results[change] = Followed(tuple(m for seed in SEEDS for m in follow(change, seed).minutes))
+        log(f"adaptive: {change}, {len(SEEDS)} runs")
+        results[change] = MinuteErrors(tuple(m for seed in SEEDS for m in follow(change, seed).minutes))
     return results
 
 

@@ -1,7 +1,7 @@
-"""Generated machines: recordings with known power, unlike each other and unlike any real one.
+"""Generated machines: recordings with known power, different from each other and from any real machine.
 
-They show whether a choice that is right for one machine is right for the next: curves that bend either way,
-machines whose memory, disks or network draw much, noisy meters, few workloads, few samples.
+They show whether a choice that suits one machine suits others: concave and convex curves, machines whose
+memory, disks or network use much power, noisy meters, few workloads, few samples.
 """
 
 from collections.abc import Callable
@@ -17,25 +17,25 @@ _PERIOD_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class GeneratedMachine:
-    """What a generated machine draws, and what was recorded of it."""
+    """Power and recording of a generated machine."""
 
     name: str
     shape: Callable[[float], float]
-    """CPU use to a share of the CPU's watts, 0-1 to 0-1."""
+    """Maps CPU usage (0-1) to a share of the CPU's watts (0-1)."""
     idle_watts: float = 100.0
     cpu_watts: float = 120.0
     memory_watts: float = 0.0
     disk_watts: float = 0.0
     network_watts: float = 0.0
     spread_ratio: float = 0.15
-    """How much the CPU's watts differ between workloads at the same CPU use (standard deviation)."""
+    """Standard deviation of the CPU's watts between workloads at the same CPU usage."""
     noise_ratio: float = 0.02
     workloads: int = 10
     samples: int = 200
-    """Of each workload."""
+    """Samples of each workload."""
 
     def true_watts(self, load: Load, factor: float = 1.0) -> float:
-        """What a load draws; `factor` is what a workload's instructions make of the CPU's watts."""
+        """Power of a load; `factor` scales the CPU's watts for the instructions of a workload."""
         return (
             self.idle_watts
             + factor * self.cpu_watts * self.shape(load.cpu_ratio)
@@ -65,17 +65,17 @@ MACHINES = (
 
 
 def generate(machine: GeneratedMachine, seed: int) -> tuple[Sample, ...]:
-    """A recording of a machine; each workload has its own level of every resource, and wanders around it."""
+    """Make a recording; each workload has its own level of every resource and drifts around it."""
     chance = Random(f"{machine.name} {seed}")  # noqa: S311 - the same recording every time
     samples: list[Sample] = []
     for workload in range(machine.workloads):
         factor = max(0.2, chance.gauss(1.0, machine.spread_ratio))
         levels = [chance.random() ** 2 for _ in range(4)]
-        wandering = chance.uniform(0.02, 0.3)
+        drift = chance.uniform(0.02, 0.3)
         values = list(levels)
         for index in range(machine.samples):
             values = [
-                min(1.0, max(0.0, value + 0.3 * (level - value) + chance.gauss(0.0, wandering * 0.5)))
+                min(1.0, max(0.0, value + 0.3 * (level - value) + chance.gauss(0.0, drift * 0.5)))
                 for value, level in zip(values, levels, strict=True)
             ]
             load = Load(*values)

@@ -1,4 +1,4 @@
-"""The prior on machines it does not know: each published curve, with its own row left out of the table."""
+"""Errors of the prior on unknown machines: each published curve, without its own row in the table."""
 
 from collections.abc import Callable, Sequence
 from statistics import fmean, median
@@ -22,15 +22,15 @@ class PriorResult(msgspec.Struct, frozen=True):
     straight_line: float
     """The same idle and full power with a straight line between."""
     cubic: float
-    """TDP * (0.1 + 0.9 u^3), as it is used elsewhere."""
+    """TDP * (0.1 + 0.9 u^3), a common formula."""
     own_line: float
     """A straight line between the machine's own idle and full power, which a prior cannot know."""
     own_curve: float
-    """The prior's curve between those."""
+    """The prior's curve between the machine's own idle and full power."""
 
 
 def evaluate_prior(curves: Sequence[PublishedCurve] = CURVES) -> PriorResult:
-    """How far off the prior is, beside simpler ways."""
+    """Measure the errors of the prior and of simpler formulas."""
     machines = {curve.source: _percent(curve, _prior_watts(curve)) for curve in curves}
     return PriorResult(
         machines={name: round(error, _DIGITS) for name, error in machines.items()},
@@ -43,12 +43,12 @@ def evaluate_prior(curves: Sequence[PublishedCurve] = CURVES) -> PriorResult:
 
 
 def table_without(source: str) -> dict[str, tuple[Machine, ...]]:
-    """The prior's table without that machine."""
+    """Return the prior's table without that machine."""
     return {name: tuple(m for m in machines if m.source != source) for name, machines in MACHINES.items()}
 
 
 def cores_exponent_errors(exponents: Sequence[float]) -> dict[float, float]:
-    """Per exponent: error of dynamic power estimated from other vendors' machines of a generation (%)."""
+    """Error in % per exponent, if dynamic power is estimated from other vendors' machines of a generation."""
     return {exponent: _cores_exponent_error(exponent) for exponent in exponents}
 
 

@@ -1,7 +1,7 @@
-"""`python -m bench.power.report FOLDER FILE...`: measure everything, and write the page about it.
+"""`python -m bench.power.report FOLDER FILE...`: measure the accuracy of power models, and write its page.
 
-Writes FOLDER/power-accuracy.json, the results, and FOLDER/power-accuracy.md, the same as a page. The
-page is made from the numbers alone, so that it can be made again from them.
+It writes the results to FOLDER/power-accuracy.json, and a page that is generated from them to
+FOLDER/power-accuracy.md.
 """
 
 import sys
@@ -22,7 +22,7 @@ _EXPONENTS = (0.0, 0.5, CORES_EXPONENT, 0.8, 1.0)
 
 
 class Report(msgspec.Struct, frozen=True):
-    """Everything that was measured."""
+    """All results."""
 
     protocols: dict[str, Evaluation]
     prior: PriorResult
@@ -30,7 +30,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def measure(paths: Sequence[Path]) -> Report:
-    """Run every protocol, and the prior."""
+    """Evaluate every protocol and the prior."""
     return Report(
         protocols={protocol: evaluate(paths, protocol) for protocol in PROTOCOLS},
         prior=evaluate_prior(),
@@ -39,13 +39,13 @@ def measure(paths: Sequence[Path]) -> Report:
 
 
 def write(report: Report, folder: Path) -> None:
-    """Write the numbers and the page."""
+    """Write the results and the page."""
     (folder / "power-accuracy.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
     (folder / "power-accuracy.md").write_text(page(report), encoding="utf-8")
 
 
 def page(report: Report) -> str:
-    """The page about these numbers."""
+    """Render the page."""
     return "\n".join(_page(report)) + "\n"
 
 
@@ -181,8 +181,8 @@ def main(arguments: Sequence[str]) -> int:
     folder, *files = map(Path, arguments)
     try:
         write(measure(files), folder)
-    except UserError as complaint:
-        print(f"report: {complaint}", file=sys.stderr)
+    except UserError as error:
+        print(f"report: {error}", file=sys.stderr)
         return 2
     return 0
 

@@ -1,4 +1,4 @@
-"""Replay beside CloudSim on the same days and beside a live collector, and how long it takes on one core."""
+"""Replay compared with CloudSim on the same days and with a live collector, and its duration on one core."""
 
 import argparse
 import asyncio
@@ -11,8 +11,8 @@ from time import process_time
 from bench.common.progress import Progress
 from bench.common.requirements import Need, dataset, is_left_out
 from bench.common.results import Figure, Result
-from bench.replay.defaults import beside_lr, bitbrains, borg, planetlab, same_work, shuffled
-from bench.replay.equivalence import compare_ways
+from bench.replay.defaults import bitbrains, borg, compare_with_lr, planetlab, same_work, shuffled
+from bench.replay.equivalence import compare_collectors
 from replay.setup.scenario import Scenario, read_scenario
 from replay.setup.workload import Workload
 from replay.simulation.compare import Show, compare
@@ -27,7 +27,7 @@ _REFERENCE = "planetlab-cloudsim-reference"
 _WEEK = "bitbrains-rnd-2013-08-week"
 _WEEK_TIME = "the time of the Bitbrains week"
 _SAME = {"first-fit": "dvfs", "thr-mmt": "thr", "lr-mmt": "lr"}
-"""Our name for what CloudSim ran, by its overload policy there."""
+"""Our policies, and CloudSim's overload policies that they correspond to."""
 _MOVING = ("thr-mmt", "lr-mmt")
 _MOST_OFF_PERCENT = 10.0
 _MOST_WEEK_SECONDS, _MOST_FLEET_SECONDS, _MOST_DAY_SECONDS = 90.0, 900.0, 90.0
@@ -39,36 +39,39 @@ _MOST_SEED = 1 << 31
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the traces are, and how much of them."""
+    """Add the options."""
     add_data_option(parser)
-    parser.add_argument("--days", nargs="+", default=list(_DAYS), help="which PlanetLab days")
-    parser.add_argument("--policy", default="least-watts", help="whose time is taken on the weeks")
+    parser.add_argument("--days", nargs="+", default=list(_DAYS), help="PlanetLab days to replay")
+    parser.add_argument("--policy", default="least-watts", help="policy whose duration is measured")
     parser.add_argument(
-        "--only", nargs="+", choices=_PARTS, default=list(_PARTS), help="parts, instead of all"
+        "--only", nargs="+", choices=_PARTS, default=list(_PARTS), help="run only these parts"
     )
     parser.add_argument(
         "--fleet-days",
         type=float,
         default=_WEEK_DAYS,
-        help="simulated days of the fleet; its time is scaled to a week",
+        help="simulated days of the fleet; its duration is scaled to a week",
     )
     parser.add_argument(
-        "--seed", type=int, default=randbelow(_MOST_SEED), help="of the shuffled copies (default: random)"
+        "--seed",
+        type=int,
+        default=randbelow(_MOST_SEED),
+        help="seed of the shuffled copies; random unless given",
     )
 
 
 def needs(options: argparse.Namespace) -> list[Need]:
-    """The days with CloudSim's own figures, and the week."""
+    """The PlanetLab days with CloudSim's figures, and the Bitbrains week."""
     days = [_day(day) for day in options.days] if "planetlab" in options.only else []
     return [
-        *(dataset(name, options.data, _beside(name)) for name in days),
-        *(dataset(_REFERENCE, options.data, _beside(name)) for name in days),
+        *(dataset(name, options.data, _comparison_name(name)) for name in days),
+        *(dataset(_REFERENCE, options.data, _comparison_name(name)) for name in days),
         *([dataset(_WEEK, options.data, _WEEK_TIME)] if "bitbrains" in options.only else []),
     ]
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
-    """Replay days and weeks."""
+    """Run each part."""
     parts: dict[str, Callable[[argparse.Namespace, Progress], Iterator[Figure]]] = {
         "live": _same_as_live,
         "planetlab": _planetlab,
@@ -83,26 +86,26 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
 
 
 def _planetlab(options: argparse.Namespace, progress: Progress) -> Iterator[Figure]:
-    """Days beside CloudSim, and the time that three policies take on each."""
+    """Compare days with CloudSim, and measure the duration of three policies on each."""
     folders = search_path(options.data)
     hosts = read_scenario(Path("scenarios/planetlab-hosts.toml"))
-    days = [day for day in options.days if not is_left_out(options, _beside(_day(day)))]
+    days = [day for day in options.days if not is_left_out(options, _comparison_name(_day(day)))]
     reference = _reference(require(_REFERENCE, folders).path) if days else {}
     for day in days:
         trace = read_trace(locate_in(folders)(_day(day)), hosts.machines)
         began = process_time()
-        results = compare([*_MOVING, options.policy], hosts, trace, None, _shown(progress)).results.policies
+        results = compare([*_MOVING, options.policy], hosts, trace, None, _track(progress)).results.policies
         seconds = process_time() - began
         yield Figure(name=f"planetlab_{day}_cpu", value=seconds, unit="s", at_most=_MOST_DAY_SECONDS)
-        yield from beside_lr(f"planetlab_{day}", results[options.policy], results["lr-mmt"])
-        yield from same_work(f"planetlab_{day}", results["lr-mmt"], hosts, trace, _shown(progress))
+        yield from compare_with_lr(f"planetlab_{day}", results[options.policy], results["lr-mmt"])
+        yield from same_work(f"planetlab_{day}", results["lr-mmt"], hosts, trace, _track(progress))
         del results[options.policy]
-        results |= compare(["first-fit"], hosts, trace, None, _shown(progress)).results.policies
+        results |= compare(["first-fit"], hosts, trace, None, _track(progress)).results.policies
         for name, result in results.items():
-            yield from _held_against(day, name, result, reference[day, _SAME[name]])
+            yield from _compare_with_cloudsim(day, name, result, reference[day, _SAME[name]])
     if days:
         trace = shuffled(read_trace(locate_in(folders)(_day(days[0])), hosts.machines), options.seed)
-        yield from planetlab("planetlab_shuffled", hosts, trace, None, _shown(progress))
+        yield from planetlab("planetlab_shuffled", hosts, trace, None, _track(progress))
 
 
 def _bitbrains(options: argparse.Namespace, progress: Progress) -> Iterator[Figure]:
@@ -112,8 +115,8 @@ def _bitbrains(options: argparse.Namespace, progress: Progress) -> Iterator[Figu
     week = read_trace(locate_in(search_path(options.data))(_WEEK), scenario.machines)
     seconds = _cpu_seconds(scenario, week, options.policy, progress)
     yield Figure(name="bitbrains_week_cpu", value=seconds, unit="s", at_most=_MOST_WEEK_SECONDS)
-    yield from bitbrains("bitbrains_week", scenario, week, _shown(progress))
-    yield from bitbrains("bitbrains_shuffled", scenario, shuffled(week, options.seed), _shown(progress))
+    yield from bitbrains("bitbrains_week", scenario, week, _track(progress))
+    yield from bitbrains("bitbrains_shuffled", scenario, shuffled(week, options.seed), _track(progress))
 
 
 def _borg(options: argparse.Namespace, progress: Progress) -> Iterator[Figure]:
@@ -122,7 +125,7 @@ def _borg(options: argparse.Namespace, progress: Progress) -> Iterator[Figure]:
     assert scenario.trace.generator is not None
     for key, seed in (("borg", scenario.simulation.seed), ("borg_shuffled", options.seed)):
         workload = generate(scenario.trace.generator, scenario.trace.settings, seed)
-        yield from borg(key, scenario, workload, _shown(progress))
+        yield from borg(key, scenario, workload, _track(progress))
 
 
 def _fleet(options: argparse.Namespace, progress: Progress) -> Iterator[Figure]:
@@ -135,22 +138,22 @@ def _fleet(options: argparse.Namespace, progress: Progress) -> Iterator[Figure]:
 
 
 def _same_as_live(_: argparse.Namespace, progress: Progress) -> Iterator[Figure]:
-    """A day of reports to a collector over HTTP, and to replay's: plans and columns that differ."""
-    with progress.track("live beside replay", _SAME_HOURS * 3600, " s") as update:
-        found = asyncio.run(compare_ways(hours=_SAME_HOURS, progress=update))
-    yield Figure(name="same_reports", value=found.reports, unit="")
-    yield Figure(name="same_plans", value=found.plans, unit="")
-    yield Figure(name="same_actions", value=found.actions, unit="", at_least=1)
-    yield Figure(name="different_plans", value=len(found.different_plans), unit="", at_most=0)
-    yield Figure(name="different_columns", value=len(found.different_columns), unit="", at_most=0)
+    """Send a day of reports to a collector over HTTP and to replay's, and count differences."""
+    with progress.track("live and replayed", _SAME_HOURS * 3600, " s") as update:
+        compared = asyncio.run(compare_collectors(hours=_SAME_HOURS, progress=update))
+    yield Figure(name="same_reports", value=compared.reports, unit="")
+    yield Figure(name="same_plans", value=compared.plans, unit="")
+    yield Figure(name="same_actions", value=compared.actions, unit="", at_least=1)
+    yield Figure(name="different_plans", value=len(compared.different_plans), unit="", at_most=0)
+    yield Figure(name="different_columns", value=len(compared.different_columns), unit="", at_most=0)
 
 
 def _day(day: str) -> str:
     return f"planetlab-{day}"
 
 
-def _beside(name: str) -> str:
-    return f"{name} beside CloudSim"
+def _comparison_name(name: str) -> str:
+    return f"{name} compared with CloudSim"
 
 
 def _reference(path: Path) -> dict[tuple[str, str], Mapping[str, str]]:
@@ -158,7 +161,9 @@ def _reference(path: Path) -> dict[tuple[str, str], Mapping[str, str]]:
         return {(row["day"], row["overload_policy"]): row for row in csv.DictReader(lines)}
 
 
-def _held_against(day: str, name: str, result: PolicyResult, theirs: Mapping[str, str]) -> Iterator[Figure]:
+def _compare_with_cloudsim(
+    day: str, name: str, result: PolicyResult, theirs: Mapping[str, str]
+) -> Iterator[Figure]:
     key = f"{name.replace('-', '_')}_{day}"
     energy = abs(result.energy_kwh / float(theirs["energy_kwh"]) - 1) * 100
     yield Figure(name=f"{key}_energy_off", value=energy, unit="%", at_most=_MOST_OFF_PERCENT)
@@ -169,9 +174,9 @@ def _held_against(day: str, name: str, result: PolicyResult, theirs: Mapping[str
 
 def _cpu_seconds(scenario: Scenario, workload: Workload, policy: str, progress: Progress) -> float:
     began = process_time()
-    compare([policy], scenario, workload, None, _shown(progress))
+    compare([policy], scenario, workload, None, _track(progress))
     return process_time() - began
 
 
-def _shown(progress: Progress) -> Show:
+def _track(progress: Progress) -> Show:
     return lambda name, total: progress.track(name, total, " s")

@@ -1,7 +1,7 @@
-"""The figures of `least-watts` with the shipped defaults, on recorded workloads and shuffled copies of them.
+"""Figures of `least-watts` with its default settings, on recorded workloads and shuffled copies of them.
 
-A copy has other names, another order of containers and begins at another time of the day, all drawn from a
-seed: settings that only fit a recording as it is would show.
+A copy has other names, another order of containers and another time of day, all drawn from a seed. It shows
+whether settings fit only the recording.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _LEAST_SAVED_OF_SPREAD = 23.0
 
 
 def shuffled(workload: Workload, seed: int) -> Workload:
-    """The same containers with other names, in another order, from another time of the day on."""
+    """Copy a workload with other names, another order and another time of day."""
     assert isinstance(workload.use, Recorded)
     rng = np.random.default_rng(seed)
     count, steps = len(workload.ids), int(workload.use.steps[0])
@@ -49,14 +49,14 @@ def shuffled(workload: Workload, seed: int) -> Workload:
 def planetlab(
     key: str, scenario: Scenario, workload: Workload, earlier: Workload | None, show: Show
 ) -> Iterator[Figure]:
-    """Energy, moves and time short of CPU beside those of LR-MMT."""
+    """Compare energy, moves and time short of CPU with LR-MMT."""
     results = compare(["lr-mmt", _OURS], scenario, workload, earlier, show).results.policies
     theirs, ours = results["lr-mmt"], results[_OURS]
-    yield from beside_lr(key, ours, theirs)
+    yield from compare_with_lr(key, ours, theirs)
 
 
-def beside_lr(key: str, ours: PolicyResult, theirs: PolicyResult) -> Iterator[Figure]:
-    """The figures of a day, of LR-MMT's."""
+def compare_with_lr(key: str, ours: PolicyResult, theirs: PolicyResult) -> Iterator[Figure]:
+    """Compare the results of a day with those of LR-MMT."""
     energy = (ours.energy_kwh / theirs.energy_kwh - 1) * 100
     yield Figure(name=f"{key}_energy", value=energy, unit="% more than lr-mmt", at_most=0)
     moves = ours.migrations / theirs.migrations * 100
@@ -68,14 +68,14 @@ def beside_lr(key: str, ours: PolicyResult, theirs: PolicyResult) -> Iterator[Fi
 def same_work(
     key: str, theirs: PolicyResult, scenario: Scenario, workload: Workload, show: Show
 ) -> Iterator[Figure]:
-    """Energy beside that of LR-MMT where both serve the same work: what CloudSim removes, both lose."""
+    """Compare energy with LR-MMT on the same work: containers that CloudSim removes are removed for both."""
     ours = compare([_REMOVING], scenario, workload, None, show).results.policies[_REMOVING]
     energy = (ours.energy_kwh / theirs.energy_kwh - 1) * 100
     yield Figure(name=f"{key}_same_work_energy", value=energy, unit="% more than lr-mmt", at_most=0)
 
 
 def bitbrains(key: str, scenario: Scenario, workload: Workload, show: Show) -> Iterator[Figure]:
-    """Node hours and energy beside spreading by reservations, and the time short of any resource."""
+    """Compare node hours and energy with `spread`, and measure the time short of any resource."""
     results = compare(["spread", _OURS], scenario, workload, None, show).results.policies
     theirs, ours = results["spread"], results[_OURS]
     hours = (1 - ours.node_hours / theirs.node_hours) * 100
@@ -91,7 +91,7 @@ def bitbrains(key: str, scenario: Scenario, workload: Workload, show: Show) -> I
 
 
 def borg(key: str, scenario: Scenario, workload: Workload, show: Show) -> Iterator[Figure]:
-    """Energy beside spreading and beside GenPack."""
+    """Compare energy with `spread` and GenPack."""
     results = compare(["spread", "genpack", _OURS], scenario, workload, None, show).results.policies
     energy = {name: result.energy_kwh for name, result in results.items()}
     saved = (1 - energy[_OURS] / energy["spread"]) * 100

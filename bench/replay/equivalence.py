@@ -1,4 +1,4 @@
-"""The same reports to a collector over HTTP and to replay's collector: the same columns and plans."""
+"""Equivalence of a live collector and replay's: the same reports must lead to the same columns and plans."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -36,18 +36,18 @@ _ANALYSIS_SECONDS, _PLAN_SECONDS = 60.0, 300.0
 _NEVER_SECONDS = 86_400.0
 _CPU = 0
 _SEED = 7
-_SOME = 0.2
-"""Of the containers begin later, and of them end."""
+_LATE_RATIO = 0.2
+"""Share of containers that start later, and share that end."""
 
 
 @dataclass(slots=True)
-class Sameness:
-    """What was compared, and what differed."""
+class Comparison:
+    """Number of compared plans, and the differences."""
 
     reports: int = 0
     plans: int = 0
     actions: int = 0
-    """Of all plans together."""
+    """Actions in all plans."""
     different_plans: list[float] = field(default_factory=list)
     """Seconds at which the plans differed."""
     different_columns: set[str] = field(default_factory=set)
@@ -61,7 +61,7 @@ class _Clock:
         return self.now
 
 
-async def compare_ways(  # noqa: PLR0913 - the size of what is compared
+async def compare_collectors(  # noqa: PLR0913 - the size of what is compared
     *,
     hours: float,
     hosts: int = 12,
@@ -69,18 +69,18 @@ async def compare_ways(  # noqa: PLR0913 - the size of what is compared
     sample_seconds: float = 15.0,
     policy: str = "least-watts",
     progress: Callable[[float], None] = lambda _: None,
-) -> Sameness:
-    """Let simulated agents report to both for some hours, and ask both for a plan every five minutes."""
+) -> Comparison:
+    """Let simulated agents report to both for some hours, and request a plan of both every five minutes."""
     cluster = build_hosts(
         [Host(name="host", count=hosts, cpu_cores=8, memory_mb=16384, watts=(60, 110, 150))]
     )
-    load = some_workload(containers, hours * 3600)
+    load = make_workload(containers, hours * 3600)
     agents = SimulatedAgents(cluster, load, AgentSettings.sampling_every(sample_seconds))
     clock = _Clock(unix(0.0))
     replayed = SimulatedCollector(_config())
     chosen = resolve(policy, {}, "rebalance")
-    found = Sameness()
-    async with _live(clock) as (live, ask):
+    comparison = Comparison()
+    async with _live(clock) as (live, post):
         # Both make their first pass before the first report; a full pass follows every hour.
         await live.analysis.analyse()
         replayed.analyse(clock.now)
@@ -88,39 +88,39 @@ async def compare_ways(  # noqa: PLR0913 - the size of what is compared
         async def deliver(reports: list[Report], now: float) -> None:
             clock.now = now
             for start in range(0, len(reports), MAX_BATCH):
-                await ask("/v1/reports", encode(reports[start : start + MAX_BATCH]))
+                await post("/v1/reports", encode(reports[start : start + MAX_BATCH]))
             replayed.take(reports, now)
-            found.reports += len(reports)
+            comparison.reports += len(reports)
 
         first = [agents.boot(host, unix(0.0)) for host in range(hosts)]
         await deliver([each for each in first if each is not None], unix(0.0))
-        course = Course(cluster, load, agents)
+        placement = SimulatedPlacement(cluster, load, agents)
         for tick in range(1, int(hours * 3600 / sample_seconds) + 1):
             seconds = tick * sample_seconds
-            there = course.load(seconds)
+            load_now = placement.load(seconds)
             for registry in (live.core.registry, replayed.registry):
-                registry.add_successions(course.moves)
-            await deliver(agents.sample(unix(seconds), there), unix(seconds))
+                registry.add_successions(placement.moves)
+            await deliver(agents.sample(unix(seconds), load_now), unix(seconds))
             if seconds % _ANALYSIS_SECONDS == 0:
                 await live.analysis.analyse()
                 replayed.analyse(unix(seconds))
             if seconds % _PLAN_SECONDS == 0:
                 now = clock.now = unix(seconds) + 1.0
-                theirs = msgspec.json.decode(await ask("/v1/hints/rebalance", encode({"policy": policy})))
+                theirs = msgspec.json.decode(await post("/v1/hints/rebalance", encode({"policy": policy})))
                 snapshot = replayed.snapshot(now)
                 ours = msgspec.json.decode(encode({"actions": chosen.rebalance(snapshot).actions}))
-                found.plans += 1
-                found.actions += len(ours["actions"])
+                comparison.plans += 1
+                comparison.actions += len(ours["actions"])
                 if theirs["actions"] != ours["actions"]:
-                    found.different_plans.append(seconds)
-                found.different_columns |= set(different_columns(await live.core.snapshot(), snapshot))
+                    comparison.different_plans.append(seconds)
+                comparison.different_columns |= set(different_columns(await live.core.snapshot(), snapshot))
                 progress(seconds)
-    return found
+    return comparison
 
 
 def different_columns(one: Snapshot, other: Snapshot) -> list[str]:
-    """The columns of all tables that are not equal, bit by bit."""
-    found = [] if one.at == other.at else ["at"]
+    """Return the columns of all tables that differ in any bit."""
+    different = [] if one.at == other.at else ["at"]
     for table in ("nodes", "tasks", "services"):
         mine, theirs = getattr(one, table), getattr(other, table)
         for column in fields(mine):
@@ -131,8 +131,8 @@ def different_columns(one: Snapshot, other: Snapshot) -> list[str]:
                 else [(left, right)]
             )
             if not all(_is_equal(*both) for both in parts):
-                found.append(f"{table}.{column.name}")
-    return found
+                different.append(f"{table}.{column.name}")
+    return different
 
 
 def _is_equal(left: Any, right: Any) -> bool:  # noqa: ANN401 - columns of all types
@@ -157,18 +157,18 @@ def _config() -> CollectorConfig:
 async def _live(clock: _Clock) -> AsyncIterator[tuple[RunningCollector, Callable[[str, bytes], Any]]]:
     async with running(_config(), clock=clock) as collector, aiohttp.ClientSession() as http:
 
-        async def ask(path: str, body: bytes) -> bytes:
+        async def post(path: str, body: bytes) -> bytes:
             headers = {"Content-Type": "application/json"}
-            async with http.post(collector.address.url + path, data=body, headers=headers) as answer:
-                read = await answer.read()
-                assert answer.status == HTTPStatus.OK, read
+            async with http.post(collector.address.url + path, data=body, headers=headers) as response:
+                read = await response.read()
+                assert response.status == HTTPStatus.OK, read
                 return read
 
-        yield collector, ask
+        yield collector, post
 
 
-def some_workload(count: int, seconds: float) -> Workload:
-    """Services of several containers with load of their own; some begin later, and some end."""
+def make_workload(count: int, seconds: float) -> Workload:
+    """Make services of several containers with different loads; some start later, and some end."""
     rng = np.random.default_rng(_SEED)
     level = columns(
         rng.lognormal(-1.0, 0.8, count),
@@ -177,8 +177,8 @@ def some_workload(count: int, seconds: float) -> Workload:
         rng.uniform(0, 2e6, count),
         count=count,
     )
-    arrival = np.where(rng.uniform(size=count) < _SOME, rng.uniform(0, 0.5 * seconds, count), 0.0)
-    lifetime = np.where(rng.uniform(size=count) < _SOME, rng.uniform(0.2, 0.6, count) * seconds, np.inf)
+    arrival = np.where(rng.uniform(size=count) < _LATE_RATIO, rng.uniform(0, 0.5 * seconds, count), 0.0)
+    lifetime = np.where(rng.uniform(size=count) < _LATE_RATIO, rng.uniform(0.2, 0.6, count) * seconds, np.inf)
     use = Steady(
         level=level,
         ramp_seconds=np.full(count, 120.0),
@@ -198,13 +198,13 @@ def some_workload(count: int, seconds: float) -> Workload:
     )
 
 
-class Course:
-    """Which containers run where: each on one host, and now and then one moves to the next."""
+class SimulatedPlacement:
+    """Placement of the containers: each runs on one host, and one per hour moves to the next host."""
 
     def __init__(self, hosts: Hosts, containers: Workload, agents: SimulatedAgents) -> None:
         self._hosts, self._workload, self._agents = hosts, containers, agents
         self._node = np.arange(containers.size) % hosts.size
-        self._seen = np.zeros(containers.size, dtype=np.bool_)
+        self._started = np.zeros(containers.size, dtype=np.bool_)
         self.moves: list[Succession] = []
         """The moves so far."""
 
@@ -212,18 +212,18 @@ class Course:
         workload, size = self._workload, self._hosts.size
         ends = workload.arrival_seconds + workload.lifetime_seconds
         running = np.flatnonzero((workload.arrival_seconds <= seconds) & (seconds < ends))
-        for row in running[~self._seen[running]].tolist():
+        for row in running[~self._started[running]].tolist():
             self._agents.start(row, unix(seconds))
-        self._seen[running] = True
+        self._started[running] = True
         if seconds % 3600 == 0:
             self._move(int(running[int(seconds // 3600) % running.size]), seconds)
         node = self._node[running]
         used = workload.use.at(seconds, running, workload.arrival_seconds[running])
-        wanted = sum_by_node(node, used, size)
+        demand = sum_by_node(node, used, size)
         capacity = self._hosts.capacity
-        share = np.minimum(1.0, capacity[:, _CPU] / np.maximum(wanted[:, _CPU], 1e-9))
+        share = np.minimum(1.0, capacity[:, _CPU] / np.maximum(demand[:, _CPU], 1e-9))
         used[:, _CPU] *= share[node]
-        return HostLoad(running=running, node=node, used=used, by_node=np.fmin(wanted, capacity))
+        return HostLoad(running=running, node=node, used=used, by_node=np.fmin(demand, capacity))
 
     def _move(self, container: int, seconds: float) -> None:
         names, source = self._hosts.names, int(self._node[container])

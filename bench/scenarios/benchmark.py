@@ -1,6 +1,6 @@
-"""The scenarios in `scenarios/`: figures of papers and CloudSim beside ours.
+"""The scenarios in `scenarios/`: figures of papers and CloudSim, compared with ours.
 
-Those of elastic services belong to `bench.elastic.benchmark`.
+Scenarios of elastic services belong to `bench.elastic`.
 """
 
 import argparse
@@ -27,15 +27,15 @@ _FOLDER = Path("scenarios")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_data_option(parser)
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="scenarios, instead of all with figures")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="run only these scenarios")
     parser.add_argument(
         "--write", type=Path, metavar="FOLDER", help=f"write {report.NAME}.json and .md there"
     )
-    parser.add_argument("--keep", action="store_true", help="keep what FOLDER has of the other scenarios")
+    parser.add_argument("--keep", action="store_true", help="keep the results of other scenarios in FOLDER")
 
 
 def needs(options: argparse.Namespace) -> list[Need]:
-    """The data set of each scenario that has one, and the one of the time before."""
+    """The data sets of each scenario: the trace, and the one to learn from."""
     return [
         dataset(each, options.data, name)
         for name, scenario in _chosen(options.only)
@@ -46,7 +46,7 @@ def needs(options: argparse.Namespace) -> list[Need]:
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
-    """Replay each, and hold it against what it expects."""
+    """Replay each scenario, and compare its figures with the expected ones."""
     kept = report.read(options.write) if options.keep and options.write else report.Report({}, {})
     done, absent = dict(kept.scenarios), dict(kept.absent)
     figures: list[Figure] = []
@@ -65,10 +65,10 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
             earlier,
             lambda policy, total: progress.track(policy, total, " s"),
         )
-        held = beside(comparison.results, scenario.expected)
-        done[name] = report.replayed(scenario, comparison, held, process_time() - began)
+        compared = beside(comparison.results, scenario.expected)
+        done[name] = report.replayed(scenario, comparison, compared, process_time() - began)
         absent.pop(name, None)
-        figures.extend(figure_of(name, each) for each in held)
+        figures.extend(figure_of(name, each) for each in compared)
         if options.write:
             report.write(
                 report.Report(dict(sorted(done.items())), dict(sorted(absent.items()))), options.write
@@ -86,7 +86,7 @@ def _chosen(only: list[str] | None) -> Iterator[tuple[str, Scenario]]:
 
 
 def figure_of(scenario: str, each: Beside) -> Figure:
-    """A figure of a scenario, with the bounds that it expects."""
+    """Make a figure of a scenario, with its expected bounds."""
     against = f"_against_{each.relative_to}" if each.relative_to else ""
     name = f"{scenario}_{each.policy}_{each.figure}{against}".replace("-", "_").replace(".", "_")
     return Figure(name=name, value=each.ours, unit="", at_most=each.at_most, at_least=each.at_least)

@@ -35,27 +35,27 @@ _PARTS: Mapping[str, tuple[tuple[str, ...], Part]] = {
     "ledger": ((), lambda _, progress: ledger.figures(progress)),
     _LAB: ((), swarm.measure),
 }
-"""Per name: the data sets that it needs, and what it measures."""
+"""Per part: the data sets that it needs, and its function."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_data_option(parser)
     parser.add_argument(
-        "--only", nargs="+", metavar="NAME", help=f"parts, instead of all: {', '.join(_PARTS)}"
+        "--only", nargs="+", metavar="NAME", help=f"run only these parts: {', '.join(_PARTS)}"
     )
-    parser.add_argument("--lab", action="store_true", help=f"also the part {_LAB}, on a real Swarm")
+    parser.add_argument("--lab", action="store_true", help=f"also run the part {_LAB}, on a real Swarm")
 
 
 def needs(options: argparse.Namespace) -> list[Need]:
-    """The data sets of each part, and a Swarm; a part without its needs is left out."""
+    """The data sets of each part, and a Swarm; a part whose needs are not met is left out."""
     chosen = _chosen(options)
     data = [dataset(name, options.data, part) for part in chosen for name in _PARTS[part][0]]
     return [*data, *([lab_part("swarm", _LAB)] if _LAB in chosen else [])]
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
-    """Run each part, and print its figures as they come."""
+    """Run each part, and print each figure when it is measured."""
     return run_parts(
         options, _chosen(options), lambda part: _PARTS[part][1](options.data, progress), progress
     )

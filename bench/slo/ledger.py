@@ -1,9 +1,9 @@
-"""What the ledger of promises costs a running collector: one pass over all instances, and memory.
+"""Cost of the ledger of promises for a running collector: one pass over all instances, and memory.
 
-Two clusters run the same containers. With an orchestrator, ten instances are a service, and a restart is a
-new task. Without one, a service is what one node runs under a name, so each has one instance, and a restart
-is one of the same container. The same reports are applied by two processes of their own. In one of them, the
-label of the containers is one that promises nothing: the difference is the cost of the promises.
+Two clusters run the same containers. With an orchestrator, a service has ten instances, and a restart is a
+new task. Without one, a service is a name on one node, so each has one instance, and a restart is one of the
+same container. Two processes apply the same reports. In one of them, containers have no promise; the
+difference is the cost of the promises.
 """
 
 import gc
@@ -28,14 +28,14 @@ from wire.resources import Quantities
 
 _NODES, _CONTAINERS, _SERVICES = 1000, 50, 5000
 _RESTARTS = 4
-"""Runs that ended before, of some containers."""
+"""Earlier runs of the containers that restart."""
 _RESTARTED_OF = 5
-"""Every fifth."""
+"""One in this many containers restarts."""
 _SWARM_LABEL = "com.docker.swarm.service.id"
 _TASK_ID = 25
 """Characters of the id of a Swarm task."""
 _STORED_NODES = 20
-"""Nodes after which changes are stored, as a collector does every few seconds."""
+"""Changes are stored after the reports of this many nodes, as a collector does every few seconds."""
 _BEGIN = 1_800_000_000.0
 _HEARTBEAT = Heartbeat(agent_version="0", sample_seconds=3.0, beacon_seconds=30.0)
 _PASSES = 5
@@ -46,13 +46,13 @@ _CLASSES = ("gold", "silver", "bronze")
 @dataclass(frozen=True, slots=True)
 class _Cost:
     pass_seconds: float
-    """CPU time of the standings of all instances, and of their columns in a snapshot."""
+    """CPU time of the standings of all instances and of their columns in a snapshot."""
     snapshot_seconds: float
     """CPU time of a whole snapshot."""
     held_bytes: int
     """Resident memory before the first pass."""
     resident_bytes: int
-    """After some passes: the temporary memory of a pass is included, as the allocator keeps it."""
+    """Resident memory after some passes, with their temporary memory, which the allocator keeps."""
     services: int
     instances: int
 
@@ -137,7 +137,7 @@ def _measure(label: str, is_orchestrated: bool) -> _Cost:  # noqa: FBT001 - pass
 
 
 def _reports(node: int, number: int, label: str, *, is_orchestrated: bool) -> Iterator[Report]:
-    """A heartbeat of a node, or another run of some of its containers."""
+    """Yield a heartbeat of a node, or reports of another run of some of its containers."""
     runs = number if is_orchestrated else 0
     if number == 0:
         containers = tuple(
@@ -186,7 +186,7 @@ def _container(node: int, place: int, run: int, label: str, *, is_orchestrated: 
 
 
 def _services(number: int, label: str) -> Iterator[OrchestratedService]:
-    """What an orchestrator lists after some restarts."""
+    """Yield the services that an orchestrator lists after some restarts."""
     for service in range(_SERVICES):
         tasks = []
         for slot, container in enumerate(range(service, _NODES * _CONTAINERS, _SERVICES), 1):

@@ -23,14 +23,14 @@ _MEANS: Mapping[str, Mapping[str, float]] = {
     "qos": {"prod": 0.9993, "batch": 0.9098, "free": 0.4731},
     "priority": {"prod": 0.9994, "batch": 0.9994, "free": 0.4164},
 }
-"""As computed from the logs apart from the ledger."""
+"""Mean availability, computed from the logs without the ledger."""
 _TOLERANCE = 0.002
 _STARVED_CLASS, _STARVED = "free", 56
-"""By priority, so many controllers of a class almost never run."""
+"""With `priority`, this many controllers of the class almost never run."""
 
 
 def recorded(data: Path | None, _progress: Progress) -> Iterator[Figure]:
-    """Feed each log as `wattpack slo --from` does."""
+    """Evaluate each log with `wattpack slo --from`."""
     for policy, name in LOGS.items():
         path = require(name, search_path(data)).path
         classes = _json_of(["slo", "--from", str(path), "--seconds", str(_SECONDS), "--json"])["classes"]
@@ -58,7 +58,7 @@ def recorded(data: Path | None, _progress: Progress) -> Iterator[Figure]:
 
 
 def _lowest(path: Path) -> tuple[int, int]:
-    """The controllers of a class that run less than a hundredth, and less than a tenth, of the time."""
+    """Count the controllers of a class that run less than 1 % and less than 10 % of the time."""
     with gzip.open(path, "rt", encoding="utf-8", newline="") as lines:
         log = parse_log(lines)
     ledger = Ledger({_STARVED_CLASS: Promise(name=_STARVED_CLASS, availability=0.5, importance=1)})

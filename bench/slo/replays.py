@@ -1,6 +1,6 @@
 """Policies for promises of availability on the workloads of the study of QoS-driven scheduling (G. Farias).
 
-Figures are those that `wattpack replay scenarios/qos-NAME.toml` prints.
+`wattpack replay scenarios/qos-NAME.toml` prints the same figures.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,16 +17,16 @@ from wattpack.datasets.traces import locate_in
 
 _FOLDER = Path("scenarios")
 _BY_PRIORITY = {1: ("free", 40, 56), 2: ("batch", 200, 21)}
-"""Per validation: a class, and how many of its instances run to the end, and wait to the end."""
+"""Per validation: a class, and the number of its instances that run to the end, and that wait to the end."""
 _EXACT: Mapping[str, tuple[float, float]] = {"batch": (0.885, 0.915), "free": (0.45, 0.49)}
 """Bounds of the mean availability per class, with the rules of the study."""
 _EXACT_LOWEST = 0.40
 _EXACT_PREEMPTIONS = (2500, 6000)
 _HELD: Mapping[str, float] = {"batch": 0.895, "free": 0.485}
-"""The same with a hold against churn: lower bounds."""
+"""Lower bounds of the mean availability per class, with a hold against churn."""
 _HELD_BELOW_MEAN = 0.03
 _HELD_PREEMPTIONS = 1 / 3
-"""Relative to the rules of the study."""
+"""Upper bound, relative to the rules of the study."""
 _CONTROLLERS = {
     "independent": (47 / 53, 0.911),
     "concurrent": (48 / 53, 0.925),
@@ -38,12 +38,12 @@ _POINT = 0.01
 _ROUNDING = 0.0005
 _PASS_P99_MS = 250.0
 _OPERATIONS = 161e6
-"""Of the study's optimised policy at the higher level of contention."""
+"""Operations of the study's optimised policy at the higher level of contention."""
 _CLASS_A_KEPT = 0.9975
 
 
 def validation(number: int, data: Path | None, progress: Progress) -> Iterator[Figure]:
-    """By priority, with the rules of the study, and with our hold."""
+    """Replay a validation by priority, with the rules of the study, and with our hold."""
     results = _replay(f"qos-validation-{number}", data, progress)
     prefix = f"validation_{number}"
     promise, running, waiting = _BY_PRIORITY[number]
@@ -86,7 +86,7 @@ def validation(number: int, data: Path | None, progress: Progress) -> Iterator[F
 
 
 def controllers(data: Path | None, progress: Progress) -> Iterator[Figure]:
-    """Deployments of two pods, in each mode."""
+    """Replay deployments of two pods in each mode."""
     for mode, (by_priority, in_study) in _CONTROLLERS.items():
         results = _replay(f"qos-controllers-{mode}", data, progress)
         yield _equal(f"controllers_{mode}_priority", _mean(results["priority"]), by_priority, _ROUNDING)
@@ -99,7 +99,7 @@ def controllers(data: Path | None, progress: Progress) -> Iterator[Figure]:
 
 
 def google_hour(level: str, data: Path | None, progress: Progress) -> Iterator[Figure]:
-    """The first hour of 620 hosts; bounds hold at the higher level of contention."""
+    """Replay the first hour of 620 hosts; only the higher level of contention has bounds."""
     results = _replay(f"qos-google-{level}", data, progress)
     prefix, is_bounded = f"google_{level}", level == "higher"
     ours = results["qos-driven"]
@@ -135,7 +135,7 @@ def google_hour(level: str, data: Path | None, progress: Progress) -> Iterator[F
 
 
 _SMALLEST = 1e-9
-"""Above 0."""
+"""A bound just above 0."""
 
 
 def _replay(name: str, data: Path | None, progress: Progress) -> dict[str, PolicyResult]:
@@ -151,8 +151,8 @@ def _replay(name: str, data: Path | None, progress: Progress) -> dict[str, Polic
     ).results.policies
 
 
-def _equal(name: str, value: float, wanted: float, rounding: float = 0.0) -> Figure:
-    return Figure(name=name, value=value, unit="", at_least=wanted - rounding, at_most=wanted + rounding)
+def _equal(name: str, value: float, expected: float, rounding: float = 0.0) -> Figure:
+    return Figure(name=name, value=value, unit="", at_least=expected - rounding, at_most=expected + rounding)
 
 
 def _mean(result: PolicyResult) -> float:

@@ -1,5 +1,5 @@
-"""What a collector does to a real Swarm of three nodes: one scenario per file, each a function that measures.
+"""A collector that acts on a real Swarm of three nodes: one scenario per module.
 
-In: a `Cluster`, which is the Swarm with a real agent per node, and a way to start collectors. Out: figures
-with their bounds. The lab's tests run the short ones.
+A scenario is a function of a `Cluster`, which is the Swarm with an agent per node, and of a collector. It
+returns figures with bounds. Integration tests run the short scenarios.
 """

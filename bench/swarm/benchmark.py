@@ -1,4 +1,4 @@
-"""What a collector does to a real Swarm: bottlenecks healed, and what goes wrong borne."""
+"""A collector that acts on a real Swarm: bottlenecks, consolidation and faults."""
 
 import argparse
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ _DRY: Mapping[str, Mapping[str, Any]] = {"driver": {"name": "none"}}
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One thing that is shown, on a Swarm of its own."""
+    """One scenario, on a new Swarm."""
 
     run: Run
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Scenario:
 
 
 _SIMULATED: Mapping[str, Callable[[], list[Figure]]] = {"ten-minutes": ten_minutes}
-"""Without a Swarm, on a simulated clock: it covers more time than a test can wait."""
+"""Scenarios without a Swarm, on a simulated clock, because they cover more time than a test can wait."""
 
 
 def _scenarios(watch_seconds: float) -> dict[str, Scenario]:
@@ -55,26 +55,28 @@ def _scenarios(watch_seconds: float) -> dict[str, Scenario]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--watch-seconds", type=float, default=120.0, help="how long no move may be undone")
-    parser.add_argument("--only", nargs="*", metavar="NAME", default=[], help="only these scenarios")
+    parser.add_argument(
+        "--watch-seconds", type=float, default=120.0, help="time after a move in which nothing may move again"
+    )
+    parser.add_argument("--only", nargs="*", metavar="NAME", default=[], help="run only these scenarios")
 
 
 def needs(options: argparse.Namespace) -> list[Need]:
-    """A Swarm of its own, unless all that is chosen is simulated."""
+    """A Swarm, unless all chosen scenarios are simulated."""
     is_simulated = bool(options.only) and set(options.only) <= set(_SIMULATED)
     return [] if is_simulated else [lab_part("swarm")]
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
-    """Every scenario, each on a Swarm of its own, and what is simulated."""
+    """Run every scenario, each on a new Swarm, and the simulated ones."""
     scenarios = _scenarios(options.watch_seconds)
     runs: dict[str, Callable[[], list[Figure]]] = {
-        **{name: partial(play, scenario) for name, scenario in scenarios.items()},
+        **{name: partial(run_scenario, scenario) for name, scenario in scenarios.items()},
         **_SIMULATED,
     }
     for name in options.only:
         if name not in runs:
-            raise UserError(f"--only: there is no {name!r}: choose of {', '.join(runs)}")
+            raise UserError(f"--only: there is no scenario {name!r}: choose from {', '.join(runs)}")
     figures: list[Figure] = []
     for name in options.only or runs:
         progress.say(f"swarm: {name}")
@@ -82,8 +84,8 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
     return Result(tuple(figures), {"watch_seconds": options.watch_seconds})
 
 
-def play(scenario: Scenario) -> list[Figure]:
-    """One scenario on a Swarm of its own, with a collector and an agent per node."""
+def run_scenario(scenario: Scenario) -> list[Figure]:
+    """Run one scenario on a new Swarm, with a collector and an agent per node."""
     with cluster() as nodes:
         try:
             collector = nodes.collector(scenario.settings)

@@ -1,7 +1,7 @@
-"""Nodes, an agent on each, and collectors that act on them: all real, as processes.
+"""A real Swarm with an agent per node, and collectors that act on it, all as processes.
 
-With round-trip times between the nodes, agents run in the network of their node, and reach the collector with
-tokens, as on machines of their own.
+With round-trip times between the nodes, agents run in the network of their node and need tokens, as on
+separate machines.
 """
 
 import json
@@ -28,19 +28,19 @@ from tests.lab.engines.swarm import Swarm, Task, swarm
 from tests.lab.hosts.link import Host, Matrix
 from tests.lab.waiting import eventually
 
-Seen = TypeVar("Seen")
+Outcome = TypeVar("Outcome")
 Table = Mapping[str, Any]
 """A table of the configuration."""
 
 NODE_CORES = 0.3
-"""Small nodes leave the machine to others, and whatever they do on it is not seen as these nodes'."""
+"""Nodes are small, so that other processes on the machine do not affect them."""
 NODE_MEMORY_BYTES = 192 << 20
-_ANSWERING = re.compile(r"listening on (http://[\d.:]+)")
+_LISTENING = re.compile(r"listening on (http://[\d.:]+)")
 _START_SECONDS = 60.0
-_ACTED_SECONDS = 120.0
-"""What is asked to be done is answered when it is done."""
-EVERYWHERE = "everywhere"
-_AS_THEY_ARE: Mapping[str, object] = MappingProxyType({})
+_REQUEST_TIMEOUT_SECONDS = 120.0
+"""Timeout of requests: a request for an action is answered after the action."""
+GLOBAL_SERVICE = "everywhere"
+_NO_CHANGES: Mapping[str, object] = MappingProxyType({})
 
 
 class Process:
@@ -57,7 +57,7 @@ class Process:
             )
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """Ask it to stop, or kill it."""
+        """Stop it with a signal."""
         if self._process.poll() is None:
             self._process.send_signal(how)
         try:
@@ -67,57 +67,57 @@ class Process:
             self._process.wait()
 
     def freeze(self) -> None:
-        """Stop its reports."""
+        """Suspend it, so that it stops reporting."""
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Resume it."""
         self._process.send_signal(signal.SIGCONT)
 
 
 @dataclass(frozen=True, slots=True)
 class Collector:
-    """A collector that runs."""
+    """A running collector."""
 
     url: str
     process: Process
     token: str = ""
-    """Needed where other machines could reach it."""
+    """Needed if agents have their own network."""
 
     def get(self, path: str) -> Any:  # noqa: ANN401 - JSON
-        """What it answers."""
+        """Send a GET request, and return the response."""
         request = urllib.request.Request(self.url + path, headers=self._headers())  # noqa: S310 - our own
-        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - our own
-            return json.load(answer)
+        with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310 - our own
+            return json.load(response)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
-        """What it answers to a question."""
+        """Send a POST request, and return the response."""
         request = urllib.request.Request(  # noqa: S310 - loopback, our own
             self.url + path,
             json.dumps(body).encode(),
             {"Content-Type": "application/json", **self._headers()},
         )
-        with urllib.request.urlopen(request, timeout=_ACTED_SECONDS) as answer:  # noqa: S310 - loopback, our own
-            return json.load(answer)
+        with urllib.request.urlopen(request, timeout=_REQUEST_TIMEOUT_SECONDS) as response:  # noqa: S310 - loopback, our own
+            return json.load(response)
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
     def decisions(self, **query: str) -> list[dict[str, Any]]:
-        """Its record, the latest first."""
-        asked = "&".join(f"{key}={value}" for key, value in query.items())
-        found: list[dict[str, Any]] = self.get(f"/v1/decisions?{asked}")["decisions"]
+        """Return its decisions, the latest first."""
+        parameters = "&".join(f"{key}={value}" for key, value in query.items())
+        found: list[dict[str, Any]] = self.get(f"/v1/decisions?{parameters}")["decisions"]
         return found
 
     def alerts(self) -> list[dict[str, Any]]:
-        """The bottlenecks that nodes report now; the collector finds others after a time of its own."""
+        """Return the open bottlenecks that nodes report, without those that the collector finds."""
         found: list[dict[str, Any]] = self.get("/v1/alerts?state=open&kind=node")["alerts"]
         return found
 
 
 @dataclass(slots=True)
 class Cluster:
-    """The nodes, and what watches them."""
+    """A Swarm and its agents."""
 
     swarm: Swarm
     folder: Path
@@ -128,7 +128,7 @@ class Cluster:
     _port: int = 0
 
     def collector(self, tables: Mapping[str, Table] | None = None, name: str = "collector") -> Collector:
-        """Start a collector; `tables` go over the cluster's settings. The same name is the same history."""
+        """Start a collector; `tables` override the cluster's settings. A name has one history."""
         merged: dict[str, Any] = {key: dict(value) for key, value in self.settings.items()}
         for key, value in (tables or {}).items():
             merged[key] = {**merged.get(key, {}), **value}
@@ -148,18 +148,18 @@ class Cluster:
         process = Process(log, "collector", "--config", str(config))
         self.stack.callback(process.end)
 
-        def announced() -> str | None:
-            found = _ANSWERING.search(log.read_text(encoding="utf-8", errors="replace"))
+        def read_url() -> str | None:
+            found = _LISTENING.search(log.read_text(encoding="utf-8", errors="replace"))
             return found[1] if found else None
 
-        url = eventually(announced, _START_SECONDS)
+        url = eventually(read_url, _START_SECONDS)
         assert url is not None
         started = Collector(url, process, token)
         self._port = self._port or int(url.rsplit(":", 1)[1])
         return started
 
-    def watch(self, collector: Collector, settings: Mapping[str, object] = _AS_THEY_ARE) -> None:
-        """Start an agent on every node that reports to a collector, and wait until it knows them all."""
+    def watch(self, collector: Collector, settings: Mapping[str, object] = _NO_CHANGES) -> None:
+        """Start an agent on every node, and wait until the collector lists all nodes."""
         for node in self.swarm.nodes:
             options = {
                 "node": node.name,
@@ -193,14 +193,14 @@ class Cluster:
         return self.folder / "tokens.jsonl"
 
     def _token(self, kind: Scope, name: str) -> str:
-        """The secret of a new token."""
+        """Create a token, and return its secret."""
         token, secret = make_token(kind, name, time.time())
         with edit_tokens(self._tokens) as tokens:
             tokens.append(token)
         return secret
 
     def second(self, first: Collector) -> Collector:
-        """Another collector, with a history of its own, with agents of its own."""
+        """Start another collector with its own history and its own agents."""
         port, self._port = self._port, 0
         other = self.collector(name="second")
         self._port = port
@@ -213,10 +213,9 @@ class Cluster:
     def service(
         self, name: str, *command: str, on: str, extra: Sequence[str] = (), replicas: int = 1
     ) -> None:
-        """Start a service that may be moved, first on one node; what held it there is let go again.
+        """Start a movable service on one node, without a constraint that would keep it there.
 
-        Of the two ways to say where a service starts, a preference is none that it could be held to; so the
-        other nodes are closed for a moment.
+        The other nodes are paused meanwhile, because a placement preference would not be binding.
         """
         others = [node.name for node in self.swarm.nodes if node.name != on]
         for other in others:
@@ -231,7 +230,7 @@ class Cluster:
                 self.swarm.manager.docker("node", "update", "--availability=active", other)
 
     def running(self, service: str) -> list[Task]:
-        """Tasks of a service that run and are wanted."""
+        """Return the tasks of a service that run and should run."""
         return [
             task
             for task in self.swarm.tasks(service)
@@ -239,24 +238,24 @@ class Cluster:
         ]
 
     def places(self, service: str) -> list[str]:
-        """Where a service runs."""
+        """Return the nodes on which a service runs."""
         return sorted(task.node or "" for task in self.running(service))
 
     def remove(self, *services: str) -> None:
-        """Forget services."""
+        """Remove services."""
         for service in services:
             self.swarm.remove_service(service)
 
     def logs(self) -> str:
-        """The last output of all processes, to explain a failure."""
+        """Return the last output of all processes, to explain a failure."""
         return "\n".join(
             f"--- {path.name}\n{path.read_text(encoding='utf-8', errors='replace')[-3000:]}"
             for path in sorted(self.folder.glob("*.log"))
         )
 
 
-def until(check: Callable[[], Seen], seconds: float) -> tuple[Seen | None, float]:
-    """Poll until a result is true; return it, or None after the time limit, and how long that took."""
+def until(check: Callable[[], Outcome], seconds: float) -> tuple[Outcome | None, float]:
+    """Poll until a result is true; return it, or None after the timeout, and the elapsed seconds."""
     began = time.monotonic()
     try:
         return eventually(check, seconds, every_seconds=0.25), time.monotonic() - began
@@ -272,9 +271,9 @@ def cluster(
     round_trips: Matrix | None = None,
     **settings: Table,
 ) -> Iterator[Cluster]:
-    """Three nodes of equal size, or one per row of `round_trips`.
+    """Run three nodes of equal size, or one per row of `round_trips`.
 
-    A collector and the agents are started by the scenario.
+    The scenario starts the collector and the agents.
     """
     with (
         swarm(nodes=3, round_trips=round_trips) as nodes,
@@ -288,8 +287,14 @@ def cluster(
 
 
 def _run_everywhere(nodes: Swarm) -> None:
-    """A service on every node, as clusters have them; an agent's host is there once a container is."""
-    options = ("--detach", "--mode=global", "--network=host", "--no-resolve-image", f"--name={EVERYWHERE}")
+    """Run a global service; the cgroup that an agent treats as its host exists only with a container."""
+    options = (
+        "--detach",
+        "--mode=global",
+        "--network=host",
+        "--no-resolve-image",
+        f"--name={GLOBAL_SERVICE}",
+    )
     nodes.manager.docker(
         *("service", "create", *options, "--stop-grace-period=1s"),
         # Without limits of its own, an agent sees those of the node as the container's.
@@ -300,11 +305,11 @@ def _run_everywhere(nodes: Swarm) -> None:
 
 
 def _count_running(nodes: Swarm) -> int:
-    return sum(task.state == "running" for task in nodes.tasks(EVERYWHERE))
+    return sum(task.state == "running" for task in nodes.tasks(GLOBAL_SERVICE))
 
 
 def _defaults(nodes: Swarm) -> dict[str, Any]:
-    """As a user would set it, with shorter times."""
+    """Settings of a user, with shorter times."""
     return {
         "driver": {
             "name": "swarm",

@@ -15,8 +15,8 @@ _LIGHT_CORES, _HEAVY_CORES = 0.1, 0.2
 _MEASURED_SECONDS = 20.0
 _ENERGY = f"J in {_MEASURED_SECONDS:g} s, by the power model"
 AGENTS = {"reporting.heartbeat_seconds": 10}
-"""A node is emptied only after its containers were observed for a while. Their usage is part of heartbeats,
-every five minutes by default; nothing is planned before."""
+"""A node is emptied only after its containers were observed for a while. Their usage is in heartbeats, which
+come every five minutes by default."""
 _SETTINGS: dict[str, dict[str, Any]] = {
     "control": {"timer_policy": "least-watts", "timer_seconds": 5, "cool_down_seconds": 20},
     "policies": {
@@ -33,7 +33,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def consolidation(cluster: Cluster, collector: Collector) -> list[Figure]:
-    """First without actions; then the nodes are packed, one is switched off, and is needed again."""
+    """Measure energy without actions; then let the nodes be packed, one switched off, and needed again."""
     hook = cluster.folder / "power"
     hook.write_text(f'#!/bin/sh\necho "$@" >> {cluster.folder}/power.log\n', encoding="ascii")
     hook.chmod(0o755)
@@ -84,7 +84,7 @@ def _called(cluster: Cluster) -> list[str]:
 
 
 def _joules(collector: Collector) -> float:
-    """What the nodes that are on draw in a while."""
+    """Measure the energy of the nodes that are switched on."""
     sums: list[float] = []
     end = time.monotonic() + _MEASURED_SECONDS
     while time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""Energy4Cloud: a class-1 request that fits only when class-4 containers are cut, and what they get back."""
+"""Energy4Cloud: a class-1 request that fits only if class-4 containers are cut, and their restored limits."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ _MEMORY_BYTES = NODE_MEMORY_BYTES // 4
 
 
 def cut(cluster: Cluster, collector: Collector) -> list[Figure]:
-    """A container of class 4 on every node, and a request of class 1 for half of one."""
+    """Run a container of class 4 on every node, and request half a node for class 1."""
     names = [f"lax{number}" for number in (1, 2, 3)]
     for number, name in enumerate(names, start=1):
         extra = (
@@ -27,9 +27,9 @@ def cut(cluster: Cluster, collector: Collector) -> list[Figure]:
         cluster.service(name, "sleep", "100000", on=f"node{number}", extra=extra)
     before = _limits(cluster, names)
     reserve = {"cpu_cores": NODE_CORES / 2, "memory_bytes": _MEMORY_BYTES}
-    question = {"reserve": reserve, "class": 1, "service": "strict"}
-    until(lambda: _fits_after_a_cut(collector, question), _PATIENCE_SECONDS)
-    decision = collector.post("/v1/room", {**question, "reserve_seconds": _KEPT_SECONDS})
+    request = {"reserve": reserve, "class": 1, "service": "strict"}
+    until(lambda: _fits_after_a_cut(collector, request), _PATIENCE_SECONDS)
+    decision = collector.post("/v1/room", {**request, "reserve_seconds": _KEPT_SECONDS})
     print(decision["outcome"], decision["reasons"], decision["left"])
     lowered = sum(_limits(cluster, names)[name] < before[name] for name in names)
     # No container comes: when the reservation ends, the room is given back.
@@ -39,16 +39,16 @@ def cut(cluster: Cluster, collector: Collector) -> list[Figure]:
         Figure(
             name="cut_restored",
             value=seconds if restored else None,
-            unit="s after it was made",
+            unit="s after the request",
             at_least=_KEPT_SECONDS / 2,
             at_most=_KEPT_SECONDS + _PATIENCE_SECONDS,
         ),
     ]
 
 
-def _fits_after_a_cut(collector: Collector, question: dict[str, Any]) -> bool:
-    """Whether the collector knows what the containers of class 4 have promised, and may be cut by."""
-    hint = collector.post("/v1/hints/placement", {**question, "policy": "energy4cloud"})
+def _fits_after_a_cut(collector: Collector, request: dict[str, Any]) -> bool:
+    """Whether the collector knows by how much the containers of class 4 may be cut."""
+    hint = collector.post("/v1/hints/placement", {**request, "policy": "energy4cloud"})
     return bool(hint["nodes"]) and all(node["needs"] for node in hint["nodes"])
 
 

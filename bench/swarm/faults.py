@@ -1,4 +1,4 @@
-"""What goes wrong: a collector killed, two alive, a manager away, a target dead, a node cut off."""
+"""Faults: a killed collector, two collectors, a stopped manager, a dead target, a node without network."""
 
 import signal
 import time
@@ -15,7 +15,7 @@ _NAMES = ("hog", "steady")
 _QUIET_SECONDS = 5.0
 _CUT_OFF_SECONDS = 10.0
 Move = dict[str, Any]
-"""A move as it is on record."""
+"""A move in the journal."""
 
 
 def _fill(cluster: Cluster) -> None:
@@ -23,41 +23,41 @@ def _fill(cluster: Cluster) -> None:
     cluster.service("hog", *BURN, on="node2", extra=(f"--limit-cpu={HOG_CORES}",))
 
 
-def _lost(cluster: Cluster) -> int:
-    """Services that do not run exactly once."""
+def _count_lost(cluster: Cluster) -> int:
+    """Count the services that do not run exactly once."""
     until(lambda: all(len(cluster.places(name)) == 1 for name in _NAMES), _PATIENCE_SECONDS)
     return sum(len(cluster.places(name)) != 1 for name in _NAMES)
 
 
-def _moves(cluster: Cluster) -> int:
-    """How often anything was started elsewhere."""
+def _count_restarts(cluster: Cluster) -> int:
+    """Count the restarts of services."""
     started = [{task.container_id for task in cluster.swarm.tasks(name)} - {None} for name in _NAMES]
     return sum(len(each) - 1 for each in started)
 
 
-def _steered(cluster: Cluster) -> int:
-    """How often Swarm started anything under constraints: those are ours, as these services have none."""
+def _count_constrained(cluster: Cluster) -> int:
+    """Count the tasks with constraints, which only the collector sets."""
     tasks = cluster.swarm.manager.get("/tasks")
     return sum(bool(task["Spec"].get("Placement", {}).get("Constraints")) for task in tasks)
 
 
 def killed(cluster: Cluster, collector: Collector) -> list[Figure]:
-    """The collector is killed as soon as a step is begun, and started again on its record."""
+    """Kill the collector as soon as a step has started, and start it again with its journal."""
     _fill(cluster)
 
-    def begun() -> str | None:
+    def find_started() -> str | None:
         running = [each for each in collector.decisions() if each["outcome"] == "running"]
         return next((each["id"] for each in running if each["steps"][0]["state"] != "planned"), None)
 
-    name, _ = until(begun, _PATIENCE_SECONDS)
+    name, _ = until(find_started, _PATIENCE_SECONDS)
     collector.process.end(signal.SIGKILL)
     again = cluster.collector()
 
-    def over() -> str | None:
+    def find_outcome() -> str | None:
         (decision,) = again.decisions(id=str(name))
         return decision["outcome"] if decision["ended_at"] is not None else None
 
-    outcome, seconds = until(over, _PATIENCE_SECONDS)
+    outcome, seconds = until(find_outcome, _PATIENCE_SECONDS)
     (decision,) = again.decisions(id=str(name))
     print(decision["outcome"], [(step["state"], step["what"], step["why"]) for step in decision["steps"]])
     return [
@@ -67,38 +67,38 @@ def killed(cluster: Cluster, collector: Collector) -> list[Figure]:
             unit="s after the restart",
             at_most=70,
         ),
-        Figure(name="killed_services_lost", value=_lost(cluster), unit="services", at_most=0),
-        Figure(name="killed_moves", value=_moves(cluster), unit="moves", at_most=1),
+        Figure(name="killed_services_lost", value=_count_lost(cluster), unit="services", at_most=0),
+        Figure(name="killed_moves", value=_count_restarts(cluster), unit="moves", at_most=1),
     ]
 
 
 def two(cluster: Cluster, collector: Collector) -> list[Figure]:
-    """Two collectors with the same lease and the same reports: only one acts."""
+    """Run two collectors with the same lease and the same reports: only one acts."""
     # Agents report to one; the other reads the same reports as if they had been sent to both.
     other = cluster.second(collector)
     _fill(cluster)
-    until(lambda: _is_apart(cluster) and not _short(collector), _PATIENCE_SECONDS)
+    until(lambda: _is_separated(cluster) and not _has_alert(collector), _PATIENCE_SECONDS)
     time.sleep(5)
     acting = [each.get("/v1/control")["active"] for each in (collector, other)]
     for each in (*collector.decisions(), *other.decisions()):
         print(each["at"], each["outcome"], [(step["action"]["name"], step["why"]) for step in each["steps"]])
     return [
         Figure(name="two_acting", value=sum(acting), unit="collectors that act", at_most=1, at_least=1),
-        Figure(name="two_moves", value=_moves(cluster), unit="moves", at_most=1, at_least=1),
-        Figure(name="two_services_lost", value=_lost(cluster), unit="services", at_most=0),
+        Figure(name="two_moves", value=_count_restarts(cluster), unit="moves", at_most=1, at_least=1),
+        Figure(name="two_services_lost", value=_count_lost(cluster), unit="services", at_most=0),
     ]
 
 
-def _is_apart(cluster: Cluster) -> bool:
+def _is_separated(cluster: Cluster) -> bool:
     return len({*cluster.places("hog"), *cluster.places("steady")}) > 1
 
 
-def _short(collector: Collector) -> bool:
+def _has_alert(collector: Collector) -> bool:
     return any(each["node"] == "node2" for each in collector.alerts())
 
 
 def away(cluster: Cluster, collector: Collector) -> list[Figure]:
-    """The manager stops answering while a bottleneck opens, and comes back."""
+    """Stop the manager's engine while a bottleneck opens, and start it again."""
     _fill(cluster)
     manager = cluster.swarm.manager
     manager.stop_daemon()
@@ -108,7 +108,7 @@ def away(cluster: Cluster, collector: Collector) -> list[Figure]:
         lambda: [each for each in collector.decisions() if each["trouble"]], _PATIENCE_SECONDS
     )
     manager.start_daemon()
-    healed, _ = until(lambda: _is_apart(cluster) and not _short(collector), 2 * _PATIENCE_SECONDS)
+    healed, _ = until(lambda: _is_separated(cluster) and not _has_alert(collector), 2 * _PATIENCE_SECONDS)
     for each in decisions or ():
         print(each["outcome"], each["left"], [step["why"] for step in each["steps"]], each["trouble"])
     return [
@@ -120,25 +120,25 @@ def away(cluster: Cluster, collector: Collector) -> list[Figure]:
             at_least=1,
         ),
         Figure(name="away_healed_afterwards", value=float(bool(healed)), unit="times", at_least=1),
-        Figure(name="away_moves", value=_steered(cluster), unit="starts that we caused", at_most=1),
+        Figure(name="away_moves", value=_count_constrained(cluster), unit="starts that we caused", at_most=1),
         # A manager that comes back may take its nodes for down, and restart all that ran there.
-        Figure(name="away_starts", value=_moves(cluster), unit="starts, Swarm's own among them"),
-        Figure(name="away_services_lost", value=_lost(cluster), unit="services", at_most=0),
+        Figure(name="away_starts", value=_count_restarts(cluster), unit="starts, including Swarm's own"),
+        Figure(name="away_services_lost", value=_count_lost(cluster), unit="services", at_most=0),
     ]
 
 
 def dead_target(cluster: Cluster, collector: Collector) -> list[Figure]:
-    """The target dies as soon as a move to it is begun."""
+    """Kill the target as soon as a move to it has started."""
 
     def die(move: Move) -> None:
         cluster.swarm.kill(cluster.swarm.node(move["target"]))
         cluster.agents[move["target"]].end()
 
-    return _struck("dead_target", cluster, collector, die)
+    return _inject_fault("dead_target", cluster, collector, die)
 
 
 def cut_off(cluster: Cluster, collector: Collector) -> list[Figure]:
-    """The source loses its link as soon as a move from it is begun, and gets it back."""
+    """Cut the network of the source as soon as a move from it has started, and restore it."""
 
     def cut(move: Move) -> None:
         node, agent = cluster.swarm.node(move["node"]), cluster.agents[move["node"]]
@@ -149,42 +149,42 @@ def cut_off(cluster: Cluster, collector: Collector) -> list[Figure]:
         cluster.swarm.heal(node)
         agent.thaw()
 
-    return _struck("cut_off", cluster, collector, cut)
+    return _inject_fault("cut_off", cluster, collector, cut)
 
 
-def _struck(
-    what: str, cluster: Cluster, collector: Collector, strike: Callable[[Move], None]
+def _inject_fault(
+    what: str, cluster: Cluster, collector: Collector, inject: Callable[[Move], None]
 ) -> list[Figure]:
-    """Let something happen in the middle of a move; whatever comes of it, everything runs once."""
+    """Inject a fault during a move; afterwards, every service must run exactly once."""
     # The manager is no target: a cluster without it is another case.
     cluster.service("filler", *BURN, on="node1", extra=("--limit-cpu=0.12",))
     _fill(cluster)
 
-    def begun() -> tuple[str, Move] | None:
+    def find_started() -> tuple[str, Move] | None:
         steps = [(each["id"], step) for each in collector.decisions() for step in each["steps"]]
         return next(
             ((name, step["action"]) for name, step in steps if step["state"] == "started"),
             None,
         )
 
-    found, _ = until(begun, _PATIENCE_SECONDS)
-    over = None
+    found, _ = until(find_started, _PATIENCE_SECONDS)
+    ended_at = None
     if found is not None:
         name, move = found
-        strike(move)
-        over, _ = until(lambda: collector.decisions(id=name)[0]["ended_at"], 2 * _PATIENCE_SECONDS)
+        inject(move)
+        ended_at, _ = until(lambda: collector.decisions(id=name)[0]["ended_at"], 2 * _PATIENCE_SECONDS)
         for step in collector.decisions(id=name)[0]["steps"]:
             print(what, step["action"]["name"], step["action"]["target"], step["state"], step["why"])
     return [
         Figure(name=f"{what}_struck", value=float(found is not None), unit="moves", at_least=1),
-        Figure(name=f"{what}_on_record", value=float(bool(over)), unit="outcomes", at_least=1),
-        Figure(name=f"{what}_services_lost", value=_lost(cluster), unit="services", at_most=0),
+        Figure(name=f"{what}_on_record", value=float(bool(ended_at)), unit="outcomes", at_least=1),
+        Figure(name=f"{what}_services_lost", value=_count_lost(cluster), unit="services", at_most=0),
     ]
 
 
 def dry(cluster: Cluster, collector: Collector) -> list[Figure]:
-    """The driver `none`: a plan on record, and not a word to any engine."""
-    # No agent reports the bottleneck until the start of the services is over.
+    """Use the driver `none`: a plan is recorded, and no engine gets a request."""
+    # No agent reports the bottleneck before the services have started.
     for agent in cluster.agents.values():
         agent.freeze()
     _fill(cluster)
@@ -208,6 +208,6 @@ def dry(cluster: Cluster, collector: Collector) -> list[Figure]:
 
 
 def _events(cluster: Cluster, since: float) -> list[str]:
-    """The events of the engines since then: of containers, services, nodes, and others."""
+    """Return all events of the engines since a time."""
     span = (f"--since={since:.3f}", f"--until={time.time():.3f}")
     return [line for node in cluster.swarm.nodes for line in node.engine.docker("events", *span).splitlines()]

@@ -1,4 +1,4 @@
-"""A container grows until its node runs out of memory: what plain Swarm makes of it, and what we do."""
+"""A container grows until its node runs out of memory, with plain Swarm and with a collector."""
 
 import time
 
@@ -7,7 +7,7 @@ from bench.swarm.cluster import Cluster, Collector, until
 
 _MEGABYTE = 1 << 20
 _BALLAST_MB, _QUICK_MB, _GROWN_MB = 90, 50, 115
-"""On a node of 192 MB, both fit until one has grown; either of them fits elsewhere beside nothing."""
+"""On a node of 192 MB, both fit until one has grown; each of them fits on an empty node."""
 _SLOW_SECONDS = 1.5
 _PATIENCE_SECONDS = 170.0
 
@@ -27,8 +27,8 @@ def _awk(work: str) -> tuple[str, ...]:
 
 
 def memory(cluster: Cluster, collector: Collector) -> list[Figure]:
-    """The growing container, with a collector that acts."""
-    deaths = _grow_beside_ballast(cluster, collector)
+    """Let the container grow with a collector that acts."""
+    deaths = _count_deaths_while_growing(cluster, collector)
     done = [each for each in collector.decisions(trigger="alert") if each["outcome"] == "done"]
     return [
         Figure(name="memory_killed", value=deaths, unit="containers out of memory", at_most=0),
@@ -37,15 +37,15 @@ def memory(cluster: Cluster, collector: Collector) -> list[Figure]:
 
 
 def memory_plain(cluster: Cluster, collector: Collector) -> list[Figure]:
-    """The same without actions."""
-    deaths = _grow_beside_ballast(cluster, collector)
+    """Let the container grow without actions."""
+    deaths = _count_deaths_while_growing(cluster, collector)
     return [
         Figure(name="memory_killed_by_plain_swarm", value=deaths, unit="containers out of memory", at_least=1)
     ]
 
 
-def _grow_beside_ballast(cluster: Cluster, collector: Collector) -> int:
-    """How many containers died by the time that all would have grown."""
+def _count_deaths_while_growing(cluster: Cluster, collector: Collector) -> int:
+    """Count the containers that died before the container has its final size."""
     cluster.service("ballast", *_hold(_BALLAST_MB), on="node2")
     cluster.service("grower", *_grow(), on="node2")
     grown_seconds = (_GROWN_MB - _QUICK_MB) * _SLOW_SECONDS + 10

@@ -16,17 +16,17 @@ _CHECKED = (
 )
 
 
-class Load(threading.Thread):
-    """Sends requests to the replicas that Swarm wants to run and that do, as its own balancer does."""
+class WebLoad(threading.Thread):
+    """Sends requests to the running replicas that Swarm wants to run, as its own load balancer does."""
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(daemon=True)
-        self._cluster, self._over = cluster, threading.Event()
+        self._cluster, self._stopped = cluster, threading.Event()
         self.answered = 0
         self.failed: list[str] = []
 
     def run(self) -> None:
-        while not self._over.is_set():
+        while not self._stopped.is_set():
             for task in self._cluster.running("web"):
                 address = self._cluster.swarm.node(str(task.node)).address
                 try:
@@ -36,20 +36,20 @@ class Load(threading.Thread):
                     self.failed.append(f"{task.node}: {error}")
 
     def end(self) -> None:
-        """Stop, when the last request is answered."""
-        self._over.set()
+        """Stop after the last response."""
+        self._stopped.set()
         self.join()
 
 
 def web(cluster: Cluster, _collector: Collector) -> list[Figure]:
-    """The replica on node 2 makes it short of CPU, and has to leave."""
+    """Let another service fill node 2, so that its replica is moved."""
     manager = cluster.swarm.manager
     manager.docker("node", "update", "--availability=pause", "node3")
     extra = (*_CHECKED, "--replicas-max-per-node=1", "--limit-cpu=0.2")
     cluster.swarm.create_service("web", "sh", "-c", _SERVE, replicas=2, extra=extra)
     until(lambda: cluster.places("web") == ["node1", "node2"], _PATIENCE_SECONDS)
     manager.docker("node", "update", "--availability=active", "node3")
-    load = Load(cluster)
+    load = WebLoad(cluster)
     load.start()
     cluster.service("steady", *BURN, on="node2", extra=("--limit-cpu=0.15",))
     moved, seconds = until(lambda: cluster.places("web") == ["node1", "node3"], _PATIENCE_SECONDS)

@@ -1,9 +1,9 @@
-"""One hostile node with a valid token of its own: it does all that a token allows, and tries the rest.
+"""One hostile node with a valid token: it sends all that the token allows, and tries the rest.
 
     python -m bench.trust.adversary URL SEED SECONDS
 
-reads the token from its input, attacks, and prints how often each attack got which status. In a process of
-its own, it does not delay those who measure the collector.
+reads the token from stdin, attacks, and prints the number of responses per attack and status. It has its own
+process, so that it does not delay the measurements.
 """
 
 import asyncio
@@ -41,14 +41,14 @@ from wire.sketch import Sketch
 
 HOSTILE = "hostile"
 _NEW_NAMES, _CROWD, _TEXTS = 40, 100, 64
-"""Per report: so few that many reports of each kind stay below the limit of bytes per node."""
+"""Numbers per report: low, so that many reports of each kind stay below the limit of bytes per node."""
 _IDLE_CONNECTIONS = 200
 _BOMB_BYTES = 64 << 20
 _PAUSE_SECONDS = 0.05
 _FIRST_PART = 0.7
 _DAY_SECONDS = 86_400.0
 _NICENESS = 10
-"""In reality it runs on another machine: here it takes the time that others leave."""
+"""A hostile node would run on another machine; here it runs with a low priority."""
 
 Attack = Callable[["Adversary"], Awaitable[int]]
 
@@ -64,7 +64,7 @@ class Adversary:
         self.statuses: Counter[str] = Counter()
 
     async def run(self, seconds: float) -> None:
-        """Attack in every way, several at once."""
+        """Run all attacks, several at once."""
         began = time.monotonic()
         holding = asyncio.create_task(self._hold_connections(began + seconds))
         most = began + _FIRST_PART * seconds
@@ -85,14 +85,14 @@ class Adversary:
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def post(self, body: bytes, path: str = "/v1/reports", **headers: str) -> int:
-        """Send a request, and return the status of the answer."""
+        """Send a request, and return the status of the response."""
         own = {**JSON, "Authorization": f"Bearer {self._secret}", **headers}
-        async with self._http.post(self._url + path, data=body, headers=own) as answer:
-            await answer.read()
-            return answer.status
+        async with self._http.post(self._url + path, data=body, headers=own) as response:
+            await response.read()
+            return response.status
 
     def report(self, **changes: object) -> Report:
-        """A valid report of its own node, with changes."""
+        """Make a valid report of its own node, with changes."""
         number = next(self._numbers)
         valid = msgspec.structs.replace(
             honest_report(0, number, time.time(), 2.0 * number), node=HOSTILE, boot=f"boot-{number % 50}"
@@ -100,7 +100,7 @@ class Adversary:
         return msgspec.structs.replace(valid, **changes)
 
     async def _hold_connections(self, until: float) -> None:
-        """Open connections and say nothing, to use up descriptors."""
+        """Open connections without sending anything, to use up descriptors."""
         address = urlsplit(self._url)
         held = []
         for _ in range(_IDLE_CONNECTIONS):
@@ -207,7 +207,7 @@ class Adversary:
         )
 
     async def time_travel(self) -> int:
-        """Jump back and forth by a week, in one run, with many containers."""
+        """Report times that jump back and forth by a week, with many containers."""
         (template, *_) = self.report().containers
         number = next(self._numbers)
         crowd = tuple(
@@ -248,8 +248,8 @@ class Adversary:
                 await asyncio.sleep(0.1)
 
         headers = {**JSON, "Authorization": f"Bearer {self._secret}"}
-        async with self._http.post(f"{self._url}/v1/reports", data=body(), headers=headers) as answer:
-            return answer.status
+        async with self._http.post(f"{self._url}/v1/reports", data=body(), headers=headers) as response:
+            return response.status
 
     async def other_routes(self) -> int:
         path = self._random.choice(
@@ -259,12 +259,12 @@ class Adversary:
 
 
 def _bomb() -> bytes:
-    if not _packed:
-        _packed.append(gzip.compress(b"[" + bytes(_BOMB_BYTES), 1))
-    return _packed[0]
+    if not _compressed:
+        _compressed.append(gzip.compress(b"[" + bytes(_BOMB_BYTES), 1))
+    return _compressed[0]
 
 
-_packed: list[bytes] = []
+_compressed: list[bytes] = []
 _FLOODS: tuple[Attack, ...] = (
     *(Adversary.new_names, Adversary.many_alerts, Adversary.many_events, Adversary.time_travel),
     *(Adversary.long_texts, Adversary.unknown_ends, Adversary.tiny_heartbeats),
@@ -277,7 +277,7 @@ _NOISE: tuple[Attack, ...] = (*(Adversary.noise,) * 50, Adversary.bomb, Adversar
 
 
 async def attack(url: str, secret: str, seed: int, seconds: float) -> dict[str, int]:
-    """Attack from a process of its own; returns how often each attack got which status."""
+    """Attack from another process; returns the number of responses per attack and status."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bench.trust.adversary", url, str(seed), str(seconds)),
         stdin=asyncio.subprocess.PIPE,

@@ -1,9 +1,9 @@
-"""One hostile node among honest ones: what the honest nodes get must be the same as without it.
+"""One hostile node among honest ones: the results of the honest nodes must be the same as without it.
 
-Two runs of a real collector with the same honest nodes: in the first, the last node is honest too, in the
-second it is hostile. Compared are the honest nodes' reports, energy, answers and decisions, and the cost of
-the collector. Then two collectors run for one cluster next to a hostile node. With `--faults`, a day of
-faults on real processes instead, with a compressed clock.
+A real collector runs twice with the same honest nodes: in the first run, the last node is honest too, in the
+second it is hostile. The runs are compared by the honest nodes' reports, energy, responses and decisions, and
+by the cost of the collector. Then two collectors run for one cluster with a hostile node. With `--faults`, a
+day of faults on real processes runs instead, with a compressed clock.
 """
 
 import argparse
@@ -26,11 +26,11 @@ from typing import Any
 import aiohttp
 import psutil
 
+from bench.common.listening import await_url
 from bench.common.progress import Progress
 from bench.common.results import Figure, Result
 from bench.trust.adversary import HOSTILE, attack
 from bench.trust.cluster import ROUND_SECONDS, HonestNode, honest_report, node_name, report_rounds, watts_of
-from bench.trust.collector import address_of
 from bench.trust.faults import run_faults
 from bench.trust.pair import NODES as PAIR_NODES
 from bench.trust.pair import run_pair
@@ -42,24 +42,24 @@ from wire.messages import encode
 MOST_RSS_RATIO, MOST_LATENCY_RATIO, MOST_RESTART_RATIO, MOST_ENERGY_RATIO = 1.3, 2.0, 1.2, 0.001
 _ASK_SECONDS = 0.2
 _LATENCY_FLOOR_SECONDS = 0.01
-"""Below it, latencies are noise of this machine."""
+"""Latencies below this are noise of the machine."""
 _RESTARTS = 3
 _ROLLUP_SECONDS, _POLL_SECONDS = 240.0, 2.0
-"""How long to wait until reports are in the accounts: a pass starts every minute."""
+"""Timeout until reports are in the energy accounts, and time between checks: a pass starts every minute."""
 _DIGITS = 6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--nodes", type=int, default=100, help="honest nodes")
+    parser.add_argument("--nodes", type=int, default=100, help="number of honest nodes")
     parser.add_argument("--seconds", type=float, default=300.0, help="duration of each of the two runs")
     parser.add_argument("--seed", type=int, default=0, help="the same seed makes the same attacks")
-    parser.add_argument("--faults", action="store_true", help="a day of faults instead of an adversary")
+    parser.add_argument("--faults", action="store_true", help="run a day of faults instead of an adversary")
     parser.add_argument("--hours", type=float, default=24.0, help="simulated hours of faults")
 
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
-    """Run both, and compare."""
+    """Run with and without the hostile node, and compare."""
     if options.faults:
         return asyncio.run(run_faults(options, progress))
     without = asyncio.run(_run(options, progress, hostile=False))
@@ -99,7 +99,7 @@ def _figures(options: argparse.Namespace, without: _Outcome, hostile: _Outcome) 
         abs(hostile.joules.get(node, 0.0) - joules) / max(joules, 1.0) for node, joules in expected.items()
     ]
     different = sum(
-        without.answers.get(question) != answer for question, answer in hostile.answers.items()
+        without.answers.get(request) != response for request, response in hostile.answers.items()
     ) + abs(len(without.answers) - len(hostile.answers))
     latency = max(hostile.p99_seconds, _LATENCY_FLOOR_SECONDS) / max(
         without.p99_seconds, _LATENCY_FLOOR_SECONDS
@@ -153,7 +153,9 @@ async def _run(options: argparse.Namespace, progress: Progress, *, hostile: bool
         nodes = [HonestNode(number, secrets[node_name(number)]) for number in range(options.nodes)]
         with _collector(folder) as (process, url):
             async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=64)) as http:
-                asking = asyncio.create_task(_ask_often(http, url, secrets["reader"], process, outcome))
+                measuring = asyncio.create_task(
+                    _measure_requests(http, url, secrets["reader"], process, outcome)
+                )
                 if hostile:
                     _, statuses = await asyncio.gather(
                         report_rounds(nodes, http, url, began_at, rounds),
@@ -166,17 +168,17 @@ async def _run(options: argparse.Namespace, progress: Progress, *, hostile: bool
                         report_rounds(nodes, http, url, began_at, rounds),
                         _report_as_hostile(http, url, secrets[HOSTILE], began_at, rounds),
                     )
-                asking.cancel()
+                measuring.cancel()
                 for node in nodes:
                     await node.flush(http, url)
                 outcome.refused = sum(node.refused + node.outcomes["rejected"] for node in nodes)
                 outcome.delayed = sum(node.outcomes["delayed"] for node in nodes)
-                outcome.lost = sum(len(node.waiting) for node in nodes)
+                outcome.lost = sum(len(node.pending) for node in nodes)
                 outcome.survived = process.is_running() and process.status() != psutil.STATUS_ZOMBIE
                 outcome.answers = await _answers(http, url, secrets["reader"], options.nodes)
                 outcome.joules = await _energy(http, url, secrets["reader"], began_at, _expected(options))
                 outcome.needs = await _needs(http, url, secrets["reader"])
-        _compare_with_file(folder / "history.db", nodes, outcome)
+        _count_stored(folder / "history.db", nodes, outcome)
         outcome.restart_seconds = statistics.median(_restart(folder) for _ in range(_RESTARTS))
     progress.say(
         f"{'with' if hostile else 'without'} the adversary: {outcome.restart_seconds:.2f} s to restart"
@@ -210,7 +212,7 @@ def _collector(folder: Path) -> Iterator[tuple[psutil.Process, str]]:
     log = folder / f"log-{time.monotonic_ns()}"
     with log.open("w") as output, subprocess.Popen(command, stderr=output, stdout=output) as process:
         try:
-            yield psutil.Process(process.pid), address_of(process, log)
+            yield psutil.Process(process.pid), await_url(process, log)
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(60)
@@ -225,7 +227,7 @@ def _restart(folder: Path) -> float:
 async def _report_as_hostile(
     http: aiohttp.ClientSession, url: str, secret: str, began_at: float, rounds: int
 ) -> None:
-    """Without the adversary, its node reports as others do."""
+    """Report as an honest node under the name of the hostile one."""
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {secret}"}
     for number in range(0, rounds, 5):
         seconds = ROUND_SECONDS * number
@@ -233,22 +235,22 @@ async def _report_as_hostile(
         report = honest_report(0, number + 1, began_at + seconds, seconds)
         own = [{**json.loads(encode(report)), "node": HOSTILE, "containers": [], "gone": []}]
         own[0]["heartbeat"].pop("usage", None)
-        async with http.post(f"{url}/v1/reports", data=json.dumps(own), headers=headers) as answer:
-            await answer.read()
+        async with http.post(f"{url}/v1/reports", data=json.dumps(own), headers=headers) as response:
+            await response.read()
 
 
-async def _ask_often(
+async def _measure_requests(
     http: aiohttp.ClientSession, url: str, secret: str, process: psutil.Process, outcome: _Outcome
 ) -> None:
-    """Ask as a page or a scheduler does, and measure latency and memory meanwhile."""
+    """Send requests as a page and a scheduler do, and measure latency and memory."""
     latencies = []
     try:
         while True:
             began = time.monotonic()
             for path, body in (("/v1/nodes?limit=20", None), ("/v1/hints/placement", {"limit": 5})):
-                asked = time.monotonic()
-                await _ask(http, url + path, secret, body)
-                latencies.append(time.monotonic() - asked)
+                sent_at = time.monotonic()
+                await _request(http, url + path, secret, body)
+                latencies.append(time.monotonic() - sent_at)
             outcome.rss_mb = max(outcome.rss_mb, process.memory_info().rss / 1e6)
             await asyncio.sleep(max(0.0, began + _ASK_SECONDS - time.monotonic()))
     finally:
@@ -256,56 +258,56 @@ async def _ask_often(
             outcome.p99_seconds = statistics.quantiles(latencies, n=100)[98]
 
 
-async def _ask(
+async def _request(
     http: aiohttp.ClientSession, url: str, secret: str, body: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {secret}"}
     method = "GET" if body is None else "POST"
-    async with http.request(method, url, headers=headers, json=body) as answer:
-        found: dict[str, Any] = await answer.json() if answer.ok else {"status": answer.status}
+    async with http.request(method, url, headers=headers, json=body) as response:
+        found: dict[str, Any] = await response.json() if response.ok else {"status": response.status}
         return found
 
 
 async def _answers(http: aiohttp.ClientSession, url: str, secret: str, nodes: int) -> dict[str, Any]:
-    """What is answered about honest nodes, without times."""
+    """Return responses about honest nodes, without times."""
     found: dict[str, Any] = {}
     # All at the same moment: on a slow machine, nodes would become suspect one after another.
-    page = await _ask(http, f"{url}/v1/nodes?limit=1000", secret)
+    page = await _request(http, f"{url}/v1/nodes?limit=1000", secret)
     honest = {node_name(number) for number in range(nodes)}
     for node in page.get("nodes", ()):
         if node["name"] not in honest:
             continue
         found[f"node {node['name']}"] = [
-            _rounded(node[key])
+            _round(node[key])
             for key in ("state", "complete", "used", "capacity", "power", "containers", "refused")
         ]
     for policy in ("spread", "least-watts"):
-        question = {"policy": policy, "limit": 1000, "demand": {"cpu_cores": 0.5, "memory_bytes": 1 << 28}}
-        ranking = await _ask(http, f"{url}/v1/hints/placement", secret, question)
+        request = {"policy": policy, "limit": 1000, "demand": {"cpu_cores": 0.5, "memory_bytes": 1 << 28}}
+        ranking = await _request(http, f"{url}/v1/hints/placement", secret, request)
         names = [each.get("node") for each in ranking.get("nodes", ranking.get("candidates", ()))]
         found[f"placement {policy}"] = [name for name in names if name != HOSTILE]
-    alerts = await _ask(http, f"{url}/v1/alerts?limit=1000", secret)
+    alerts = await _request(http, f"{url}/v1/alerts?limit=1000", secret)
     found["alerts"] = sorted(
         str(each.get("subject")) for each in alerts.get("alerts", ()) if HOSTILE not in str(each)
     )
-    decisions = await _ask(http, f"{url}/v1/decisions?limit=100", secret)
+    decisions = await _request(http, f"{url}/v1/decisions?limit=100", secret)
     found["decisions"] = sorted(
         str(step.get("action")) for each in decisions.get("decisions", ()) for step in each.get("steps", ())
     )
     return found
 
 
-def _rounded(value: object) -> object:
+def _round(value: object) -> object:
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}")
     if isinstance(value, dict):
-        return {key: _rounded(each) for key, each in value.items()}
-    return [_rounded(each) for each in value] if isinstance(value, list) else value
+        return {key: _round(each) for key, each in value.items()}
+    return [_round(each) for each in value] if isinstance(value, list) else value
 
 
 async def _needs(http: aiohttp.ClientSession, url: str, secret: str) -> dict[str, float]:
-    """The CPU cores that one container of each service of the honest nodes needs."""
-    page = await _ask(http, f"{url}/v1/services?limit=1000", secret)
+    """Return the CPU cores that one container of each service of the honest nodes needs."""
+    page = await _request(http, f"{url}/v1/services?limit=1000", secret)
     return {
         each["name"]: float(each["envelope"]["need"].get("cpu_cores") or 0.0)
         for each in page.get("services", ())
@@ -314,7 +316,7 @@ async def _needs(http: aiohttp.ClientSession, url: str, secret: str) -> dict[str
 
 
 def _expected(options: argparse.Namespace) -> dict[str, float]:
-    """The energy that each honest node reports."""
+    """Return the energy that each honest node reports."""
     seconds = ROUND_SECONDS * (int(options.seconds / ROUND_SECONDS) - 1)
     return {node_name(number): watts_of(number) * seconds for number in range(options.nodes)}
 
@@ -322,11 +324,11 @@ def _expected(options: argparse.Namespace) -> dict[str, float]:
 async def _energy(
     http: aiohttp.ClientSession, url: str, secret: str, began_at: float, expected: dict[str, float]
 ) -> dict[str, float]:
-    """The energy of each node, once the last reports of the honest ones are rolled up, or after a while."""
+    """Return the energy of each node, when the last honest reports are rolled up or after a timeout."""
     period = f"start={began_at - 3600}&end={began_at + 86_400}"
     until = time.monotonic() + _ROLLUP_SECONDS
     while True:
-        found = await _ask(http, f"{url}/v1/energy?by=node&limit=1000&{period}", secret)
+        found = await _request(http, f"{url}/v1/energy?by=node&limit=1000&{period}", secret)
         joules = {each["key"]: each["joules"] for each in found.get("accounts", ())}
         if time.monotonic() > until or all(
             joules.get(node, 0.0) >= (1 - MOST_ENERGY_RATIO) * each for node, each in expected.items()
@@ -335,8 +337,8 @@ async def _energy(
         await asyncio.sleep(_POLL_SECONDS)
 
 
-def _compare_with_file(path: Path, nodes: list[HonestNode], outcome: _Outcome) -> None:
-    """Count acknowledged reports that the history does not have, or has twice."""
+def _count_stored(path: Path, nodes: list[HonestNode], outcome: _Outcome) -> None:
+    """Count acknowledged reports that the history lacks or has twice."""
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute(
             "SELECT n.name, r.sequence FROM reports r JOIN boots b ON b.id = r.boot_id"

@@ -1,4 +1,4 @@
-"""Honest nodes for the benchmark of trust: what they report is the same in every run."""
+"""Honest nodes for the benchmark of trust: their reports are the same in every run."""
 
 import asyncio
 import time
@@ -34,17 +34,17 @@ JSON = {"Content-Type": "application/json"}
 
 
 def node_name(number: int) -> str:
-    """The name of an honest node."""
+    """Name an honest node."""
     return f"honest-{number:04d}"
 
 
 def watts_of(number: int) -> float:
-    """The power of an honest node, all the time."""
+    """Return the constant power of an honest node."""
     return 100.0 + number % 40
 
 
 def honest_report(number: int, sequence: int, at: float, seconds: float) -> Report:
-    """The report of a node, `seconds` after its first; its counters depend on nothing else."""
+    """Make the report of a node `seconds` after its first; its counters depend on nothing else."""
     watts = watts_of(number)
     containers = []
     usage = []
@@ -104,49 +104,49 @@ class HonestNode:
 
     number: int
     secret: str
-    waiting: list[Report] = field(default_factory=list)
+    pending: list[Report] = field(default_factory=list)
     acknowledged: set[int] = field(default_factory=set)
     outcomes: Counter[str] = field(default_factory=Counter)
     is_cut_off: bool = False
 
     async def flush(self, http: aiohttp.ClientSession, url: str, *, tries: int = 25) -> None:
-        """Send what waits; a failure is tried again later."""
-        while self.waiting and tries and not self.is_cut_off:
-            batch = self.waiting[:_BATCH]
+        """Send pending reports; retry failures later."""
+        while self.pending and tries and not self.is_cut_off:
+            batch = self.pending[:_BATCH]
             headers = {**JSON, "Authorization": f"Bearer {self.secret}"}
             try:
-                async with http.post(f"{url}/v1/reports", data=encode(batch), headers=headers) as answer:
-                    body = await answer.read()
+                async with http.post(f"{url}/v1/reports", data=encode(batch), headers=headers) as response:
+                    body = await response.read()
             except (aiohttp.ClientError, OSError, TimeoutError):
                 self.outcomes["unreachable"] += 1
                 tries -= 1
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
-            if answer.status == HTTPStatus.OK:
+            if response.status == HTTPStatus.OK:
                 receipt = parse_receipt(body)
                 self.outcomes["rejected"] += receipt.rejected
                 self.acknowledged |= {report.sequence for report in batch}
-                del self.waiting[: len(batch)]
+                del self.pending[: len(batch)]
                 continue
-            is_delay = answer.status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
-            self.outcomes["delayed" if is_delay else f"refused {answer.status}"] += 1
+            is_delay = response.status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
+            self.outcomes["delayed" if is_delay else f"refused {response.status}"] += 1
             tries -= 1
             await asyncio.sleep(_RETRY_SECONDS)
 
     @property
     def refused(self) -> int:
-        """Answers that are no delay."""
+        """Number of responses that reject a request, without those that delay it."""
         return sum(count for outcome, count in self.outcomes.items() if outcome.startswith("refused"))
 
 
 async def report_rounds(
     nodes: list[HonestNode], http: aiohttp.ClientSession, url: str, began_at: float, rounds: int
 ) -> None:
-    """Let all nodes report, one round after another, at a fixed pace."""
+    """Let all nodes report, one round after another, at a fixed rate."""
     began = time.monotonic()
     for round_number in range(rounds):
         seconds = ROUND_SECONDS * round_number
         await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
         for node in nodes:
-            node.waiting.append(honest_report(node.number, round_number + 1, began_at + seconds, seconds))
+            node.pending.append(honest_report(node.number, round_number + 1, began_at + seconds, seconds))
         await asyncio.gather(*(node.flush(http, url) for node in nodes))

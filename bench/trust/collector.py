@@ -1,15 +1,13 @@
-"""A collector in a process of its own, with a clock that runs faster and that a file can set.
+"""A collector in its own process, with a clock that runs faster and that a file can set.
 
-    python -m bench.trust.collector FOLDER SPEED
+    python -m bench.trust.collector FOLDER SPEED BEGAN_AT
 
-`FOLDER/offset` is how far its system clock is wrong, in seconds.
+`FOLDER/offset` holds the error of its system clock, in seconds.
 """
 
 import asyncio
 import logging
-import re
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,30 +15,15 @@ from pathlib import Path
 from collector.common.clocks import SteadyClock
 from collector.config import AccessConfig, CollectorConfig, HistoryConfig, HttpConfig
 from collector.main import running
-from wire.errors import UserError
-
-LISTENING = re.compile(r"listening on (?P<url>\S+)")
-_PATIENCE_SECONDS = 60.0
-_LOOK_SECONDS = 0.05
 
 
 def compressed_time(speed: float, began_at: float) -> float:
-    """Simulated time: `speed` seconds for each since the start."""
+    """Return simulated time, which advances `speed` seconds per second since the start."""
     return began_at + (time.time() - began_at) * speed
 
 
-def address_of(process: "subprocess.Popen[bytes]", log: Path) -> str:
-    """The address of a collector, once it listens."""
-    until = time.monotonic() + _PATIENCE_SECONDS
-    while time.monotonic() < until and process.poll() is None:
-        if found := LISTENING.search(log.read_text()):
-            return found["url"]
-        time.sleep(_LOOK_SECONDS)
-    raise UserError(f"the collector did not start: {log.read_text().strip()[-2000:] or 'no output'}")
-
-
 def settings(folder: Path) -> CollectorConfig:
-    """The settings of the collector: nothing expires within the run."""
+    """Settings with which nothing expires during the run."""
     return CollectorConfig(
         http=HttpConfig(listen="127.0.0.1:0"),
         access=AccessConfig(tokens=str(folder / "tokens.jsonl")),

@@ -1,7 +1,7 @@
-"""A day of faults on real processes with a compressed clock: nothing acknowledged is missing or doubled.
+"""A day of faults on real processes with a compressed clock: no acknowledged report is lost or stored twice.
 
-The collector is killed, its disk fills up, its clock is set, a page of its file is damaged, nodes are cut
-off, and a token is revoked, one after another, while nodes keep reporting.
+The collector is killed, its disk fills up, its clock is set, a page of its file is damaged, nodes lose their
+network, and a token is revoked, one after another, while nodes keep reporting.
 """
 
 import argparse
@@ -20,10 +20,11 @@ from pathlib import Path
 
 import aiohttp
 
+from bench.common.listening import await_url
 from bench.common.progress import Progress
 from bench.common.results import Figure, Result
 from bench.trust.cluster import HonestNode, honest_report, node_name, watts_of
-from bench.trust.collector import address_of, compressed_time
+from bench.trust.collector import compressed_time
 from collector.web.scopes import Scope
 from collector.web.token_file import edit_tokens
 from collector.web.tokens import make_token
@@ -32,7 +33,7 @@ _NODES = 10
 _REPORT_SECONDS = 120.0
 """Simulated time between two reports of a node."""
 _HOURS_PER_MINUTE = 6.0
-"""Of simulated time, per minute of this run."""
+"""Simulated hours per minute of the run."""
 _DISK_BYTES = 96 << 20
 _PAGE_BYTES = 4096
 _MOST_ENERGY_RATIO = 0.001
@@ -40,19 +41,19 @@ _STEPS = (366 * 86_400.0, -3600.0, 3600.0, 1.0, -366 * 86_400.0)
 
 
 async def run_faults(options: argparse.Namespace, progress: Progress) -> Result:
-    """Run the schedule, and compare what was acknowledged with what is stored."""
+    """Run the schedule of faults, and compare acknowledged with stored reports."""
     with tempfile.TemporaryDirectory() as name, _disk(Path(name)) as is_small:
-        day = _Day(Path(name), options.hours, progress, is_small=is_small)
-        await day.run()
+        run = _FaultRun(Path(name), options.hours, progress, is_small=is_small)
+        await run.run()
         return Result(
             settings={"hours": options.hours, "nodes": _NODES, "small_disk": is_small},
-            figures=tuple(day.figures()),
+            figures=tuple(run.figures()),
         )
 
 
 @contextmanager
 def _disk(folder: Path) -> Iterator[bool]:
-    """A small file system for the history, if this user may mount one."""
+    """Mount a small file system for the history, if the user may do that; yields whether it is mounted."""
     disk = folder / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES}", "trust", str(disk)]
@@ -64,8 +65,8 @@ def _disk(folder: Path) -> Iterator[bool]:
             subprocess.run(["umount", "-l", str(disk)], check=False)
 
 
-class _Day:
-    """One run."""
+class _FaultRun:
+    """One run of nodes, collector and faults."""
 
     def __init__(self, folder: Path, hours: float, progress: Progress, *, is_small: bool) -> None:
         self._folder, self._hours, self._progress = folder, hours, progress
@@ -110,7 +111,7 @@ class _Day:
             await asyncio.sleep(max(0.0, ahead / self._speed))
             for node in self._nodes:
                 at = self._began_at + seconds
-                node.waiting.append(honest_report(node.number, number + 1, at, seconds))
+                node.pending.append(honest_report(node.number, number + 1, at, seconds))
             await asyncio.gather(*(node.flush(http, self._url, tries=1) for node in self._nodes))
             if number % every == every // 2 and (fault is None or fault.done()):
                 chosen = self._schedule[sum(self.faults.values()) % len(self._schedule)]
@@ -127,8 +128,8 @@ class _Day:
         await asyncio.sleep(65)  # a pass of retention, which rolls energy up
         period = f"start={self._began_at - 86_400}&end={self._began_at + 30 * 86_400}"
         address = f"{self._url}/v1/energy?by=node&{period}"
-        async with http.get(address, headers={"Authorization": f"Bearer {secret}"}) as answer:
-            found = await answer.json()
+        async with http.get(address, headers={"Authorization": f"Bearer {secret}"}) as response:
+            found = await response.json()
         self._joules = {each["key"]: each["joules"] for each in found.get("accounts", ())}
 
     def figures(self) -> Iterator[Figure]:
@@ -153,7 +154,7 @@ class _Day:
             name="counted_twice", value=len(self._stored) - len(set(self._stored)), unit="reports", at_most=0
         )
         yield Figure(
-            name="unsent", value=sum(len(node.waiting) for node in self._nodes), unit="reports", at_most=0
+            name="unsent", value=sum(len(node.pending) for node in self._nodes), unit="reports", at_most=0
         )
         yield Figure(name="energy_error", value=max(errors), unit="ratio", at_most=_MOST_ENERGY_RATIO)
 
@@ -224,7 +225,7 @@ class _Day:
         command += [str(self._speed), repr(self._began_at)]
         with log.open("w") as output:
             self._process = subprocess.Popen(command, stdout=output, stderr=output)
-        self._url = address_of(self._process, log)
+        self._url = await_url(self._process, log)
 
     def _stop(self, number: signal.Signals) -> None:
         if self._process is not None:

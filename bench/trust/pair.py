@@ -1,10 +1,10 @@
-"""Two collectors for one cluster, next to a hostile node: they answer alike, and one of them acts.
+"""Two collectors for one cluster with a hostile node: they give the same responses, and one of them acts.
 
     python -m bench.trust.pair FOLDER NAME
 
-runs one of them. Each has a history of its own; they share the lease, the tokens, and an orchestrator, which
-is a file: it lists where each container runs, and a move changes the line and is noted with the collector
-that made it.
+runs one of them. Each has its own history; they share the lease, the tokens, and an orchestrator, which is a
+file that lists the node of each container. A move changes that file, and is logged with the collector that
+report it.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from bench.common.listening import await_url
 from bench.common.progress import Progress
 from bench.common.results import Figure
 from bench.trust.adversary import HOSTILE, Adversary
 from bench.trust.cluster import HonestNode, honest_report, node_name
-from bench.trust.collector import address_of
 from collector.config import (
     AccessConfig,
     CollectorConfig,
@@ -57,11 +57,11 @@ NODES = 6
 _PLACES, _ACTS, _LEASE = "orchestrator.json", "acts.jsonl", "lease.db"
 _FIRST, _SECOND = "first", "second"
 _CORES, _CROWD = 2.5, 6
-"""Cores of a container, and containers of the node that is short: 15 of its 16 cores."""
+"""Cores per container, and containers on an overloaded node: they use 15 of its 16 cores."""
 _SHORT_CORES = 14.0
 _LEASE_SECONDS = 3.0
 _ROUND_SECONDS = 0.5
-_PATIENCE_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
 
 
 # --- One collector --------------------------------------------------------------------------
@@ -99,17 +99,17 @@ class FileOrchestrator(DryRun):
             with (self._folder / _ACTS).open("a") as acts:
                 acts.write(json.dumps(act) + "\n")
         if found is None:
-            raise DriverError(f"there is no container {action.task}")
+            raise DriverError(f"running_there is no container {action.task}")
         return ActionResult(what="moved", containers=(replacement,))
 
 
 def service_of(container: str) -> str:
-    """The service of a container: a moved one has another id."""
+    """Return the service of a container; a moved container has another id."""
     return container.partition(".")[0]
 
 
 def read_places(folder: Path) -> dict[str, str]:
-    """The node of each container."""
+    """Read the node of each container."""
     places: dict[str, str] = json.loads((folder / _PLACES).read_text())
     return places
 
@@ -162,7 +162,7 @@ async def _serve(folder: Path, name: str) -> None:
 
 @dataclass(slots=True)
 class PairOutcome:
-    """What two collectors did."""
+    """Responses and actions of two collectors."""
 
     answers: int = 0
     different: int = 0
@@ -173,7 +173,7 @@ class PairOutcome:
     refused: int = 0
 
     def figures(self) -> Iterator[Figure]:
-        """The figures of the benchmark."""
+        """Yield the figures of the benchmark."""
         by = [each["by"] for each in self.acts]
         yield Figure(name="pair_answers_compared", value=self.answers, unit="answers", at_least=1)
         yield Figure(name="pair_answers_different", value=self.different, unit="answers", at_most=0)
@@ -192,20 +192,20 @@ class PairOutcome:
 
 
 class _Cluster:
-    """Nodes that report to both collectors where the orchestrator's containers run."""
+    """Nodes that report the orchestrator's containers to both collectors."""
 
     def __init__(self, folder: Path, secrets: Mapping[str, str]) -> None:
         self._folder = folder
         self.senders = [
             [HonestNode(number, secrets[node_name(number)]) for number in range(NODES)] for _ in range(2)
         ]
-        self.everyone = [node for nodes in self.senders for node in nodes]
+        self.all_senders = [node for nodes in self.senders for node in nodes]
         self._sequence = 0
         self._short_since: dict[str, float] = {}
         self._began = time.monotonic()
 
     def crowd(self, node: int, name: str) -> None:
-        """Start so many containers on a node that it is short of CPU."""
+        """Start containers on a node until it is short of CPU."""
         with _editing(self._folder) as places:
             for number in range(_CROWD):
                 places[f"{name}-{number}.0"] = node_name(node)
@@ -217,22 +217,22 @@ class _Cluster:
         return any(_CORES * placed.count(node) >= _SHORT_CORES for node in placed)
 
     async def report(self, http: aiohttp.ClientSession, urls: list[str]) -> None:
-        """Let all nodes report to the collectors that run."""
+        """Let all nodes report to the running collectors."""
         self._sequence += 1
         now, seconds, places = time.time(), time.monotonic() - self._began, read_places(self._folder)
         for number in range(NODES):
-            there = sorted(each for each, node in places.items() if node == node_name(number))
-            made = self._report(number, now, seconds, there)
+            running_there = sorted(each for each, node in places.items() if node == node_name(number))
+            report = self._report(number, now, seconds, running_there)
             for sender in self.senders:
-                sender[number].waiting.append(made)
+                sender[number].pending.append(report)
         await asyncio.gather(
             *(node.flush(http, url) for url, nodes in zip(urls, self.senders, strict=False) for node in nodes)
         )
 
-    def _report(self, number: int, now: float, seconds: float, there: list[str]) -> Report:
+    def _report(self, number: int, now: float, seconds: float, running_there: list[str]) -> Report:
         plain = honest_report(number, self._sequence, now, seconds)
         (template, *_) = plain.containers
-        containers = tuple(_container(template, each, seconds) for each in there)
+        containers = tuple(_container(template, each, seconds) for each in running_there)
         cores, node = _CORES * len(containers), node_name(number)
         if cores >= _SHORT_CORES:
             self._short_since.setdefault(node, now)
@@ -266,7 +266,7 @@ def _container(template: ContainerState, identity: str, seconds: float) -> Conta
 
 
 async def run_pair(folder: Path, secrets: Mapping[str, str], progress: Progress, seed: int) -> PairOutcome:
-    """Run two collectors and a hostile node; kill the one that acts, and let the other go on."""
+    """Run two collectors and a hostile node; kill the one that acts, and let the other take over."""
     outcome = PairOutcome()
     (folder / _PLACES).write_text("{}")
     (folder / _ACTS).touch()
@@ -276,7 +276,7 @@ async def run_pair(folder: Path, secrets: Mapping[str, str], progress: Progress,
             outcome.second_history_refused = await asyncio.to_thread(_is_refused, folder)
             urls = [first_url, second_url]
             attackers = [Adversary(own, url, secrets[HOSTILE], seed) for url in urls]
-            attacking = [asyncio.create_task(each.run(_PATIENCE_SECONDS)) for each in attackers]
+            attacking = [asyncio.create_task(each.run(_TIMEOUT_SECONDS)) for each in attackers]
             watching = asyncio.create_task(_watch(http, urls, secrets["reader"], outcome))
             try:
                 cluster.crowd(0, "early")
@@ -293,14 +293,14 @@ async def run_pair(folder: Path, secrets: Mapping[str, str], progress: Progress,
                     task.cancel()
                 await asyncio.gather(*attacking, watching, return_exceptions=True)
     outcome.acts = [json.loads(line) for line in (folder / _ACTS).read_text().splitlines()]
-    outcome.refused = sum(node.refused for node in cluster.everyone)
+    outcome.refused = sum(node.refused for node in cluster.all_senders)
     progress.say(f"two collectors: {len(outcome.acts)} steps, {outcome.answers} answers compared")
     return outcome
 
 
 async def _until_relieved(cluster: _Cluster, http: aiohttp.ClientSession, urls: list[str]) -> None:
-    """Report until no node is short any more, and a little longer; or until patience ends."""
-    until, rounds_left = time.monotonic() + _PATIENCE_SECONDS / 2, 6
+    """Report until no node is short of CPU, and a little longer, or until a timeout."""
+    until, rounds_left = time.monotonic() + _TIMEOUT_SECONDS / 2, 6
     while time.monotonic() < until and rounds_left:
         await cluster.report(http, urls)
         await asyncio.sleep(_ROUND_SECONDS)
@@ -308,17 +308,17 @@ async def _until_relieved(cluster: _Cluster, http: aiohttp.ClientSession, urls: 
 
 
 async def _watch(http: aiohttp.ClientSession, urls: list[str], secret: str, outcome: PairOutcome) -> None:
-    """Count how many act at the same time."""
+    """Count the collectors that act at the same time."""
     while True:
-        found = await asyncio.gather(*(_ask(http, f"{url}/v1/control", secret) for url in urls))
+        found = await asyncio.gather(*(_request(http, f"{url}/v1/control", secret) for url in urls))
         outcome.most_acting = max(outcome.most_acting, sum(bool(each.get("active")) for each in found))
         await asyncio.sleep(_ROUND_SECONDS)
 
 
 async def _compare(http: aiohttp.ClientSession, urls: list[str], secret: str, outcome: PairOutcome) -> None:
-    """Compare what both answer about honest nodes."""
+    """Compare the responses of both about honest nodes."""
     for number in range(NODES):
-        answers = [await _ask(http, f"{url}/v1/nodes/{node_name(number)}", secret) for url in urls]
+        answers = [await _request(http, f"{url}/v1/nodes/{node_name(number)}", secret) for url in urls]
         kept = [
             [each.get(key) for key in ("state", "used", "capacity", "power", "containers", "refused")]
             for each in answers
@@ -327,10 +327,10 @@ async def _compare(http: aiohttp.ClientSession, urls: list[str], secret: str, ou
         outcome.different += kept[0] != kept[1] or None in kept[0]
 
 
-async def _ask(http: aiohttp.ClientSession, url: str, secret: str) -> dict[str, Any]:
+async def _request(http: aiohttp.ClientSession, url: str, secret: str) -> dict[str, Any]:
     try:
-        async with http.get(url, headers={"Authorization": f"Bearer {secret}"}) as answer:
-            found: dict[str, Any] = await answer.json() if answer.ok else {}
+        async with http.get(url, headers={"Authorization": f"Bearer {secret}"}) as response:
+            found: dict[str, Any] = await response.json() if response.ok else {}
             return found
     except (aiohttp.ClientError, OSError):
         return {}
@@ -342,17 +342,17 @@ def _process(folder: Path, name: str) -> "Iterator[tuple[subprocess.Popen[bytes]
     command = [sys.executable, "-m", "bench.trust.pair", str(folder), name]
     with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
-            yield process, address_of(process, log)
+            yield process, await_url(process, log)
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(60)
 
 
 def _is_refused(folder: Path) -> bool:
-    """Whether another collector on the history of the first does not start."""
+    """Whether another collector with the history of the first one fails to start."""
     command = [sys.executable, "-m", "bench.trust.pair", str(folder), _FIRST]
     try:
-        ended = subprocess.run(command, capture_output=True, timeout=_PATIENCE_SECONDS, check=False)
+        ended = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return False
     return ended.returncode != 0 and b"another collector" in ended.stderr + ended.stdout

@@ -1,7 +1,7 @@
-"""Accuracy of envelopes: real load, reported by agents, against all samples.
+"""Accuracy of envelopes: recorded load, reported by agents, compared with all samples.
 
-Every virtual machine of the Bitbrains trace is a container that is reported by the agent's own reporter, by
-way of bytes. Its samples are kept beside, and numpy is asked for their percentiles.
+Every virtual machine of the Bitbrains trace is a container that the agent's own reporter reports in bytes.
+All samples are kept too, and numpy computes their percentiles.
 """
 
 from array import array
@@ -36,27 +36,27 @@ _SHARES = {
 
 
 @dataclass(slots=True)
-class Truth:
-    """What came out."""
+class EnvelopeErrors:
+    """Errors of envelopes."""
 
     values: int = 0
     worst_bins: int = 0
-    """Between a percentile and numpy's."""
+    """Largest difference between a percentile and numpy's, in bins."""
     missing: int = 0
     """Samples that the collector did not count."""
 
 
-def measure(machines: Sequence[Machine], hours: int, progress: Progress) -> Truth:
+def measure(machines: Sequence[Machine], hours: int, progress: Progress) -> EnvelopeErrors:
     """Let every machine report for hours, then compare the collector's results with the samples."""
-    truth = Truth()
+    errors = EnvelopeErrors()
     with progress.track("virtual machines", len(machines)) as show:
         for start in range(0, len(machines), _PER_NODE):
-            _measure(f"node{start}", machines[start : start + _PER_NODE], hours, truth)
+            _measure(f"node{start}", machines[start : start + _PER_NODE], hours, errors)
             show(start + _PER_NODE)
-    return truth
+    return errors
 
 
-def _measure(name: str, machines: Sequence[Machine], hours: int, truth: Truth) -> None:
+def _measure(name: str, machines: Sequence[Machine], hours: int, errors: EnvelopeErrors) -> None:
     samples = [[array("d") for _ in RESOURCES] for _ in machines]
     counted = 0
     # All samples have the same weight, as in numpy.
@@ -73,9 +73,9 @@ def _measure(name: str, machines: Sequence[Machine], hours: int, truth: Truth) -
             counted = len(samples[0][0])
     for machine, kept in zip(machines, samples, strict=True):
         ring = rings[container_id(machine.name)]
-        truth.missing += counted - ring.samples
+        errors.missing += counted - ring.samples
         for place, column in enumerate(kept):
-            _compare(ring, place, np.array(column[:counted]), truth)
+            _compare(ring, place, np.array(column[:counted]), errors)
 
 
 def _samples_of(machines: Sequence[Machine], hours: int) -> Iterator[NodeSample]:
@@ -98,14 +98,14 @@ def _receive(sent: Report, rings: dict[str, UsageRing], weights: UsageWeights) -
     add_heartbeat(rings, report_slot(report.at, report.at), report.heartbeat.usage, weights)
 
 
-def _compare(ring: UsageRing, place: int, samples: Floats, truth: Truth) -> None:
+def _compare(ring: UsageRing, place: int, samples: Floats, errors: EnvelopeErrors) -> None:
     for statistic, share in _SHARES.items():
         true = _bin(float(np.quantile(samples, share, method="inverted_cdf")), place)
         found = _bin(float(ring.statistics[place, statistic]), place)
-        truth.values += 1
-        truth.worst_bins = max(truth.worst_bins, abs(found - true))
+        errors.values += 1
+        errors.worst_bins = max(errors.worst_bins, abs(found - true))
 
 
 def _bin(value: float, place: int) -> int:
-    """The bin that a value is in; what agents count as nothing is in the one that ends where they stop."""
+    """Return the bin of a value; values that agents count as zero are in the bin at the floor."""
     return bin_of(max(value, FLOORS[place]))

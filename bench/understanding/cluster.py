@@ -1,7 +1,7 @@
-"""A cluster to think about: a real collector process, filled over HTTP with a day of many containers.
+"""A real collector process that is filled over HTTP with a day of many containers.
 
-What containers used is drawn from a few sorts of load, wide enough that their histograms are as full as real
-ones are after a day: three heartbeats, eight hours apart, so that every slot of the window has its share.
+The usage of containers is drawn from a few kinds of load, wide enough that their histograms are as full as
+real ones after a day: three heartbeats, eight hours apart, so that every slot of the window has samples.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from pathlib import Path
 import aiohttp
 import psutil
 
+from bench.common.listening import await_url
 from bench.common.progress import Progress
 from bench.common.simulated_node import container_id
 from wire.errors import UserError
@@ -26,10 +27,10 @@ from wire.resources import Quantities
 from wire.sketch import Sketch
 
 PERIOD_SECONDS = 1.0
-"""Between two passes: so that one is nearly always at work."""
+"""Time between two passes: short, so that a pass is nearly always running."""
 _SLOT_SECONDS = 8 * 3600.0
 _SLOTS = 3
-_SORTS = (
+_LOADS = (
     # Cores, bytes of memory, bytes per second of disk and network; and how wide each scatters.
     ((2.0, 4e8, 1e5, 1e5), (0.3, 0.02, 0.8, 0.8)),
     ((0.1, 6e9, 1e5, 1e5), (0.6, 0.05, 0.8, 0.8)),
@@ -38,17 +39,17 @@ _SORTS = (
 )
 _SAMPLES = 200
 _TEMPLATES = 40
-"""Loads that are drawn; containers share them."""
+"""Number of drawn loads; containers share them."""
 _SERVICES = 500
 _AT_ONCE = 4
-_PATIENCE_SECONDS = 120.0
+_TIMEOUT_SECONDS = 120.0
 _LOOK_SECONDS = 0.05
 _CAPACITY = Quantities(32.0, 256_000_000_000, 1e9, 1.25e9)
 
 
 @dataclass(slots=True)
 class Latencies:
-    """How long answers took."""
+    """Latencies of requests."""
 
     seconds: list[float] = field(default_factory=list)
     failed: int = 0
@@ -58,8 +59,8 @@ class Latencies:
         return 1000 * ordered[min(len(ordered) - 1, int(ratio * len(ordered)))] if ordered else None
 
 
-class Cluster:
-    """Nodes that exist only as reports."""
+class ReportedCluster:
+    """Simulated nodes that report to a collector."""
 
     def __init__(self, nodes: int, containers: int) -> None:
         rng = random.Random(1)  # noqa: S311 - the same at every run, and not a secret
@@ -69,13 +70,13 @@ class Cluster:
         self._sequence = count(1)
 
     def heartbeats(self, now: float) -> Iterator[bytes]:
-        """A day of everyone, as three heartbeats each."""
+        """Yield a day of all nodes, as three heartbeats each."""
         for slot in reversed(range(_SLOTS)):
             for name in self.names:
                 yield self._body(name, now - slot * _SLOT_SECONDS, with_usage=True)
 
     def news(self, now: float) -> bytes:
-        """A report of some node: the usage of a few containers has changed."""
+        """Make a report of one node, with changed usage of a few containers."""
         sequence = next(self._sequence)
         name = self.names[sequence % len(self.names)]
         states = tuple(self._state(name, number) for number in range(5))
@@ -93,7 +94,7 @@ class Cluster:
         return encode([report])
 
     def _state(self, node: str, number: int) -> ContainerState:
-        (cpu, memory, disk, network), _ = _SORTS[number % len(_SORTS)]
+        (cpu, memory, disk, network), _ = _LOADS[number % len(_LOADS)]
         place = int(node.rpartition("-")[2]) * self._containers + number
         return ContainerState(
             id=container_id(f"{node}/{number}"),
@@ -108,7 +109,7 @@ class Cluster:
 
 
 def _usage(rng: random.Random, number: int) -> tuple[Sketch, ...]:
-    levels, scatters = _SORTS[number % len(_SORTS)]
+    levels, scatters = _LOADS[number % len(_LOADS)]
     sketches = tuple(Sketch() for _ in levels)
     for sketch, level, scatter in zip(sketches, levels, scatters, strict=True):
         for _ in range(_SAMPLES):
@@ -125,7 +126,7 @@ def _state() -> NodeState:
 
 @contextmanager
 def collector(folder: Path) -> Iterator[tuple[psutil.Popen, str]]:
-    """The real command, and where it answers, while the block runs."""
+    """Run the real command while the block runs; yields its process and address."""
     config, log = folder / "collector.toml", folder / "collector.log"
     config.write_text(
         f'[http]\nlisten = "127.0.0.1:0"\n[history]\npath = "{folder / "collector.db"}"\n'
@@ -140,69 +141,61 @@ def collector(folder: Path) -> Iterator[tuple[psutil.Popen, str]]:
             stderr=subprocess.STDOUT,
         )
     try:
-        yield process, _address(process, log)
+        yield process, await_url(process, log)
     finally:
         process.terminate()
         try:
-            process.wait(_PATIENCE_SECONDS)
+            process.wait(_TIMEOUT_SECONDS)
         except psutil.TimeoutExpired:
             process.kill()
             process.wait()
 
 
-def _address(process: psutil.Popen, log: Path) -> str:
-    until = time.monotonic() + _PATIENCE_SECONDS
-    while time.monotonic() < until and process.poll() is None:
-        _, found, rest = log.read_text().partition("listening on http://")
-        if found and "\n" in rest:
-            return f"http://{rest.split()[0].rstrip('/')}"
-        time.sleep(_LOOK_SECONDS)
-    raise UserError(f"the collector did not start: {log.read_text()[-500:]}")
-
-
 @asynccontextmanager
-async def talking(address: str) -> AsyncIterator[aiohttp.ClientSession]:
-    """Connections to it."""
+async def connect(address: str) -> AsyncIterator[aiohttp.ClientSession]:
+    """Open a client session to the collector."""
     headers = {"Content-Type": "application/json"}
     async with aiohttp.ClientSession(address, headers=headers) as http:
         yield http
 
 
 async def fill(http: aiohttp.ClientSession, bodies: Iterator[bytes], total: int, progress: Progress) -> None:
-    """Send everything, a few at a time."""
+    """Send all bodies, a few at a time."""
     with progress.track("heartbeats", total) as show:
         done = count(1)
 
         async def send() -> None:
             for body in bodies:
-                async with http.post("/v1/reports", data=body) as answer:
-                    if answer.status != 200:  # noqa: PLR2004 - all went well
-                        raise UserError(f"the collector took no heartbeat: {await answer.text()}")
+                async with http.post("/v1/reports", data=body) as response:
+                    if response.status != 200:  # noqa: PLR2004 - all went well
+                        raise UserError(f"the collector rejected a heartbeat: {await response.text()}")
                 show(next(done))
 
         await asyncio.gather(*(send() for _ in range(_AT_ONCE)))
 
 
-async def pace(
+async def send_requests(
     http: aiohttp.ClientSession, paths: Sequence[str], per_second: float, seconds: float
 ) -> Latencies:
-    """Ask one path after the other at a pace that waits for no answer."""
-    found = Latencies()
-    asked = [path for _, path in zip(range(round(per_second * seconds)), _cycle(paths), strict=False)]
+    """Request the paths in turn, at a rate that does not depend on responses."""
+    latencies = Latencies()
+    requested = [path for _, path in zip(range(round(per_second * seconds)), _cycle(paths), strict=False)]
     began = time.monotonic()
 
-    async def ask(path: str, due: float) -> None:
+    async def request(path: str, due: float) -> None:
         await asyncio.sleep(due - time.monotonic())
         try:
-            async with http.get(path) as answer:
-                await answer.read()
-                found.failed += answer.status != 200  # noqa: PLR2004 - all went well
+            async with http.get(path) as response:
+                await response.read()
+                latencies.failed += response.status != 200  # noqa: PLR2004 - all went well
         except (aiohttp.ClientError, TimeoutError):
-            found.failed += 1
-        found.seconds.append(time.monotonic() - due)
+            latencies.failed += 1
+        latencies.seconds.append(time.monotonic() - due)
 
-    await asyncio.gather(*(ask(path, began + number / per_second) for number, path in enumerate(asked)))
-    return found
+    await asyncio.gather(
+        *(request(path, began + number / per_second) for number, path in enumerate(requested))
+    )
+    return latencies
 
 
 def _cycle(paths: Sequence[str]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from bench import board
 from bench.common.progress import Progress
 
 
-def test_it_tells_what_a_report_and_a_snapshot_cost_at_each_size() -> None:
+def test_reports_and_snapshots_are_measured_at_each_size() -> None:
     options = argparse.Namespace(sizes=["3x4", "5x2"])
     result = board.run(options, Progress(io.StringIO()))
     assert result.ok

@@ -39,14 +39,14 @@ def test_no_policy_places_more_than_the_bound(requests: list[tuple[float, float,
     assert best <= bound(arrivals, ends, need, every=3) + 1e-9
 
 
-def test_bound_is_reached_where_room_is_all_that_counts() -> None:
+def test_the_bound_is_tight_if_only_capacity_limits() -> None:
     """Ten requests at once for a quarter each."""
     arrivals, ends, need = np.zeros(10), np.ones(10), np.full((10, 1), 0.25)
     assert first_come(arrivals, ends, need) == pytest.approx(0.4)
     assert bound(arrivals, ends, need, every=1) == pytest.approx(0.4, abs=0.05)
 
 
-def test_room_that_is_left_is_taken_again() -> None:
+def test_capacity_of_an_ended_request_is_reused() -> None:
     arrivals, ends = np.array([0.0, 1.0, 2.0]), np.array([1.5, 3.0, 3.0])
     need = np.array([[0.6], [0.6], [0.6]])
     assert first_come(arrivals, ends, need) == pytest.approx(2 / 3)

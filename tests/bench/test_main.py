@@ -34,16 +34,14 @@ def benchmarks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Benchmarks:
     return {name: (f"bench_{name}", f"A {name} one.") for name in ("good", "bad", "lacking")}
 
 
-def test_listing_names_each_with_a_line_and_imports_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_has_a_line_per_benchmark_and_imports_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([], {"one": ("no.such.module", "Does one."), "eleven": ("nor.this", "Does more.")}) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["one     Does one.", "eleven  Does more."]
     assert lines[2].startswith("all ")
 
 
-def test_one_object_is_all_that_stdout_gets(
-    benchmarks: Benchmarks, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stdout_gets_one_json_object_only(benchmarks: Benchmarks, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["good", "--size", "4"], benchmarks, Progress(io.StringIO())) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out) == {
@@ -70,9 +68,7 @@ def test_on_a_terminal_json_is_printed_only_if_requested(
     assert json.loads(capsys.readouterr().out)["benchmarks"]["good"]["ok"]
 
 
-def test_a_missed_bound_is_status_1_and_named(
-    benchmarks: Benchmarks, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missed_bound_is_status_1(benchmarks: Benchmarks, capsys: pytest.CaptureFixture[str]) -> None:
     output = io.StringIO()
     assert main(["bad"], benchmarks, Progress(output)) == 1
     assert json.loads(capsys.readouterr().out)["ok"] is False
@@ -95,7 +91,7 @@ def test_a_missed_bound_is_status_1_and_named(
         ),
     ],
 )
-def test_what_cannot_run_is_status_2_and_one_sentence(
+def test_an_error_is_status_2_and_one_sentence(
     benchmarks: Benchmarks, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
 ) -> None:
     assert main(arguments, benchmarks, Progress(io.StringIO())) == 2
@@ -103,7 +99,7 @@ def test_what_cannot_run_is_status_2_and_one_sentence(
     assert (captured.out, captured.err) == ("", sentence)
 
 
-def test_all_runs_what_is_possible_and_lists_the_rest(
+def test_all_runs_what_it_can_and_lists_the_rest(
     benchmarks: Benchmarks, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["all"], benchmarks, Progress(io.StringIO())) == 2
@@ -118,7 +114,7 @@ def test_all_runs_what_is_possible_and_lists_the_rest(
 
 
 @pytest.mark.parametrize(("chosen", "status"), [({"good"}, 0), ({"good", "bad"}, 1)])
-def test_all_is_as_good_as_its_worst(
+def test_the_status_of_all_is_that_of_the_worst(
     benchmarks: Benchmarks, capsys: pytest.CaptureFixture[str], chosen: set[str], status: int
 ) -> None:
     few = {name: entry for name, entry in benchmarks.items() if name in chosen}

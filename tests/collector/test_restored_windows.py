@@ -10,7 +10,7 @@ import aiohttp
 import numpy as np
 import pytest
 
-from bench.replay.equivalence import Course, some_workload
+from bench.replay.equivalence import SimulatedPlacement, make_workload
 from collector.control.journal import open_journal
 from collector.main import running
 from collector.snapshot.tables import Snapshot
@@ -23,7 +23,7 @@ from tests.collector.recorded_moves import record_move
 
 HOURS, SAMPLE_SECONDS = 4, 30.0
 MOVES = HOURS
-"""`Course` moves a container every hour."""
+"""`SimulatedPlacement` moves a container every hour."""
 _COLUMNS = ("mean", "observed_seconds")
 
 
@@ -69,9 +69,9 @@ async def _report(folder: Path, rolled_up_hours: float) -> Snapshot:
     """Let agents report for some hours, store what the live tables have, and kill this process."""
     clock = Clock(unix(0.0))
     hosts = build_hosts([Host(name="host", count=3, cpu_cores=8, memory_mb=16384, watts=(60, 150))])
-    workload = some_workload(20, HOURS * 3600)
+    workload = make_workload(20, HOURS * 3600)
     agents = SimulatedAgents(hosts, workload, AgentSettings.sampling_every(SAMPLE_SECONDS))
-    course = Course(hosts, workload, agents)
+    placement = SimulatedPlacement(hosts, workload, agents)
     async with (
         running(settings(folder / "history.db"), clock=clock) as collector,
         aiohttp.ClientSession() as http,
@@ -83,9 +83,9 @@ async def _report(folder: Path, rolled_up_hours: float) -> Snapshot:
         )
         for tick in range(1, int(HOURS * 3600 / SAMPLE_SECONDS) + 1):
             seconds = tick * SAMPLE_SECONDS
-            clock.now, moves = unix(seconds), len(course.moves)
-            reports = agents.sample(clock.now, course.load(seconds))
-            for move in course.moves[moves:]:
+            clock.now, moves = unix(seconds), len(placement.moves)
+            reports = agents.sample(clock.now, placement.load(seconds))
+            for move in placement.moves[moves:]:
                 await record_move(collector, journal, move)
             if reports:
                 await client.send(*reports)

@@ -9,7 +9,7 @@ from bench.slo.swarm import (
     AGENTS,
     NODE_CORES,
     SETTINGS,
-    Watch,
+    UptimeSampler,
     create,
     marked_services,
     parked_services,
@@ -162,10 +162,10 @@ def wanted_or_missing(cluster: Swarm, name: str) -> list[Task]:
 
 def test_no_parked_service_is_forgotten_when_the_collector_is_killed() -> None:
     """Six places, eight services: some wait, and all run once there is room."""
-    with watched_cluster(cores=NODE_CORES) as nodes, Watch(nodes) as watch:
+    with watched_cluster(cores=NODE_CORES) as nodes, UptimeSampler(nodes) as sampler:
         collector = nodes.collector(SETTINGS)
         nodes.watch(collector, AGENTS)
-        names = create(nodes, watch, {"bronze": 8})
+        names = create(nodes, sampler, {"bronze": 8})
         eventually(lambda: len(running_services(nodes) & {*names}) == 6, 30)
         eventually(lambda: parked_services(nodes), 75)
         collector.process.end(signal.SIGKILL)

@@ -4,7 +4,7 @@ import pytest
 
 from bench.common.results import Figure
 from bench.swarm import faults
-from bench.swarm.benchmark import Scenario, play
+from bench.swarm.benchmark import Scenario, run_scenario
 from bench.swarm.hog import hog
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -24,8 +24,8 @@ def missed(figures: list[Figure]) -> list[str]:
 
 def test_bottleneck_is_resolved_by_one_move_that_is_not_undone() -> None:
     scenario = Scenario(lambda cluster, collector: hog(cluster, collector, _WATCHED_SECONDS))
-    assert missed(play(scenario)) == []
+    assert missed(run_scenario(scenario)) == []
 
 
 def test_a_collector_killed_in_the_middle_of_a_move_loses_no_service_and_moves_nothing_twice() -> None:
-    assert missed(play(Scenario(faults.killed))) == []
+    assert missed(run_scenario(Scenario(faults.killed))) == []

@@ -33,7 +33,7 @@ def test_a_quantile_lies_on_a_line_within_its_bucket() -> None:
     assert histogram_quantile(counts, 1.0) == pytest.approx(0.04)
 
 
-def test_beyond_the_last_bound_nothing_is_flattered() -> None:
+def test_a_quantile_beyond_the_last_bound_is_infinite() -> None:
     assert histogram_quantile(at_or_below([0.005, 0.5]), 0.99) == math.inf
 
 
@@ -56,11 +56,11 @@ def test_a_quantile_is_in_the_bucket_of_the_true_one(values: list[float], ratio:
     assert lower <= found <= upper or found == pytest.approx(upper)
 
 
-def test_it_needs_an_engine_and_each_peer_for_its_own_comparison() -> None:
+def test_each_peer_is_needed_only_for_its_own_comparison() -> None:
     needs = {need.name: need.comparison for need in cost.needs(options())}
     assert needs == {"docker": None, "glances": "glances", "netdata": "netdata"}
     assert [need.name for need in cost.needs(options("--peers="))] == ["docker"]
-    with pytest.raises(UserError, match="there is no 'cadvisor': choose of glances, netdata"):
+    with pytest.raises(UserError, match="there is no 'cadvisor': choose from glances, netdata"):
         cost.needs(options("--peers=cadvisor"))
 
 

@@ -71,7 +71,7 @@ def test_the_trace_is_read_in_the_units_of_the_wire(traces: Path) -> None:
     assert machines[1].slots[1] == pytest.approx((0.42, 1040 * MEBIBYTE, 0, 11 * 1024))
 
 
-def test_a_slot_that_is_missing_repeats_the_one_before(traces: Path) -> None:
+def test_a_missing_slot_repeats_the_previous_one(traces: Path) -> None:
     steady = read_machines(traces, SLOTS)[0]
     assert len(steady.slots) == SLOTS
     assert set(steady.slots) == {(0.5, 4000 * MEBIBYTE, 10 * 1024, 10 * 1024)}
@@ -92,7 +92,7 @@ def test_small_trace_is_reported_accurately_with_few_reports(traces: Path) -> No
 
 
 @pytest.mark.usefixtures("figures")
-def test_an_agent_that_kept_too_much_to_itself_would_be_caught(
+def test_an_agent_that_reports_too_little_misses_a_bound(
     traces: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Lax(Reporter):
@@ -119,8 +119,8 @@ def test_agent_that_sends_every_window_saves_nothing(traces: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize(("hours", "per_node"), [(0, 3), (24, 3), (1, 0)])
-def test_what_cannot_be_is_refused(traces: Path, hours: int, per_node: int) -> None:
-    with pytest.raises(UserError, match="cannot be"):
+def test_invalid_options_are_rejected(traces: Path, hours: int, per_node: int) -> None:
+    with pytest.raises(UserError, match="must be"):
         run(traces, hours=hours, per_node=per_node)
 
 
@@ -138,7 +138,7 @@ def test_missing_trace_is_a_user_error_that_names_it(
 
 
 @pytest.mark.usefixtures("figures")
-def test_it_is_one_json_object_by_one_command(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_one_json_object(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status = main(["agent-push", "--data", str(traces), "--hours", "1"], progress=Progress(io.StringIO()))
     found = json.loads(capsys.readouterr().out)
     assert (status, found["benchmark"], found["ok"]) == (0, "agent-push", True)

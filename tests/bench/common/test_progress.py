@@ -19,7 +19,7 @@ class Clock:
         self.now += seconds
 
 
-def test_elsewhere_than_on_a_terminal_lines_come_now_and_then() -> None:
+def test_without_a_terminal_a_line_is_printed_from_time_to_time() -> None:
     stream, clock = io.StringIO(), Clock()
     Progress(stream, clock=clock, sleep=clock.sleep).wait("measuring", 25)
     assert stream.getvalue().splitlines() == [

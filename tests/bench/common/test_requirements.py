@@ -44,12 +44,12 @@ def test_missing_peer_leaves_its_comparison_out_and_is_reported_first_and_in_the
     assert result["left_out"] == {"peer": "peer is not installed"}
 
 
-def test_without_what_all_of_it_needs_a_benchmark_does_not_start() -> None:
+def test_a_benchmark_does_not_start_without_its_requirements() -> None:
     with pytest.raises(UserError, match="engine: needs root; disk: is full"):
         check([Need("engine", lambda: "needs root"), Need("disk", lambda: "is full")], print)
 
 
-def test_what_can_be_installed_is_installed_before_it_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_installed_first(monkeypatch: pytest.MonkeyPatch) -> None:
     installed: list[str] = []
     monkeypatch.setattr(requirements, "install_packages", installed.extend)
     need = Need("peer", lambda: None if installed else "absent", "peer", ("peer-core", "peer-plugins"))

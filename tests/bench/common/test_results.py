@@ -42,11 +42,11 @@ def test_figure_is_printed_with_its_bound() -> None:
     assert Figure(name="seen", value=3, unit="").as_json()["bound"] is None
 
 
-def test_a_result_without_figures_proves_nothing() -> None:
+def test_a_result_without_figures_is_not_ok() -> None:
     assert not Result(()).ok
 
 
-def test_two_figures_of_one_name_would_hide_each_other() -> None:
+def test_two_figures_cannot_share_a_name() -> None:
     with pytest.raises(ValueError, match="share a name"):
         Result((Figure(name="x", value=1, unit=""), Figure(name="x", value=2, unit="")))
 

@@ -21,6 +21,6 @@ def test_a_part_names_the_data_that_it_needs(tmp_path: Path) -> None:
     assert {need.comparison for need in found} == {"sizes"}
 
 
-def test_an_unknown_part_is_refused() -> None:
-    with pytest.raises(UserError, match="there is no 'size'"):
+def test_an_unknown_part_is_an_error() -> None:
+    with pytest.raises(UserError, match="there is no part 'size'"):
         elastic.needs(options("--only", "size"))

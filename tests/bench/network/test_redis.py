@@ -23,7 +23,7 @@ def test_the_slowest_client_ends_last() -> None:
     assert found.equal_work == pytest.approx(200)
 
 
-def test_servers_have_ports_of_their_own_since_they_may_share_a_node() -> None:
+def test_servers_have_different_ports_because_they_may_share_a_node() -> None:
     ports = [command(server)[command(server).index("--port") + 1] for server in SERVERS]
     assert len(set(ports)) == len(ports) == 3
     assert len(MEMBERS) == 6

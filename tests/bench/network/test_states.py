@@ -13,7 +13,7 @@ def small(seed: int) -> State:
     return random_state(seed, nodes=4, pods=3)
 
 
-def test_both_ways_to_try_all_placements_agree() -> None:
+def test_brute_force_equals_a_plain_search_of_all_placements() -> None:
     for seed in range(30):
         state = small(seed)
         built = build(state.snapshot, state.requests, stale_seconds=STALE_SECONDS)

@@ -9,7 +9,7 @@ def test_the_page_is_measured_at_the_size_of_the_demo_and_of_a_large_cluster() -
     assert SIZES == {"demo": (20, 200), "large": (1000, 50_000)}
 
 
-def test_a_change_that_never_showed_is_not_measured() -> None:
+def test_a_change_that_never_appears_is_not_measured() -> None:
     median, slowest = _changes("demo", "search", [100.0, 300.0, 200.0])
     assert (median.value, slowest.value) == (200.0, 300.0)
     assert [each.value for each in _changes("demo", "search", [100.0, None])] == [None, None]

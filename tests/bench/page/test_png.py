@@ -65,7 +65,7 @@ def test_a_rare_colour_that_is_unlike_all_others_is_kept() -> None:
     assert bytes([255, 120, 0]) in small[small.index(b"PLTE") + 4 :][:24]
 
 
-def test_another_kind_of_picture_is_refused() -> None:
+def test_another_kind_of_picture_is_an_error() -> None:
     head = struct.pack(">IIBBBBB", 1, 1, 16, 2, 0, 0, 0)
     with pytest.raises(ValueError, match="8 bits"):
         decode(SIGNATURE + chunk(b"IHDR", head))

@@ -26,11 +26,11 @@ def test_a_part_names_the_data_that_it_needs(tmp_path: Path) -> None:
     assert {need.comparison for need in found} == {"google-higher"}
 
 
-def test_the_lab_is_needed_only_if_it_is_asked_for() -> None:
+def test_the_lab_is_needed_only_with_its_option() -> None:
     assert "swarm" not in {need.comparison for need in slo.needs(options())}
     assert "swarm" in {need.comparison for need in slo.needs(options("--lab"))}
 
 
-def test_an_unknown_part_is_complained_of() -> None:
-    with pytest.raises(UserError, match="there is no 'google'"):
+def test_an_unknown_part_is_an_error() -> None:
+    with pytest.raises(UserError, match="there is no part 'google'"):
         slo.needs(options("--only", "google"))

@@ -8,9 +8,9 @@ from bench.swarm.stability import ten_minutes
 from wire.errors import UserError
 
 
-def test_a_scenario_that_there_is_not_is_named_before_any_swarm_is_started() -> None:
+def test_an_unknown_scenario_is_an_error_before_a_swarm_starts() -> None:
     options = argparse.Namespace(only=["hogs"], watch_seconds=1.0)
-    with pytest.raises(UserError, match=r"there is no 'hogs': choose of hog, .*, ten-minutes"):
+    with pytest.raises(UserError, match=r"there is no scenario 'hogs': choose from hog, .*, ten-minutes"):
         run(options, Progress())
 
 

@@ -31,7 +31,7 @@ def test_honest_reports_are_valid_and_the_same_in_every_run() -> None:
         assert parts == pytest.approx(power.watts)
 
 
-async def test_a_collector_keeps_all_of_honest_nodes_next_to_every_attack(tmp_path: Path) -> None:
+async def test_a_collector_keeps_all_honest_reports_during_every_attack(tmp_path: Path) -> None:
     async with running(settings(tmp_path / "history.db")) as collector, aiohttp.ClientSession() as http:
         url = collector.address.url
         nodes = [HonestNode(number, "") for number in range(3)]
@@ -83,7 +83,7 @@ def failed(**changes: object) -> Iterator[str]:
         ({"survived": False}, ["survived"]),
     ],
 )
-def test_what_honest_nodes_lose_is_a_missed_bound(changes: dict[str, object], missed: list[str]) -> None:
+def test_a_loss_of_honest_nodes_misses_a_bound(changes: dict[str, object], missed: list[str]) -> None:
     assert list(failed(**changes)) == missed
 
 
@@ -100,7 +100,7 @@ def test_what_honest_nodes_lose_is_a_missed_bound(changes: dict[str, object], mi
         ({"refused": 1}, ["pair_honest_refused"]),
     ],
 )
-def test_two_collectors_that_differ_or_act_both_are_a_missed_bound(
+def test_two_collectors_that_differ_or_both_act_miss_a_bound(
     changes: dict[str, Any], missed: list[str]
 ) -> None:
     acts = changes.pop("acts", [("first", True), ("second", True)])

@@ -4,7 +4,7 @@ import time
 from bench.common.bitbrains import SLOT_SECONDS, Machine
 from bench.common.progress import Progress
 from bench.understanding.accuracy import measure
-from bench.understanding.cluster import Cluster
+from bench.understanding.cluster import ReportedCluster
 from wire.messages import parse_batch
 from wire.resources import Quantities
 
@@ -18,7 +18,7 @@ def machine(name: str, *levels: tuple[float, float, float, float]) -> Machine:
     )
 
 
-def test_envelopes_of_steady_jumping_and_idle_machines_are_numpys() -> None:
+def test_envelopes_of_steady_jumping_and_idle_machines_equal_those_of_numpy() -> None:
     machines = [
         machine("steady", (0.5, 1e9, 1e6, 1e5)),
         machine("jumps", (0.1, 5e8, 0.0, 1e3), (1.9, 6e9, 1e8, 1e7)),
@@ -30,9 +30,9 @@ def test_envelopes_of_steady_jumping_and_idle_machines_are_numpys() -> None:
     assert truth.missing == 0
 
 
-def test_a_cluster_tells_of_a_whole_day_and_then_of_what_moved() -> None:
+def test_a_cluster_reports_a_whole_day_and_then_changes() -> None:
     now = time.time()
-    cluster = Cluster(nodes=2, containers=5)
+    cluster = ReportedCluster(nodes=2, containers=5)
     reports = [parse_batch(body)[0] for body in cluster.heartbeats(now)]
     assert [report.node for report in reports] == 3 * cluster.names
     assert reports[0].at == now - 16 * 3600
