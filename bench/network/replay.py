@@ -8,7 +8,7 @@ from msgspec import UnsetType
 from bench.common.progress import Progress
 from bench.common.results import Figure
 from bench.scenarios.benchmark import figure_of
-from replay.reporting.references import beside
+from replay.reporting.references import compare_figures
 from replay.reporting.tables import APPLICATION_HEADER, application_rows_of
 from replay.setup.scenario import read_scenario
 from replay.simulation.compare import compare
@@ -33,7 +33,7 @@ def figures(progress: Progress) -> Iterator[Figure]:
             lambda policy, total: progress.track(policy, total, " s"),
         )
         print("\n".join(table(APPLICATION_HEADER, list(application_rows_of(comparison.results)))))
-        yield from (figure_of(name, each) for each in beside(comparison.results, scenario.expected))
+        yield from (figure_of(name, each) for each in compare_figures(comparison.results, scenario.expected))
         for policy, result in comparison.results.policies.items():
             assert not isinstance(result.applications, UnsetType)
             for application, each in result.applications.items():

@@ -12,7 +12,7 @@ from bench.common.progress import Progress
 from bench.common.requirements import Need, dataset, is_left_out
 from bench.common.results import Figure, Result
 from bench.scenarios import report
-from replay.reporting.references import Beside, beside
+from replay.reporting.references import FigureComparison, compare_figures
 from replay.setup.scenario import Scenario, read_scenario
 from replay.simulation.compare import compare
 from replay.sources import with_data, workloads
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
             earlier,
             lambda policy, total: progress.track(policy, total, " s"),
         )
-        compared = beside(comparison.results, scenario.expected)
+        compared = compare_figures(comparison.results, scenario.expected)
         done[name] = report.replayed(scenario, comparison, compared, process_time() - began)
         absent.pop(name, None)
         figures.extend(figure_of(name, each) for each in compared)
@@ -85,7 +85,7 @@ def _chosen(only: list[str] | None) -> Iterator[tuple[str, Scenario]]:
             yield path.stem, scenario
 
 
-def figure_of(scenario: str, each: Beside) -> Figure:
+def figure_of(scenario: str, each: FigureComparison) -> Figure:
     """Make a figure of a scenario, with its expected bounds."""
     against = f"_against_{each.relative_to}" if each.relative_to else ""
     name = f"{scenario}_{each.policy}_{each.figure}{against}".replace("-", "_").replace(".", "_")

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from bench.common.markdown import table_head, table_row
-from replay.reporting.references import Beside, asked, name_of, notes, shown
+from replay.reporting.references import FigureComparison, bounds_text, figure_name, format_value, notes
 from replay.reporting.tables import APPLICATION_HEADER, application_rows_of
 from replay.setup.scenario import Scenario
 from replay.simulation.compare import Comparison
@@ -23,7 +23,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     about: str
     policies: dict[str, PolicyResult]
     notes: dict[str, str]
-    beside: list[Beside]
+    figures: list[FigureComparison]
     cpu_seconds: float
 
 
@@ -35,7 +35,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def replayed(
-    scenario: Scenario, comparison: Comparison, compared: Sequence[Beside], cpu_seconds: float
+    scenario: Scenario, comparison: Comparison, compared: Sequence[FigureComparison], cpu_seconds: float
 ) -> Replayed:
     """Collect the results of one scenario."""
     return Replayed(
@@ -43,7 +43,7 @@ def replayed(
         about=scenario.about,
         policies=comparison.results.policies,
         notes=comparison.notes,
-        beside=list(compared),
+        figures=list(compared),
         cpu_seconds=cpu_seconds,
     )
 
@@ -83,9 +83,9 @@ def _page(report: Report) -> Iterator[str]:
         if each.notes:
             yield ""
             yield from (f"- {policy}: {note}" for policy, note in each.notes.items())
-        if each.beside:
+        if each.figures:
             yield ""
-            yield from _beside(each.beside)
+            yield from _figures(each.figures)
         yield from ("", f"Replayed in {each.cpu_seconds:.0f} s of CPU time, all policies together.")
     if report.absent:
         yield from ("", "## Not replayed", "")
@@ -124,11 +124,13 @@ def _overloaded_heads() -> Iterator[str]:
     yield from (f"short of {resource} %" for resource in RESOURCES)
 
 
-def _beside(compared: Sequence[Beside]) -> Iterator[str]:
+def _figures(compared: Sequence[FigureComparison]) -> Iterator[str]:
     yield from table_head(("figure", "policy", "theirs", "ours", "bound"))
     for each in compared:
-        theirs = "" if each.theirs is None else shown(each, each.theirs)
-        ours = shown(each, each.ours)
-        yield table_row((name_of(each), each.policy, theirs, ours if each.ok else f"**{ours}**", asked(each)))
+        theirs = "" if each.theirs is None else format_value(each, each.theirs)
+        ours = format_value(each, each.ours)
+        yield table_row(
+            (figure_name(each), each.policy, theirs, ours if each.ok else f"**{ours}**", bounds_text(each))
+        )
     yield ""
     yield from (f"- {note}" for note in notes(compared))

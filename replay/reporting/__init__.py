@@ -1,1 +1,1 @@
-"""Results as tables, charts and pages, beside the figures of papers and peers."""
+"""Results as tables, charts and pages, compared with the figures of papers and peers."""

@@ -18,7 +18,7 @@ _NICE_HOURS = (0.25, 0.5, 1, 2, 3, 6, 12, 24, 48, 96, 168)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One policy's values."""
+    """The values of one policy."""
 
     name: str
     colour: int
@@ -37,7 +37,7 @@ class Axis:
 
     @classmethod
     def covering(cls, values: Iterable[float], *, zero: bool = False) -> Self:
-        """The smallest axis around these values that begins and ends at a tick, and at 0 if asked."""
+        """The smallest axis around these values, from tick to tick; with `zero`, it begins at 0."""
         found = list(values)
         low, high = (0.0 if zero else min(found, default=0.0)), max(found, default=0.0)
         step = _nice_step(high - low or abs(high))
@@ -51,20 +51,20 @@ class Axis:
         ]
 
     def share(self, value: float) -> float:
-        """The place of a value: 0 at the low end, 1 at the high end."""
+        """The position of a value: 0 at the low end, 1 at the high end."""
         return (value - self.low) / (self.high - self.low)
 
     def x(self, value: float) -> float:
-        """Its place across a chart."""
+        """The horizontal position of a value in a chart."""
         return LEFT + (WIDTH - LEFT - _RIGHT) * self.share(value)
 
     def y(self, value: float) -> float:
-        """Its place from the top of a chart."""
+        """The vertical position of a value in a chart, from the top."""
         return _TOP + (HEIGHT - _TOP - _BOTTOM) * (1 - self.share(value))
 
 
 def svg(title: str, parts: Iterable[str]) -> str:
-    """An image with a title for those who cannot see it."""
+    """An image with a title for screen readers."""
     head = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
     return "\n".join((head, f"<title>{escape(title)}</title>", *parts, "</svg>"))
 

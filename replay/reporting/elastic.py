@@ -1,14 +1,13 @@
 """The results of an elastic service: a table for a terminal, and one self-contained page."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html import escape
 from itertools import count
 
-from replay.reporting.charts import Line, chart
-from replay.reporting.page import document, table_html
+from replay.reporting.page import chart_card, document, table_html
 from replay.setup.scenario import Scenario
 from replay.simulation.elastic.compare import ElasticComparison
-from replay.simulation.elastic.figures import ElasticPoint, ElasticResults
+from replay.simulation.elastic.figures import ElasticResults
 
 ELASTIC_HEADER = (
     "POLICY",
@@ -57,29 +56,18 @@ def elastic_page(comparison: ElasticComparison, scenario: Scenario) -> str:
 def _charts(comparison: ElasticComparison, scenario: Scenario) -> Iterator[str]:
     points = comparison.points
     first = {name: series for place, (name, series) in enumerate(points.items()) if not place}
-    yield _card("Arrivals", "requests per second", first, lambda point: point.requests_per_second)
+    yield chart_card("Arrivals", "requests per second", first, lambda point: point.requests_per_second)
     assert scenario.elastic is not None
     bound = scenario.elastic.response_max_ms
-    yield _card(
+    yield chart_card(
         "Response time",
         f"ms; cut at twice the bound of {bound:g} ms",
         points,
         lambda point: min(2 * bound, point.response_ms or 0.0),
     )
-    yield _card("Replicas", "containers", points, lambda point: float(point.replicas))
-    yield _card(
+    yield chart_card("Replicas", "containers", points, lambda point: float(point.replicas))
+    yield chart_card(
         "CPU limits", "cores of all replicas", points, lambda point: point.replicas * point.cpu_limit_cores
     )
-    yield _card("CPU in use", "cores", points, lambda point: point.used_cores)
-    yield _card("Power", "W of the hosts in use", points, lambda point: point.watts)
-
-
-def _card(
-    title: str, unit: str, points: dict[str, list[ElasticPoint]], value: Callable[[ElasticPoint], float]
-) -> str:
-    lines = [
-        Line(name, place, [point.hours for point in series], [value(point) for point in series])
-        for place, (name, series) in enumerate(points.items())
-    ]
-    heading = f'<h2>{escape(title)} <span class="unit">{escape(unit)}</span></h2>'
-    return f'<section class="card">{heading}\n{chart(title, unit, lines)}</section>'
+    yield chart_card("CPU in use", "cores", points, lambda point: point.used_cores)
+    yield chart_card("Power", "W of the hosts in use", points, lambda point: point.watts)

@@ -1,9 +1,10 @@
 """The results as one self-contained page: figures in tables, and charts over time."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from html import escape
 from itertools import count
+from typing import TypeVar
 
 from replay.reporting.charts import Line, chart
 from replay.reporting.pareto import HEADER as PARETO_HEADER
@@ -13,12 +14,14 @@ from replay.reporting.scatter import scatter_svg
 from replay.reporting.tables import APPLICATION_HEADER, HEADER, application_rows_of, rows_of
 from replay.setup.scenario import Scenario
 from replay.simulation.compare import Comparison
+from replay.simulation.elastic.figures import ElasticPoint
 from replay.simulation.results import Point
 from wire.resources import RESOURCES, Resource
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a8a00", "#666666")
-"""Okabe and Ito's, which colour-blind readers can distinguish as well."""
+"""The palette of Okabe and Ito, which colour-blind readers can distinguish."""
 _PERCENT = 100.0
+_Timed = TypeVar("_Timed", Point, ElasticPoint)
 
 _STYLE = """
 :root { color-scheme: light dark;
@@ -69,7 +72,7 @@ def page(comparison: Comparison, scenario: Scenario, pareto: Pareto | None = Non
 
 
 def document(title: str, about: str, colours: int, parts: Iterable[str]) -> str:
-    """A self-contained page with as many colours for lines and dots."""
+    """A self-contained page with this many colours for lines and dots."""
     return "\n".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -129,26 +132,26 @@ def _pareto(pareto: Pareto, names: Sequence[str]) -> Iterator[str]:
 
 def _charts(comparison: Comparison) -> Iterator[str]:
     points = comparison.points
-    yield _card("Power", "kW", points, lambda point: point.watts / 1000)
-    yield _card("Nodes on", "nodes", points, lambda point: point.nodes_on)
+    yield chart_card("Power", "kW", points, lambda point: point.watts / 1000)
+    yield chart_card("Nodes on", "nodes", points, lambda point: point.nodes_on)
     for resource in _used(points, lambda point: point.utilisation):
-        yield _card(
+        yield chart_card(
             f"Use of {resource}",
             "% of the capacity of nodes that are on",
             points,
             partial(_used_percent, resource),
         )
     for resource in _used(points, lambda point: point.overloaded_nodes):
-        yield _card(
+        yield chart_card(
             f"Overload of {resource}",
             "nodes whose demand exceeds their capacity",
             points,
             partial(_overloaded, resource),
         )
     if any(point.moves for series in points.values() for point in series):
-        yield _card("Moves", "per window", points, lambda point: float(point.moves))
+        yield chart_card("Moves", "per window", points, lambda point: float(point.moves))
     if any(point.waiting for series in points.values() for point in series):
-        yield _card("Waiting", "containers without a node", points, lambda point: float(point.waiting))
+        yield chart_card("Waiting", "containers without a node", points, lambda point: float(point.waiting))
 
 
 def _used_percent(resource: Resource, point: Point) -> float:
@@ -168,7 +171,10 @@ def _used(points: dict[str, list[Point]], of: Callable[[Point], dict[Resource, f
     ]
 
 
-def _card(title: str, unit: str, points: dict[str, list[Point]], value: Callable[[Point], float]) -> str:
+def chart_card(
+    title: str, unit: str, points: Mapping[str, Sequence[_Timed]], value: Callable[[_Timed], float]
+) -> str:
+    """A section with a chart of one value over time, with a line per policy."""
     lines = [
         Line(name, place, [point.hours for point in series], [value(point) for point in series])
         for place, (name, series) in enumerate(points.items())

@@ -1,4 +1,4 @@
-"""A policy at several values of its knob, beside its peers: energy against time short against moves.
+"""A policy at several values of its knob, compared with its peers: energy against time short against moves.
 
 `plan_sweep` lists the runs, `pareto_of` compares their results. A point is dominated if another is no worse
 in energy, time short, moves and placed containers, and better in one of them.
@@ -88,29 +88,29 @@ class MarkedPoint:
 
     @property
     def is_default(self) -> bool:
-        """Whether it is the policy at its default value."""
+        """Whether this is the policy at its default value."""
         return isinstance(self.point, SweepPoint) and self.point.is_default
 
     @property
     def name(self) -> str:
-        """The run in full."""
+        """The full name of the run."""
         return f"{self.policy} {self.setting}{' (default)' if self.is_default else ''}".rstrip()
 
     @property
     def label(self) -> str:
-        """The run in short: the value of the knob, or the name of the peer."""
+        """The short name of the run: the value of the knob, or the name of the peer."""
         return self.setting.partition("=")[2] or self.policy
 
 
 def plan_sweep(policy: str, scenario: Scenario) -> Sweep:
-    """The runs of a policy over its knob; a `UserError` if it has none."""
+    """Plan the runs of a policy over its knob; raises `UserError` if it has none."""
     (contender,) = contenders([policy], scenario)
     chosen = contender.chosen
     if (knob := chosen.policy.knob) is None:
-        able = ", ".join(each.name for each in POLICIES.values() if each.knob is not None)
+        names = ", ".join(each.name for each in POLICIES.values() if each.knob is not None)
         raise UserError(
             f"policy {chosen.policy.name!r} has no setting that trades energy against time short: "
-            f"use --pareto with one of {able}"
+            f"use --pareto with one of {names}"
         )
     default = getattr(chosen.settings, knob.setting)
     runs = {

@@ -1,4 +1,4 @@
-"""Figures of papers and peers beside ours, with the bounds for ours and reasons of differences."""
+"""Our figures compared with those of papers and peers, with bounds for ours and reasons of differences."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
@@ -8,7 +8,7 @@ import msgspec
 from replay.setup.scenario import Expected
 from wire.errors import UserError
 
-HEADER = ("FIGURE", "POLICY", "THEIRS", "OURS", "ASKED")
+HEADER = ("FIGURE", "POLICY", "THEIRS", "OURS", "BOUND")
 _FEW = 10
 
 
@@ -17,12 +17,12 @@ class Compared(Protocol):
 
     @property
     def policies(self) -> Mapping[str, msgspec.Struct]:
-        """By their names."""
+        """The result of each policy, by name."""
         ...
 
 
-class Beside(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure of theirs and ours."""
+class FigureComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure, theirs and ours."""
 
     policy: str
     figure: str
@@ -36,26 +36,26 @@ class Beside(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ok(self) -> bool:
-        """Whether ours is within its bounds."""
+        """Whether our figure is within its bounds."""
         return (self.at_least is None or self.ours >= self.at_least) and (
             self.at_most is None or self.ours <= self.at_most
         )
 
 
-def beside(results: Compared, expected: Sequence[Expected]) -> list[Beside]:
-    """Every expected figure of a policy that was run."""
-    return [_held(results, each) for each in expected if _ran(results, each)]
+def compare_figures(results: Compared, expected: Sequence[Expected]) -> list[FigureComparison]:
+    """Compare the expected figures of the policies that were run."""
+    return [_compare(results, each) for each in expected if _ran(results, each)]
 
 
 def _ran(results: Compared, each: Expected) -> bool:
     return each.policy in results.policies and each.relative_to in {None, *results.policies}
 
 
-def _held(results: Compared, each: Expected) -> Beside:
+def _compare(results: Compared, each: Expected) -> FigureComparison:
     ours = figure(results.policies[each.policy], each.figure)
     if each.relative_to is not None:
         ours = ours / figure(results.policies[each.relative_to], each.figure) - 1
-    return Beside(
+    return FigureComparison(
         policy=each.policy,
         figure=each.figure,
         relative_to=each.relative_to,
@@ -69,7 +69,7 @@ def _held(results: Compared, each: Expected) -> Beside:
 
 
 def figure(result: msgspec.Struct, name: str) -> float:
-    """A number of a result, by its name."""
+    """A figure of a result, by its name."""
     found = msgspec.to_builtins(result)
     for part in name.split("."):
         found = found.get(part) if isinstance(found, dict) else None
@@ -78,37 +78,35 @@ def figure(result: msgspec.Struct, name: str) -> float:
     return float(found)
 
 
-def rows(held: Sequence[Beside]) -> Iterator[tuple[str, ...]]:
+def rows(compared: Sequence[FigureComparison]) -> Iterator[tuple[str, ...]]:
     """A row per figure, for a table."""
-    for each in held:
-        theirs = "-" if each.theirs is None else shown(each, each.theirs)
-        yield name_of(each), each.policy, theirs, shown(each, each.ours), asked(each)
+    for each in compared:
+        theirs = "-" if each.theirs is None else format_value(each, each.theirs)
+        yield figure_name(each), each.policy, theirs, format_value(each, each.ours), bounds_text(each)
 
 
-def notes(held: Sequence[Beside]) -> Iterator[str]:
+def notes(compared: Sequence[FigureComparison]) -> Iterator[str]:
     """The reasons of differences, each once, and the sources of figures."""
-    yield from dict.fromkeys(each.note for each in held if each.note)
-    if sources := dict.fromkeys(each.source for each in held if each.source):
+    yield from dict.fromkeys(each.note for each in compared if each.note)
+    if sources := dict.fromkeys(each.source for each in compared if each.source):
         yield f"Theirs: {'; '.join(sources)}."
 
 
-def name_of(each: Beside) -> str:
-    """The name of the figure for people."""
+def figure_name(each: FigureComparison) -> str:
+    """The name of a figure for people."""
     name = each.figure.replace("_ratio", "").replace("_", " ").replace(".", " ")
     return name if each.relative_to is None else f"{name} against {each.relative_to}"
 
 
-def asked(each: Beside) -> str:
-    """The bounds for ours, and whether it misses them."""
+def bounds_text(each: FigureComparison) -> str:
+    """The bounds for our figure, and whether it misses them."""
     bounds = ((">=", each.at_least), ("<=", each.at_most))
-    bounds_text = " ".join(f"{sign} {shown(each, bound)}" for sign, bound in bounds if bound is not None)
-    if not bounds_text:
-        return ""
-    return bounds_text if each.ok else f"{bounds_text}: missed"
+    text = " ".join(f"{sign} {format_value(each, bound)}" for sign, bound in bounds if bound is not None)
+    return text if each.ok else f"{text}: missed"
 
 
-def shown(each: Beside, value: float) -> str:
-    """A number of this figure."""
+def format_value(each: FigureComparison, value: float) -> str:
+    """A value of a figure as text."""
     if each.relative_to is not None:
         return f"{100 * value:+.1f} %"
     if "_ratio" in each.figure:

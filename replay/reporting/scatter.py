@@ -35,7 +35,7 @@ class Dot:
 
 
 def axes(dots: Sequence[Dot]) -> tuple[Axis, Axis]:
-    """Across from 0; upwards from below the lowest point, as differences are of interest."""
+    """The horizontal axis from 0, and the vertical one from below the lowest point, to show differences."""
     return Axis.covering((dot.x for dot in dots), zero=True), Axis.covering(dot.y for dot in dots)
 
 
@@ -88,7 +88,7 @@ class _Box:
 
 
 def _label(dot: Dot, circle: tuple[float, float, float], taken: list[_Box]) -> Iterator[str]:
-    """The label above, below or beside its circle, or nothing if all of these places are taken."""
+    """The label above, below, right or left of its circle, or nothing if there is no room."""
     x, y, radius = circle
     width = len(dot.label) * _LETTER_WIDTH
     away = radius + _GAP + (_RING if dot.is_ringed else 0.0)

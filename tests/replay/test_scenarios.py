@@ -8,7 +8,7 @@ import pytest
 
 from bench.scenarios.report import page, read
 from collector.elastic.table import ELASTIC_POLICIES
-from replay.reporting.references import Beside, beside, shown
+from replay.reporting.references import FigureComparison, compare_figures, format_value
 from replay.setup.scenario import Choice, read_scenario
 from replay.simulation.compare import compare
 from replay.simulation.contenders import contenders
@@ -26,7 +26,9 @@ FIGURES = set(PolicyResult.__struct_fields__)
 ELASTIC_FIGURES = set(ElasticResult.__struct_fields__)
 
 
-def replay(name: str, *policies: str, **settings: object) -> tuple[dict[str, PolicyResult], list[Beside]]:
+def replay(
+    name: str, *policies: str, **settings: object
+) -> tuple[dict[str, PolicyResult], list[FigureComparison]]:
     scenario = read_scenario(ROOT / "scenarios" / f"{name}.toml")
     if settings:
         assert scenario.trace is not None
@@ -36,7 +38,7 @@ def replay(name: str, *policies: str, **settings: object) -> tuple[dict[str, Pol
     found = compare(
         policies or list(scenario.run), scenario, workload, earlier, lambda *_: nullcontext(lambda _: None)
     )
-    return found.results.policies, beside(found.results, scenario.expected)
+    return found.results.policies, compare_figures(found.results, scenario.expected)
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
@@ -66,24 +68,24 @@ class TestEvery:
 
 
 def test_motivating_example_needs_three_nodes_where_others_place_ten() -> None:
-    results, held = replay("genpack-motivating")
+    results, compared = replay("genpack-motivating")
     assert {name: result.placed for name, result in results.items()} == {
         "spread": 10,
         "binpack": 10,
         "genpack": 12,
         "least-watts": 12,
     }
-    assert all(each.ok for each in held)
+    assert all(each.ok for each in compared)
     used = [name for name, node in results["genpack"].nodes.items() if node.containers]
     assert used == ["node-1", "node-2", "node-3"]
 
 
 def test_spread_runs_the_small_worker_out_of_memory_and_draps_does_not() -> None:
-    results, held = replay("draps-140", "spread", "draps")
+    results, compared = replay("draps-140", "spread", "draps")
     assert results["spread"].nodes["worker-1"].containers < 10
     assert results["spread"].died >= 30
     assert results["draps"].died == 0
-    assert all(each.ok for each in held)
+    assert all(each.ok for each in compared)
 
 
 def test_draps_evens_out_what_spread_piles_on_the_small_worker() -> None:
@@ -110,17 +112,17 @@ def test_expecting_a_figure_that_no_result_has_is_complained_of() -> None:
     workload, _ = workloads(scenario, ROOT, locate_in([]))
     found = compare(["spread"], scenario, workload, None, lambda *_: nullcontext(lambda _: None))
     with pytest.raises(UserError, match=r"utilisation_ratio\.gpu"):
-        beside(found.results, scenario.expected)
+        compare_figures(found.results, scenario.expected)
 
 
 def test_only_ratios_are_shown_as_percent() -> None:
-    results, held = replay("genpack-motivating", "genpack")
-    of_placed = next(each for each in held if each.figure == "placed")
+    results, compared = replay("genpack-motivating", "genpack")
+    of_placed = next(each for each in compared if each.figure == "placed")
     counted = msgspec.structs.replace(
         of_placed, figure="migrations", ours=float(results["genpack"].migrations)
     )
-    assert shown(counted, counted.ours) == "12"
-    assert shown(msgspec.structs.replace(counted, figure="placed_ratio"), 0.5) == "50.0 %"
+    assert format_value(counted, counted.ours) == "12"
+    assert format_value(msgspec.structs.replace(counted, figure="placed_ratio"), 0.5) == "50.0 %"
 
 
 def test_page_of_results_is_made_from_its_numbers() -> None:
@@ -129,8 +131,8 @@ def test_page_of_results_is_made_from_its_numbers() -> None:
 
 @pytest.mark.parametrize("name", ["ge-kube-placement", "ge-kube-redis"])
 def test_applications_stay_within_their_bound_where_round_trip_times_are_known(name: str) -> None:
-    results, held = replay(name, "kube-blind", "first-fit", "net-aware")
-    assert all(each.ok for each in held)
+    results, compared = replay(name, "kube-blind", "first-fit", "net-aware")
+    assert all(each.ok for each in compared)
     [blind], [aware] = (
         list(result.applications.values())
         for result in (results["kube-blind"], results["net-aware"])

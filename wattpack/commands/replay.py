@@ -15,8 +15,8 @@ from replay.reporting.page import page
 from replay.reporting.pareto import HEADER as PARETO_HEADER
 from replay.reporting.pareto import Pareto, dots_of, marked, pareto_of, plan_sweep, summary
 from replay.reporting.pareto import rows_of as pareto_rows
-from replay.reporting.references import HEADER as BESIDE_HEADER
-from replay.reporting.references import Compared, beside, notes, rows
+from replay.reporting.references import HEADER as FIGURES_HEADER
+from replay.reporting.references import Compared, compare_figures, notes, rows
 from replay.reporting.scatter import scatter_text
 from replay.reporting.tables import (
     APPLICATION_HEADER,
@@ -220,10 +220,10 @@ def _format_elastic(comparison: ElasticComparison, scenario: Scenario) -> Iterat
 
 def _format_notes(comments: Mapping[str, str], results: Compared, scenario: Scenario) -> Iterator[str]:
     yield from (f"{name}: {note}" for name, note in comments.items())
-    if held := beside(results, scenario.expected):
+    if compared := compare_figures(results, scenario.expected):
         yield ""
-        yield from table(BESIDE_HEADER, list(rows(held)))
-        yield from notes(held)
+        yield from table(FIGURES_HEADER, list(rows(compared)))
+        yield from notes(compared)
 
 
 def _format_pareto(pareto: Pareto) -> Iterator[str]:
