@@ -27,7 +27,8 @@ from replay.generators.common import columns, numbered, workload
 from replay.setup.hosts import MEBIBYTE, Hosts, build_hosts
 from replay.setup.scenario import Host
 from replay.setup.workload import Steady, Workload
-from replay.simulation.agents import AgentSettings, HostLoad, SimulatedAgents
+from replay.simulation.agents.agents import HostLoad, SimulatedAgents
+from replay.simulation.agents.settings import AgentSettings
 from replay.simulation.clock import unix
 from replay.simulation.collector import SimulatedCollector
 from wire.messages import MAX_BATCH, Report, encode
@@ -213,7 +214,7 @@ class SimulatedPlacement:
         ends = workload.arrival_seconds + workload.lifetime_seconds
         running = np.flatnonzero((workload.arrival_seconds <= seconds) & (seconds < ends))
         for row in running[~self._started[running]].tolist():
-            self._agents.start(row, unix(seconds))
+            self._agents.containers.start(row, unix(seconds))
         self._started[running] = True
         if seconds % 3600 == 0:
             self._move(int(running[int(seconds // 3600) % running.size]), seconds)
@@ -228,8 +229,8 @@ class SimulatedPlacement:
     def _move(self, container: int, seconds: float) -> None:
         names, source = self._hosts.names, int(self._node[container])
         target = (source + 1) % self._hosts.size
-        before = self._agents.id_of(container)
-        after = self._agents.start(container, unix(seconds))
+        before = self._agents.containers.id_of(container)
+        after = self._agents.containers.start(container, unix(seconds))
         self._node[container] = target
         self.moves.append(
             Succession(node=names[target], container=after, from_node=names[source], predecessor=before)

@@ -12,8 +12,8 @@ from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import NOWHERE
 from replay.setup.hosts import MEBIBYTE
 from replay.simulation.accounting import Account
-from replay.simulation.agents import SimulatedAgents
-from replay.simulation.bulk.samples import quantities
+from replay.simulation.agents.agents import SimulatedAgents
+from replay.simulation.agents.samples import quantities_of
 from replay.simulation.clock import unix
 from replay.simulation.cluster import Cluster, Phase
 from wire.messages import Report
@@ -82,7 +82,7 @@ class SimulatedDriver:
                         self.put_later(row, self._node_row[action.target], now)
                 case Cut():
                     row = self._row[action.task]
-                    self._before_cut[action.task] = quantities(self._cluster.allocated[row])
+                    self._before_cut[action.task] = quantities_of(self._cluster.allocated[row])
                     self.promise(row, action.allocated)
                 case Kill():
                     self._kill(self._row[action.task], action.target, now)
@@ -101,7 +101,7 @@ class SimulatedDriver:
         cluster = self._cluster
         cluster.since[row] = now
         cluster.phase[row] = Phase.RUNNING
-        self._row[self._agents.start(row, unix(now))] = row
+        self._row[self._agents.containers.start(row, unix(now))] = row
         self.promised.add(row)
         self.changed.add(int(cluster.node[row]))
 
@@ -178,8 +178,8 @@ class SimulatedDriver:
             return  # it ended on its way
         cluster.came_from[row], cluster.node[row], cluster.target[row] = source, target, NOWHERE
         # On the target it is another container, with another id: its agent sees it start.
-        before = self._agents.id_of(row)
-        after = self._agents.start(row, unix(now))
+        before = self._agents.containers.id_of(row)
+        after = self._agents.containers.start(row, unix(now))
         self._row[after] = row
         names = cluster.hosts.names
         self.successions.append(
@@ -239,7 +239,7 @@ class SimulatedDriver:
         cluster.allocated[row] = np.where(np.isnan(promised), before, promised)
         asked = cluster.workload.requested[row]
         cluster.cut[row] = bool(np.any(cluster.allocated[row] < asked * (1 - 1e-9)))
-        self._agents.limit(row, cluster.allocated[row])
+        self._agents.containers.set_limit(row, cluster.allocated[row])
         self.promised.add(row)
         if cluster.node[row] != NOWHERE:
             self.changed.add(int(cluster.node[row]))
@@ -252,7 +252,7 @@ class SimulatedDriver:
         self._take_off(np.array([row]))
         cluster.allocated[row] = workload.requested[row]
         cluster.cut[row] = False
-        self._agents.limit(row, cluster.allocated[row])
+        self._agents.containers.set_limit(row, cluster.allocated[row])
         cluster.left[row] = workload.lifetime_seconds[row]
         cluster.phase[row] = Phase.WAITING
         cluster.killed[row] = True
@@ -279,13 +279,13 @@ class SimulatedDriver:
     def is_there(self, task: str) -> bool:
         """Whether a container has not ended, nor was replaced by another."""
         row = self._row[task]
-        return bool(self._cluster.phase[row] != Phase.GONE) and self._agents.id_of(row) == task
+        return bool(self._cluster.phase[row] != Phase.GONE) and self._agents.containers.id_of(row) == task
 
     def successors(self, action: Action) -> tuple[str, ...]:
         """The container that replaced a moved or killed one, if it is still there."""
         if not isinstance(action, Move | Kill) or self.is_there(action.task):
             return ()
-        after = self._agents.id_of(self._row[action.task])
+        after = self._agents.containers.id_of(self._row[action.task])
         return (after,) if self.is_there(after) else ()
 
     def undo(self, action: Action, now: float) -> None:

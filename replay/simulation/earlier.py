@@ -9,7 +9,8 @@ from collector.live.windows import SLOT_SECONDS
 from collector.snapshot.columns import sum_by_node
 from replay.setup.hosts import Hosts
 from replay.setup.workload import Workload
-from replay.simulation.agents import AgentSettings, HostLoad, SimulatedAgents
+from replay.simulation.agents.agents import HostLoad, SimulatedAgents
+from replay.simulation.agents.settings import AgentSettings
 from replay.simulation.clock import unix
 from replay.simulation.collector import SimulatedCollector
 
@@ -36,7 +37,7 @@ def report_earlier(
         running = np.flatnonzero((earlier.arrival_seconds <= seconds) & (seconds < ends))
         now = unix(seconds + shift)
         for row in running[~seen[running]].tolist():
-            agents.start(row, now)
+            agents.containers.start(row, now)
         seen[running] = True
         used = earlier.use.at(seconds, running, earlier.arrival_seconds[running])
         by_node = np.fmin(sum_by_node(node[running], used, hosts.size), hosts.capacity)

@@ -7,14 +7,13 @@ import numpy as np
 from collector.live.updates import Allocation, NodeStatus
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE
-from replay.simulation.agents import BEACON_SECONDS, DEFAULT_INTERVAL_SECONDS, HostLoad, SimulatedAgents
+from replay.simulation.agents.agents import HostLoad, SimulatedAgents
+from replay.simulation.agents.settings import BEACON_SECONDS, DEFAULT_INTERVAL_SECONDS
+from replay.simulation.arrivals import SOON
 from replay.simulation.clock import unix
 from replay.simulation.cluster import Cluster, Load
 from replay.simulation.collector import SimulatedCollector
 from replay.simulation.driver import SimulatedDriver
-
-SOON = 1e-6
-"""Events that lie less than this apart are one."""
 
 
 class Exchange:
@@ -37,13 +36,13 @@ class Exchange:
         self._samples_at = start + sample_seconds
         # Windows close a tenth of a sample early: one that closes without a sample would be reported so.
         self._early_seconds = 0.1 * sample_seconds + 2 * DEFAULT_INTERVAL_SECONDS
-        self._looks: dict[int, float] = {}
+        self._listings: dict[int, float] = {}
         """Hosts whose agent lists its containers soon, with the time: one started or ended there."""
 
     @property
     def next_at(self) -> float:
         """When agents sample or list their containers next."""
-        return min(self._samples_at, min(self._looks.values(), default=np.inf))
+        return min(self._samples_at, min(self._listings.values(), default=np.inf))
 
     def introduce(self, now: float) -> None:
         """Report every host once: those that are off now were on before."""
@@ -62,16 +61,16 @@ class Exchange:
             self._collector.take(self._agents.sample(unix(now), self._seen(load)), unix(now))
             self._sampled_at = now
             self._samples_at += self._sample_seconds
-            self._looks.clear()
+            self._listings.clear()
             self._report_reservations()
             # CloudSim has no services to analyse, and its policies read none.
             if not self._exact:
                 self._collector.work(unix(now))
-        elif due := [host for host, at in self._looks.items() if at <= now + SOON]:
+        elif due := [host for host, at in self._listings.items() if at <= now + SOON]:
             node = self._cluster.node[load.running]
-            self._collector.take(self._agents.look(unix(now), load.running, node, due), unix(now))
+            self._collector.take(self._agents.list_containers(unix(now), load.running, node, due), unix(now))
             for host in due:
-                del self._looks[host]
+                del self._listings[host]
             self._report_reservations(set(due))
 
     def _seen(self, load: Load) -> HostLoad:
@@ -100,7 +99,7 @@ class Exchange:
             soon = now + DEFAULT_INTERVAL_SECONDS
             if not self._exact and soon < self._samples_at - self._early_seconds:
                 for host in driver.changed:
-                    self._looks.setdefault(host, soon)
+                    self._listings.setdefault(host, soon)
             driver.changed.clear()
 
     def _report_hosts(self, hosts: Iterable[int]) -> None:
@@ -124,7 +123,7 @@ class Exchange:
         self._collector.put_allocations(
             Allocation(
                 node=cluster.hosts.names[int(cluster.node[row])],
-                container=self._agents.id_of(row),
+                container=self._agents.containers.id_of(row),
                 requested=_four(requested[row]),
                 allocated=_four(allocated[row]),
                 came_from=self._driver.came_from(row),

@@ -1,4 +1,4 @@
-"""What is left of a run when it is over."""
+"""The outcome of a run, from which its results are computed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,20 +25,20 @@ class NodeAtEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A run that is over."""
+    """A completed run."""
 
     name: str
     account: Account
-    place_seconds: list[float]
-    rebalance_seconds: list[float]
-    lateness_ratio: list[float]
+    place_seconds: list[float] = field(default_factory=list)
+    rebalance_seconds: list[float] = field(default_factory=list)
+    lateness_ratio: list[float] = field(default_factory=list)
     """For each ended job: its additional runtime because it got less than it demanded."""
-    nodes: list[NodeAtEnd]
+    nodes: list[NodeAtEnd] = field(default_factory=list)
     promises: PromisesKept | None = None
-    """Only of a workload with promises of availability."""
+    """None for a workload without promises of availability."""
     applications: dict[str, ApplicationFigures] = field(default_factory=dict)
     windows: list[ScoredWindow] = field(default_factory=list)
-    """With admission: what was predicted for each window of each node, and what happened."""
+    """With admission: the predicted and the actual shortage in each window of each node."""
 
 
 def nodes_at_end(cluster: Cluster, load: Load) -> Iterator[NodeAtEnd]:

@@ -1,7 +1,7 @@
 """One policy through one workload: from event to event.
 
 An event is an arrival, an end, the end of a move or of a boot, a sample of the agents, or a time to decide.
-Between two events nothing changes but what containers use, so energy is added up from event to event.
+Between two events only the usage of containers changes, so energy is added up from event to event.
 """
 
 import gc
@@ -14,7 +14,7 @@ import numpy as np
 
 from collector.placement.question import PlacementQuestion
 from collector.policies.actions import Action
-from collector.policies.admission.record import ScoredWindow, ShortageRecord
+from collector.policies.admission.record import ShortageRecord
 from collector.policies.admission.rule import AdmissionRule
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, TaskKind
@@ -22,8 +22,10 @@ from replay.setup.applications import ApplicationMembers, application_labels
 from replay.setup.hosts import Hosts
 from replay.setup.workload import Workload
 from replay.simulation.accounting import Account
-from replay.simulation.agents import AgentSettings, SimulatedAgents
-from replay.simulation.bulk.samples import quantities
+from replay.simulation.agents.agents import SimulatedAgents
+from replay.simulation.agents.samples import quantities_of
+from replay.simulation.agents.settings import AgentSettings
+from replay.simulation.arrivals import SOON, ArrivalQueue
 from replay.simulation.clock import unix
 from replay.simulation.cluster import Cluster, Load, Phase
 from replay.simulation.collector import SimulatedCollector
@@ -31,7 +33,7 @@ from replay.simulation.contenders import Contender
 from replay.simulation.control import SimulatedControl, service_views
 from replay.simulation.driver import SimulatedDriver
 from replay.simulation.earlier import report_earlier
-from replay.simulation.exchange import SOON, Exchange
+from replay.simulation.exchange import Exchange
 from replay.simulation.outcome import Outcome, nodes_at_end
 from replay.simulation.response import response_times
 from wire.errors import UserError
@@ -55,12 +57,12 @@ def run(  # noqa: PLR0913, PLR0917 - the parts of a run
             f"{contender.chosen.policy.name} places nothing, so there is nothing to replay with it"
         )
     with few_collections():
-        return _Run(contender, hosts, workload, earlier, applications).go(progress)
+        return _Run(contender, hosts, workload, earlier, applications).run(progress)
 
 
 @contextmanager
 def few_collections() -> Iterator[None]:
-    """Let the garbage collector run seldom: it takes a third of the time, and finds next to nothing."""
+    """Let the garbage collector run rarely: it takes a third of the time, and frees almost nothing."""
     before = gc.get_threshold()
     gc.set_threshold(_OBJECTS_PER_COLLECTION, *before[1:])
     try:
@@ -82,30 +84,21 @@ class _Run:
     ) -> None:
         simulation = contender.simulation
         self._contender, self._workload, self._simulation = contender, workload, simulation
-        self._exact = simulation.exact
+        self._applications, self._exact = applications, simulation.exact
         self._start = simulation.start_seconds
         settings = AgentSettings.sampling_every(
             simulation.sample_seconds or workload.step_seconds, every_window=self._exact
         )
         self._cluster = Cluster(hosts, workload, simulation.migration_use_ratio)
-        self._applications = applications
         self._responses = response_times(applications, self._cluster)
-        self._collector = SimulatedCollector(
-            contender.collector,
-            seed=simulation.seed,
-            round_trip_seconds=hosts.round_trip_seconds if simulation.mesh else None,
-        )
-        self._windows: list[ScoredWindow] = []
-        if contender.has_admission:
-            limit = contender.collector.placement.risk_max
-            record = ShortageRecord(self._windows.append)
-            self._collector.admission = AdmissionRule(limit, record)
-        if earlier is not None and not self._exact:
-            report_earlier(self._collector, hosts, earlier, settings, self._start)
-        agents = SimulatedAgents(hosts, workload, settings, all_resources=self._exact)
         self._account = Account(
             self._cluster, idle_is_off=simulation.idle_is_off, warm_up_seconds=simulation.warm_up_seconds
         )
+        self._outcome = Outcome(name=contender.name, account=self._account)
+        self._collector = self._create_collector(hosts)
+        if earlier is not None and not self._exact:
+            report_earlier(self._collector, hosts, earlier, settings, self._start)
+        agents = SimulatedAgents(hosts, workload, settings, all_resources=self._exact)
         self._driver = SimulatedDriver(
             self._cluster, agents, self._account, simulation.migration_mb_per_second
         )
@@ -124,65 +117,49 @@ class _Run:
             service_views(workload.services),
             keeps_promises=contender.chosen.policy.keeps_promises,
         )
-        self._arrivals = np.argsort(workload.arrival_seconds, kind="stable")
-        self._arrived = 0
+        self._arrivals = ArrivalQueue(workload.arrival_seconds)
         self._delay_seconds = 0.0 if self._exact else simulation.delay_seconds
         self._reserve_seconds = max(
             contender.collector.control.reservation_seconds,
             2 * settings.sample_seconds + float(hosts.boot_seconds.max(initial=0.0)),
         )
-        self._outcome = Outcome(
-            name=contender.name,
-            account=self._account,
-            place_seconds=[],
-            rebalance_seconds=[],
-            lateness_ratio=[],
-            nodes=[],
-            windows=self._windows,
-        )
 
-    def go(self, progress: Callable[[float], None]) -> Outcome:
+    def _create_collector(self, hosts: Hosts) -> SimulatedCollector:
+        config, simulation = self._contender.collector, self._simulation
+        collector = SimulatedCollector(
+            config,
+            seed=simulation.seed,
+            round_trip_seconds=hosts.round_trip_seconds if simulation.mesh else None,
+        )
+        if self._contender.has_admission:
+            record = ShortageRecord(self._outcome.windows.append)
+            collector.admission = AdmissionRule(config.placement.risk_max, record)
+        return collector
+
+    def run(self, progress: Callable[[float], None]) -> Outcome:
         now = self._start
         end = now + self._workload.duration_seconds
         step = self._workload.step_seconds
-        marks, decides = now + step, now + self._simulation.decide_seconds + self._delay_seconds
+        mark_at, decide_at = now + step, now + self._simulation.decide_seconds + self._delay_seconds
         self._exchange.introduce(now)
         self._arrive(now)
         self._exchange.report_changes(now)
         load = self._cluster.load(now)
         while now < end:
-            then = min(
-                end,
-                marks,
-                decides,
-                self._exchange.next_at,
-                self._next_arrival(),
-                self._driver.next_end(),
-                self._control.next_end(),
-                self._next_leave(now, load),
-            )
-            before, load = load, self._cluster.load(then)
-            self._account.spend(now, before, then, load)
-            for response in self._responses.values():
-                response.spend(then - max(now, self._simulation.warm_up_seconds), before)
-            self._live(then - now, before)
-            now = then
+            next_at = min(end, mark_at, decide_at, self._next_event(now, load))
+            load = self._pass_time(now, next_at, load)
+            now = next_at
             self._exchange.sample(now, load)
-            if now >= marks - SOON:
-                self._mark(now)
-                marks += step
+            if now >= mark_at - SOON:
+                self._account.mark(
+                    now, self._cluster.rows(Phase.RUNNING).size, self._cluster.rows(Phase.WAITING).size
+                )
+                mark_at += step
                 progress(now)
-            self._driver.finish(now)
-            self._leave(now, load)
-            self._run_out_of_memory(now, load)
-            self._arrive(now)
-            self._exchange.report_changes(now)
-            if self._control.is_busy:
-                self._exchange.beacons(now)
-                self._control.advance(now)
-            if now >= decides - SOON and now < end:
+            self._apply_events(now, load)
+            if now >= decide_at - SOON and now < end:
                 self._decide(now)
-                decides += self._simulation.decide_seconds
+                decide_at += self._simulation.decide_seconds
             self._exchange.report_changes(now)
             load = self._cluster.load(now)
         self._account.count("waiting_at_end", int(self._cluster.rows(Phase.WAITING).size))
@@ -192,16 +169,37 @@ class _Run:
         )
         return self._outcome
 
-    def _mark(self, now: float) -> None:
-        phases = np.bincount(self._cluster.phase, minlength=len(Phase))
-        self._account.mark(now, int(phases[Phase.RUNNING]), int(phases[Phase.WAITING]))
+    def _next_event(self, now: float, load: Load) -> float:
+        """The time of the next sample, arrival, or end of a container, a move or a step."""
+        return min(
+            self._exchange.next_at,
+            self._arrivals.next_at,
+            self._driver.next_end(),
+            self._control.next_end(),
+            self._next_end(now, load),
+        )
 
-    def _next_arrival(self) -> float:
-        if self._arrived == self._arrivals.size:
-            return np.inf
-        return float(self._workload.arrival_seconds[self._arrivals[self._arrived]])
+    def _pass_time(self, start: float, end: float, before: Load) -> Load:
+        """Account for an interval between two events; returns the load at its end."""
+        after = self._cluster.load(end)
+        self._account.spend(start, before, end, after)
+        for response in self._responses.values():
+            response.spend(end - max(start, self._simulation.warm_up_seconds), before)
+        self._cluster.left[before.running] -= (end - start) * self._pace(before)
+        return after
 
-    def _next_leave(self, now: float, load: Load) -> float:
+    def _apply_events(self, now: float, load: Load) -> None:
+        """Apply the ends and arrivals of now, and let the control continue its decision."""
+        self._driver.finish(now)
+        self._end_containers(now, load)
+        self._run_out_of_memory(now, load)
+        self._arrive(now)
+        self._exchange.report_changes(now)
+        if self._control.is_busy:
+            self._exchange.beacons(now)
+            self._control.advance(now)
+
+    def _next_end(self, now: float, load: Load) -> float:
         left = self._cluster.left[load.running]
         if not left.size or not np.isfinite(left).any():
             return np.inf
@@ -214,21 +212,18 @@ class _Run:
         is_job = self._workload.kind[load.running] == TaskKind.JOB
         return np.where(is_job, np.maximum(self._cluster.speed(load), SOON), 1.0)
 
-    def _live(self, seconds: float, load: Load) -> None:
-        self._cluster.left[load.running] -= seconds * self._pace(load)
-
-    def _leave(self, now: float, load: Load) -> None:
+    def _end_containers(self, now: float, load: Load) -> None:
         cluster = self._cluster
-        over = np.flatnonzero((cluster.phase == Phase.RUNNING) & (cluster.left <= SOON))
+        ended = np.flatnonzero((cluster.phase == Phase.RUNNING) & (cluster.left <= SOON))
         if self._simulation.zero_is_the_end:
             idle = load.running[(load.wanted[:, _CPU] <= 0) & (cluster.target[load.running] == NOWHERE)]
-            over = np.union1d(over, idle[cluster.phase[idle] == Phase.RUNNING])
-        if over.size:
-            jobs = over[self._workload.kind[over] == TaskKind.JOB]
+            ended = np.union1d(ended, idle[cluster.phase[idle] == Phase.RUNNING])
+        if ended.size:
+            jobs = ended[self._workload.kind[ended] == TaskKind.JOB]
             took = now - self._workload.arrival_seconds[jobs]
             self._outcome.lateness_ratio.extend(took / self._workload.lifetime_seconds[jobs] - 1)
-            self._account.count("finished", int(over.size))
-            self._driver.leave(over, now)
+            self._account.count("finished", int(ended.size))
+            self._driver.leave(ended, now)
 
     def _run_out_of_memory(self, now: float, load: Load) -> None:
         if self._simulation.out_of_memory != "kill":
@@ -238,25 +233,22 @@ class _Run:
             self._driver.die(np.flatnonzero((cluster.node == node) & (cluster.phase == Phase.RUNNING)), now)
 
     def _arrive(self, now: float) -> None:
-        begin = self._arrived
-        while self._next_arrival() <= now + SOON:
-            self._arrived += 1
-        come = self._arrivals[begin : self._arrived]
-        if not come.size:
+        arrived = self._arrivals.pop(now)
+        if not arrived.size:
             return
-        self._cluster.phase[come] = Phase.WAITING
-        self._account.count("arrived", int(come.size))
+        self._cluster.phase[arrived] = Phase.WAITING
+        self._account.count("arrived", int(arrived.size))
         self._exchange.beacons(now)
-        together = self._place_together(come, now)
-        for row in come.tolist():
+        together = self._place_together(arrived, now)
+        for row in arrived.tolist():
             if together[row] if row in together else self._place(row, now, self._driver.put):
                 self._account.placed_after(0.0)
             elif self._simulation.when_full == "refuse":
                 self._account.count("refused")
                 self._cluster.phase[row] = Phase.GONE
 
-    def _place_together(self, come: Rows, now: float) -> dict[int, bool]:
-        """Place containers of an application that arrive at once as a whole, if the policy does that.
+    def _place_together(self, arrived: Rows, now: float) -> dict[int, bool]:
+        """Place containers of an application that arrive at the same time as a whole, if the policy does so.
 
         Returns whether each of them is placed.
         """
@@ -264,7 +256,7 @@ class _Run:
         if chosen.policy.place_all is None:
             return placed
         for application in self._applications:
-            rows = np.intersect1d(come, application.members).tolist()
+            rows = np.intersect1d(arrived, application.members).tolist()
             if len(rows) > 1:
                 began = thread_time()
                 answer = self._collector.place_together(
@@ -309,7 +301,7 @@ class _Run:
         workload = self._workload
         return PlacementQuestion(
             service=workload.services[row],
-            reserve=quantities(workload.requested[row]),
+            reserve=quantities_of(workload.requested[row]),
             task_class=int(workload.task_class[row]),
             kind=_KINDS.get(int(workload.kind[row])),
             constraints=(
@@ -345,6 +337,6 @@ class _Run:
         patience = self._simulation.patience_seconds
         waiting = waiting[~self._cluster.killed[waiting]]  # killed containers are placed again by the driver
         if patience is not None and waiting.size:
-            tired = waiting[now - self._workload.arrival_seconds[waiting] > patience]
-            self._account.count("refused", int(tired.size))
-            self._driver.leave(tired, now)
+            refused = waiting[now - self._workload.arrival_seconds[waiting] > patience]
+            self._account.count("refused", int(refused.size))
+            self._driver.leave(refused, now)

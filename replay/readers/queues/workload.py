@@ -7,7 +7,7 @@ import numpy as np
 
 from collector.slo.promises import Promise, ServiceMode
 from collector.snapshot.constraints import Constraint
-from collector.snapshot.power_curves import Floats
+from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Codes, Flags, TaskKind
 from replay.readers.period import Period
 from replay.setup.workload import PromisedContainers, Reserved, Workload
@@ -15,6 +15,18 @@ from wire.errors import UserError
 
 _HOUR_SECONDS = 3600.0
 _STEP_SECONDS = 60.0
+
+
+def _select(path: Path, names: Sequence[str], arrival_seconds: Floats, period: Period | None) -> Rows:
+    """The rows in the period, after checks of all rows."""
+    if not names:
+        raise UserError(f"{path} has no requests")
+    if len(set(names)) != len(names):
+        raise UserError(f"{path}: a task occurs twice")
+    kept = np.arange(len(names)) if period is None else np.flatnonzero(period.covers(arrival_seconds))
+    if not kept.size:
+        raise UserError(f"{path} has no requests in the requested period")
+    return kept
 
 
 def queued_workload(  # noqa: PLR0913 - the columns of a workload
@@ -32,17 +44,11 @@ def queued_workload(  # noqa: PLR0913 - the columns of a workload
     constraints: tuple[tuple[Constraint, ...], ...],
     period: Period | None,
 ) -> Workload:
-    """The rows in their order, up to the end of the hour of the last arrival.
+    """A workload of all rows in the period, up to the end of the hour of the last arrival.
 
-    Ids begin with the place in that order, so that they sort as containers arrive.
+    Rows are in order of arrival. Ids begin with the number of the row, so that they sort in the same order.
     """
-    if not names:
-        raise UserError(f"{path} has no requests")
-    if len(set(names)) != len(names):
-        raise UserError(f"{path}: a task occurs twice")
-    kept = np.arange(len(names)) if period is None else np.flatnonzero(period.covers(arrival_seconds))
-    if not kept.size:
-        raise UserError(f"{path} has no requests in the requested period")
+    kept = _select(path, names, arrival_seconds, period)
     width = len(str(len(names)))
     requested = np.full((kept.size, 4), np.nan)
     requested[:, 0] = cores[kept]

@@ -1,4 +1,4 @@
-"""The figures of a run of an elastic service, and their course."""
+"""The figures of a run of an elastic service, in total and over time."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ class ElasticResult(msgspec.Struct, frozen=True, kw_only=True):
     """CPU limits of all replicas, over time."""
     replica_minutes: float
     energy_kwh: float
-    """Of the hosts that run replicas; the others are off."""
+    """Energy of the hosts that run replicas; the others are off."""
     actions: int
     vertical_actions: int
     """Changes of the CPU limit."""
@@ -37,7 +37,7 @@ class ElasticResult(msgspec.Struct, frozen=True, kw_only=True):
     cpu_limit_mean_cores: float
     utilization_mean_ratio: float
     response_mean_ms: float | None
-    """Of the metric over all intervals with requests."""
+    """Mean of the metric over all intervals with requests."""
     intervals: int
 
 
@@ -91,7 +91,7 @@ def _violations(intervals: Sequence[Interval], metric_max: float) -> float:
 
 
 def elastic_points_of(intervals: Sequence[Interval]) -> list[ElasticPoint]:
-    """The course of a run."""
+    """A run over time, for the charts."""
     return [
         ElasticPoint(
             hours=each.begin_seconds / SECONDS_PER_HOUR,

@@ -1,4 +1,4 @@
-"""Where the replicas run: packed by their limits onto the nearest hosts, and what these hosts draw."""
+"""The hosts of the replicas, which are packed by their limits onto the nearest hosts, and their power."""
 
 from collections.abc import Sequence
 

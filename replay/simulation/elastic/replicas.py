@@ -1,9 +1,9 @@
 """The replicas of a service: requests queue at each of them, and are served with its CPU limit.
 
-A request needs CPU time that is distributed exponentially, and goes to a replica that is chosen at random, as
-kube-proxy does it. It is served in order of arrival; its mean response time is then the same as if all
-requests at a replica shared its CPU. What is not served in time is carried over; a request that would wait
-longer than its client is not served at all.
+The CPU time of requests is distributed exponentially. A request goes to a random replica, as with kube-proxy,
+and is served in order of arrival; the mean response time is then the same as if all requests at a replica
+shared its CPU. Requests that are not served in time are carried over; a request that would wait longer than
+its client's patience is not served at all.
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ class Replica:
     ready_seconds: float
     """When it has started."""
     free_seconds: float
-    """When it has served all that it received; at first, when it has started."""
+    """When it has served all requests that it received; at first, when it has started."""
 
     def pending_seconds(self, now: float) -> float:
-        """How long it will be busy with what it received so far."""
+        """How long it will be busy with the requests that it received so far."""
         return max(0.0, self.free_seconds - max(now, self.ready_seconds))
 
 
@@ -36,7 +36,7 @@ def serve(
     service_seconds: float,
     patience: float,
 ) -> tuple[Floats, list[float]]:
-    """Serve requests that arrive at these times: their response times, and the CPU time per replica."""
+    """Serve requests that arrive at these times: their response times, and the CPU time of each replica."""
     response = np.empty(at.size)
     target = random.integers(0, len(replicas), at.size)
     cpu = random.exponential(service_seconds, at.size)
@@ -66,7 +66,7 @@ def _ends(free: float, at: Floats, times: Floats) -> Floats:
 
 
 def _impatient(free: float, at: Floats, times: Floats, patience: float) -> tuple[Floats, Floats, float]:
-    """The same if a request leaves that has waited too long: response times, time served, and the end."""
+    """Serve impatient requests: their response times, their service times, and when the last one ends."""
     responses, served = [], []
     for arrival, seconds in zip(at.tolist(), times.tolist(), strict=True):
         wait = max(0.0, free - arrival)

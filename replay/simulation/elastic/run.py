@@ -1,6 +1,6 @@
 """One policy on an elastic service: from decision to decision."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +19,7 @@ _UNAVAILABLE_RATIO = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """What happened between two decisions."""
+    """The time between two decisions."""
 
     begin_seconds: float
     seconds: float
@@ -36,29 +36,29 @@ class Interval:
     replica_seconds: float
     joules: float
     decision: ElasticDecision
-    """At its end."""
+    """The decision at the end."""
     changed: bool
     vertical: bool
 
 
 @dataclass(slots=True)
 class _Service:
-    """The replicas that get requests, and those that replace or join them when they have started."""
+    """The replicas that get requests, and the next ones, which take over when they have started."""
 
     active: list[Replica]
     next_active: list[Replica] = field(default_factory=list)
     switch_seconds: float = np.inf
-    """When the next replicas take over."""
+    """The time at which the next replicas take over."""
 
     @property
     def replicas(self) -> list[Replica]:
-        """All that run from now on."""
+        """The replicas that run from now on."""
         return self.next_active or self.active
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElasticRun:
-    """What is simulated: the same for every policy."""
+    """The service, its load and its hosts: the same for every policy."""
 
     service: ElasticService
     arrivals: Arrivals
@@ -96,68 +96,75 @@ class _Run:
             progress((number + 1) * every)
 
     def _interval(self, number: int, begin: float, end: float) -> Interval:
-        random = np.random.default_rng((self._seed, number))
-        at = self._times(random, begin, end)
+        response, used_cores = self._serve(np.random.default_rng((self._seed, number)), begin, end)
+        running, metric, seconds = self._service.replicas, self._metric(response), end - begin
+        limit_cores = running[0].limit_cores
+        decision = self._decide(end, running, used_cores, metric)
+        core_seconds = sum(each.limit_cores for each in running) * seconds
+        joules = self._packing.watts(running, used_cores) * seconds
+        self._settle(end)
+        changed = self._apply(decision, end)
+        return Interval(
+            begin_seconds=begin,
+            seconds=seconds,
+            requests=int(response.size),
+            late=int((response > self._target.metric_max).sum()),
+            metric=metric,
+            replicas=len(running),
+            limit_cores=limit_cores,
+            used_cores=used_cores,
+            core_seconds=core_seconds,
+            replica_seconds=len(running) * seconds,
+            joules=joules,
+            decision=decision,
+            changed=changed,
+            vertical=changed and decision.cpu_limit_cores != limit_cores,
+        )
+
+    def _serve(self, random: np.random.Generator, begin: float, end: float) -> tuple[Floats, float]:
+        """Serve the requests of an interval: their response times, and the CPU usage of all replicas."""
+        at = self._arrival_times(random, begin, end)
         service, settings = self._service, self._settings
-        everyone = list({id(each): each for each in (*service.active, *service.next_active)}.values())
-        before = {id(each): each.pending_seconds(begin) for each in everyone}
-        work = dict.fromkeys(before, 0.0)
+        replicas = list({id(each): each for each in (*service.active, *service.next_active)}.values())
+        pending = {id(each): each.pending_seconds(begin) for each in replicas}
+        work = dict.fromkeys(pending, 0.0)
         responses = []
         switch = min(service.switch_seconds, end)
-        for replicas, part in ((service.active, at[at < switch]), (service.next_active, at[at >= switch])):
+        for active, part in ((service.active, at[at < switch]), (service.next_active, at[at >= switch])):
             if not part.size:
                 continue
             response, done = serve(
-                replicas, part, random, settings.service_ms / MILLI, settings.patience_seconds
+                active, part, random, settings.service_ms / MILLI, settings.patience_seconds
             )
-            responses.append(response + self._packing.delay_seconds(replicas) * settings.round_trips)
-            for each, cores in zip(replicas, done, strict=True):
-                work[id(each)] += cores
-        running = service.replicas
-        reserved = [each.limit_cores for each in running]
+            responses.append(response + self._packing.delay_seconds(active) * settings.round_trips)
+            for each, cpu_seconds in zip(active, done, strict=True):
+                work[id(each)] += cpu_seconds
         used = [
-            (work[key] + each.limit_cores * (before[key] - each.pending_seconds(end))) / (end - begin)
-            for each in everyone
+            (work[key] + each.limit_cores * (pending[key] - each.pending_seconds(end))) / (end - begin)
+            for each in replicas
             for key in (id(each),)
         ]
-        response = np.concatenate(responses) if responses else np.empty(0)
-        used_cores = float(sum(used))
-        metric = self._metric(response)
-        seen = Observation(
-            at_seconds=end,
+        return np.concatenate(responses) if responses else np.empty(0), float(sum(used))
+
+    def _decide(
+        self, now: float, running: Sequence[Replica], used_cores: float, metric: float | None
+    ) -> ElasticDecision:
+        observed = Observation(
+            at_seconds=now,
             replicas=len(running),
             cpu_limit_cores=running[0].limit_cores,
             cpu_used_cores=used_cores,
             metric=metric,
             changed_at_seconds=self._changed_at,
-            effect_seconds=settings.startup_seconds,
+            effect_seconds=self._settings.startup_seconds,
             used_core_watts=self._packing.used_core_watts,
             reserved_core_watts=self._packing.reserved_core_watts,
         )
-        decision = self._policy.decide(self._target, seen, self._learned)
+        decision = self._policy.decide(self._target, observed, self._learned)
         self._learned = decision.learned
-        core_seconds = sum(reserved) * (end - begin)
-        joules = self._packing.watts(running, used_cores) * (end - begin)
-        self._settle(end)
-        changed = self._apply(decision, end)
-        return Interval(
-            begin_seconds=begin,
-            seconds=end - begin,
-            requests=int(response.size),
-            late=int((response > self._target.metric_max).sum()),
-            metric=metric,
-            replicas=len(running),
-            limit_cores=reserved[0],
-            used_cores=used_cores,
-            core_seconds=core_seconds,
-            replica_seconds=len(running) * (end - begin),
-            joules=joules,
-            decision=decision,
-            changed=changed,
-            vertical=changed and decision.cpu_limit_cores != seen.cpu_limit_cores,
-        )
+        return decision
 
-    def _times(self, random: np.random.Generator, begin: float, end: float) -> Floats:
+    def _arrival_times(self, random: np.random.Generator, begin: float, end: float) -> Floats:
         step = self._arrivals.step_seconds
         first, last = round(begin / step), round(end / step)
         counts = random.poisson(self._arrivals.rates[first:last] * step)
@@ -172,7 +179,7 @@ class _Run:
         return float(response.mean() if percentile is None else np.percentile(response, percentile))
 
     def _settle(self, now: float) -> None:
-        """Replicas that have taken over are the active ones."""
+        """Make the next replicas the active ones, once they have taken over."""
         service = self._service
         if service.switch_seconds <= now:
             self._service = _Service(service.next_active)

@@ -19,6 +19,7 @@ from replay.setup.hosts import Hosts
 from replay.setup.scenario import Startup
 from replay.setup.workload import PromisedContainers, Workload
 from replay.simulation.accounting import Account
+from replay.simulation.arrivals import SOON, ArrivalQueue
 from replay.simulation.cluster import Cluster, Phase
 from replay.simulation.contenders import Contender
 from replay.simulation.outcome import Outcome, nodes_at_end
@@ -29,8 +30,6 @@ from replay.simulation.queue.startup import StartupTimes
 from replay.simulation.run import few_collections
 from wire.errors import UserError
 
-_SOON = 1e-6
-"""Events that lie less than this apart are one."""
 _ROUNDING = 1 + 1e-9
 
 
@@ -49,7 +48,7 @@ def run_queue(
             "compare priority and qos-driven on this workload"
         )
     with few_collections():
-        return _QueueRun(contender, hosts, workload, workload.promised, startup).go(progress)
+        return _QueueRun(contender, hosts, workload, workload.promised, startup).run(progress)
 
 
 class _QueueRun:
@@ -73,46 +72,39 @@ class _QueueRun:
         self._lifecycles = Lifecycles(workload, promised, hosts.names)
         self._snapshots = QueueSnapshots(self._cluster, promised, self._lifecycles, seed=simulation.seed)
         self._startup = StartupTimes(startup, seed=simulation.seed)
-        self._arrivals = np.argsort(workload.arrival_seconds, kind="stable")
-        self._arrived = 0
+        self._arrivals = ArrivalQueue(workload.arrival_seconds)
         self._operations = 0
         self._starts_at: Floats = np.full(workload.size, np.inf)
         self._ends_at: Floats = np.full(workload.size, np.inf)
         self._startup_seconds: Floats = np.full(workload.size, np.nan)
         self._free: Floats = np.nan_to_num(hosts.capacity - hosts.system, nan=np.inf)
-        self._outcome = Outcome(
-            name=contender.name,
-            account=self._account,
-            place_seconds=[],
-            rebalance_seconds=[],
-            lateness_ratio=[],
-            nodes=[],
-        )
+        self._outcome = Outcome(name=contender.name, account=self._account)
 
-    def go(self, progress: Callable[[float], None]) -> Outcome:
+    def run(self, progress: Callable[[float], None]) -> Outcome:
         now = self._simulation.start_seconds
         end = now + self._workload.duration_seconds
         step, period = self._workload.step_seconds, self._simulation.decide_seconds
-        marks, decides = now + step, now + period
+        mark_at, decide_at = now + step, now + period
         is_due = self._arrive(now)
         load = self._cluster.load(now)
         while now < end:
             if is_due:
                 self._decide(now)
-                decides = now + period
+                decide_at = now + period
                 load = self._cluster.load(now)
             starts, ends = float(self._starts_at.min()), float(self._ends_at.min())
-            then = min(end, marks, decides, self._next_arrival(), starts, ends)
-            self._account.spend(now, load, then, load)
-            now = then
-            if now >= marks - _SOON:
-                self._mark(now)
-                marks += step
+            next_at = min(end, mark_at, decide_at, self._arrivals.next_at, starts, ends)
+            self._account.spend(now, load, next_at, load)
+            now = next_at
+            if now >= mark_at - SOON:
+                waiting = self._cluster.rows(Phase.WAITING, Phase.STARTING)
+                self._account.mark(now, self._cluster.rows(Phase.RUNNING).size, waiting.size)
+                mark_at += step
                 progress(now)
             self._run_started(now)
             is_due = self._complete(now)
             is_due |= self._arrive(now)
-            is_due |= now >= decides - _SOON
+            is_due |= now >= decide_at - SOON
             load = self._cluster.load(now)
         self._account.count("waiting_at_end", int(self._cluster.rows(Phase.WAITING).size))
         self._outcome.nodes.extend(nodes_at_end(self._cluster, load))
@@ -125,16 +117,8 @@ class _QueueRun:
 
     # --- Events -------------------------------------------------------------------------------------
 
-    def _next_arrival(self) -> float:
-        if self._arrived == self._arrivals.size:
-            return np.inf
-        return float(self._workload.arrival_seconds[self._arrivals[self._arrived]])
-
     def _arrive(self, now: float) -> bool:
-        begin = self._arrived
-        while self._next_arrival() <= now + _SOON:
-            self._arrived += 1
-        rows = self._arrivals[begin : self._arrived]
+        rows = self._arrivals.pop(now)
         self._cluster.phase[rows] = Phase.WAITING
         self._account.count("arrived", int(rows.size))
         for row in rows.tolist():
@@ -143,7 +127,7 @@ class _QueueRun:
 
     def _run_started(self, now: float) -> None:
         """Let the containers run whose start-up time is over."""
-        for row in np.flatnonzero(self._starts_at <= now + _SOON).tolist():
+        for row in np.flatnonzero(self._starts_at <= now + SOON).tolist():
             self._starts_at[row] = np.inf
             self._run(row, now)
 
@@ -155,7 +139,7 @@ class _QueueRun:
         self._lifecycles.start(row, int(cluster.node[row]), now, None if np.isnan(seconds) else seconds)
 
     def _complete(self, now: float) -> bool:
-        rows = np.flatnonzero(self._ends_at <= now + _SOON)
+        rows = np.flatnonzero(self._ends_at <= now + SOON)
         if not rows.size:
             return False
         self._lifecycles.complete(rows, now)
@@ -165,11 +149,6 @@ class _QueueRun:
         self._ends_at[rows] = np.inf
         self._account.count("finished", int(rows.size))
         return True
-
-    def _mark(self, now: float) -> None:
-        phases = np.bincount(self._cluster.phase, minlength=len(Phase))
-        waiting = int(phases[Phase.WAITING] + phases[Phase.STARTING])
-        self._account.mark(now, int(phases[Phase.RUNNING]), waiting)
 
     # --- Decisions ----------------------------------------------------------------------------------
 
@@ -194,7 +173,7 @@ class _QueueRun:
     def _begin(self, row: int, node: int, now: float) -> None:
         cluster = self._cluster
         needed = np.nan_to_num(self._workload.requested[row], nan=0.0)
-        if cluster.phase[row] != Phase.WAITING or np.any(needed > self._free[node] * _ROUNDING + _SOON):
+        if cluster.phase[row] != Phase.WAITING or np.any(needed > self._free[node] * _ROUNDING + SOON):
             raise ValueError(f"{self._contender.name} starts {self._workload.ids[row]} where it does not fit")
         if cluster.came_from[row] == NOWHERE:
             waited = now - float(self._workload.arrival_seconds[row])

@@ -12,8 +12,9 @@ from replay.generators.common import columns, numbered
 from replay.setup.hosts import MEBIBYTE, build_hosts
 from replay.setup.scenario import Host
 from replay.setup.workload import Recorded, Workload, always_running
-from replay.simulation.agents import AgentSettings, HostLoad, SimulatedAgents
-from replay.simulation.bulk.heartbeats import rounded
+from replay.simulation.agents.agents import HostLoad, SimulatedAgents
+from replay.simulation.agents.heartbeats import rounded
+from replay.simulation.agents.settings import AgentSettings
 from wire.messages import Report
 
 HOSTS, CONTAINERS, STEPS = 3, 8, 16
@@ -80,7 +81,7 @@ class Twins:
         """Start a container, or move it."""
         if host in self.on:
             self.node[container] = host
-            assert len({each.start(container, self.now) for each in self.agents}) == 1
+            assert len({each.containers.start(container, self.now) for each in self.agents}) == 1
 
     def end(self, container: int, *, killed: bool) -> None:
         host = int(self.node[container])
@@ -93,12 +94,14 @@ class Twins:
     def limit(self, container: int) -> None:
         limit = np.array([self.rng.uniform(0.5, 3), 1e9, np.nan, np.nan])
         for each in self.agents:
-            each.limit(container, limit)
+            each.containers.set_limit(container, limit)
 
     def look(self, host: int) -> None:
         self.now += 3.0
         running = np.flatnonzero(self.node != NOWHERE)
-        self.same(*(each.look(self.now, running, self.node[running], [host]) for each in self.agents))
+        self.same(
+            *(each.list_containers(self.now, running, self.node[running], [host]) for each in self.agents)
+        )
 
     def sample(self, *, busy: bool) -> None:
         running = np.flatnonzero(self.node != NOWHERE)

@@ -10,7 +10,7 @@ from collector.policies.interface import Plan
 from collector.snapshot.tables import Snapshot
 from replay.setup.scenario import Host, Simulation
 from replay.setup.workload import Workload, always_running
-from replay.simulation.agents import AgentSettings
+from replay.simulation.agents.settings import AgentSettings
 from replay.simulation.clock import unix
 from tests.replay.setups import PLAIN, recorded, scripted, simulate
 

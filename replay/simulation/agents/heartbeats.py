@@ -1,8 +1,8 @@
 """Plain heartbeats of many hosts at once: the reports that the agents' reporters would make, in less time.
 
-With a trace of five-minute steps nearly all reports are heartbeats of hosts on which nothing started, ended
-or changed its limits, whose windows hold one sample, and which have no alert. Such a report has the values of
-that sample and nothing else, so it is made from columns. All others come from the real reporter.
+With a trace of five-minute steps, nearly all reports are heartbeats of hosts without an alert, on which no
+container started, ended or changed its limits, and whose windows have one sample. Such a report contains only
+the values of that sample, so it is made from columns. All other reports come from the real reporter.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import log
 
+import msgspec
 import numpy as np
 
 from agent.config import ReportingConfig
@@ -17,13 +18,9 @@ from agent.reporting.messages import NODE_WIDTH, ContainerFacts, node_state, nod
 from agent.reporting.windows import Mean
 from agent.sampling.node_sample import NodeSample
 from collector.snapshot.power_curves import Floats
-from wire.messages import (
-    ContainerState,
-    ContainerUsage,
-    Heartbeat,
-    Pressure,
-    Report,
-)
+from replay.simulation.agents.containers import NO_PRESSURE, RUNTIME
+from replay.simulation.agents.samples import PlainHost
+from wire.messages import ContainerState, ContainerUsage, Heartbeat, Report
 from wire.resources import RESOURCES, Quantities, Resource
 from wire.sketch import FLOORS, LOWEST_BIN, RELATIVE_ERROR, Sketch, bin_of
 from wire.version import __version__
@@ -33,10 +30,9 @@ _LOG_GAMMA = log((1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR))
 _ZERO = LOWEST_BIN - 1
 """Stands for the bin of a sample that counts as zero."""
 _NEAR = 1e-6
-"""A value this close to the edge of a bin is sorted in by the agents' own function."""
-_NO_PRESSURE = Pressure()
+"""The agents' own function decides the bin of a value that is this close to an edge."""
 _DIGITS = 6
-"""Of the numbers in reports."""
+"""Significant digits of the numbers in reports."""
 _TENS = np.array([float(10**power) for power in range(23)])
 """The powers of ten that are exact as floating-point numbers."""
 
@@ -46,15 +42,15 @@ class SampledColumns:
     """The containers of one sample, as reports have them: all hosts, one entry per container."""
 
     used: Sequence[Quantities]
-    """Means of windows that hold this sample only."""
+    """Means of windows with this sample only."""
     usage: Sequence[tuple[Sketch | None, ...]]
     minus_totals: Sequence[list[float] | None]
-    """Usage times time, per resource, negative: the first by order is the highest."""
+    """Usage times time, per resource, as negative numbers, so that the highest comes first."""
     cpu_seconds_total: Sequence[float]
 
     @classmethod
     def of(cls, used: Floats, seconds: Floats, known: Sequence[bool], cpu: Floats) -> "SampledColumns":
-        """From what containers use, over intervals of their own."""
+        """Create columns from the usage of containers; `seconds` is the interval of each sample."""
         used = used.copy()
         used[:, _MEMORY] = np.trunc(used[:, _MEMORY])
         totals = used * seconds[:, None]
@@ -82,7 +78,7 @@ class SampledColumns:
 
 
 def rounded(values: Floats) -> Floats:
-    """Values with the digits that reports have: exactly as the agents' own function rounds them."""
+    """Values rounded to the digits of reports, exactly as the agents' own function rounds them."""
     places = _DIGITS - 1 - np.floor(np.log10(np.abs(np.where(values == 0, 1.0, values))))
     is_regular = np.abs(places) < _TENS.size
     scale = _TENS[np.where(is_regular, np.abs(places), 0.0).astype(np.intp)]
@@ -110,7 +106,7 @@ def _sketches(values: Floats, floor: float) -> list[Sketch]:
 
 @cache
 def _of_one_sample(index: int) -> Sketch:
-    """The histogram of one sample in a bin: nobody changes it, and a few thousand are all that there are."""
+    """The histogram of one sample in a bin. It is shared, because nothing changes it."""
     return Sketch(zeros=1) if index == _ZERO else Sketch(bins={index: 1})
 
 
@@ -121,62 +117,27 @@ class HeartbeatMaker:
         self._settings, self._sample_seconds = settings, sample_seconds
         self._beacon_seconds = max(settings.beacon_seconds, sample_seconds)
 
-    def make(  # noqa: PLR0913, PLR0917 - what a report is made from
-        self,
-        node: str,
-        boot: str,
-        sequence: int,
-        sample: NodeSample,
-        facts: Sequence[ContainerFacts],
-        limits: Sequence[Quantities],
-        columns: SampledColumns,
-        begin: int,
-        order: Sequence[int],
+    def make(
+        self, header: Report, sample: NodeSample, plain: PlainHost, columns: SampledColumns, begin: int
     ) -> Report:
-        """The report of a host whose containers begin at a place of the columns.
+        """The report of a host whose containers begin at this row of the columns.
 
-        `order` is the order of the containers in the heartbeat.
+        `header` has its node, boot, sequence and time.
         """
         mean = Mean(NODE_WIDTH)
         mean.add(node_values(sample), sample.rates.interval_seconds)
-        end = begin + len(facts)
-        window_seconds = float(f"{sample.rates.interval_seconds:.6g}")
-        states = [
-            ContainerState(
-                each.id,
-                each.name,
-                "docker",
-                cpu_seconds_total,
-                used,
-                window_seconds,
-                limit,
-                _NO_PRESSURE,
-                None,
-                None,
-                None,
-                None,
-                None,
-                each.service,
-                each.labels,
-                each.started_at,
-            )
-            for each, limit, cpu_seconds_total, used in zip(
-                facts, limits, columns.cpu_seconds_total[begin:end], columns.used[begin:end], strict=True
-            )
-        ]
-        usage = columns.usage
-        return Report(
-            node=node,
-            boot=boot,
-            sequence=sequence,
-            at=sample.rates.unix_seconds,
+        usage, facts = columns.usage, plain.facts
+        return msgspec.structs.replace(
+            header,
             state=node_state(sample, mean.values(), mean.seconds),
-            containers=tuple(states),
+            containers=_container_states(plain, columns, begin, sample.rates.interval_seconds),
             heartbeat=Heartbeat(
                 agent_version=__version__,
                 sample_seconds=self._sample_seconds,
                 beacon_seconds=self._beacon_seconds,
-                usage=tuple([ContainerUsage(facts[place].id, *usage[begin + place]) for place in order]),
+                usage=tuple(
+                    [ContainerUsage(facts[place].id, *usage[begin + place]) for place in plain.order]
+                ),
                 top=self._top(facts, columns, begin),
                 power_curve=sample.power_curve,
             ),
@@ -194,3 +155,40 @@ class HeartbeatMaker:
                 if first:
                     top[resource] = tuple(first)
         return top
+
+
+def _container_states(
+    plain: PlainHost, columns: SampledColumns, begin: int, interval_seconds: float
+) -> tuple[ContainerState, ...]:
+    """The states of the containers of a host, from windows of one sample."""
+    rows = slice(begin, begin + len(plain.facts))
+    window_seconds = float(f"{interval_seconds:.{_DIGITS}g}")
+    return tuple(
+        [
+            ContainerState(
+                each.id,
+                each.name,
+                RUNTIME,
+                cpu_seconds_total,
+                used,
+                window_seconds,
+                limit,
+                NO_PRESSURE,
+                None,
+                None,
+                None,
+                None,
+                None,
+                each.service,
+                each.labels,
+                each.started_at,
+            )
+            for each, limit, cpu_seconds_total, used in zip(
+                plain.facts,
+                plain.limits,
+                columns.cpu_seconds_total[rows],
+                columns.used[rows],
+                strict=True,
+            )
+        ]
+    )

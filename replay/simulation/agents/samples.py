@@ -14,42 +14,42 @@ _MEMORY = 1
 
 
 @dataclass(slots=True)
-class Plain:
-    """The containers of a host while its reports are plain heartbeats."""
+class PlainHost:
+    """The contents of the plain heartbeats of a host, which are the same until a container changes."""
 
     facts: list[ContainerFacts]
     infos: list[ContainerInfo]
     limits: list[Quantities]
     order: list[int]
-    """Their places in a heartbeat."""
+    """The order of the containers in a heartbeat."""
     interval_seconds: float = 0.0
-    """Of the last sample."""
+    """Interval of the last sample."""
     reports: int = 0
-    """That its reporter did not make, and does not know of."""
+    """Number of reports that were made without its reporter."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class ClusterSample:
     """One sample of all hosts."""
 
     rows: list[int]
     """The containers, host after host."""
     starts: list[int]
-    """Where those of each host begin."""
+    """The index of the first container of each host."""
     used: Floats
     by_node: Floats
     disk_busy: list[float]
     cpu_seconds_total: Floats
 
 
-def quantities(row: Floats) -> Quantities:
-    """A row of a column; NaN is absent."""
+def quantities_of(row: Floats) -> Quantities:
+    """The quantities of a row; NaN means unknown."""
     cpu, memory, disk, network = (None if value != value else value for value in row.tolist())  # noqa: PLR0124 - NaN
     return Quantities(cpu, None if memory is None else int(memory), disk, network)
 
 
-def values(amounts: Floats, known: Sequence[bool]) -> list[Quantities]:
-    """Each row, without the resources that the trace does not have."""
+def quantities_of_rows(amounts: Floats, known: Sequence[bool]) -> list[Quantities]:
+    """The quantities of each row; resources that are not known are left out."""
     columns: list[list[float | None]] = [
         amounts[:, place].tolist() if is_known else [None] * len(amounts)
         for place, is_known in enumerate(known)
