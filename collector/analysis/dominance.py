@@ -94,7 +94,7 @@ def update_dominance(
         confidence=margin * trust,
         explanation=(
             f"one container uses {ratios[leader]:.3%} of the cluster's {resource} and "
-            f"{ratios[second]:.3%} of its {RESOURCES[second]}, the next: a lead of {margin:.0%}, "
-            f"observed for {observed_seconds / 60:.0f} minutes"
+            f"{ratios[second]:.3%} of its {RESOURCES[second]}, the next resource (lead {margin:.0%}, "
+            f"observed for {observed_seconds / 60:.0f} minutes)"
         ),
     )

@@ -100,6 +100,16 @@ async def test_page_answers_with_credentials_in_its_url(collector: str, tmp_path
         assert tab.problems == []
 
 
+async def test_energy_is_downloaded_as_the_collector_exports_it(tmp_path: Path) -> None:
+    async with browsing(tmp_path / "profile") as tab, running(settings()) as collector:
+        await shown(tab, collector.address.url, "energy?by=node&span=30d")
+        await tab.run("document.querySelector('[data-testid=energy-csv]').click()")
+        await tab.until("document.body.textContent.includes('are downloaded')")
+        [path] = [each for each in tab.requests if "/v1/energy.csv" in each]
+        assert "by=node" in path
+        assert_clean(tab, collector.address.url)
+
+
 async def test_the_network_is_a_heat_map_while_there_is_a_mesh(tmp_path: Path) -> None:
     seconds = {("a1", "a2"): 0.001, ("a1", "b1"): 0.1, ("a2", "b1"): 0.1}
     async with browsing(tmp_path / "profile") as tab:

@@ -1,7 +1,7 @@
-// Lines and areas over time, as SVG. A chart is made once; an update changes its paths. Beside the picture there is a
-// sentence for screen readers, and the values as a table for everyone.
+// Lines and areas over time, as SVG. A chart is made once; an update changes its paths. A sentence describes it for
+// screen readers, and a table has its values.
 
-import {button, element, mark, put, shape, sync} from "./dom.js";
+import {button, element, reconcile, setAttribute, setText, shape} from "./dom.js";
 import {day, known, moment, time} from "./format.js";
 import {timeTicks, valueTicks} from "./scales.js";
 
@@ -10,7 +10,7 @@ const RIGHT = 10;
 const TOP = 10;
 const BOTTOM = 24;
 const LABEL_PX = 90;
-const MOST_ROWS = 300;
+const MAX_ROWS = 300;
 const DOT_PX = 1.5;
 /** A line breaks where this many steps have no value. */
 const BREAK_STEPS = 2.5;
@@ -19,7 +19,7 @@ const FAR = 5;
 
 /** Colours are classes of the style sheet: `kind` of a series is the end of `c-KIND`. */
 export class TimeChart {
-  /** `stacked` adds the series up, from the first at the bottom; `base` is 1024 for bytes. */
+  /** `stacked` stacks the series, the first one at the bottom; `base` is 1024 for bytes. */
   constructor({title, format, height = 200, stacked = false, base = 10, id = null}) {
     Object.assign(this, {title, format, height, stacked, base, data: null, shown: null});
     this.grid = shape("g.grid", {"aria-hidden": "true"});
@@ -62,7 +62,7 @@ export class TimeChart {
     const {times, series, band, lines = [], start, end} = this.data;
     const tops = this.stacked ? stack(series) : series.map((each) => each.values);
     const top = [...tops.flat(), ...(band?.high ?? [])].filter(known).reduce((a, b) => Math.max(a, b), 0);
-    // A constant far above all values would press them flat: it is in the legend only.
+    // A constant far above all values would flatten them: it is in the legend only.
     const drawn = lines.filter((each) => known(each.value) && (!top || each.value <= FAR * top));
     const ticks = valueTicks(Math.max(top, ...drawn.map((each) => each.value)), 4, this.base);
     const highest = ticks.at(-1);
@@ -77,16 +77,16 @@ export class TimeChart {
     // The first is on top.
     paths.reverse();
     if (band) paths.push({kind: "band", name: "band", d: this.area(times, band.low, band.high)});
-    sync(this.paths, paths, (each) => each.name, (each) => shape(`path.c-${each.kind}${this.stacked || each.kind === "band" ? ".area" : ".line"}${each.isFaint ? ".faint" : ""}`),
-      (path, each) => mark(path, "d", each.d));
-    sync(this.marks, drawn, (each) => each.name, (each) => shape(`line.c-${each.kind}.constant`), (line, each) => {
-      mark(line, "x1", LEFT);
-      mark(line, "x2", this.width - RIGHT);
-      mark(line, "y1", this.y(each.value).toFixed(1));
-      mark(line, "y2", this.y(each.value).toFixed(1));
+    reconcile(this.paths, paths, (each) => each.name, (each) => shape(`path.c-${each.kind}${this.stacked || each.kind === "band" ? ".area" : ".line"}${each.isFaint ? ".faint" : ""}`),
+      (path, each) => setAttribute(path, "d", each.d));
+    reconcile(this.marks, drawn, (each) => each.name, (each) => shape(`line.c-${each.kind}.constant`), (line, each) => {
+      setAttribute(line, "x1", LEFT);
+      setAttribute(line, "x2", this.width - RIGHT);
+      setAttribute(line, "y1", this.y(each.value).toFixed(1));
+      setAttribute(line, "y2", this.y(each.value).toFixed(1));
     });
     this.drawLegend();
-    mark(this.svg, "aria-label", this.sentence(tops));
+    setAttribute(this.svg, "aria-label", this.sentence(tops));
     if (this.shown !== null) this.select(Math.min(this.shown, times.length - 1));
   }
 
@@ -95,22 +95,22 @@ export class TimeChart {
       ...values.map((value) => ({key: `v${value}`, y: this.y(value), text: round(this.format(value))})),
       ...times.map(({at, isDay}) => ({key: `t${at}`, x: this.x(at), text: isDay ? day(at) : time(at)})),
     ];
-    sync(this.grid, rows, (row) => row.key, (row) => shape("g", {}, ...(row.y === undefined ? [] : [shape("line")]), shape("text")), (group, row) => {
+    reconcile(this.grid, rows, (row) => row.key, (row) => shape("g", {}, ...(row.y === undefined ? [] : [shape("line")]), shape("text")), (group, row) => {
       const text = group.lastChild;
-      put(text, row.text);
+      setText(text, row.text);
       if (row.y === undefined) {
-        mark(text, "x", row.x.toFixed(1));
-        mark(text, "y", this.height - 6);
-        mark(text, "text-anchor", "middle");
+        setAttribute(text, "x", row.x.toFixed(1));
+        setAttribute(text, "y", this.height - 6);
+        setAttribute(text, "text-anchor", "middle");
         return;
       }
-      mark(group.firstChild, "x1", LEFT);
-      mark(group.firstChild, "x2", this.width - RIGHT);
-      mark(group.firstChild, "y1", row.y.toFixed(1));
-      mark(group.firstChild, "y2", row.y.toFixed(1));
-      mark(text, "x", LEFT - 6);
-      mark(text, "y", (row.y + 4).toFixed(1));
-      mark(text, "text-anchor", "end");
+      setAttribute(group.firstChild, "x1", LEFT);
+      setAttribute(group.firstChild, "x2", this.width - RIGHT);
+      setAttribute(group.firstChild, "y1", row.y.toFixed(1));
+      setAttribute(group.firstChild, "y2", row.y.toFixed(1));
+      setAttribute(text, "x", LEFT - 6);
+      setAttribute(text, "y", (row.y + 4).toFixed(1));
+      setAttribute(text, "text-anchor", "end");
     });
   }
 
@@ -118,8 +118,8 @@ export class TimeChart {
     const {series, band, lines = []} = this.data;
     const entries = [...series.filter((each) => !each.isFaint), ...(band ? [{name: band.name, kind: "band"}] : []), ...lines.filter((each) => known(each.value))];
     this.legend.hidden = entries.length < 2;
-    sync(this.legend, entries, (each) => each.name, (each) => element("li", {}, element(`span.key.c-${each.kind}`), element("span")), (item, each) => {
-      put(item.lastChild, each.value === undefined ? each.name : `${each.name} ${this.format(each.value)}`);
+    reconcile(this.legend, entries, (each) => each.name, (each) => element("li", {}, element(`span.key.c-${each.kind}`), element("span")), (item, each) => {
+      setText(item.lastChild, each.value === undefined ? each.name : `${each.name} ${this.format(each.value)}`);
     });
   }
 
@@ -158,7 +158,7 @@ export class TimeChart {
     }).join("");
   }
 
-  /** The picture in a sentence. */
+  /** The chart as a sentence. */
   sentence(tops) {
     const totals = (this.stacked ? tops.at(-1) : tops[0])?.filter(known) ?? [];
     if (!totals.length) return `${this.title}: no data in this period`;
@@ -189,12 +189,12 @@ export class TimeChart {
   select(place) {
     this.shown = place;
     this.readout.hidden = place === null;
-    mark(this.cursor, "visibility", place === null ? "hidden" : "visible");
+    setAttribute(this.cursor, "visibility", place === null ? "hidden" : "visible");
     if (place === null) return;
     const {times, series, band} = this.data;
     const across = this.x(times[place]);
-    mark(this.cursor, "x1", across.toFixed(1));
-    mark(this.cursor, "x2", across.toFixed(1));
+    setAttribute(this.cursor, "x1", across.toFixed(1));
+    setAttribute(this.cursor, "x2", across.toFixed(1));
     const rows = series.map((each) => [each.kind, each.name, this.format(each.values[place])]);
     if (this.stacked) rows.push([null, "total", this.format(total(series, place))]);
     if (band && known(band.low[place])) rows.push(["band", band.name, `${this.format(band.low[place])} – ${this.format(band.high[place])}`]);
@@ -210,7 +210,7 @@ export class TimeChart {
   fillTable() {
     if (!this.details.open || !this.data) return;
     const {times, series} = this.data;
-    const every = Math.max(1, Math.ceil(times.length / MOST_ROWS));
+    const every = Math.max(1, Math.ceil(times.length / MAX_ROWS));
     const head = element("tr", {}, element("th", {scope: "col"}, "Time"), ...series.map((each) => element("th.number", {scope: "col"}, each.name)));
     const rows = times.map((at, place) => [at, place]).filter(([, place]) => place % every === 0).reverse();
     this.table.replaceChildren(element("table", {}, element("caption", {}, every > 1 ? `${this.title}, every ${every}th value` : this.title), element("thead", {}, head), element("tbody", {},
@@ -244,7 +244,7 @@ export function periodButtons(chosen, onChoose) {
   const group = element("div.choice", {role: "group", "aria-label": "Period"});
   for (const name of Object.keys(PERIODS)) {
     group.append(button(PERIOD_NAMES[name], () => {
-      for (const each of group.children) mark(each, "aria-pressed", each.dataset.period === name);
+      for (const each of group.children) setAttribute(each, "aria-pressed", each.dataset.period === name);
       onChoose(name);
     }, {"data-period": name, "aria-pressed": String(name === chosen)}));
   }
@@ -257,7 +257,7 @@ export const stepOf = (period) => ({"1h": 15, "24h": 300, "7d": 1800, "30d": 720
 /** A heartbeat, and the time until it is in the rollups. */
 const ROLLED_UP_SECONDS = 600;
 
-/** Without the last steps of a service: the containers of a sum do not all report at the same time. */
+/** The points of a history, without the last steps of a service: not all of its containers have reported yet. */
 export function complete({points, step_seconds: step}, kind, end) {
   if (kind !== "services") return points;
   const until = step < ROLLED_UP_SECONDS / 2 ? points.at(-1)?.at : end - Math.max(step, ROLLED_UP_SECONDS);
@@ -268,7 +268,7 @@ export function complete({points, step_seconds: step}, kind, end) {
 const SPARK_WIDTH = 96;
 const SPARK_HEIGHT = 24;
 
-/** A small line without axes; decorative beside the number of its row. */
+/** A small line without axes; it decorates the number of its row. */
 export function sparkline(values) {
   const svg = shape("svg.spark", {width: SPARK_WIDTH, height: SPARK_HEIGHT, viewBox: `0 0 ${SPARK_WIDTH} ${SPARK_HEIGHT}`, "aria-hidden": "true"});
   const highest = values.filter(known).reduce((a, b) => Math.max(a, b), 0);

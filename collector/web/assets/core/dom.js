@@ -30,13 +30,13 @@ function fill(made, attributes, children) {
   return made;
 }
 
-/** Replace the text, if it is another: what did not change is not drawn again, nor read aloud. */
-export function put(node, text) {
+/** Replace the text if it differs: unchanged text is neither drawn again nor read aloud. */
+export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** Set or remove an attribute, if it is another. */
-export function mark(node, name, value) {
+/** Set or remove an attribute if it differs. */
+export function setAttribute(node, name, value) {
   if (value === null || value === undefined || value === false) node.removeAttribute(name);
   else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, String(value));
 }
@@ -46,8 +46,8 @@ export function named(text, kind = "bdi.name") {
   return element(kind, {title: text.slice(0, MAX_TITLE)}, text);
 }
 
-/** Make the children of a parent match a list: kept by key, moved, made or removed; each is updated. */
-export function sync(parent, items, key, make, update = () => {}) {
+/** Make the children of a parent match a list: keep, move, add or remove them by key, and update each. */
+export function reconcile(parent, items, key, make, update = () => {}) {
   const kept = new Map([...parent.children].map((child) => [child.dataset.key, child]));
   let place = parent.firstElementChild;
   for (const item of items) {
@@ -78,11 +78,4 @@ export function button(text, onClick, attributes = {}) {
 export function card(title, attributes, ...children) {
   const heading = element("h2", {}, title);
   return element("section.card", attributes, heading, ...children);
-}
-
-/** A list of names and values. */
-export function facts(rows) {
-  return element("dl.facts", {}, ...rows.filter(Boolean).flatMap(([name, ...value]) => [
-    element("dt", {}, name), element("dd", {}, ...value),
-  ]));
 }

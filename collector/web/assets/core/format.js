@@ -21,7 +21,7 @@ function scaled(value, units, factor, digits) {
   return `${step === 0 ? Math.round(value) : value.toFixed(digits)} ${units[step]}`;
 }
 
-/** Three significant digits, or all of a whole number. */
+/** Three significant digits, or all digits of a large number. */
 const number = (value) => {
   const size = Math.abs(value);
   return value.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : 2);
@@ -32,7 +32,7 @@ export const rate = or((value) => `${bytes(value)}/s`);
 export const cores = or((value) => value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(value < 0.1 ? 3 : 2));
 export const watts = or((value) => Math.abs(value) >= 10_000 ? `${number(value / 1000)} kW` : `${number(value)} W`);
 export const percent = or((value) => `${Math.round(value * 100)} %`);
-/** A share of time, which is often small. */
+/** A share of time, with more digits if it is small. */
 export const waiting = or((value) => `${value > 0 && value < 0.0995 ? (value * 100).toFixed(value < 0.001 ? 2 : 1) : Math.round(value * 100)} %`);
 export const share = or((value) => `${(value * 100).toFixed(2)} %`);
 export const count = or((value) => Math.round(value).toLocaleString("en"));

@@ -7,8 +7,8 @@ const GAP_PX = 6;
 let definitions = {};
 
 export async function loadGlossary() {
-  const answer = await fetch(new URL("glossary.json", import.meta.url).href.replace(/\/\/[^/@]*@/, "//"));
-  definitions = await answer.json();
+  const response = await fetch(new URL("glossary.json", import.meta.url).href.replace(/\/\/[^/@]*@/, "//"));
+  definitions = await response.json();
 }
 
 /** A word with its definition. */

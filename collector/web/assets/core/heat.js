@@ -1,8 +1,8 @@
-// Heat maps. Cells of the same colour are one path, so that a thousand nodes are a few dozen elements; what is under
-// the pointer follows from its position.
+// Heat maps. Cells of the same colour are one path, so that a thousand nodes need a few dozen elements. The cell under
+// the pointer is computed from its position.
 
-import {element, mark, put, shape, sync} from "./dom.js";
-import {known} from "./format.js";
+import {element, reconcile, setAttribute, setText, shape} from "./dom.js";
+import {known, plural} from "./format.js";
 
 const LEVELS = 10;
 const LABEL_PX = 74;
@@ -51,15 +51,15 @@ export class HeatMap {
         levels.get(level).push(`M${x},${y + line * ROW_PX}h${this.cell - GAP_PX}v${ROW_PX - GAP_PX}h${GAP_PX - this.cell}z`);
       });
     });
-    mark(this.svg, "width", LABEL_PX + Math.min(this.columns.length, this.perBand) * this.cell);
-    mark(this.svg, "height", bands * this.band);
-    sync(this.cells, [...levels.keys()], (level) => level, (level) => shape(`path.heat-${level}`), (path, level) => mark(path, "d", levels.get(level).join("")));
+    setAttribute(this.svg, "width", LABEL_PX + Math.min(this.columns.length, this.perBand) * this.cell);
+    setAttribute(this.svg, "height", bands * this.band);
+    reconcile(this.cells, [...levels.keys()], (level) => level, (level) => shape(`path.heat-${level}`), (path, level) => setAttribute(path, "d", levels.get(level).join("")));
     const labels = Array.from({length: bands * this.rows.length}, (_, place) => place);
-    sync(this.labels, labels, (place) => place, () => shape("text", {x: 0}), (text, place) => {
-      put(text, this.rows[place % this.rows.length].name);
-      mark(text, "y", Math.floor(place / this.rows.length) * this.band + (place % this.rows.length) * ROW_PX + 15);
+    reconcile(this.labels, labels, (place) => place, () => shape("text", {x: 0}), (text, place) => {
+      setText(text, this.rows[place % this.rows.length].name);
+      setAttribute(text, "y", Math.floor(place / this.rows.length) * this.band + (place % this.rows.length) * ROW_PX + 15);
     });
-    mark(this.svg, "aria-label", `${this.title}: ${this.columns.length} nodes; the table below has the values`);
+    setAttribute(this.svg, "aria-label", `${this.title}: ${plural(this.columns.length, "node")}; the table below has the values`);
   }
 
   at(event) {
@@ -75,7 +75,7 @@ export class HeatMap {
     this.svg.classList.toggle("pointing", Boolean(found));
     if (!found) return;
     const {column, row} = found;
-    put(this.readout, `${column.name}${column.isDown ? " (down)" : ""}: ${row.name} ${column.texts[row.key]}`);
+    setText(this.readout, `${column.name}${column.isDown ? " (down)" : ""}: ${row.name} ${column.texts[row.key]}`);
   }
 }
 

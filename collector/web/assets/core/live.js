@@ -1,19 +1,19 @@
-// What keeps a view up to date: the event stream, and requests that repeat. Both rest while the page is hidden.
+// Live updates of a view: the event stream, and repeated requests. Both pause while the page is hidden.
 
-import {ask, isCancelled, post} from "./api.js";
+import {get, getText, isCancelled, post} from "./api.js";
 
 const CLOSED_RETRY_MS = 30_000;
 const FAILED_RETRY_MS = 5000;
 const LONGEST_MS = 3_600_000;
 const SETTLE_MS = 400;
-/** A repeated request may take this share of the collector's time: what takes long is asked for seldom. */
+/** A repeated request may take this share of the collector's time: slow requests are repeated less often. */
 const SHARE = 0.0025;
 const TOPICS = ["node", "alert", "event", "missed", "end"];
 
 /** State of the connection, for the header. */
 export const connection = new EventTarget();
 let answeredAt = null;
-/** The shortest time of any answer: about what the way to the collector takes. */
+/** The shortest response time so far: about the round trip to the collector. */
 let shortest = Infinity;
 
 function report(error) {
@@ -34,7 +34,7 @@ class Stream extends EventTarget {
     this.source = new EventSource(`${location.origin}/v1/stream`);
     for (const topic of TOPICS) this.source.addEventListener(topic, (message) => this.receive(topic, message));
     this.source.onerror = () => {
-      // A refused stream, such as one too many, does not connect again by itself.
+      // A rejected stream does not reconnect by itself.
       if (this.source?.readyState === EventSource.CLOSED) this.retry = setTimeout(() => this.open(), CLOSED_RETRY_MS);
     };
   }
@@ -61,11 +61,11 @@ class Task {
   soon() {
     const milliseconds = Math.max(SETTLE_MS, this.rested - performance.now());
     if (this.running) this.again ??= "soon";
-    // A call does not put off the request that one before it asked for: calls may come without a pause.
+    // A further call does not delay the request of an earlier one: calls may arrive without a pause.
     else if (performance.now() + milliseconds < this.due) this.wait(milliseconds);
   }
 
-  /** Run now, or as soon as the request under way is answered: several calls meanwhile make one request. */
+  /** Run now, or as soon as the current request ends: several calls meanwhile make one request. */
   now() {
     if (this.running) this.again = "now";
     else this.start();
@@ -93,7 +93,7 @@ class Task {
       report(null);
       const took = performance.now() - began;
       shortest = Math.min(shortest, took);
-      // The first answers of a view wait for each other: one slow answer at most doubles the time until the next.
+      // The first requests of a view wait for each other: one slow response at most doubles the time until the next.
       const rest = Math.min((took - shortest) / SHARE, 2 * this.rest);
       this.rest = Math.min(LONGEST_MS, Math.max(this.seconds * 1000, rest));
       this.rested = performance.now() + rest;
@@ -111,7 +111,7 @@ class Task {
   }
 }
 
-/** One shown view: what it asks for ends with it. */
+/** A view on the screen: its requests end with it. */
 export class Scope {
   constructor(root, parts, parameters) {
     Object.assign(this, {root, parts, parameters, tasks: []});
@@ -120,7 +120,7 @@ export class Scope {
     document.addEventListener("visibilitychange", () => this.tasks.forEach((task) => task.wake()), {signal: this.signal});
   }
 
-  /** Run now and then every so many seconds, or less often if the answer takes long. */
+  /** Run now and then every `seconds`, or less often if the response takes long. */
   every(seconds, run) {
     const task = new Task(this, seconds, run);
     this.tasks.push(task);
@@ -133,8 +133,12 @@ export class Scope {
     for (const topic of topics) stream.addEventListener(topic, (event) => call(event.detail), {signal: this.signal});
   }
 
-  ask(path, parameters) {
-    return ask(path, parameters, this.signal);
+  get(path, parameters) {
+    return get(path, parameters, this.signal);
+  }
+
+  getText(path, parameters) {
+    return getText(path, parameters, this.signal);
   }
 
   post(path, body) {

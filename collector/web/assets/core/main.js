@@ -1,6 +1,6 @@
 // The frame of the page: navigation, the state of the connection, colours, keys. Views are in `../views`.
 
-import {element, mark, put} from "./dom.js";
+import {element, setAttribute, setText} from "./dom.js";
 import {timeWithSeconds} from "./format.js";
 import {loadGlossary, watchTerms} from "./glossary.js";
 import {connection, Scope, stream} from "./live.js";
@@ -12,7 +12,7 @@ import {nodeView, nodesView} from "../views/nodes.js";
 import {overviewView} from "../views/overview.js";
 import {serviceView, servicesView} from "../views/services.js";
 
-/** Name of a view, its title, the view of the whole, and that of one. */
+/** Name and title of a view, the view of the list, and the view of one entry. */
 const VIEWS = [
   ["", "Overview", overviewView, null],
   ["nodes", "Nodes", nodesView, nodeView],
@@ -23,31 +23,31 @@ const VIEWS = [
 ];
 const THEME = "wattpack-theme";
 const THEMES = ["auto", "light", "dark"];
-const THEME_NAMES = {auto: "as the system", light: "light", dark: "dark"};
+const THEME_NAMES = {auto: "same as system", light: "light", dark: "dark"};
 const MAX_TITLE = 80;
 
 const byId = (id) => document.getElementById(id);
 let scope = null;
 
 function show() {
-  // A link to an element, such as the one that skips the header, is no view.
+  // A link to an element, such as the one that skips the header, is not a view.
   if (location.hash && !location.hash.startsWith("#/")) return;
   scope?.close();
   const {parts, query} = current();
-  const [name, title, whole, one] = VIEWS.find(([each]) => each === (parts[0] ?? "")) ?? VIEWS[0];
+  const [name, title, list, one] = VIEWS.find(([each]) => each === (parts[0] ?? "")) ?? VIEWS[0];
   const root = element("div.view");
   scope = new Scope(root, parts, query);
   byId("main").replaceChildren(root);
   delete document.body.dataset.ready;
   for (const link of byId("nav").children) {
     const isCurrent = link.dataset.view === name;
-    mark(link, "aria-current", isCurrent ? "page" : null);
+    setAttribute(link, "aria-current", isCurrent ? "page" : null);
     // On a phone, the names of all views do not fit.
     if (isCurrent) byId("nav").scrollLeft = link.offsetLeft - byId("nav").offsetLeft - (byId("nav").clientWidth - link.offsetWidth) / 2;
   }
   const isOne = one && parts.length > 1;
   document.title = `${isOne ? `${parts[1].slice(0, MAX_TITLE)} – ` : ""}${title} – Wattpack`;
-  (isOne ? one : whole)(scope);
+  (isOne ? one : list)(scope);
 }
 
 function navigate() {
@@ -57,27 +57,27 @@ function navigate() {
 }
 
 function drawConnection({detail: {error, answeredAt}}) {
-  const gone = byId("gone");
+  const offline = byId("offline");
   const pulse = byId("pulse");
-  mark(pulse, "data-state", error ? "gone" : "live");
-  gone.hidden = !error;
+  setAttribute(pulse, "data-state", error ? "offline" : "live");
+  offline.hidden = !error;
   if (!error) {
-    put(pulse, timeWithSeconds(answeredAt / 1000));
+    setText(pulse, timeWithSeconds(answeredAt / 1000));
     if (!document.body.dataset.ready) document.body.dataset.ready = current().parts[0] ?? "overview";
     return;
   }
-  put(pulse, "no answer");
+  setText(pulse, "no response");
   const unreachable = error instanceof TypeError || error.name === "TimeoutError";
   const since = answeredAt ? `This page shows data from ${timeWithSeconds(answeredAt / 1000)}. ` : "";
-  put(gone, unreachable ? `The collector does not answer: it cannot be reached. ${since}Retrying.` : `${sentence(error.message)} ${since}Retrying.`);
+  setText(offline, unreachable ? `The collector does not respond. ${since}Retrying.` : `${sentence(error.message)} ${since}Retrying.`);
 }
 
 const sentence = (text) => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 
 function applyTheme(theme) {
-  mark(document.documentElement, "data-theme", theme === "auto" ? null : theme);
-  mark(byId("theme"), "aria-label", `Colours: ${THEME_NAMES[theme]}`);
-  mark(byId("theme"), "title", `Colours: ${THEME_NAMES[theme]}`);
+  setAttribute(document.documentElement, "data-theme", theme === "auto" ? null : theme);
+  setAttribute(byId("theme"), "aria-label", `Colours: ${THEME_NAMES[theme]}`);
+  setAttribute(byId("theme"), "title", `Colours: ${THEME_NAMES[theme]}`);
 }
 
 function startTheme() {

@@ -18,7 +18,7 @@ function decode(part) {
 /** An address: `address("nodes", name)`. */
 export const address = (...parts) => `#/${parts.map(encodeURIComponent).join("/")}`;
 
-/** Change the query of the current address, without a new entry of the history and without a new view. */
+/** Change the query of the current address, without a new history entry or a new view. */
 export function remember(changes) {
   const {query} = current();
   for (const [name, value] of Object.entries(changes)) {

@@ -23,7 +23,7 @@ export function valueTicks(highest, most = 4, base = 10) {
 /** Round times between two times, at most as many as fit; each with whether a day begins. */
 export function timeTicks(start, end, most) {
   const step = TIME_STEPS.find((each) => (end - start) / each <= most) ?? TIME_STEPS.at(-1);
-  // Days and hours begin by the clock of the reader.
+  // Days and hours begin in the time zone of the browser.
   const shift = new Date(end * 1000).getTimezoneOffset() * MINUTE;
   const first = Math.ceil((start - shift) / step) * step + shift;
   const ticks = [];

@@ -1,12 +1,12 @@
-// The small lines of rows in sight: asked for a few at a time, and kept for some minutes.
+// Sparklines of visible rows: requested a few at a time, and cached for some minutes.
 
-import {ask, isCancelled} from "./api.js";
+import {get, isCancelled} from "./api.js";
 import {complete, sparkline} from "./charts.js";
 
 const HOURS = 6;
 const STEP_SECONDS = 600;
 const KEPT_MS = 300_000;
-const MOST_KEPT = 500;
+const MAX_KEPT = 500;
 const AT_ONCE = 3;
 
 const kept = new Map();
@@ -14,11 +14,11 @@ let running = 0;
 let waiting = [];
 let urgent = 0;
 
-/** The answer to a request for rows: no small line is asked for meanwhile, so that the collector answers sooner. */
-export async function beforeSparks(answer) {
+/** Wait for a request for rows. Sparklines wait meanwhile, so that the collector responds sooner. */
+export async function beforeSparks(response) {
   urgent += 1;
   try {
-    return await answer;
+    return await response;
   } finally {
     urgent -= 1;
     for (let more = running; more < AT_ONCE; more += 1) next();
@@ -41,7 +41,7 @@ export function sparkCell(cell, kind, name, signal) {
 const isOld = (found) => !found || performance.now() - found.at > KEPT_MS;
 
 async function next() {
-  // Rows that were scrolled away are not asked for.
+  // Rows that were scrolled away need no sparkline.
   waiting = waiting.filter((each) => each.cell.isConnected && each.cell.dataset.spark === each.key && !each.signal.aborted);
   if (urgent || running >= AT_ONCE || !waiting.length) return;
   const {key, kind, name, cell, signal} = waiting.shift();
@@ -49,10 +49,10 @@ async function next() {
   try {
     const end = Math.floor(Date.now() / 1000);
     const path = `/v1/${kind}/${encodeURIComponent(name)}/history`;
-    const answer = await ask(path, {start: end - HOURS * 3600, end, step_seconds: STEP_SECONDS}, signal);
+    const history = await get(path, {start: end - HOURS * 3600, end, step_seconds: STEP_SECONDS}, signal);
     kept.delete(key);
-    kept.set(key, {at: performance.now(), values: complete(answer, kind, end).map((point) => point.mean_watts)});
-    if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
+    kept.set(key, {at: performance.now(), values: complete(history, kind, end).map((point) => point.mean_watts)});
+    if (kept.size > MAX_KEPT) kept.delete(kept.keys().next().value);
     if (cell.dataset.spark === key) cell.replaceChildren(sparkline(kept.get(key).values));
   } catch (error) {
     if (!isCancelled(error)) kept.set(key, {at: performance.now(), values: []});

@@ -1,7 +1,7 @@
-// A table of any length: the collector searches and sorts, the page asks for blocks of rows, and only the rows in sight
-// are elements. Rows and cells are kept and change their text.
+// A table of any length: the collector searches and sorts, the page requests blocks of rows, and only visible rows are
+// elements. Rows and cells are reused.
 
-import {element, mark, put} from "./dom.js";
+import {element, setAttribute, setText} from "./dom.js";
 import {count, plural} from "./format.js";
 import {remember} from "./router.js";
 import {beforeSparks} from "./sparks.js";
@@ -11,8 +11,8 @@ const EXTRA_ROWS = 6;
 const FIRST_ROWS = 30;
 
 /**
- * `columns`: `{key, title, term, number, text(row), fill(cell, row), sort, hide}`; `sort` is the collector's name of
- * the order, `hide` the width in pixels below which the column is left out ("phone" or "narrow").
+ * `columns`: `{key, title, term, number, text(row), fill(cell, row), sort, hide}`; `sort` is the value of
+ * `order` in the API, `hide` the screen width ("phone" or "narrow") from which on the column is hidden.
  */
 export class Table {
   constructor(scope, {name, path, list, columns, order, reverse = false, filters = [], fixed = {}, key, open, searchLabel, every = 10, empty}) {
@@ -39,7 +39,7 @@ export class Table {
       "data-search": true, autocomplete: "off", spellcheck: "false",
     });
     this.search.value = this.query.search;
-    // Without a delay: what is typed while a request is under way is asked for once that is answered.
+    // Without a delay: the next search starts as soon as the current request ends.
     this.search.addEventListener("input", () => this.change({search: this.search.value.trim()}));
     this.status = element("span.soft", {role: "status", "data-testid": `${this.name}-count`});
     const selects = this.filters.map((filter) => {
@@ -75,11 +75,11 @@ export class Table {
   markOrder() {
     this.columns.forEach((column, place) => {
       const isOrder = column.sort && column.sort === this.query.order;
-      mark(this.heads.children[place], "aria-sort", isOrder ? (this.query.reverse ? "descending" : "ascending") : null);
+      setAttribute(this.heads.children[place], "aria-sort", isOrder ? (this.query.reverse ? "descending" : "ascending") : null);
     });
   }
 
-  /** Another search, order or filter: from the first row. */
+  /** Apply another search, order or filter, and start at the first row. */
   change(changes) {
     Object.assign(this.query, changes);
     this.markOrder();
@@ -90,26 +90,26 @@ export class Table {
 
   request(block) {
     const {reverse, ...query} = this.query;
-    return this.scope.ask(this.path, {...this.fixed, ...query, ...(reverse ? {reverse: true} : {}), offset: block * BLOCK, limit: BLOCK});
+    return this.scope.get(this.path, {...this.fixed, ...query, ...(reverse ? {reverse: true} : {}), offset: block * BLOCK, limit: BLOCK});
   }
 
-  /** Ask again for the blocks in sight. */
+  /** Load the visible blocks again. */
   async load() {
     const isNew = this.isNew;
     this.isNew = false;
-    const asked = JSON.stringify(this.query);
-    const wanted = isNew ? [0] : this.blocksInSight();
-    const answers = await beforeSparks(Promise.all(wanted.map((block) => this.request(block))));
-    // A newer search is on its way.
-    if (asked !== JSON.stringify(this.query)) return;
+    const requested = JSON.stringify(this.query);
+    const wanted = isNew ? [0] : this.visibleBlocks();
+    const pages = await beforeSparks(Promise.all(wanted.map((block) => this.request(block))));
+    // A newer search has started.
+    if (requested !== JSON.stringify(this.query)) return;
     if (isNew) scrollTo({top: Math.min(scrollY, this.root.offsetTop)});
-    this.blocks = new Map(wanted.map((block, place) => [block, answers[place][this.list]]));
-    this.total = answers[0].matching;
+    this.blocks = new Map(wanted.map((block, place) => [block, pages[place][this.list]]));
+    this.total = pages[0].matching;
     this.note.hidden = this.total > 0;
     this.table.hidden = this.total === 0;
-    put(this.note, this.query.search || this.filters.some((each) => this.query[each.name]) ? "Nothing matches." : this.empty);
-    put(this.status, this.query.search ? `${plural(this.total, "match", "matches")}` : `${count(this.total)} in all`);
-    mark(this.table, "aria-rowcount", this.total + 1);
+    setText(this.note, this.query.search || this.filters.some((each) => this.query[each.name]) ? "No matches." : this.empty);
+    setText(this.status, this.query.search ? `${plural(this.total, "match", "matches")}` : `${count(this.total)} in total`);
+    setAttribute(this.table, "aria-rowcount", this.total + 1);
     this.draw();
   }
 
@@ -117,8 +117,8 @@ export class Table {
     return parseFloat(getComputedStyle(this.table).getPropertyValue("--row")) || 44;
   }
 
-  /** First and last row in sight. */
-  sight() {
+  /** The first and last visible row. */
+  visibleRange() {
     if (this.total === null) return [0, FIRST_ROWS];
     const top = this.above.getBoundingClientRect().top;
     const height = this.rowHeight;
@@ -127,8 +127,8 @@ export class Table {
     return [Math.min(first, Math.max(0, this.total - 1)), Math.max(0, Math.min(last, this.total))];
   }
 
-  blocksInSight() {
-    const [first, last] = this.sight();
+  visibleBlocks() {
+    const [first, last] = this.visibleRange();
     const blocks = [];
     for (let block = Math.floor(first / BLOCK); block * BLOCK < Math.max(last, 1); block += 1) blocks.push(block);
     return blocks;
@@ -136,8 +136,8 @@ export class Table {
 
   draw() {
     if (this.total === null) return;
-    const [first, last] = this.sight();
-    if (this.blocksInSight().some((block) => !this.blocks.has(block))) this.task.now();
+    const [first, last] = this.visibleRange();
+    if (this.visibleBlocks().some((block) => !this.blocks.has(block))) this.task.now();
     const height = this.rowHeight;
     this.above.firstChild.style.height = `${first * height}px`;
     this.below.firstChild.style.height = `${Math.max(0, this.total - last) * height}px`;
@@ -156,22 +156,22 @@ export class Table {
   }
 
   fill(row, data, place) {
-    mark(row, "aria-rowindex", place + 2);
+    setAttribute(row, "aria-rowindex", place + 2);
     if (row.shown === data) return;
     row.shown = data;
     const key = data ? this.key(data) : "";
     if (row.dataset.key !== key) row.dataset.key = key;
-    mark(row, "class", data ? this.rowClass?.(data) : "waiting");
+    setAttribute(row, "class", data ? this.rowClass?.(data) : "waiting");
     this.columns.forEach((column, index) => {
       const cell = row.children[index];
       if (!data) cell.replaceChildren();
       else if (column.fill) column.fill(cell, data);
-      else put(cell, column.text(data));
+      else setText(cell, column.text(data));
     });
   }
 }
 
-/** A cell with a link to the details, and a second line; kept if it did not change. */
+/** A cell with a link to the details, and a second line; unchanged content is kept. */
 export function linkCell(cell, address, text, note) {
   const key = `${address}\n${text}\n${note ?? ""}`;
   if (cell.dataset.shown === key) return;
@@ -188,5 +188,5 @@ export function meterCell(cell, ratio, text, kind = "cpu") {
   const bar = cell.firstChild.firstChild;
   if (bar.style.width !== width) bar.style.width = width;
   bar.classList.toggle("high", (ratio ?? 0) > 0.85);
-  put(cell.lastChild, text);
+  setText(cell.lastChild, text);
 }

@@ -1,4 +1,4 @@
-// Plans and decisions in words.
+// Plans and decisions as text.
 
 import {element, link} from "../core/dom.js";
 import {amount, duration, energy, known, moment, plural, RESOURCES, FIELDS, signed, watts} from "../core/format.js";
@@ -30,7 +30,7 @@ const WORDS = {
 /** An action as an instruction, with links. */
 export const describe = (action) => (WORDS[action.kind] ?? ((each) => [each.kind]))(action);
 
-/** What an action saves and costs. What emptying a node saves is shown once, where it is switched off. */
+/** Savings and costs of an action. The savings of emptying a node are shown once, where it is switched off. */
 export function effect(action, actions = []) {
   const parts = [];
   const countedThere = action.kind === "move" && actions.some((each) => each.kind === "power-off" && each.node === action.node);
@@ -47,7 +47,7 @@ export function saving({watts_before: before, watts_after: after}) {
   return `${watts(before)} → ${watts(after)} (${signed(watts)(difference)}, ${Math.round(Math.abs(difference) / before * 100)} %)`;
 }
 
-/** A step of a decision: what, its state, why, and how long it took. */
+/** A step of a decision: action, state, reasons and duration. */
 export function stepItem(step) {
   const times = [
     known(step.started_at) ? `started ${moment(step.started_at)}` : null,
@@ -62,12 +62,12 @@ export function stepItem(step) {
 /** Reasons as small text. */
 export const reasons = (texts) => texts.map((text) => element("small", {}, text));
 
-const TRIGGERS = {alert: "on an alert", timer: "by the timer", request: "on request", waiting: "for waiting containers",
-  elastic: "by the load", brownout: "in a shortage"};
+const TRIGGERS = {alert: "on an alert", timer: "on the timer", request: "on request", waiting: "for waiting containers",
+  elastic: "by load", brownout: "in a shortage"};
 
 /** A decision as one line. */
 export function decisionTitle(decision) {
   const steps = decision.steps.length;
-  const what = steps === 0 ? "nothing to do" : steps === 1 ? "1 step" : `${steps} steps`;
+  const what = steps === 0 ? "nothing to do" : plural(steps, "step");
   return `${decision.policy}, ${TRIGGERS[decision.trigger] ?? decision.trigger}: ${what}`;
 }

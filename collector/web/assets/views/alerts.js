@@ -1,15 +1,15 @@
-// Alerts as a list, gravest first, for the overview and for details.
+// Lists of alerts, for the overview and for details.
 
-import {element, link, mark, put, sync} from "../core/dom.js";
+import {element, link, reconcile, setAttribute, setText} from "../core/dom.js";
 import {moment, RESOURCE_NAMES} from "../core/format.js";
 import {address} from "../core/router.js";
 
 const KINDS = {
-  node: "bottleneck", promise: "promise", quiet: "does not report", overbooked: "overbooked", limit: "over its limits",
-  duplicate: "two machines of this name", service: "overloaded on all nodes",
+  node: "bottleneck", promise: "promise", quiet: "does not report", overbooked: "overbooked", limit: "exceeds its limits",
+  duplicate: "two machines with this name", service: "overloaded on all nodes",
 };
-const GRAVE = new Set(["quiet", "promise"]);
-const SERVICES = new Set(["service", "promise"]);
+const SEVERE_KINDS = new Set(["quiet", "promise"]);
+const SERVICE_KINDS = new Set(["service", "promise"]);
 
 function title(alert) {
   const what = [KINDS[alert.kind] ?? alert.kind, RESOURCE_NAMES[alert.resource]].filter(Boolean).join(", ");
@@ -25,17 +25,17 @@ function notes(alert) {
 
 function item(alert) {
   const name = element("bdi", {}, alert.subject);
-  const subject = link(address(SERVICES.has(alert.kind) ? "services" : "nodes", alert.subject), name);
+  const subject = link(address(SERVICE_KINDS.has(alert.kind) ? "services" : "nodes", alert.subject), name);
   return element("li", {}, element("b", {}, subject, element("span")), element("span"), element("small"));
 }
 
-/** Make a list show these alerts. */
+/** Show alerts in a list. */
 export function drawAlerts(list, alerts) {
-  sync(list, alerts, (alert) => alert.id, item, (child, alert) => {
+  reconcile(list, alerts, (alert) => alert.id, item, (child, alert) => {
     const [head, evidence, small] = child.children;
-    put(head.lastChild, `: ${title(alert)}`);
-    put(evidence, alert.evidence);
-    put(small, notes(alert));
-    mark(child, "class", GRAVE.has(alert.kind) || alert.node_state === "down" ? "grave" : null);
+    setText(head.lastChild, `: ${title(alert)}`);
+    setText(evidence, alert.evidence);
+    setText(small, notes(alert));
+    setAttribute(child, "class", SEVERE_KINDS.has(alert.kind) || alert.node_state === "down" ? "severe" : null);
   });
 }

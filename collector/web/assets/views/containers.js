@@ -1,6 +1,6 @@
-// Containers: the table, and one container with "why here?".
+// Containers: the table, and the details of one container.
 
-import {card, element, link, named, put} from "../core/dom.js";
+import {card, element, link, named, setText} from "../core/dom.js";
 import {bytes, cores, count, FIELDS, known, moment, percent, rate, watts} from "../core/format.js";
 import {term} from "../core/glossary.js";
 import {address} from "../core/router.js";
@@ -10,7 +10,7 @@ import {detailHead, everyDetail, envelopeCard, historyCharts, movesCard, pressur
 import {drawFacts, labelText, nodeLink} from "./nodes.js";
 import {rankTable} from "./hints.js";
 
-/** A table of containers; `fixed` are filters that stay, `without` are columns that they make needless. */
+/** A table of containers with `fixed` filters, `without` some columns. */
 export function containersTable(scope, fixed = {}, without = []) {
   const columns = [
     {key: "name", title: "Container", sort: "name", fill: (cell, each) => linkCell(cell, address("containers", each.id), each.name, without.includes("service") ? each.id.slice(0, 12) : each.service ?? each.image)},
@@ -26,7 +26,7 @@ export function containersTable(scope, fixed = {}, without = []) {
   ].filter((column) => !without.includes(column.key));
   const table = new Table(scope, {
     name: "containers", path: "/v1/containers", list: "containers", fixed: {...fixed, means: false}, order: "watts", reverse: true, every: 10,
-    searchLabel: "Search name, service, image, node, id", key: (each) => `${each.node}/${each.id}`, empty: "No container is running here. Start one, and it appears with the next sample.", columns,
+    searchLabel: "Search name, service, image, node, id", key: (each) => `${each.node}/${each.id}`, empty: "No container is running. A new container appears with the next sample.", columns,
   });
   scope.on(["event", "missed"], () => table.task.soon());
   return table;
@@ -59,19 +59,19 @@ export function containerView(scope) {
     ...history.cards, envelope.root, card("Pressure and waiting now", {class: "card half"}, waiting), why.root,
     movesCard(scope, () => shown && (shown.service ? {service: shown.service} : {node: shown.node}), (step) => step.action.task === id || step.containers.includes(id)),
   ));
-  everyDetail(scope, 5, head, path, {}, (answer) => {
+  everyDetail(scope, 5, head, path, {}, (found) => {
     const isFirst = shown === null;
-    shown = answer;
-    head.heading.firstChild.title = answer.name.slice(0, 400);
-    put(head.heading.firstChild, answer.name);
-    draw(answer);
+    shown = found;
+    head.heading.firstChild.title = found.name.slice(0, 400);
+    setText(head.heading.firstChild, found.name);
+    draw(found);
     if (!isFirst) return;
     for (const task of scope.tasks) if (task.seconds >= 15) task.now();
   });
 
   function draw(each) {
-    put(power, each.power ? `${watts(each.power.watts)} ± ${watts(each.power.watts * each.power.error_ratio)}` : "unknown");
-    put(powerNote, each.power ? `${each.power.source}; above the idle power of its node${each.power.idle_watts ? `, of which it is charged ${watts(each.power.idle_watts)}` : ""}` : "Its node reports no power.");
+    setText(power, each.power ? `${watts(each.power.watts)} ± ${watts(each.power.watts * each.power.error_ratio)}` : "unknown");
+    setText(powerNote, each.power ? `${each.power.source}; in addition to the idle power of its node${each.power.idle_watts ? `, of which its share is ${watts(each.power.idle_watts)}` : ""}` : "Its node reports no power.");
     drawFacts(facts, [
       ["Node", keep(facts, each.node, () => nodeLink(each.node))],
       ["Service", each.service ? keep(facts, each.service, () => link(address("services", each.service), named(each.service))) : "none"],
@@ -85,7 +85,7 @@ export function containerView(scope) {
     ]);
     drawFacts(waiting, [
       ...pressureFacts(each.pressure),
-      known(each.cpu_throttled_seconds_total) ? ["Throttled by its limit", `${each.cpu_throttled_seconds_total.toFixed(1)} s in all`] : null,
+      known(each.cpu_throttled_seconds_total) ? ["Throttled by its limit", `${each.cpu_throttled_seconds_total.toFixed(1)} s in total`] : null,
       known(each.oom_kills_total) ? ["Out-of-memory kills", count(each.oom_kills_total)] : null,
     ]);
     envelope.update({used: each.used, need: each.envelope, limit: each.limit, reservation: each.reservation});
@@ -93,43 +93,43 @@ export function containerView(scope) {
   }
 }
 
-/** A link that is made again only if its text changes. */
+/** A link that is replaced only if its text changes. */
 function keep(list, key, make) {
   list.kept ??= new Map();
   if (!list.kept.has(key)) list.kept.set(key, make());
   return list.kept.get(key);
 }
 
-const MOST_NODES = 10_000;
+const MAX_NODES = 10_000;
 
-/** Why a container is where it is: who put it there, and how its node ranks for one more of its kind now. */
+/** Why a container runs on its node: the decision that placed it, and the rank of the node for a similar container now. */
 function whyCard(scope, container) {
-  const ask = element("button.main", {type: "button", "data-testid": "why-here", disabled: true}, "Why here?");
+  const button = element("button.main", {type: "button", "data-testid": "why-here", disabled: true}, "Why here?");
   const answer = element("div.answer", {"aria-live": "polite"});
-  ask.addEventListener("click", async () => {
+  button.addEventListener("click", async () => {
     const {service, image, node, limit, id} = container();
-    ask.disabled = true;
+    button.disabled = true;
     try {
       const reserve = Object.fromEntries(["cpu_cores", "memory_bytes"].filter((field) => known(limit[field])).map((field) => [field, limit[field]]));
-      const question = {...(service ? {service} : {}), ...(image ? {image} : {}), ...(service ? {} : {reserve}), limit: MOST_NODES};
-      const [hint, {decisions}] = await Promise.all([scope.post("/v1/hints/placement", question), scope.ask("/v1/decisions", service ? {service} : {node})]);
+      const question = {...(service ? {service} : {}), ...(image ? {image} : {}), ...(service ? {} : {reserve}), limit: MAX_NODES};
+      const [hint, {decisions}] = await Promise.all([scope.post("/v1/hints/placement", question), scope.get("/v1/decisions", service ? {service} : {node})]);
       const brought = decisions.flatMap((decision) => decision.steps.map((step) => ({decision, step}))).find(({step}) => step.containers.includes(id));
       draw(hint, node, brought);
     } catch (error) {
       answer.replaceChildren(element("p", {}, error.message));
     } finally {
-      ask.disabled = false;
+      button.disabled = false;
     }
   });
 
   function draw(hint, node, brought) {
     const place = hint.nodes.findIndex((each) => each.node === node);
     const origin = brought
-      ? `A decision of ${moment(brought.decision.at)} (${brought.decision.policy}) brought it here: ${brought.step.action.reasons.join("; ")}`
-      : "Wattpack did not place it: its orchestrator did, or someone who started it by hand.";
+      ? `A decision placed it here (${moment(brought.decision.at)}, ${brought.decision.policy}): ${brought.step.action.reasons.join("; ")}`
+      : "Wattpack did not place this container: its orchestrator or a user did.";
     const now = place < 0
-      ? `For one more container like it, ${hint.policy} would not choose this node now${refusalOf(hint, node)}.`
-      : `For one more container like it, ${hint.policy} ranks this node ${place + 1} of ${hint.nodes.length} now.`;
+      ? `For a similar container, ${hint.policy} would not choose this node now${refusalOf(hint, node)}.`
+      : `For a similar container, ${hint.policy} ranks this node ${place + 1} of ${hint.nodes.length} now.`;
     const nearby = [...new Set([...hint.nodes.slice(0, 3), ...(place >= 0 ? [hint.nodes[place]] : [])])];
     answer.replaceChildren(element("p", {}, origin), element("p", {}, now), rankTable(nearby, node), element("p.soft", {}, hint.score_is));
   }
@@ -137,5 +137,5 @@ function whyCard(scope, container) {
     const found = hint.refused.find((each) => each.node === node);
     return found ? `: ${found.why}` : "";
   };
-  return {root: card("Why here?", {class: "card half"}, ask, answer), ready: () => { if (answer.childElementCount === 0) ask.disabled = false; }};
+  return {root: card("Why here?", {class: "card half"}, button, answer), ready: () => { if (answer.childElementCount === 0) button.disabled = false; }};
 }

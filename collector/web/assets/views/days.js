@@ -1,6 +1,6 @@
 // Energy by day as stacked bars: idle, system, containers.
 
-import {element, mark, put, shape, sync} from "../core/dom.js";
+import {element, reconcile, setAttribute, setText, shape} from "../core/dom.js";
 import {energy} from "../core/format.js";
 import {valueTicks} from "../core/scales.js";
 
@@ -39,28 +39,28 @@ export class DayBars {
     const y = (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / ticks.at(-1));
     const slot = Math.min(WIDEST_PX, width / Math.max(1, this.days.length));
     const every = Math.ceil(LABEL_PX / slot);
-    sync(this.grid, ticks, (value) => value, () => shape("g", {}, shape("line", {x1: LEFT}), shape("text", {x: LEFT - 6, "text-anchor": "end"})), (group, value) => {
-      mark(group.firstChild, "x2", LEFT + width);
-      mark(group.firstChild, "y1", y(value).toFixed(1));
-      mark(group.firstChild, "y2", y(value).toFixed(1));
-      mark(group.lastChild, "y", (y(value) + 4).toFixed(1));
-      put(group.lastChild, value ? energy(value) : "0");
+    reconcile(this.grid, ticks, (value) => value, () => shape("g", {}, shape("line", {x1: LEFT}), shape("text", {x: LEFT - 6, "text-anchor": "end"})), (group, value) => {
+      setAttribute(group.firstChild, "x2", LEFT + width);
+      setAttribute(group.firstChild, "y1", y(value).toFixed(1));
+      setAttribute(group.firstChild, "y2", y(value).toFixed(1));
+      setAttribute(group.lastChild, "y", (y(value) + 4).toFixed(1));
+      setText(group.lastChild, value ? energy(value) : "0");
     });
     const last = this.days.length - 1;
-    sync(this.bars, this.days.map((each, place) => ({...each, place})), (each) => each.name, () => shape("g", {}, shape("title"), ...KINDS.map((kind) => shape(`rect.area.c-${kind}`)), shape("text.tick", {"text-anchor": "middle", y: HEIGHT - 5})), (group, each) => {
+    reconcile(this.bars, this.days.map((each, place) => ({...each, place})), (each) => each.name, () => shape("g", {}, shape("title"), ...KINDS.map((kind) => shape(`rect.area.c-${kind}`)), shape("text.tick", {"text-anchor": "middle", y: HEIGHT - 5})), (group, each) => {
       const [title, ...rest] = group.children;
-      put(title, `${each.name}: ${energy(total(each))}`);
+      setText(title, `${each.name}: ${energy(total(each))}`);
       let below = 0;
       each.parts.forEach((part, kind) => {
-        mark(rest[kind], "x", (LEFT + each.place * slot + slot * 0.12).toFixed(1));
-        mark(rest[kind], "width", (slot * 0.76).toFixed(1));
-        mark(rest[kind], "y", y(below + part).toFixed(1));
-        mark(rest[kind], "height", Math.max(0, y(below) - y(below + part)).toFixed(1));
+        setAttribute(rest[kind], "x", (LEFT + each.place * slot + slot * 0.12).toFixed(1));
+        setAttribute(rest[kind], "width", (slot * 0.76).toFixed(1));
+        setAttribute(rest[kind], "y", y(below + part).toFixed(1));
+        setAttribute(rest[kind], "height", Math.max(0, y(below) - y(below + part)).toFixed(1));
         below += part;
       });
-      mark(rest[3], "x", (LEFT + (each.place + 0.5) * slot).toFixed(1));
-      put(rest[3], (last - each.place) % every === 0 ? each.name : "");
+      setAttribute(rest[3], "x", (LEFT + (each.place + 0.5) * slot).toFixed(1));
+      setText(rest[3], (last - each.place) % every === 0 ? each.name : "");
     });
-    mark(this.svg, "aria-label", `Energy by day: ${this.days.map((each) => `${each.name} ${energy(total(each))}`).join(", ") || "no data"}`);
+    setAttribute(this.svg, "aria-label", `Energy by day: ${this.days.map((each) => `${each.name} ${energy(total(each))}`).join(", ") || "no data"}`);
   }
 }

@@ -1,13 +1,13 @@
-// Decisions: the plan now, what was done step by step, the switch that pauses, and "where would it go?".
+// Decisions: control loop, current plan, placement hint, and the journal.
 
 import {hasToken, setToken} from "../core/api.js";
-import {button, card, element, mark, put, sync} from "../core/dom.js";
+import {button, card, element, reconcile, setAttribute, setText} from "../core/dom.js";
 import {ago, known, moment, percent, plural, watts} from "../core/format.js";
 import {term} from "../core/glossary.js";
 import {decisionTitle, describe, effect, reasons, saving, stepItem} from "./actions.js";
 import {hintCard} from "./hints.js";
 
-const MOST = 100;
+const MAX_DECISIONS = 100;
 
 export function decisionsView(scope) {
   scope.root.append(element("div.head", {}, element("h1", {}, "Decisions")), element("div.grid.loose", {}, controlCard(scope), planCard(scope), hintCard(scope), journalCard(scope)));
@@ -15,7 +15,7 @@ export function decisionsView(scope) {
 
 function controlCard(scope) {
   const status = element("dl.facts", {"data-testid": "control-status"});
-  const why = element("input", {"aria-label": "Reason of the pause", placeholder: "reason", maxlength: "200"});
+  const why = element("input", {"aria-label": "Reason for the pause", placeholder: "reason", maxlength: "200"});
   const hours = element("select", {"aria-label": "Length of the pause"}, ...[["", "until resumed"], ["900", "15 minutes"], ["3600", "1 hour"], ["28800", "8 hours"]].map(([value, text]) => element("option", {value}, text)));
   const problem = element("p", {role: "alert", hidden: true});
   const pause = button("Pause", () => act("/v1/pause", {why: why.value, ...(hours.value ? {seconds: Number(hours.value)} : {})}), {"data-testid": "pause"});
@@ -28,14 +28,14 @@ function controlCard(scope) {
   const resumeRow = element("p.row", {}, resume);
   const draw = (control) => {
     const rows = [
-      ["Mode", control.dry_run ? `dry run: plans are recorded, never carried out (driver ${control.driver})` : control.active ? `acts through ${control.driver}` : "does not act now"],
-      ["On alerts", control.policy || "nothing"], ["On the timer", control.timer_policy || "nothing"],
+      ["Mode", control.dry_run ? `dry run: plans are recorded, but not carried out (driver ${control.driver})` : control.active ? `active: the driver ${control.driver} carries out plans` : "not active: plans are not carried out now"],
+      ["Policy on alerts", control.policy || "none"], ["Policy on the timer", control.timer_policy || "none"],
       ["Steps in progress", String(control.steps_in_progress)],
       control.pause ? ["Paused", `since ${moment(control.pause.since)}${control.pause.until ? ` until ${moment(control.pause.until)}` : ", until resumed"}${control.pause.why ? `: ${control.pause.why}` : ""}`] : null,
       control.lease_holder ? ["Lease", `held by ${control.lease_holder}`] : null,
       control.problem ? ["Problem", control.problem] : null,
     ].filter(Boolean);
-    sync(status, rows.flatMap(([name, text]) => [{key: `${name} `, text: name, tag: "dt"}, {key: name, text, tag: "dd"}]), (row) => row.key, (row) => element(row.tag), (child, row) => put(child, row.text));
+    reconcile(status, rows.flatMap(([name, text]) => [{key: `${name} `, text: name, tag: "dt"}, {key: name, text, tag: "dd"}]), (row) => row.key, (row) => element(row.tag), (child, row) => setText(child, row.text));
     pauseRow.hidden = control.pause !== null;
     resumeRow.hidden = control.pause === null;
   };
@@ -47,19 +47,19 @@ function controlCard(scope) {
     } catch (error) {
       if ((error.status === 401 || error.status === 403) && await askForToken(error.message)) return act(path, body);
       problem.hidden = false;
-      put(problem, error.message);
+      setText(problem, error.message);
     }
     return undefined;
   }
-  scope.every(10, async () => draw(await scope.ask("/v1/control")));
+  scope.every(10, async () => draw(await scope.get("/v1/control")));
   return card(term("driver", "Control loop"), {class: "card half"}, status, pauseRow, resumeRow, problem, forget);
 }
 
-/** Ask for a token that may act; true if one was given. It stays in memory. */
+/** Ask for a token with more permissions; true if one was entered. It stays in memory. */
 function askForToken(why) {
   const dialog = document.getElementById("token-dialog");
   const input = document.getElementById("token");
-  put(document.getElementById("token-why"), why);
+  setText(document.getElementById("token-why"), why);
   input.value = "";
   dialog.returnValue = "";
   document.getElementById("token-cancel").onclick = () => dialog.close("");
@@ -74,35 +74,35 @@ function askForToken(why) {
   });
 }
 
-/** Steps of a plan that are shown at first. */
+/** Number of steps of a plan that are shown at first. */
 const FIRST_STEPS = 5;
 
 function planCard(scope) {
-  const summary = element("p", {}, "The policy is at work …");
+  const summary = element("p", {}, "Planning …");
   const list = element("ol.steps-list", {"data-testid": "plan"});
-  const left = element("details", {hidden: true}, element("summary", {}, "Why nothing else"), element("ul.plain-list"));
+  const left = element("details", {hidden: true}, element("summary", {}, "Why no other steps"), element("ul.plain-list"));
   const why = element("ul.plain-list");
   let actions = [];
   let shown = FIRST_STEPS;
   const task = scope.every(60, async () => {
     const plan = await scope.post("/v1/hints/rebalance", {});
-    put(summary, plan.actions.length ? `${plan.policy} would take ${plural(plan.actions.length, "step")}: ${saving(plan)}` : `${plan.policy} would do nothing.`);
-    sync(why, plan.reasons, (text) => text, (text) => element("li.soft", {}, text));
+    setText(summary, plan.actions.length ? `${plan.policy} would take ${plural(plan.actions.length, "step")}: ${saving(plan)}` : `${plan.policy} would do nothing.`);
+    reconcile(why, plan.reasons, (text) => text, (text) => element("li.soft", {}, text));
     actions = plan.actions;
     drawSteps();
     left.hidden = plan.left.length === 0;
-    sync(left.lastChild, plan.left, (text) => text, (text) => element("li", {}, text));
+    reconcile(left.lastChild, plan.left, (text) => text, (text) => element("li", {}, text));
   });
   const all = button("", () => {
     shown = Infinity;
     drawSteps();
   }, {class: "plain-button", hidden: true});
-  return card(term("plan", "Plan for now"), {class: "card half"}, element("div.bar", {}, summary, button("Plan again", () => task.now())), why, list, all, left);
+  return card(term("plan", "Current plan"), {class: "card half"}, element("div.bar", {}, summary, button("Plan again", () => task.now())), why, list, all, left);
 
   function drawSteps() {
     all.hidden = actions.length <= shown;
-    put(all, `Show all ${plural(actions.length, "step")}`);
-    sync(list, actions.slice(0, shown), (action) => JSON.stringify(action), (action) => element("li", {}, ...describe(action), ...(effect(action, actions) ? [element("small", {}, effect(action, actions))] : []), ...reasons(action.reasons)));
+    setText(all, `Show all ${plural(actions.length, "step")}`);
+    reconcile(list, actions.slice(0, shown), (action) => JSON.stringify(action), (action) => element("li", {}, ...describe(action), ...(effect(action, actions) ? [element("small", {}, effect(action, actions))] : []), ...reasons(action.reasons)));
   }
 }
 
@@ -112,11 +112,11 @@ function journalCard(scope) {
   const chosen = scope.parameters.get("id");
   const outcome = element("select", {"aria-label": "Outcome"}, ...OUTCOMES.map((each) => element("option", {value: each}, each || "All outcomes")));
   const list = element("ul.plain-list", {"data-testid": "decisions"});
-  const none = element("p.soft", {hidden: true}, "No decision.");
+  const none = element("p.soft", {hidden: true}, "No decisions.");
   const task = scope.every(10, async () => {
-    const {decisions} = await scope.ask("/v1/decisions", {limit: MOST, outcome: outcome.value});
+    const {decisions} = await scope.get("/v1/decisions", {limit: MAX_DECISIONS, outcome: outcome.value});
     none.hidden = decisions.length > 0;
-    sync(list, decisions, (each) => each.id, (each) => element("li", {}, decisionDetails(each.id === chosen)), (item, each) => drawDecision(item.firstChild, each));
+    reconcile(list, decisions, (each) => each.id, (each) => element("li", {}, decisionDetails(each.id === chosen)), (item, each) => drawDecision(item.firstChild, each));
   });
   outcome.addEventListener("change", () => task.now());
   return card(term("decision", "Decisions"), {class: "card"}, element("div.bar", {}, element("span.soft", {}, "The most recent first."), outcome), none, list);
@@ -130,30 +130,30 @@ function decisionDetails(isOpen) {
 
 function drawDecision(details, decision) {
   const [title, badge, at] = details.firstChild.children;
-  put(title, decisionTitle(decision));
-  put(badge, decision.outcome);
-  mark(badge, "class", `badge ${decision.outcome}`);
-  put(at, `${moment(decision.at)}, ${ago(Date.now() / 1000 - decision.at)}`);
+  setText(title, decisionTitle(decision));
+  setText(badge, decision.outcome);
+  setAttribute(badge, "class", `badge ${decision.outcome}`);
+  setText(at, `${moment(decision.at)}, ${ago(Date.now() / 1000 - decision.at)}`);
   const text = JSON.stringify(decision);
   if (details.text === text) return;
   Object.assign(details, {text, shown: decision});
   drawBody(details);
 }
 
-/** Steps and reasons: only of decisions that are unfolded. */
+/** Steps and reasons, only of decisions that are open. */
 function drawBody(details) {
   if (!details.open) return;
   const decision = details.shown;
   const alerts = decision.alerts.map((alert) => `${alert.node}: ${alert.resource}`).join(", ");
   const notes = [
-    saving(decision), alerts ? `Answers ${alerts}.` : "", decision.trouble ?? "",
+    saving(decision), alerts ? `Responds to bottlenecks: ${alerts}.` : "", decision.trouble ?? "",
     known(decision.healed_seconds) ? `The bottlenecks ended after ${Math.round(decision.healed_seconds)} s.` : "",
     loadChange(decision),
   ].filter(Boolean);
   details.lastChild.replaceChildren(
     ...notes.map((text) => element("p", {}, text)), ...reasons(decision.reasons),
     element("ol.steps-list", {}, ...decision.steps.map(stepItem)),
-    ...(decision.left.length ? [element("h3", {}, "Why nothing else"), ...reasons(decision.left)] : []),
+    ...(decision.left.length ? [element("h3", {}, "Why no other steps"), ...reasons(decision.left)] : []),
   );
 }
 
@@ -161,5 +161,5 @@ function loadChange({before, after}) {
   if (!after) return "";
   const power = known(before.watts) && known(after.watts) ? `Measured: ${watts(before.watts)} before, ${watts(after.watts)} after. ` : "";
   const nodes = Object.keys(before.used_ratios).filter((node) => known(after.used_ratios[node])).map((node) => `${node} ${percent(before.used_ratios[node])} → ${percent(after.used_ratios[node])}`);
-  return `${power}${nodes.length ? `Highest use: ${nodes.join(", ")}.` : ""}`;
+  return `${power}${nodes.length ? `Highest usage: ${nodes.join(", ")}.` : ""}`;
 }

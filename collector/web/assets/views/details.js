@@ -1,8 +1,8 @@
-// What the details of a node, a service and a container have in common: charts over a period, envelope against limit
-// and reservation, alerts, moves.
+// Parts that the details of nodes, services and containers share: charts, envelope with limit and reservation, alerts,
+// moves.
 
 import {complete, TimeChart, PERIODS, periodButtons, stepOf} from "../core/charts.js";
-import {card, element, link, named, put, sync} from "../core/dom.js";
+import {card, element, link, named, reconcile, setText} from "../core/dom.js";
 import {amount, bytes, cores, FIELDS, known, moment, RESOURCE_NAMES, RESOURCES, rate, waiting, watts} from "../core/format.js";
 import {term} from "../core/glossary.js";
 import {remember} from "../core/router.js";
@@ -11,30 +11,30 @@ import {stepItem} from "./actions.js";
 
 const FORMATS = {cpu: cores, memory: bytes, disk: rate, network: rate};
 const TITLES = {cpu: "CPU, cores", memory: "Memory", disk: "Disk", network: "Network"};
-const MOST_MOVES = 20;
+const MAX_MOVES = 20;
 
-/** The head of a view of one thing: where it belongs, its name, and room for a state. */
+/** The head of a detail view: a link to the list, the name, and more elements such as a state. */
 export function detailHead(scope, title, href, name, ...more) {
   const heading = element("h1", {"data-testid": "detail-name"}, named(name));
   const error = element("p.empty", {hidden: true, role: "alert"});
   scope.root.append(element("div.head", {}, element("div.crumb", {}, link(href, title)), heading, ...more), error);
   return {
     heading,
-    /** Say that the thing does not exist, or exists again. */
+    /** Show that the entry does not exist; null hides the message. */
     missing(text) {
       error.hidden = !text;
-      put(error, text ?? "");
+      setText(error, text ?? "");
     },
   };
 }
 
-/** Ask for the thing itself; a thing that is gone is said so, and its history stays. */
+/** Load an entry repeatedly; if it no longer exists, show that and keep its history. */
 export function everyDetail(scope, seconds, head, path, parameters, draw) {
   return scope.every(seconds, async () => {
     try {
-      const answer = await scope.ask(path, parameters);
+      const found = await scope.get(path, parameters);
       head.missing(null);
-      draw(answer);
+      draw(found);
     } catch (error) {
       if (error.status !== 404) throw error;
       head.missing(error.message);
@@ -43,8 +43,8 @@ export function everyDetail(scope, seconds, head, path, parameters, draw) {
 }
 
 /**
- * Charts of power, the four resources and, of a node or container, pressure; `lines` gives the constants of a resource,
- * `pressure` the pressure now.
+ * Charts of power, the four resources and, for a node or container, pressure. `lines` returns the constants of a
+ * resource, `pressure` the current pressure.
  */
 export function historyCharts(scope, kind, path, lines = () => [], pressure = null) {
   let period = PERIODS[scope.parameters.get("range")] ? scope.parameters.get("range") : "1h";
@@ -56,11 +56,11 @@ export function historyCharts(scope, kind, path, lines = () => [], pressure = nu
   const task = scope.every(15, async () => {
     const end = Math.floor(Date.now() / 1000);
     const frame = {start: end - PERIODS[period], end};
-    const asked = period;
-    const answer = await scope.ask(path, {...frame, step_seconds: stepOf(period)});
-    if (asked !== period) return;
-    const step = answer.step_seconds;
-    const points = complete(answer, kind, end);
+    const requested = period;
+    const history = await scope.get(path, {...frame, step_seconds: stepOf(period)});
+    if (requested !== period) return;
+    const step = history.step_seconds;
+    const points = complete(history, kind, end);
     const times = points.map((point) => point.at);
     power.update({...frame, step, times, series: [
       {name: "mean", kind: "containers", values: points.map((point) => point.mean_watts ?? null)},
@@ -89,10 +89,10 @@ export function historyCharts(scope, kind, path, lines = () => [], pressure = nu
 
 const PRESSURES = ["cpu", "memory", "disk"];
 
-/** Pressure now, of the resources that it is known of. */
+/** The current pressure of each resource with a known value. */
 export const pressureFacts = (now) => PRESSURES.filter((each) => known(now[`${each}_ratio`])).map((each) => [RESOURCE_NAMES[each], `${waiting(now[`${each}_ratio`])} of the time`]);
 
-/** The share of time in which tasks waited, per resource; one sentence if nothing measures it. */
+/** The share of time in which tasks waited, per resource; a sentence if it is not measured. */
 function pressureCard(now) {
   const chart = new TimeChart({title: "Pressure", format: waiting, id: "chart-pressure", height: 150});
   const note = element("p.soft");
@@ -104,8 +104,8 @@ function pressureCard(now) {
       const isKnown = means.flat().some(known);
       chart.root.hidden = !isKnown;
       const isMeasured = Object.values(now() ?? {}).some(known);
-      put(note, isKnown ? "Share of time in which at least one task waited: mean, and the highest sample dotted."
-        : isMeasured ? "No pressure in this period." : "Its kernel does not measure pressure (PSI).");
+      setText(note, isKnown ? "Share of time in which at least one task waited. Lines: mean; dotted: highest sample."
+        : isMeasured ? "No pressure in this period." : "The kernel of this node does not measure pressure (PSI).");
       if (!isKnown) return;
       chart.update({...frame, series: [
         ...PRESSURES.map((each, place) => ({name: RESOURCE_NAMES[each], kind: each, values: means[place]})),
@@ -115,7 +115,7 @@ function pressureCard(now) {
   };
 }
 
-/** Per resource: used now, the envelope, and the marks of limit and reservation, on one rail. */
+/** One bar per resource: current usage and envelope, with marks for limit and reservation. */
 export function envelopeCard(title = "Envelope, limit and reservation", limitName = "limit") {
   const body = element("div.envelope", {"data-testid": "detail-envelope"});
   const root = card(title, {class: "card half"}, body, element("p.soft", {}, "Bar: used now. Shaded: ", term("envelope"),
@@ -127,7 +127,7 @@ export function envelopeCard(title = "Envelope, limit and reservation", limitNam
         const of = (quantities) => quantities[FIELDS[resource]];
         return {resource, used: of(used), need: of(need), limit: of(limit), reservation: of(reservation)};
       }).filter((row) => [row.used, row.need, row.limit, row.reservation].some(known));
-      sync(body, rows.flatMap((row) => ["name", "rail", "text"].map((part) => ({...row, part}))), (row) => `${row.resource}-${row.part}`, make, draw);
+      reconcile(body, rows.flatMap((row) => ["name", "rail", "text"].map((part) => ({...row, part}))), (row) => `${row.resource}-${row.part}`, make, draw);
     },
   };
   function make({resource, part}) {
@@ -138,7 +138,7 @@ export function envelopeCard(title = "Envelope, limit and reservation", limitNam
   function draw(child, row) {
     if (row.part === "text") {
       const texts = [["used", row.used], ["envelope", row.need], ["reservation", row.reservation], [limitName, row.limit]];
-      put(child, texts.filter(([, value]) => known(value)).map(([name, value]) => `${name} ${amount(row.resource, value)}`).join(" · "));
+      setText(child, texts.filter(([, value]) => known(value)).map(([name, value]) => `${name} ${amount(row.resource, value)}`).join(" · "));
     }
     if (row.part !== "rail") return;
     const whole = Math.max(...[row.used, row.need, row.limit, row.reservation].filter(known)) * 1.05 || 1;
@@ -146,9 +146,9 @@ export function envelopeCard(title = "Envelope, limit and reservation", limitNam
     const [need, used, reservation, limit] = child.children;
     need.style.width = share(row.need);
     used.style.width = share(row.used);
-    for (const [mark, value] of [[reservation, row.reservation], [limit, row.limit]]) {
-      mark.hidden = !known(value);
-      mark.style.left = share(value);
+    for (const [marker, value] of [[reservation, row.reservation], [limit, row.limit]]) {
+      marker.hidden = !known(value);
+      marker.style.left = share(value);
     }
   }
 }
@@ -156,9 +156,9 @@ export function envelopeCard(title = "Envelope, limit and reservation", limitNam
 /** Alerts about one node or service, open and closed. */
 export function alertsCard(scope, subject) {
   const list = element("ul.alerts", {"data-testid": "detail-alerts", tabindex: "0", "aria-label": "Alerts"});
-  const none = element("p.soft", {}, "No alert, open or recent.");
+  const none = element("p.soft", {}, "No open or recent alerts.");
   const task = scope.every(30, async () => {
-    const {alerts} = await scope.ask("/v1/alerts", {subject, limit: 20, order: "severity"});
+    const {alerts} = await scope.get("/v1/alerts", {subject, limit: 20, order: "severity"});
     drawAlerts(list, alerts);
     none.hidden = alerts.length > 0;
     list.hidden = alerts.length === 0;
@@ -167,17 +167,17 @@ export function alertsCard(scope, subject) {
   return card(term("alert", "Alerts"), {class: "card half"}, none, list);
 }
 
-/** Steps of decisions about one thing, the latest first. */
+/** Steps of decisions about one entry, the latest first. */
 export function movesCard(scope, filter, isAbout = () => true) {
   const list = element("ol.steps-list", {"data-testid": "detail-moves"});
-  const none = element("p.soft", {}, "No move, planned or carried out.");
+  const none = element("p.soft", {}, "No planned or completed moves.");
   scope.every(60, async () => {
     const parameters = filter();
     if (!parameters) return;
-    const {decisions} = await scope.ask("/v1/decisions", {...parameters, limit: 200});
-    const steps = decisions.flatMap((decision) => decision.steps.filter(isAbout).map((step) => ({decision, step}))).slice(0, MOST_MOVES);
+    const {decisions} = await scope.get("/v1/decisions", {...parameters, limit: 200});
+    const steps = decisions.flatMap((decision) => decision.steps.filter(isAbout).map((step) => ({decision, step}))).slice(0, MAX_MOVES);
     none.hidden = steps.length > 0;
-    sync(list, steps, ({decision, step}) => `${decision.id}${JSON.stringify(step.action)}${step.state}`, ({decision, step}) => {
+    reconcile(list, steps, ({decision, step}) => `${decision.id}${JSON.stringify(step.action)}${step.state}`, ({decision, step}) => {
       const item = stepItem(step);
       item.append(element("small", {}, link(`#/decisions?id=${encodeURIComponent(decision.id)}`, `${moment(decision.at)}, ${decision.policy}${decision.dry ? ", not carried out" : ""}`)));
       return item;

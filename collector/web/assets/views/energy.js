@@ -1,14 +1,14 @@
-// Energy: accounts by service, label, node or day over a period, with price and emissions beside, and as CSV.
+// Energy: accounts by service, label, node, day or container over a period, with price and emissions; and as CSV.
 
-import {button, card, element, link, mark, named, put, sync} from "../core/dom.js";
-import {count, day, energy, KILOWATT_HOUR, known, percent, plural, watts} from "../core/format.js";
+import {button, card, element, link, named, reconcile, setAttribute, setText} from "../core/dom.js";
+import {day, energy, percent, watts} from "../core/format.js";
 import {address, remember} from "../core/router.js";
 import {dayStart, emissionsOf, priceOf} from "./accounts.js";
 import {DayBars} from "./days.js";
 
 const DAY = 86_400;
 const BLOCK = 100;
-const MOST_CSV = 1000;
+const MAX_ROWS = 1000;
 const SPANS = {today: ["Today", 0], "7d": ["7 days", 6], "30d": ["30 days", 29], "90d": ["90 days", 89]};
 const KINDS = {service: "Service", label: "Label", node: "Node", day: "Day", container: "Container"};
 const LABELS = ["com.docker.compose.project", "com.docker.stack.namespace", "io.kubernetes.pod.namespace", "wattpack.app", "team"];
@@ -34,36 +34,36 @@ export function energyView(scope) {
   const none = element("p.soft", {hidden: true});
   scope.root.append(
     element("div.head", {}, element("h1", {}, "Energy"), spans),
-    element("div.grid", {}, card("Total", {class: "card third"}, total, totalNote), card("Energy by day, UTC", {class: "card two-thirds"}, days.root),
+    element("div.grid", {}, card("Total", {class: "card third"}, total, totalNote), card("Energy by day (UTC)", {class: "card two-thirds"}, days.root),
       card("Accounts", {class: "card"}, element("div.tools.flat", {}, by, label, names, csv), status, none, element("div.scroll.tall", {tabindex: "0", role: "group", "aria-label": "Accounts"}, element("table.plain", {}, element("thead", {}, heads), body)), more)),
   );
   const accounts = scope.every(60, async () => {
-    const asked = JSON.stringify(state);
+    const requested = JSON.stringify(state);
     none.hidden = true;
     if (state.by === "label" && !state.label) {
       none.hidden = false;
-      put(none, "Type the name of a label to group by.");
-      sync(body, [], () => "", () => null);
+      setText(none, "Enter the name of a label to group by.");
+      reconcile(body, [], () => "", () => null);
       return;
     }
     const {accounts: found, next, ...rest} = await read(scope, state, state.rows);
-    if (asked !== JSON.stringify(state)) return;
+    if (requested !== JSON.stringify(state)) return;
     more.hidden = !next;
     none.hidden = found.length > 0;
-    put(none, "No energy in this period.");
-    put(status, rest.tariff_problem ?? "");
+    setText(none, "No energy accounts in this period.");
+    setText(status, rest.tariff_problem ?? "");
     drawRows(body, heads, found, rest, state);
   });
   const totals = scope.every(120, async () => {
-    const asked = state.span;
+    const requested = state.span;
     const {start, end} = period(state);
-    const {accounts: found, ...prices} = await scope.ask("/v1/energy", {by: "day", start: Math.min(start, dayStart(end) - 29 * DAY), end, limit: 120});
-    if (asked !== state.span) return;
+    const {accounts: found, ...prices} = await scope.get("/v1/energy", {by: "day", start: Math.min(start, dayStart(end) - 29 * DAY), end, limit: 120});
+    if (requested !== state.span) return;
     const within = found.filter((each) => Date.parse(each.key) / 1000 >= start);
     const sum = (field) => within.reduce((all, each) => all + (each[field] ?? 0), 0);
-    put(total, energy(sum("joules")));
+    setText(total, energy(sum("joules")));
     const parts = `idle ${energy(sum("idle_joules"))}, system ${energy(sum("system_joules"))}, containers ${energy(sum("containers_joules"))}`;
-    put(totalNote, [parts, priceOf(sum("joules"), prices), emissionsOf(sum("joules"), prices)].filter(Boolean).join(" · "));
+    setText(totalNote, [parts, priceOf(sum("joules"), prices), emissionsOf(sum("joules"), prices)].filter(Boolean).join(" · "));
     days.update(within.map((each) => ({name: day(Date.parse(each.key) / 1000), parts: [each.idle_joules ?? 0, each.system_joules ?? 0, each.containers_joules ?? 0]})));
   });
   by.addEventListener("change", () => change({by: by.value, rows: BLOCK}));
@@ -74,7 +74,7 @@ export function energyView(scope) {
     Object.assign(state, changes);
     remember({by: state.by, span: state.span, label: state.label});
     label.hidden = state.by !== "label";
-    for (const each of spans.children) mark(each, "aria-pressed", String(each.dataset.span === state.span));
+    for (const each of spans.children) setAttribute(each, "aria-pressed", String(each.dataset.span === state.span));
     accounts.now();
     totals.now();
   }
@@ -85,7 +85,9 @@ function period({span}) {
   return {start: dayStart(end) - SPANS[span][1] * DAY, end};
 }
 
-const read = (scope, state, limit) => scope.ask("/v1/energy", {...period(state), by: state.by === "label" ? `label:${state.label}` : state.by, limit: Math.min(MOST_CSV, limit)});
+const grouping = ({by, label}) => by === "label" ? `label:${label}` : by;
+
+const read = (scope, state, limit) => scope.get("/v1/energy", {...period(state), by: grouping(state), limit: Math.min(MAX_ROWS, limit)});
 
 function nameOf(account, by) {
   if (by === "service") return account.key === null ? "without a service" : link(address("services", account.key), named(account.key));
@@ -96,38 +98,28 @@ function nameOf(account, by) {
 
 function drawRows(body, heads, accounts, {start, end, ...prices}, {by}) {
   const all = accounts.reduce((sum, each) => sum + each.joules, 0) || 1;
-  put(heads.firstChild, KINDS[by]);
+  setText(heads.firstChild, KINDS[by]);
   heads.children[4].hidden = !priceOf(1, prices);
   heads.children[5].hidden = !emissionsOf(1, prices);
-  sync(body, accounts, (each) => `${by}/${each.node ?? ""}/${each.key}`, (each) => element("tr", {}, element("th", {scope: "row"}, nameOf(each, by)), ...Array.from({length: 5}, (_, place) => element("td.number", {"data-hide": [1, 2, 4].includes(place) ? "phone" : null}))), (row, each) => {
+  reconcile(body, accounts, (each) => `${by}/${each.node ?? ""}/${each.key}`, (each) => element("tr", {}, element("th", {scope: "row"}, nameOf(each, by)), ...Array.from({length: 5}, (_, place) => element("td.number", {"data-hide": [1, 2, 4].includes(place) ? "phone" : null}))), (row, each) => {
     const seconds = by === "day" ? DAY : end - start;
     const texts = [energy(each.joules), percent(each.joules / all), watts(each.joules / seconds), priceOf(each.joules, prices), emissionsOf(each.joules, prices)];
-    texts.forEach((text, place) => put(row.children[place + 1], text));
+    texts.forEach((text, place) => setText(row.children[place + 1], text));
     row.children[4].hidden = !priceOf(1, prices);
     row.children[5].hidden = !emissionsOf(1, prices);
   });
 }
 
-/** One cell of CSV. A text that a spreadsheet would run as a formula gets an apostrophe. */
-function cell(value) {
-  const text = String(value ?? "");
-  const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-}
-
+/** Download all accounts of the period. */
 async function download(scope, state, status) {
   try {
-    const {accounts, next, start, end, ...prices} = await read(scope, state, MOST_CSV);
-    const columns = ["key", "name", "node", "service", "joules", "idle_joules", "system_joules", "containers_joules"].filter((column) => accounts.some((each) => known(each[column]) || each[column]));
-    const costs = [["price", prices.price_per_kwh], ["co2_grams", prices.co2_grams_per_kwh]].filter(([, perKwh]) => known(perKwh));
-    const head = [...columns, "kwh", ...costs.map(([name]) => name)];
-    const rows = accounts.map((each) => [...columns.map((column) => each[column]), each.joules / KILOWATT_HOUR, ...costs.map(([, perKwh]) => each.joules / KILOWATT_HOUR * perKwh)]);
-    const text = [head, ...rows].map((row) => row.map(cell).join(",")).join("\r\n");
-    const url = URL.createObjectURL(new Blob([`${text}\r\n`], {type: "text/csv"}));
+    const {start, end} = period(state);
+    const text = await scope.getText("/v1/energy.csv", {start, end, by: grouping(state)});
+    const url = URL.createObjectURL(new Blob([text], {type: "text/csv"}));
     element("a", {href: url, download: `energy-by-${state.by}-${new Date(start * 1000).toISOString().slice(0, 10)}.csv`}).click();
     setTimeout(() => URL.revokeObjectURL(url), 10_000);
-    put(status, `${plural(accounts.length, "account")} downloaded${next ? `; the largest ${count(MOST_CSV)} only` : ""}.`);
+    setText(status, "All accounts of the period are downloaded.");
   } catch (error) {
-    put(status, error.message);
+    setText(status, error.message);
   }
 }

@@ -1,15 +1,15 @@
-// "Where would it go?": a form on the placement hints.
+// Placement hints: a form, and the ranked nodes.
 
 import {card, element, link} from "../core/dom.js";
-import {amount, FIELDS, known, percent, RESOURCES, RESOURCE_NAMES, UNKNOWN, watts} from "../core/format.js";
+import {amount, FIELDS, known, percent, plural, RESOURCES, RESOURCE_NAMES, UNKNOWN, watts} from "../core/format.js";
 import {term} from "../core/glossary.js";
 import {address} from "../core/router.js";
 
 const MEBIBYTE = 1024 ** 2;
 
-/** Ranked nodes as a table; `own` is marked. */
+/** Ranked nodes as a table; `own` is the current node. */
 export function rankTable(nodes, own = null) {
-  const heads = ["Node", "Score", "Adds", "Fits", "Then used", "Why"];
+  const heads = ["Node", "Score", "Added power", "Confidence", "Predicted usage", "Reasons"];
   const rows = nodes.map((each) => {
     const ratios = RESOURCES.filter((resource) => known(each.predicted_ratio[`${resource}_ratio`])).map((resource) => `${RESOURCE_NAMES[resource]} ${percent(each.predicted_ratio[`${resource}_ratio`])}`);
     return element("tr", {}, element("th", {scope: "row"}, link(address("nodes", each.node), element("bdi", {}, each.node)), each.node === own ? " (here)" : ""),
@@ -34,7 +34,7 @@ export function hintCard(scope) {
     field("CPU, cores", number("cpu_cores", "measured")), field("Memory, MiB", number("memory_mebibytes", "measured")),
     field(term("class (SLA class)", "Class"), element("select", {name: "class"}, element("option", {value: ""}, "by labels"), ...["1", "2", "3", "4"].map((each) => element("option", {value: each}, each)))),
     field("Constraints", input("constraints", {placeholder: "zone==a, ssd==true"})), field(term("policy", "Policy"), policy),
-    element("label.check.wide", {}, element("input", {type: "checkbox", name: "spread"}), "Spread over failure domains"), element("div.wide.row", {}, element("button.main", {}, "Where would it go?")));
+    element("label.check.wide", {}, element("input", {type: "checkbox", name: "spread"}), "Spread over failure domains"), element("div.wide.row", {}, element("button.main", {}, "Rank nodes")));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     try {
@@ -44,13 +44,13 @@ export function hintCard(scope) {
     }
   });
   scope.every(600, async () => {
-    const [{services: found}, {policies, default: chosen}] = await Promise.all([scope.ask("/v1/services", {limit: 200, order: "watts", reverse: true}), scope.ask("/v1/policies")]);
+    const [{services: found}, {policies, default: chosen}] = await Promise.all([scope.get("/v1/services", {limit: 200, order: "watts", reverse: true}), scope.get("/v1/policies")]);
     services.replaceChildren(...found.map((each) => element("option", {value: each.name})));
     const value = policy.value;
     policy.replaceChildren(element("option", {value: ""}, `as configured (${chosen})`), ...policies.filter((each) => each.places).map((each) => element("option", {value: each.name}, each.name)));
     policy.value = value;
   });
-  return card(term("hint", "Where would it go?"), {class: "card"}, element("p.soft", {}, "Ranks nodes for a container. Nothing is changed. Leave out what you do not know: the measured need of the service is used."), form, answer);
+  return card(term("hint", "Placement hint"), {class: "card"}, element("p.soft", {}, "Ranks nodes for a container, and changes nothing. Leave a field empty to use the measured need of the service."), form, answer);
 }
 
 function question(data) {
@@ -64,9 +64,9 @@ function question(data) {
 
 function draw(hint) {
   const need = RESOURCES.filter((each) => known(hint.assumed.demand[FIELDS[each]])).map((each) => `${RESOURCE_NAMES[each]} ${amount(each, hint.assumed.demand[FIELDS[each]])}`).join(", ");
-  const parts = [element("p", {}, `Assumed need: ${need || "nothing"} (${hint.assumed.explanation}). It fits on ${hint.fitting} nodes${hint.short ? `, and would be short on ${hint.short}` : ""}.`)];
+  const parts = [element("p", {}, `Assumed need: ${need || "nothing"} (${hint.assumed.explanation}). It fits on ${plural(hint.fitting, "node")}${hint.short ? `, and would be short on ${hint.short}` : ""}.`)];
   if (hint.nodes.length) parts.push(rankTable(hint.nodes), element("p.soft", {}, `${hint.policy}: ${hint.score_is}`));
   else parts.push(element("p", {role: "alert"}, "It fits on no node."));
-  if (hint.refused_for.length) parts.push(element("p.soft", {}, `Refused: ${hint.refused_for.map((each) => `${each.nodes} × ${each.why}`).join("; ")}`));
+  if (hint.refused_for.length) parts.push(element("p.soft", {}, `Rejected: ${hint.refused_for.map((each) => `${plural(each.nodes, "node")}, ${each.why}`).join("; ")}`));
   return [...parts, ...hint.notes.map((note) => element("p.soft", {}, note))];
 }

@@ -1,14 +1,14 @@
-// Round-trip times between nodes as a heat map: nodes of one cluster are next to each other, so near nodes form blocks.
+// A heat map of the round-trip times between nodes. Nodes are sorted by cluster, so near nodes form blocks.
 
-import {card, element, put, shape} from "../core/dom.js";
+import {card, element, setText, shape} from "../core/dom.js";
 import {known, milliseconds, plural} from "../core/format.js";
 import {term} from "../core/glossary.js";
 
 const WIDEST_PX = 18;
 const NARROWEST_PX = 8;
 const LABEL_PX = 130;
-const MOST_NODES = 64;
-const MOST_LETTERS = 18;
+const MAX_NODES = 64;
+const MAX_LETTERS = 18;
 const LEVELS = 10;
 
 /** Hidden while the mesh is off. */
@@ -18,14 +18,14 @@ export function networkCard(scope) {
   const heading = element("span");
   const root = card(heading, {hidden: true}, map, note);
   scope.every(60, async () => {
-    const network = await scope.ask("/v1/network", {limit: MOST_NODES});
+    const network = await scope.get("/v1/network", {limit: MAX_NODES});
     root.hidden = !network.enabled || network.nodes.length < 2;
     if (root.hidden) return;
     const clusters = new Set(network.nodes.map((node) => node.cluster)).size;
     heading.replaceChildren(term("mesh", "Network"), ` (${plural(clusters, "cluster")} of near nodes)`);
     const times = network.p50_seconds.flat().filter((value) => known(value) && value > 0);
     const range = times.length ? `${milliseconds(Math.min(...times))} (faint) to ${milliseconds(Math.max(...times))} (red); ` : "";
-    put(note, `Median round-trip times: ${range}dashed cells are estimated, grey ones unknown.${network.total > MOST_NODES ? ` The first ${MOST_NODES} of ${network.total} nodes.` : ""}`);
+    setText(note, `Median round-trip times: ${range}dashed cells are estimated, grey ones unknown.${network.total > MAX_NODES ? ` The first ${MAX_NODES} of ${network.total} nodes.` : ""}`);
     map.replaceChildren(draw(network, map.clientWidth));
   });
   return root;
@@ -39,7 +39,7 @@ function draw({nodes, p50_seconds: times, kinds}, width) {
   const side = nodes.length * cell;
   const svg = shape("svg.mesh", {width: LABEL_PX + side, height: side, role: "img", "aria-label": "Round-trip times between nodes"});
   nodes.forEach((node, row) => {
-    const name = node.name.length > MOST_LETTERS ? `${node.name.slice(0, MOST_LETTERS - 1)}…` : node.name;
+    const name = node.name.length > MAX_LETTERS ? `${node.name.slice(0, MAX_LETTERS - 1)}…` : node.name;
     const label = shape("text", {x: 0, y: ((row + 0.5) * cell + 0.35 * size).toFixed(1)}, name);
     label.style.fontSize = `${size}px`;
     svg.append(label);

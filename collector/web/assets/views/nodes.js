@@ -1,6 +1,6 @@
-// Nodes: heat map, table, round-trip times; and one node.
+// Nodes: heat map, table, round-trip times; and the details of one node.
 
-import {card, element, link, mark, named, put, sync} from "../core/dom.js";
+import {card, element, link, named, reconcile, setAttribute, setText} from "../core/dom.js";
 import {ago, amount, bytes, cores, count, duration, FIELDS, known, percent, plural, RESOURCE_NAMES, RESOURCES, watts} from "../core/format.js";
 import {term} from "../core/glossary.js";
 import {HeatMap} from "../core/heat.js";
@@ -12,14 +12,14 @@ import {containersTable} from "./containers.js";
 import {networkCard} from "./network.js";
 
 const STATES = [["", "All states"], ["up", "Up"], ["suspect", "Suspect"], ["down", "Down"]];
-const REGIONS = [["", "All regions"], ["LEE", "LEE: low use"], ["DEE", "DEE: desired use"], ["EED", "EED: degraded"]];
+const REGIONS = [["", "All regions"], ["LEE", "LEE: low usage"], ["DEE", "DEE: desired usage"], ["EED", "EED: degraded"]];
 
 /** A badge with the state of a node. */
-export function stateBadge(cell, node) {
+function stateBadge(cell, node) {
   const text = node.state === "up" ? (node.complete ? "up" : "up, report missing") : `${node.state}, ${ago(node.last_seen_seconds_ago)}`;
   if (!cell.firstChild) cell.append(element("span"));
-  mark(cell.firstChild, "class", `badge ${node.state}`);
-  put(cell.firstChild, text);
+  setAttribute(cell.firstChild, "class", `badge ${node.state}`);
+  setText(cell.firstChild, text);
 }
 
 const ratioColumn = (resource, hide) => ({
@@ -29,10 +29,10 @@ const ratioColumn = (resource, hide) => ({
 
 export function nodesView(scope) {
   const heat = new HeatMap({
-    title: "Use of each node", id: "nodes-heat", rows: RESOURCES.map((key) => ({key, name: RESOURCE_NAMES[key]})),
+    title: "Usage of each node", id: "nodes-heat", rows: RESOURCES.map((key) => ({key, name: RESOURCE_NAMES[key]})),
     onOpen: (column) => { location.hash = address("nodes", column.name); },
   });
-  const heatCard = card("Use of each node, by resource", {hidden: true}, heat.root);
+  const heatCard = card("Usage of each node, by resource", {hidden: true}, heat.root);
   const table = new Table(scope, {
     name: "nodes", path: "/v1/nodes", list: "nodes", fixed: {means: false}, order: "watts", reverse: true, searchLabel: "Search nodes and labels",
     key: (node) => node.name, every: 10, empty: "No node has reported yet. Start an agent with: wattpack agent",
@@ -50,7 +50,7 @@ export function nodesView(scope) {
   scope.on(["node", "missed"], () => table.task.soon());
   scope.root.append(element("div.head", {}, element("h1", {}, "Nodes")), heatCard, table.root, networkCard(scope));
   scope.every(10, async () => {
-    const map = await scope.ask("/v1/cluster/map");
+    const map = await scope.get("/v1/cluster/map");
     heatCard.hidden = map.names.length === 0;
     heat.update(map.names.map((name, place) => {
       const values = Object.fromEntries(RESOURCES.map((each) => [each, map.used_ratios[each][place]]));
@@ -67,9 +67,9 @@ export function nodeView(scope) {
   const powerNote = element("p.soft");
   const factsList = element("dl.facts", {"data-testid": "detail-facts"});
   const gaps = element("ul.plain-list");
-  const gapsCard = card(term("gap", "Not measured here"), {class: "card half", hidden: true}, gaps);
+  const gapsCard = card(term("gap", "Not measured"), {class: "card half", hidden: true}, gaps);
   const pressure = element("dl.facts");
-  const envelope = envelopeCard("Used and reserved, against capacity", "capacity");
+  const envelope = envelopeCard("Usage, reservations and capacity", "capacity");
   let node = null;
   const path = `/v1/nodes/${encodeURIComponent(name)}`;
   const history = historyCharts(scope, "nodes", `${path}/history`, (resource) => node ? [
@@ -83,9 +83,9 @@ export function nodeView(scope) {
     ...history.cards, envelope.root, card("Pressure and waiting now", {class: "card half"}, pressure),
     alertsCard(scope, name), movesCard(scope, () => ({node: name}), (step) => [step.action.node, step.action.target].includes(name)), gapsCard,
   ), element("h2.gap", {}, "Containers on this node"), containersTable(scope, {node: name}, ["node"]).root);
-  const task = everyDetail(scope, 5, head, path, {}, (answer) => {
+  const task = everyDetail(scope, 5, head, path, {}, (found) => {
     const isFirst = node === null;
-    node = answer;
+    node = found;
     stateBadge(badge, node);
     drawNode(node);
     if (isFirst) history.task.now();
@@ -93,8 +93,8 @@ export function nodeView(scope) {
   scope.on(["node", "missed"], () => task.soon());
 
   function drawNode({power: now, placement, used, capacity}) {
-    put(power, now ? `${watts(now.watts)} ± ${watts(now.watts * now.error_ratio)}` : "unknown");
-    put(powerNote, now ? `${now.source}${now.source_scope === "machine" ? "" : ` (${now.source_scope} measured, the rest estimated)`}: idle ${watts(now.idle_watts)}, system ${watts(now.system_watts)}, containers ${watts(Math.max(0, now.watts - now.idle_watts - now.system_watts))}` : "The node reports no power.");
+    setText(power, now ? `${watts(now.watts)} ± ${watts(now.watts * now.error_ratio)}` : "unknown");
+    setText(powerNote, now ? `${now.source}${now.source_scope === "machine" ? "" : ` (${now.source_scope} measured, the rest estimated)`}: idle ${watts(now.idle_watts)}, system ${watts(now.system_watts)}, containers ${watts(Math.max(0, now.watts - now.idle_watts - now.system_watts))}` : "The node reports no power.");
     drawFacts(factsList, [
       ["Last report", ago(node.last_seen_seconds_ago)], ["Containers", count(node.containers)],
       ["Capacity", [`${cores(capacity.cpu_cores)} cores`, bytes(capacity.memory_bytes)].join(", ")],
@@ -117,21 +117,21 @@ export function nodeView(scope) {
     ]);
     envelope.update({used, limit: capacity, reservation: placement.allocated});
     gapsCard.hidden = node.gaps.length === 0;
-    sync(gaps, node.gaps, (gap) => gap.what, (gap) => element("li", {}, element("b", {}, gap.what), `: ${gap.why}`));
+    reconcile(gaps, node.gaps, (gap) => gap.what, (gap) => element("li", {}, element("b", {}, gap.what), `: ${gap.why}`));
   }
 }
 
-const MOST_LETTERS = 2000;
+const MAX_LETTERS = 2000;
 
 /** Labels as text. */
-export const labelText = (labels) => Object.entries(labels).map(([key, value]) => `${key}=${value}`).join(", ").slice(0, MOST_LETTERS);
+export const labelText = (labels) => Object.entries(labels).map(([key, value]) => `${key}=${value}`).join(", ").slice(0, MAX_LETTERS);
 
-/** Show facts in a list, and change only those that changed. */
+/** Show facts in a list; only changed ones are drawn again. */
 export function drawFacts(list, rows) {
   const parts = rows.filter(Boolean).flatMap(([name, text]) => [{key: `${name} `, text: name, tag: "dt"}, {key: name, text, tag: "dd"}]);
-  sync(list, parts, (part) => part.key, (part) => element(part.tag), (child, part) => {
+  reconcile(list, parts, (part) => part.key, (part) => element(part.tag), (child, part) => {
     if (part.text instanceof Node) child.replaceChildren(part.text);
-    else put(child, part.text);
+    else setText(child, part.text);
   });
 }
 

@@ -1,7 +1,7 @@
-// The whole cluster at a glance: power over time, energy, states, alerts, what comes next and what was done.
+// The cluster at a glance: power over time, energy, states, alerts, the next plan and the last decisions.
 
 import {TimeChart, PERIODS, periodButtons, stepOf} from "../core/charts.js";
-import {button, card, element, link, mark, named, put, sync} from "../core/dom.js";
+import {button, card, element, link, named, reconcile, setAttribute, setText} from "../core/dom.js";
 import {bytes, cores, count, energy, known, moment, percent, plural, watts} from "../core/format.js";
 import {term} from "../core/glossary.js";
 import {address, remember} from "../core/router.js";
@@ -9,7 +9,7 @@ import {drawAlerts} from "./alerts.js";
 import {decisionTitle, describe, effect, saving} from "./actions.js";
 import {costOf, dayStart, sumDays} from "./accounts.js";
 
-const MOST_ALERTS = 50;
+const MAX_ALERTS = 50;
 const TOP_SERVICES = 10;
 const SHOWN_ACTIONS = 5;
 const DAY = 86_400;
@@ -29,14 +29,14 @@ export function overviewView(scope) {
       parts.states.root, parts.services.root, parts.plan.root, parts.last.root),
   );
   const summary = scope.every(5, async () => {
-    const cluster = await scope.ask("/v1/cluster");
+    const cluster = await scope.get("/v1/cluster");
     const {up, suspect, down} = cluster.nodes;
     welcome.hidden = up + suspect + down > 0;
     parts.power.summary(cluster);
     parts.states.update(cluster);
   });
   const alerts = scope.every(15, async () => {
-    const {alerts: open, next} = await scope.ask("/v1/alerts", {state: "open", order: "severity", limit: MOST_ALERTS});
+    const {alerts: open, next} = await scope.get("/v1/alerts", {state: "open", order: "severity", limit: MAX_ALERTS});
     parts.alerts.update(open, next);
   });
   scope.on(["node", "alert", "missed"], () => {
@@ -45,7 +45,7 @@ export function overviewView(scope) {
   });
   scope.every(120, async () => {
     const now = Date.now() / 1000;
-    const {accounts, ...rest} = await scope.ask("/v1/energy", {by: "day", start: dayStart(now) - 29 * DAY, end: now, limit: 40});
+    const {accounts, ...rest} = await scope.get("/v1/energy", {by: "day", start: dayStart(now) - 29 * DAY, end: now, limit: 40});
     const today = dayStart(now);
     for (const [part, days] of [[parts.today, 0], [parts.week, 6], [parts.month, 29]]) {
       part.update(sumDays(accounts, today - days * DAY), rest);
@@ -53,15 +53,14 @@ export function overviewView(scope) {
   });
   scope.every(120, async () => {
     const now = Date.now() / 1000;
-    // From a whole hour on, which is stored as such.
+    // Start at a whole hour: energy is stored by the hour.
     const start = Math.ceil((now - DAY) / HOUR) * HOUR;
-    const answer = await scope.ask("/v1/energy", {by: "service", start, end: now, limit: TOP_SERVICES});
-    parts.services.update(answer);
+    parts.services.update(await scope.get("/v1/energy", {by: "service", start, end: now, limit: TOP_SERVICES}));
   });
   const plan = scope.every(60, async () => parts.plan.update(await scope.post("/v1/hints/rebalance", {})));
   parts.plan.again.addEventListener("click", () => plan.now());
   scope.every(30, async () => {
-    const [{decisions}, control] = await Promise.all([scope.ask("/v1/decisions", {limit: 5}), scope.ask("/v1/control")]);
+    const [{decisions}, control] = await Promise.all([scope.get("/v1/decisions", {limit: 5}), scope.get("/v1/control")]);
     parts.last.update(decisions, control);
   });
 }
@@ -75,23 +74,22 @@ function powerCard(scope, first) {
   const task = scope.every(20, async () => {
     const end = Math.floor(Date.now() / 1000);
     const start = end - PERIODS[period];
-    const asked = period;
-    const answer = await scope.ask("/v1/cluster/history", {start, end, step_seconds: stepOf(period)});
-    if (asked === period) chart.update(chartData(answer, start, end));
+    const requested = period;
+    const history = await scope.get("/v1/cluster/history", {start, end, step_seconds: stepOf(period)});
+    if (requested === period) chart.update(chartData(history, start, end));
   });
   const choose = periodButtons(period, (name) => {
     period = name;
     remember({range: name});
     task.now();
   });
-  const root = card("Power", {class: "card two-thirds"}, element("div.bar", {}, element("div", {}, figure, note), choose), chart.root);
-  root.firstChild.replaceChildren("Power, at the wall");
+  const root = card("Power, at the wall", {class: "card two-thirds"}, element("div.bar", {}, element("div", {}, figure, note), choose), chart.root);
   return {
     root,
     summary({power, cpu_cores: all, cpu_cores_used: used, memory_bytes: memory, memory_bytes_used: taken}) {
-      put(figure, power ? `${watts(power.watts)} ± ${watts(power.error_watts)}` : "unknown");
+      setText(figure, power ? `${watts(power.watts)} ± ${watts(power.error_watts)}` : "unknown");
       const parts = power ? `idle ${watts(power.idle_watts)}, system ${watts(power.system_watts)}, containers ${watts(Math.max(0, power.watts - power.idle_watts - power.system_watts))} · ` : "No node reports power. ";
-      put(note, `${parts}${cores(used)} of ${cores(all)} cores, ${bytes(taken)} of ${bytes(memory)} memory`);
+      setText(note, `${parts}${cores(used)} of ${cores(all)} cores, ${bytes(taken)} of ${bytes(memory)} memory`);
     },
   };
 }
@@ -114,9 +112,9 @@ function chartData({points: all, step_seconds: step}, start, end) {
 }
 
 function alertsCard() {
-  const list = element("ul.alerts", {"data-testid": "alerts", "aria-label": "Open alerts, gravest first", tabindex: "0"});
-  const none = element("p.soft", {}, "No open alert.");
-  const more = element("p.soft", {hidden: true}, `The ${MOST_ALERTS} gravest are shown; wattpack alerts lists all.`);
+  const list = element("ul.alerts", {"data-testid": "alerts", "aria-label": "Open alerts, the most severe first", tabindex: "0"});
+  const none = element("p.soft", {}, "No open alerts.");
+  const more = element("p.soft", {hidden: true}, `Showing the ${MAX_ALERTS} most severe; wattpack alerts lists all.`);
   const root = card(term("alert", "Alerts"), {class: "card third", "aria-live": "polite"}, none, list, more);
   return {
     root,
@@ -139,12 +137,12 @@ function statesCard() {
   return {
     root,
     update({nodes, containers, services}) {
-      put(up.firstChild, count(nodes.up));
-      put(suspect.firstChild, count(nodes.suspect));
-      put(down.firstChild, count(nodes.down));
-      mark(suspect, "class", nodes.suspect ? "warn" : "");
-      mark(down, "class", nodes.down ? "bad" : "");
-      put(note, `${plural(containers, "container")}, ${plural(services, "service")}`);
+      setText(up.firstChild, count(nodes.up));
+      setText(suspect.firstChild, count(nodes.suspect));
+      setText(down.firstChild, count(nodes.down));
+      setAttribute(suspect, "class", nodes.suspect ? "warn" : "");
+      setAttribute(down, "class", nodes.down ? "bad" : "");
+      setText(note, `${plural(containers, "container")}, ${plural(services, "service")}`);
     },
   };
 }
@@ -155,28 +153,28 @@ function energyCard(title, id) {
   return {
     root: card(title, {class: "card quarter"}, figure, note),
     update(sums, prices) {
-      put(figure, energy(sums.joules));
+      setText(figure, energy(sums.joules));
       const idle = sums.joules ? `${percent(sums.idle_joules / sums.joules)} idle` : "";
-      put(note, [idle, costOf(sums.joules, prices)].filter(Boolean).join(" · "));
+      setText(note, [idle, costOf(sums.joules, prices)].filter(Boolean).join(" · "));
     },
   };
 }
 
 function servicesCard() {
   const list = element("ul.bars", {"data-testid": "energy-services"});
-  const none = element("p.soft", {}, "No energy of services in the last 24 hours yet.");
-  const root = card("Top services, energy of 24 hours", {class: "card third"}, none, list);
+  const none = element("p.soft", {}, "No service has used energy in the last 24 hours.");
+  const root = card("Top services by energy, last 24 hours", {class: "card third"}, none, list);
   return {
     root,
     update({accounts, ...prices}) {
       none.hidden = accounts.length > 0;
       const most = accounts[0]?.joules || 1;
-      sync(list, accounts, (each) => each.key ?? "", (each) => element("li", {},
+      reconcile(list, accounts, (each) => each.key ?? "", (each) => element("li", {},
         each.key === null ? element("span", {}, "without a service") : link(address("services", each.key), named(each.key, "bdi.one-line")),
         element("span", {}, element("span"), element("span", {"data-hide": "phone"})), element("span.track", {}, element("span.fill.c-containers"))), (item, each) => {
         const cost = costOf(each.joules, prices);
-        put(item.children[1].firstChild, energy(each.joules));
-        put(item.children[1].lastChild, cost ? ` · ${cost}` : "");
+        setText(item.children[1].firstChild, energy(each.joules));
+        setText(item.children[1].lastChild, cost ? ` · ${cost}` : "");
         item.lastChild.firstChild.style.width = `${(each.joules / most * 100).toFixed(1)}%`;
       });
     },
@@ -188,16 +186,16 @@ function planCard() {
   const note = element("p.soft");
   const list = element("ol.steps-list");
   const again = button("Plan again", null, {class: "plain-button"});
-  const root = card(term("plan", "What it would do next"), {class: "card third", "data-testid": "next-plan"}, figure, note, list, element("p", {}, link("#/decisions", "Reasons and risk")), again);
+  const root = card(term("plan", "Next plan"), {class: "card third", "data-testid": "next-plan"}, figure, note, list, element("p", {}, link("#/decisions", "Show reasons")), again);
   return {
     root, again,
     update(plan) {
       const {actions} = plan;
       const gain = known(plan.watts_before) && known(plan.watts_after) ? plan.watts_before - plan.watts_after : null;
-      put(figure, actions.length ? plural(actions.length, "step") : "Nothing to do");
+      setText(figure, actions.length ? plural(actions.length, "step") : "Nothing to do");
       figure.append(...(actions.length && known(gain) && Math.abs(gain) > 0.005 ? [element("small", {}, ` ${gain > 0 ? "saves" : "costs"} ${watts(Math.abs(gain))}`)] : []));
-      put(note, actions.length ? `${plan.policy}: ${saving(plan)}` : `${plan.policy}${plan.reasons.length ? `: ${plan.reasons[0]}` : ""}`);
-      sync(list, actions.slice(0, SHOWN_ACTIONS), (action) => JSON.stringify(action), (action) => element("li", {}, ...describe(action), element("small", {}, effect(action, actions))));
+      setText(note, actions.length ? `${plan.policy}: ${saving(plan)}` : `${plan.policy}${plan.reasons.length ? `: ${plan.reasons[0]}` : ""}`);
+      reconcile(list, actions.slice(0, SHOWN_ACTIONS), (action) => JSON.stringify(action), (action) => element("li", {}, ...describe(action), element("small", {}, effect(action, actions))));
     },
   };
 }
@@ -205,13 +203,13 @@ function planCard() {
 function lastCard() {
   const status = element("p.soft");
   const list = element("ul.plain-list", {"data-testid": "last-decisions"});
-  const root = card(term("decision", "What it did last"), {class: "card third"}, status, list);
+  const root = card(term("decision", "Last decisions"), {class: "card third"}, status, list);
   return {
     root,
     update(decisions, control) {
-      const mode = control.dry_run ? `Driver ${control.driver}: plans are shown and recorded, never carried out.` : control.active ? `Acts through ${control.driver}.` : `Does not act now${control.pause ? ": paused" : ""}.`;
-      put(status, decisions.length ? mode : `${mode} No decision yet.`);
-      sync(list, decisions, (each) => `${each.id}${each.outcome}`, (each) => element("li", {},
+      const mode = control.dry_run ? `Dry run (driver ${control.driver}): plans are recorded, but not carried out.` : control.active ? `Plans are carried out by the driver ${control.driver}.` : `Plans are not carried out now${control.pause ? ": paused" : ""}.`;
+      setText(status, decisions.length ? mode : `${mode} No decisions yet.`);
+      reconcile(list, decisions, (each) => `${each.id}${each.outcome}`, (each) => element("li", {},
         link(`#/decisions?id=${encodeURIComponent(each.id)}`, decisionTitle(each)), " ", element(`span.badge.${each.outcome}`, {}, each.outcome), element("div.soft", {}, `${moment(each.at)} · ${saving(each)}`)));
     },
   };

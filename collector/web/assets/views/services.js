@@ -1,7 +1,7 @@
-// Services: the table, promises of availability; and one service.
+// Services: the table, promises of availability; and the details of one service.
 
-import {card, element, mark, named, put, sync} from "../core/dom.js";
-import {bytes, cores, count, duration, FIELDS, known, moment, percent, RESOURCE_NAMES, share, watts} from "../core/format.js";
+import {card, element, named, reconcile, setAttribute, setText} from "../core/dom.js";
+import {amount, bytes, cores, count, duration, FIELDS, known, moment, percent, plural, RESOURCE_NAMES, share, watts} from "../core/format.js";
 import {term} from "../core/glossary.js";
 import {address} from "../core/router.js";
 import {sparkCell} from "../core/sparks.js";
@@ -11,7 +11,7 @@ import {alertsCard, detailHead, everyDetail, envelopeCard, historyCharts, movesC
 import {drawFacts} from "./nodes.js";
 
 const DOMINANT = [["", "Any dominant resource"], ...Object.entries(RESOURCE_NAMES).map(([value, name]) => [value, `${name} dominates`])];
-const RUNNING = [["true", "Running"], ["false", "Not running"], ["", "Running or not"]];
+const RUNNING = [["true", "Running"], ["false", "Not running"], ["", "All services"]];
 const STATISTICS = ["mean", "p50", "p90", "p95", "p99", "max", "need"];
 
 export function servicesView(scope) {
@@ -26,8 +26,8 @@ export function servicesView(scope) {
       {key: "cpu", title: "CPU need", term: "envelope", number: true, sort: "cpu", hide: "phone", text: (each) => cores(each.envelope.need.cpu_cores)},
       {key: "memory", title: "Memory need", term: "envelope", number: true, sort: "memory", hide: "phone", text: (each) => bytes(each.envelope.need.memory_bytes)},
       {key: "dominant", title: "Dominant", term: "dominant resource", hide: "narrow", fill: (cell, each) => {
-        mark(cell, "title", each.dominant?.explanation?.slice(0, 400));
-        put(cell, each.dominant ? `${RESOURCE_NAMES[each.dominant.resource]} (${percent(each.dominant.confidence)})` : "–");
+        setAttribute(cell, "title", each.dominant?.explanation?.slice(0, 400));
+        setText(cell, each.dominant ? `${RESOURCE_NAMES[each.dominant.resource]} (${percent(each.dominant.confidence)})` : "–");
       }},
       {key: "watts", title: "Watts", number: true, sort: "watts", text: (each) => watts(each.watts)},
       {key: "spark", title: "6 hours", hide: "phone", fill: (cell, each) => sparkCell(cell, "services", each.name, scope.signal)},
@@ -38,23 +38,23 @@ export function servicesView(scope) {
 
 const TRENDS = {rising: "↑ rising", steady: "→ steady", falling: "↓ falling"};
 
-/** How promises of availability stand; hidden while there is none. */
+/** A table of promises of availability; hidden without promises. */
 function promisesCard(scope, filter = {}) {
   const body = element("tbody");
   const heads = ["Service", "Class", "Promised", "Delivered", "Running", "State", "Can wait", "Trend", "Penalty"];
   const table = element("table.plain", {"data-testid": "promises"}, element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", {scope: "col"}, head)))), body);
   const root = card(term("promise", "Promises of availability"), {hidden: true}, element("div.scroll", {tabindex: "0", role: "group", "aria-label": "Promises"}, table));
   scope.every(30, async () => {
-    const {slo} = await scope.ask("/v1/slo", {limit: 100, ...filter});
+    const {slo} = await scope.get("/v1/slo", {limit: 100, ...filter});
     root.hidden = slo.length === 0;
-    sync(body, slo, (each) => each.service, () => element("tr", {}, ...heads.map((_, place) => element(place ? "td" : "th", place ? {} : {scope: "row"}))), (row, each) => {
+    reconcile(body, slo, (each) => each.service, () => element("tr", {}, ...heads.map((_, place) => element(place ? "td" : "th", place ? {} : {scope: "row"}))), (row, each) => {
       const texts = [
         each.service, each.slo_class, share(each.target_ratio), share(each.availability_ratio), `${each.running_instances} of ${each.instances}`, stateOf(each),
-        each.state === "broken" ? "–" : known(each.time_to_violation_seconds) ? duration(Math.max(0, each.time_to_violation_seconds)) : "always",
+        each.state === "broken" ? "–" : known(each.time_to_violation_seconds) ? duration(Math.max(0, each.time_to_violation_seconds)) : "no limit",
         TRENDS[each.trend], each.penalty_seconds > 0 ? duration(each.penalty_seconds) : "–",
       ];
       texts.forEach((text, place) => {
-        if (place === 0) { if (!row.children[0].firstChild) row.children[0].append(named(text)); } else put(row.children[place], text);
+        if (place === 0) { if (!row.children[0].firstChild) row.children[0].append(named(text)); } else setText(row.children[place], text);
       });
     });
   });
@@ -77,25 +77,25 @@ export function serviceView(scope) {
   scope.root.firstChild.append(history.choose);
   scope.root.append(element("div.grid", {},
     card("Power now", {class: "card third"}, power, powerNote), card("Service", {class: "card two-thirds"}, facts), ...history.cards, envelope.root,
-    card("Use of one container", {class: "card half"}, element("div.scroll", {tabindex: "0", role: "group", "aria-label": "Statistics"}, statisticsTable)),
+    card("Usage of one container", {class: "card half"}, element("div.scroll", {tabindex: "0", role: "group", "aria-label": "Statistics"}, statisticsTable)),
     alertsCard(scope, name), movesCard(scope, () => ({service: name}), (step) => step.service === name), promisesCard(scope, {service: name}),
   ), element("h2.gap", {}, "Containers of this service"), containersTable(scope, {service: name}, ["service"]).root);
   everyDetail(scope, 15, head, path, {}, (each) => {
-    put(power, watts(each.watts));
-    put(powerNote, `${each.power_weight === 1 ? "" : `Its CPU time takes ${each.power_weight.toFixed(2)} times the average power. `}All containers together, above the idle power of their nodes.`);
+    setText(power, watts(each.watts));
+    setText(powerNote, `${each.power_weight === 1 ? "" : `Its CPU time takes ${each.power_weight.toFixed(2)} times the average power. `}Sum of all containers, in addition to the idle power of their nodes.`);
     drawFacts(facts, [
-      ["Image", each.image || "–"], ["Containers", `${count(each.containers)} on ${count(each.nodes)} ${each.nodes === 1 ? "node" : "nodes"}`],
+      ["Image", each.image || "–"], ["Containers", `${count(each.containers)} on ${plural(each.nodes, "node")}`],
       ["Dominant resource", each.dominant ? `${RESOURCE_NAMES[each.dominant.resource]}, ${percent(each.dominant.confidence)} confidence` : "unknown"],
-      each.dominant ? ["Because", each.dominant.explanation] : null,
-      each.dominant && each.dominant.history.length > 1 ? ["Before", each.dominant.history.slice(0, -1).map((one) => `${RESOURCE_NAMES[one.resource]} since ${moment(one.since)}`).join(", ")] : null,
-      ["Profile", each.profiled ? `learnt over ${duration(each.observed_seconds)}` : `not enough samples yet (${duration(each.observed_seconds)})`],
+      each.dominant ? ["Reason", each.dominant.explanation] : null,
+      each.dominant && each.dominant.history.length > 1 ? ["Earlier", each.dominant.history.slice(0, -1).map((one) => `${RESOURCE_NAMES[one.resource]} since ${moment(one.since)}`).join(", ")] : null,
+      ["Profile", each.profiled ? `learned over ${duration(each.observed_seconds)}` : `not enough samples yet (${duration(each.observed_seconds)})`],
       ["Last seen", moment(each.last_seen_at)],
     ]);
     envelope.update({used: each.envelope.mean, need: each.envelope.need, limit: each.envelope.max});
-    sync(statistics, Object.keys(FIELDS), (resource) => resource, (resource) => element("tr", {}, element("th", {scope: "row"}, RESOURCE_NAMES[resource]), ...STATISTICS.map(() => element("td.number"))), (row, resource) => {
+    reconcile(statistics, Object.keys(FIELDS), (resource) => resource, (resource) => element("tr", {}, element("th", {scope: "row"}, RESOURCE_NAMES[resource]), ...STATISTICS.map(() => element("td.number"))), (row, resource) => {
       STATISTICS.forEach((statistic, place) => {
         const value = each.envelope[statistic][FIELDS[resource]];
-        put(row.children[place + 1], resource === "cpu" ? cores(value) : bytes(value));
+        setText(row.children[place + 1], amount(resource, value));
       });
     });
   });
