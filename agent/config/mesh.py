@@ -19,8 +19,8 @@ class MeshConfig(Section, frozen=True):
     enabled: Annotated[
         bool,
         Meta(
-            description="Whether to measure round-trip times to other nodes, and to answer their probes. The"
-            " collector chooses the peers and hands out keys: set `mesh.enabled` there too."
+            description="Whether to measure round-trip times to other nodes, and to reply to their probes."
+            " The collector assigns peers and keys: set `mesh.enabled` there too."
         ),
     ] = False
     listen: Annotated[
@@ -29,8 +29,8 @@ class MeshConfig(Section, frozen=True):
     advertise: Annotated[
         str,
         Meta(
-            description="IP address, or IP:port, under which other nodes reach this one. Empty uses the"
-            " address that the collector sees, and the port of `listen`."
+            description="IP address, or IP:port, at which other nodes reach this one. Empty uses the"
+            " address from which the collector receives requests of this node, and the port of `listen`."
         ),
     ] = ""
 

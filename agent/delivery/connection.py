@@ -1,4 +1,4 @@
-"""The connection to the collector: one, kept open; its answers are bounded, and its failures explained."""
+"""The connection to the collector: a single one that stays open, with bounded responses."""
 
 import os
 import ssl
@@ -26,7 +26,7 @@ async def connect(tls: ssl.SSLContext | None, timeout_seconds: float) -> AsyncIt
             hdrs.USER_AGENT: f"wattpack-agent/{__version__}",
         },
         skip_auto_headers=(hdrs.ACCEPT, hdrs.ACCEPT_ENCODING),
-        # It did not ask for compression, and a small answer can unpack to gigabytes.
+        # The agent requests no compression, and a small response can unpack to gigabytes.
         auto_decompress=False,
     ) as session:
         yield session
@@ -38,13 +38,13 @@ def credentials(settings: DeliveryConfig) -> dict[str, str]:
     return {} if token is None else {hdrs.AUTHORIZATION: f"Bearer {token}"}
 
 
-async def read_answer(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    """The beginning of an answer."""
+async def read_response(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    """The first bytes of a response."""
     body = await response.content.read(max_bytes)
     while len(body) < max_bytes and (more := await response.content.read(max_bytes - len(body))):
         body += more
     if not response.content.at_eof():
-        # Not a collector, or one that wants to harm: do not read to its end.
+        # Not a collector, or a malicious one: do not read the rest.
         response.close()
     return body
 

@@ -135,14 +135,14 @@ class ClockOffset:
     def __init__(self) -> None:
         self._offsets: deque[float] = deque(maxlen=_OFFSETS)
 
-    def update(self, server_time: float, answered_at: float, took_seconds: float) -> None:
-        """Add one receipt; `answered_at` is this node's wall clock when it arrived.
+    def update(self, server_time: float, responded_at: float, took_seconds: float) -> None:
+        """Add one receipt; `responded_at` is this node's wall clock when it arrived.
 
         The collector read its clock at some time during the request; the middle is off by half the request at
         most. So only fast responses count, and the median of a few.
         """
         if took_seconds <= _QUICK_SECONDS:
-            self._offsets.append(server_time - (answered_at - took_seconds / 2))
+            self._offsets.append(server_time - (responded_at - took_seconds / 2))
 
     @property
     def seconds(self) -> float | None:

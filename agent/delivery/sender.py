@@ -18,7 +18,7 @@ from typing import TypeVar
 import aiohttp
 
 from agent.config import DeliveryConfig, SpoolConfig
-from agent.delivery.connection import connect, credentials, failure_reason, read_answer
+from agent.delivery.connection import connect, credentials, failure_reason, read_response
 from agent.delivery.credentials import read_token, sends_token_in_plaintext, tls_context
 from agent.delivery.responses import Accepted, Backoff, ClockOffset, Rejected, Response, Retry, parse_response
 from agent.delivery.spool import MEMORY_BYTES, Spool
@@ -30,7 +30,7 @@ from wire.messages import MAX_BATCH, Gap, Report
 log = logging.getLogger(__name__)
 
 _BATCH_BYTES = 256 << 10
-_MAX_ANSWER_BYTES = 64 << 10
+_MAX_RESPONSE_BYTES = 64 << 10
 _FLUSH_SECONDS = 2.0
 _CLOSE_SECONDS = 1.0
 
@@ -184,10 +184,10 @@ class ReportSender:
             return failure
         if batch is None:
             return None
-        answer = await self._post(session, batch)
-        if isinstance(answer, Rejected) and answer.is_too_large and len(batch.entries) == 1:
-            answer = await self._post_shortened(session, batch) or answer
-        match answer:
+        response = await self._post(session, batch)
+        if isinstance(response, Rejected) and response.is_too_large and len(batch.entries) == 1:
+            response = await self._post_shortened(session, batch) or response
+        match response:
             case Accepted():
                 self.delivered += await self._on_disk(partial(self._spool.remove, batch.entries))
                 self._backoff.reset()
@@ -201,8 +201,8 @@ class ReportSender:
                 # One invalid report must not cause the loss of others: halve the batch until it is alone.
                 self._batch_limit = len(batch.entries) // 2
             case Retry():
-                self._log_failure(answer)
-        return answer
+                self._log_failure(response)
+        return response
 
     async def _post_shortened(self, session: aiohttp.ClientSession, batch: _Batch) -> Response | None:
         """Send a report without labels that is too large with them; None if it has none."""
@@ -251,12 +251,12 @@ class ReportSender:
         async with session.post(
             url, data=batch.body, headers=batch.headers, allow_redirects=False
         ) as response:
-            body_text = await read_answer(response, _MAX_ANSWER_BYTES)
-            took_seconds, answered_at = self._monotonic() - began, self._wall()
-        answer = parse_response(response.status, response.headers, body_text, answered_at, len(batch.entries))
-        if isinstance(answer, Accepted):
-            self._clock.update(answer.receipt.server_time, answered_at, took_seconds)
-        return answer
+            body = await read_response(response, _MAX_RESPONSE_BYTES)
+            took_seconds, responded_at = self._monotonic() - began, self._wall()
+        outcome = parse_response(response.status, response.headers, body, responded_at, len(batch.entries))
+        if isinstance(outcome, Accepted):
+            self._clock.update(outcome.receipt.server_time, responded_at, took_seconds)
+        return outcome
 
     # --- Logs -------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """Round-trip times to other nodes.
 
-`prober` sends questions to the peers that the collector chose, `endpoint` is the UDP socket that answers
-those of others, `exchange` sends the results to the collector and gets peers and keys from it.
+`prober` sends probe requests to the peers that the collector chose, `responder` replies to those of peers,
+`endpoint` is the UDP socket of both. `exchange` sends the results to the collector, and receives peers and
+keys from it.
 """

@@ -1,8 +1,8 @@
 """The UDP socket of the mesh.
 
-The cost of a flood is bounded by construction. The kernel drops what has another size or is not for this run
-of the agent. After a datagram that is not valid, the socket is read again only a moment later, and then a
-limited number of times: the kernel drops the rest. Times are the kernel's, so reading late changes none.
+The cost of a flood is bounded. The kernel drops datagrams of another size, and those that are not for this
+run of the agent. After an invalid datagram, the socket is read again only after a pause, and then a limited
+number of times: the kernel drops the rest. Receive times are the kernel's, so a pause does not change them.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import struct
 import time
 from collections.abc import Callable
 
-from agent.mesh.packets import ANSWER, PACKET_BYTES, parse_packet
+from agent.mesh.packets import PACKET_BYTES, REPLY, parse_packet
 from agent.mesh.peers import Peer, Peers
 from agent.mesh.prober import Prober
 from agent.mesh.responder import Responder
@@ -55,7 +55,7 @@ class Endpoint:
         self.sent = 0
         self.received = 0
         self.discarded = 0
-        """Datagrams that were read and not valid."""
+        """Datagrams that were read and are not valid."""
         self._start_reading()
 
     def close(self) -> None:
@@ -71,13 +71,13 @@ class Endpoint:
         if packet is None or packet.receiver != self._session:
             return False
         now = self._monotonic()
-        if packet.kind == ANSWER:
+        if packet.kind == REPLY:
             return self.prober.receive(packet, datagram, received_unix_ns, now)
-        peer = self._responder.is_valid(packet, datagram, now)
+        peer = self._responder.verify(packet, datagram, now)
         if peer is None:
             return False
         held_seconds = (self._unix_ns() - received_unix_ns) / 1e9
-        self._send_to(self._responder.answer(packet, peer, held_seconds), source)
+        self._send_to(self._responder.reply(packet, peer, held_seconds), source)
         return True
 
     def _start_reading(self) -> None:
@@ -94,7 +94,7 @@ class Endpoint:
             self.received += 1
             discarded += not self.receive(datagram, source, self._received_at(ancillary))
         else:
-            # The kernel may drop some of the others.
+            # More are waiting, and the kernel may drop some of them.
             self.prober.flooded_at = self._monotonic() + _PAUSE_SECONDS
         if discarded:
             self.discarded += discarded
@@ -168,5 +168,5 @@ def _filter(opened: socket.socket, session: int) -> None:
             socket.SOL_SOCKET, _ATTACH_FILTER, struct.pack("@HP", len(program), ctypes.addressof(packed))
         )
     except OSError as error:
-        # The same checks follow in `receive`, at a higher price.
-        log.debug("the kernel takes no socket filter: %s", error)
+        # `receive` makes the same checks, at a higher cost.
+        log.debug("the kernel does not accept a socket filter: %s", error)

@@ -1,4 +1,4 @@
-"""Sends results to the collector, and gets the peers of this node and their keys."""
+"""Sends results to the collector, and receives the peers of this node and their keys."""
 
 import asyncio
 import gzip
@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 
 from agent.config import DeliveryConfig
-from agent.delivery.connection import connect, credentials, failure_reason, read_answer
+from agent.delivery.connection import connect, credentials, failure_reason, read_response
 from agent.delivery.credentials import tls_context
 from agent.delivery.responses import Backoff, parse_retry_after
 from agent.mesh.peers import Peers
@@ -24,13 +24,13 @@ from wire.messages import encode
 
 log = logging.getLogger(__name__)
 
-_MAX_ANSWER_BYTES = 64 << 10
+_MAX_RESPONSE_BYTES = 64 << 10
 _MAX_DETAIL = 300
-"""Characters of an error of the collector that are logged."""
-_SHORTEST_SECONDS = 1.0
+"""Maximum length of an error of the collector in the log."""
+_MIN_INTERVAL_SECONDS = 1.0
 _SETTLE_SECONDS = 15.0
 _SETTLING_WAIT_SECONDS = 2.0
-"""While first results of new peers are expected, they are sent soon."""
+"""While first results of new peers are expected, requests are this short, so that they are sent soon."""
 _REPEAT_SECONDS = 240.0
 """A result that does not change is repeated before the collector drops it."""
 _CHANGE_RATIO = 0.1
@@ -39,7 +39,7 @@ _CHANGE_LOSS = 0.05
 
 
 class _ExchangeError(Exception):
-    """The collector did not answer with an assignment."""
+    """The collector returned no assignment."""
 
     def __init__(self, why: str, wait_seconds: float | None = None) -> None:
         super().__init__(why)
@@ -47,7 +47,7 @@ class _ExchangeError(Exception):
 
 
 class MeshExchange:
-    """The requests of this node to the collector about the mesh."""
+    """Exchanges the results of this node for its peers, in requests to the collector."""
 
     def __init__(  # noqa: PLR0913 - the clocks have defaults
         self,
@@ -84,20 +84,20 @@ class MeshExchange:
                 try:
                     await self.exchange(http)
                 except _ExchangeError as failure:
-                    self._note_failure(failure)
+                    self._log_failure(failure)
                     await self._sleep(self._backoff.wait_seconds(failure.wait_seconds))
                 else:
-                    self._note_success()
-                    # Whatever the collector answers, it is not asked all the time.
-                    await self._sleep(max(0.0, began + _SHORTEST_SECONDS - self._monotonic()))
+                    self._log_success()
+                    # Limit the rate of requests, whatever the collector returns.
+                    await self._sleep(max(0.0, began + _MIN_INTERVAL_SECONDS - self._monotonic()))
 
     def _connect(self) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
         return connect(self._tls, MAX_WAIT_SECONDS + self._settings.timeout_seconds)
 
     async def exchange(self, http: aiohttp.ClientSession) -> None:
-        """Send what has changed, and apply the answer."""
+        """Send the results that changed, and apply the assignment in the response."""
         now = self._monotonic()
-        changed = self._changed(now)
+        changed = self._changed_results(now)
         assignment = await self._post(http, self._report(changed, now))
         self._sent |= {node: (now, summary) for node, summary in changed.items()}
         self._peers.interval_seconds = assignment.interval_seconds
@@ -124,13 +124,15 @@ class MeshExchange:
             for peer in self._peers.by_node.values()
         )
 
-    def _changed(self, now: float) -> dict[str, Summary]:
-        """Results that the collector does not have, or has in another form."""
+    def _changed_results(self, now: float) -> dict[str, Summary]:
+        """Results that the collector does not have, or that differ from those that it has."""
         return {
-            node: summary for node, summary in self._peers.summaries(now) if self._is_news(node, summary, now)
+            node: summary
+            for node, summary in self._peers.summaries(now)
+            if self._is_changed(node, summary, now)
         }
 
-    def _is_news(self, node: str, summary: Summary, now: float) -> bool:
+    def _is_changed(self, node: str, summary: Summary, now: float) -> bool:
         if node not in self._sent:
             return True
         sent_at, before = self._sent[node]
@@ -145,31 +147,35 @@ class MeshExchange:
         try:
             headers = credentials(self._settings) | {"Content-Encoding": "gzip"}
             url = self._settings.url.rstrip("/") + "/v1/mesh"
-            body = gzip.compress(encode(report), mtime=0)
-            async with http.post(url, data=body, headers=headers, allow_redirects=False) as response:
-                answer = await read_answer(response, _MAX_ANSWER_BYTES)
+            packed = gzip.compress(encode(report), mtime=0)
+            async with http.post(url, data=packed, headers=headers, allow_redirects=False) as response:
+                body = await read_response(response, _MAX_RESPONSE_BYTES)
         except UserError as error:
             raise _ExchangeError(str(error)) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise _ExchangeError(failure_reason(error)) from error
         if response.status != HTTPStatus.OK:
             raise _ExchangeError(
-                _detail(response.status, answer), parse_retry_after(response.headers, time.time())
+                _error_detail(response.status, body), parse_retry_after(response.headers, time.time())
             )
         try:
-            return parse_assignment(answer)
+            return parse_assignment(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise _ExchangeError(f"the answer is not an assignment ({error}): check collector.url") from error
+            raise _ExchangeError(
+                f"the response is not an assignment ({error}): check collector.url"
+            ) from error
 
-    def _note_failure(self, failure: _ExchangeError) -> None:
+    def _log_failure(self, failure: _ExchangeError) -> None:
         # The collector may have been restarted: it gets all results again.
         self._sent.clear()
         self._version = 0
         if not self._has_failed:
-            log.warning("no peers for the mesh from the collector at %s: %s", self._settings.url, failure)
+            log.warning(
+                "cannot get peers for the mesh from the collector at %s: %s", self._settings.url, failure
+            )
         self._has_failed = True
 
-    def _note_success(self) -> None:
+    def _log_success(self) -> None:
         if self._has_failed:
             log.info("the collector at %s provides peers for the mesh again", self._settings.url)
         self._has_failed = False
@@ -182,8 +188,8 @@ def _differs(before: float | None, now: float | None) -> bool:
     return abs(now - before) > max(_CHANGE_SECONDS, _CHANGE_RATIO * before)
 
 
-def _detail(status: int, answer: bytes) -> str:
+def _error_detail(status: int, body: bytes) -> str:
     try:
-        return msgspec.json.decode(answer, type=Problem).detail[:_MAX_DETAIL]
+        return msgspec.json.decode(body, type=Problem).detail[:_MAX_DETAIL]
     except INVALID_JSON:
         return f"status {status}: check collector.url"

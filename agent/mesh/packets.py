@@ -1,14 +1,14 @@
 """The datagrams of the mesh. Pure.
 
-A question and its answer have the same size and the same fields:
+A request and its reply have the same size and the same fields:
 
 | bytes | field |
 |---|---|
 | 0 | version and kind |
-| 1-3 | in an answer: microseconds between the receipt of the question and the answer |
+| 1-3 | in a reply: microseconds between the receipt of the request and the reply |
 | 4-11 | session of the receiver |
 | 12-19 | session of the sender |
-| 20-23 | sequence number of the question |
+| 20-23 | sequence number of the request |
 | 24-39 | HMAC-SHA256 over bytes 0-23 with the key of the pair, truncated |
 
 The session of the receiver is a random number that only its peers know: the kernel drops a datagram without
@@ -20,7 +20,7 @@ import struct
 from dataclasses import dataclass
 
 PACKET_BYTES = 40
-QUESTION, ANSWER = 0x11, 0x12
+REQUEST, REPLY = 0x11, 0x12
 """Version 1 in the upper four bits."""
 MAX_HELD_MICROSECONDS = (1 << 24) - 1
 MAX_SEQUENCE = (1 << 32) - 1
@@ -54,7 +54,7 @@ def parse_packet(datagram: bytes) -> Packet | None:
         return None
     first, receiver, sender, sequence = _BODY.unpack_from(datagram)
     kind = first >> 24
-    if kind not in {QUESTION, ANSWER}:
+    if kind not in {REQUEST, REPLY}:
         return None
     return Packet(kind, first & MAX_HELD_MICROSECONDS, receiver, sender, sequence)
 

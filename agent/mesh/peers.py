@@ -9,14 +9,14 @@ from agent.mesh.window import ProbeWindow, Summary
 from wire.mesh import MeshPeer
 
 _FIRST_PROBE_SECONDS = 0.3
-_FIRST_ANSWERS = 3
+_FIRST_REPLIES = 3
 _SPREAD_SECONDS = 0.05
 """Per peer: the first probes to many new peers are not sent all at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A probe that waits for its answer."""
+class ProbeRequest:
+    """A probe that waits for its reply."""
 
     sequence: int
     sent_at: float
@@ -30,25 +30,25 @@ class Peer:
 
     assigned: MeshPeer
     since: float
-    """When its present key was received."""
+    """When its current key was received."""
     due_at: float
-    """When the next question to it is due."""
+    """When the next request to it is due."""
     sequence: int = 0
-    """Of the last question to it."""
-    pending: Question | None = None
+    """Sequence number of the last request to it."""
+    pending: ProbeRequest | None = None
     last_sequence: int = 0
-    """Of the last valid question from it."""
-    answers: float = 0.0
-    """Answers to it lately, for the rate limit."""
-    answered_at: float = 0.0
+    """Sequence number of the last valid request from it."""
+    replies: float = 0.0
+    """Recent replies to it, for the rate limit; decreases with time."""
+    replied_at: float = 0.0
     answered: int = 0
-    """Answers from it since it has this address."""
+    """Replies from it since it has this address."""
     window: ProbeWindow = field(default_factory=ProbeWindow)
 
     @property
     def is_settled(self) -> bool:
-        """Whether it was measured often enough that one outlier does not matter."""
-        return self.answered >= _FIRST_ANSWERS
+        """Whether it was measured often enough for one outlier not to matter."""
+        return self.answered >= _FIRST_REPLIES
 
 
 class Peers:
@@ -65,12 +65,12 @@ class Peers:
         spread_seconds = _SPREAD_SECONDS * len(assigned)
         before, self.by_node = self.by_node, {}
         for each in assigned:
-            soon = now + _FIRST_PROBE_SECONDS + spread_seconds * self._chance()
+            first_probe_at = now + _FIRST_PROBE_SECONDS + spread_seconds * self._chance()
             peer = before.get(each.node)
             if peer is None:
-                peer = Peer(each, now, soon)
+                peer = Peer(each, now, first_probe_at)
             elif peer.assigned != each:
-                _update(peer, each, now, soon)
+                _update(peer, each, now, first_probe_at)
             self.by_node[each.node] = peer
         by_session: defaultdict[int, list[Peer]] = defaultdict(list)
         for peer in self.by_node.values():
@@ -78,7 +78,7 @@ class Peers:
         self._by_session = dict(by_session)
 
     def with_session(self, session: int) -> Sequence[Peer]:
-        """The peers with a session number: several, if a node claims that of another. Their keys differ."""
+        """The peers with a session number: several if a node claims that of another; their keys differ."""
         return self._by_session.get(session, ())
 
     def summaries(self, now: float) -> list[tuple[str, Summary]]:
@@ -87,15 +87,15 @@ class Peers:
         return [(node, summary) for node, summary in found if summary is not None]
 
 
-def _update(peer: Peer, assigned: MeshPeer, now: float, soon: float) -> None:
-    """Use a new key. A probe under the old one gets no answer any more, and is not lost."""
+def _update(peer: Peer, assigned: MeshPeer, now: float, first_probe_at: float) -> None:
+    """Use a new key. A pending probe with the old key gets no reply, and does not count as lost."""
     if peer.assigned.session != assigned.session:
         # Its agent was restarted, and counts from the start.
         peer.last_sequence = 0
-        peer.due_at = soon
+        peer.due_at = first_probe_at
     if (peer.assigned.host, peer.assigned.port) != (assigned.host, assigned.port):
         peer.window, peer.answered = ProbeWindow(), 0
-        peer.due_at = soon
+        peer.due_at = first_probe_at
     if peer.pending is not None:
-        peer.pending, peer.due_at = None, soon
+        peer.pending, peer.due_at = None, first_probe_at
     peer.assigned, peer.since = assigned, now

@@ -19,13 +19,13 @@ from wire.sketch import Sketch
 
 log = logging.getLogger(__name__)
 
-_ENGINE_SECONDS = 5.0
-_ASK_AGAIN_SECONDS = 10.0
-"""After a failed request, the address of a container is asked for again, but no more often than this."""
+_ENGINE_TIMEOUT_SECONDS = 5.0
+_LOOKUP_INTERVAL_SECONDS = 10.0
+"""Minimum time between two lookups of the address of a container that fails."""
 _MAX_BODY_BYTES = 64 << 10
-"""What is read of a response."""
-_FAILURE = 500
-"""Statuses from this one on are failures of the service."""
+"""Maximum number of bytes that are read of a response."""
+_SERVER_ERROR = 500
+"""Lowest status that is a failure of the service."""
 
 
 class Containers(Protocol):
@@ -36,18 +36,18 @@ class Containers(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What the engine said about a container."""
+class _Lookup:
+    """The address of a container, from the engine."""
 
     address: str | None
-    """None if it has none that the host can reach."""
+    """None if the host cannot reach the container."""
     started_at: float | None
-    """Of the run that it is about: after a restart, the address may be that of another container."""
-    asked_at: float
+    """When the container started: after a restart, another container may have the address."""
+    made_at: float
 
 
 @dataclass(frozen=True, slots=True)
-class _Probed:
+class _ProbedContainer:
     """A container that is probed."""
 
     id: str
@@ -62,7 +62,7 @@ class ResponseTimes:
         self._services: dict[str, tuple[Sketch, int]] = {}
 
     def add(self, service: str, seconds: float, *, failed: bool) -> None:
-        """Count one request; a failed one counts with the time that it may take at most."""
+        """Add one request; a failed one counts with its timeout."""
         name = service[:MAX_NAME_LENGTH]
         if name not in self._services and len(self._services) >= MAX_PROBED_SERVICES:
             return
@@ -71,7 +71,7 @@ class ResponseTimes:
         self._services[name] = sketch, failures + failed
 
     def take(self) -> tuple[ServiceProbe, ...]:
-        """Return what was counted since the last call."""
+        """Return the response times since the last call."""
         taken, self._services = self._services, {}
         return tuple(
             ServiceProbe(service=name, seconds=sketch, failed=failures)
@@ -90,10 +90,10 @@ class ContainerProber:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._containers, self._socket, self._config, self._clock = containers, socket, config, clock
-        self._known: dict[str, _Known] = {}
-        """By container."""
+        self._lookups: dict[str, _Lookup] = {}
+        """By container ID."""
         self._busy: set[str] = set()
-        """Containers with a request that is not answered: one at a time, so that a probe adds no load."""
+        """Containers with a pending request: one at a time, so that a slow one does not get more load."""
         self._times = ResponseTimes()
         self._taken_at = clock()
 
@@ -107,90 +107,95 @@ class ContainerProber:
 
     async def run(self) -> None:
         timeout = aiohttp.ClientTimeout(total=self._config.timeout_seconds)
-        # A new connection per request, as a client that was balanced to this container has.
+        # A new connection per request, as most clients of a load-balanced service have.
         connector = aiohttp.TCPConnector(force_close=True, limit=self._config.max_containers)
-        engine = aiohttp.UnixConnector(path=str(self._socket))
+        engine_connector = aiohttp.UnixConnector(path=str(self._socket))
         async with (
-            # Whatever a container answers is only timed: not decompressed, and no cookie is kept.
+            # Responses are only timed: they are not decompressed, and no cookie is stored.
             aiohttp.ClientSession(
                 connector=connector,
                 timeout=timeout,
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
             ) as session,
-            aiohttp.ClientSession("http://engine", connector=engine) as asking,
+            aiohttp.ClientSession("http://engine", connector=engine_connector) as engine,
             asyncio.TaskGroup() as group,
         ):
             while True:
                 for each in self._targets():
                     if each.id not in self._busy:
                         self._busy.add(each.id)
-                        group.create_task(self._probe(session, asking, each))
+                        group.create_task(self._probe(session, engine, each))
                 await asyncio.sleep(self._config.interval_seconds)
 
-    def _targets(self) -> list[_Probed]:
-        found: list[_Probed] = []
+    def _targets(self) -> list[_ProbedContainer]:
+        found: list[_ProbedContainer] = []
         for container, info in self._containers.running():
             label = info.labels.get(PROBE_LABEL)
             target = None if label is None else parse_target(label)
             if target is not None and len(found) < self._config.max_containers:
-                found.append(_Probed(container, info, target))
-        self._known = {
-            each.id: known
+                found.append(_ProbedContainer(container, info, target))
+        self._lookups = {
+            each.id: lookup
             for each in found
-            if (known := self._known.get(each.id)) is not None and known.started_at == each.info.started_at
+            if (lookup := self._lookups.get(each.id)) is not None
+            and lookup.started_at == each.info.started_at
         }
         return found
 
     async def _probe(
-        self, session: aiohttp.ClientSession, asking: aiohttp.ClientSession, probed: _Probed
+        self, session: aiohttp.ClientSession, engine: aiohttp.ClientSession, probed: _ProbedContainer
     ) -> None:
         try:
-            address = await self._address(asking, probed)
+            address = await self._find_address(engine, probed)
             if address is not None:
                 seconds, failed = await self._get(session, probed.target.url(address))
                 self._times.add(probed.info.service or probed.info.name, seconds, failed=failed)
-                known = self._known.get(probed.id)
-                if failed and known is not None and self._clock() - known.asked_at >= _ASK_AGAIN_SECONDS:
-                    del self._known[probed.id]
+                lookup = self._lookups.get(probed.id)
+                if (
+                    failed
+                    and lookup is not None
+                    and self._clock() - lookup.made_at >= _LOOKUP_INTERVAL_SECONDS
+                ):
+                    del self._lookups[probed.id]
         finally:
             self._busy.discard(probed.id)
 
     async def _get(self, session: aiohttp.ClientSession, url: str) -> tuple[float, bool]:
-        """Return how long a request took, and whether it failed: it then counts with the timeout."""
+        """Return the duration of a request, the timeout if it failed, and whether it failed."""
         began = self._clock()
         try:
             # A redirect could lead to another host.
             async with session.get(url, allow_redirects=False) as response:
                 await response.content.read(_MAX_BODY_BYTES)
-                if response.status < _FAILURE:
+                if response.status < _SERVER_ERROR:
                     return self._clock() - began, False
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             log.debug("probe of %s failed: %s", url, error)
         return self._config.timeout_seconds, True
 
-    async def _address(self, asking: aiohttp.ClientSession, probed: _Probed) -> str | None:
-        """Return the address of a container; the engine is asked once for each run of it."""
-        known = self._known.get(probed.id)
-        if known is None:
+    async def _find_address(self, engine: aiohttp.ClientSession, probed: _ProbedContainer) -> str | None:
+        """Return the address of a container; it is looked up once after each start of the container."""
+        lookup = self._lookups.get(probed.id)
+        if lookup is None:
             try:
-                address = await _reachable_address(asking, probed.id)
+                address = await _look_up_address(engine, probed.id)
             except (aiohttp.ClientError, OSError, TimeoutError, *INVALID_JSON) as error:
                 log.debug("the engine does not describe container %s: %s", probed.id, error)
                 return None
-            known = self._known[probed.id] = _Known(address, probed.info.started_at, self._clock())
-        return known.address
+            lookup = self._lookups[probed.id] = _Lookup(address, probed.info.started_at, self._clock())
+        return lookup.address
 
 
-async def _reachable_address(asking: aiohttp.ClientSession, container: str) -> str | None:
-    """Return an address of a container on the host itself or a bridge of it; None if it has none."""
-    for endpoint in parse_addresses(await _read(asking, f"/containers/{container}/json")):
-        if endpoint.network is None or is_bridge(await _read(asking, f"/networks/{endpoint.network}")):
+async def _look_up_address(engine: aiohttp.ClientSession, container: str) -> str | None:
+    """Return an address of a container on the host itself or on one of its bridges; None if it has none."""
+    for endpoint in parse_addresses(await _read(engine, f"/containers/{container}/json")):
+        if endpoint.network is None or is_bridge(await _read(engine, f"/networks/{endpoint.network}")):
             return endpoint.address
     return None
 
 
-async def _read(asking: aiohttp.ClientSession, path: str) -> bytes:
-    timeout = aiohttp.ClientTimeout(total=_ENGINE_SECONDS)
-    async with asking.get(path, timeout=timeout, raise_for_status=True) as response:
+async def _read(engine: aiohttp.ClientSession, path: str) -> bytes:
+    timeout = aiohttp.ClientTimeout(total=_ENGINE_TIMEOUT_SECONDS)
+    async with engine.get(path, timeout=timeout, raise_for_status=True) as response:
         return await response.read()

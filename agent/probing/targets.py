@@ -62,7 +62,7 @@ _network_decoder = msgspec.json.Decoder(_Network)
 
 @dataclass(frozen=True, slots=True)
 class ContainerAddress:
-    """An address of a container, and the network that it is valid in; None for the host's own."""
+    """An address of a container, and its network; the network is None if it is that of the host."""
 
     address: str
     network: str | None
@@ -71,7 +71,7 @@ class ContainerAddress:
 def parse_addresses(body: bytes) -> tuple[ContainerAddress, ...]:
     """Return the addresses of a container from `GET /containers/{id}/json`; none without a network.
 
-    With the network of its host, it is that of the host itself. Raise `MsgspecError`.
+    With host networking, its address is the loopback address. Raise `MsgspecError`.
     """
     inspected = _decoder.decode(body)
     networks = inspected.network_settings.networks
@@ -91,6 +91,6 @@ def parse_addresses(body: bytes) -> tuple[ContainerAddress, ...]:
 def is_bridge(body: bytes) -> bool:
     """Whether `GET /networks/{id}` describes a bridge of this host. Raise `MsgspecError`.
 
-    The host has no route to addresses in an overlay: what it sends there reaches another machine, if any.
+    The host has no route to addresses in an overlay: a request to one may reach another machine.
     """
     return _network_decoder.decode(body).driver == "bridge"

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from agent.mesh.packets import PACKET_BYTES, QUESTION, Packet, encode_packet
+from agent.mesh.packets import PACKET_BYTES, REQUEST, Packet, encode_packet
 from bench.common.progress import Progress
 from bench.common.results import Figure
 from bench.network.mesh_node import PEER_SESSION
@@ -164,7 +164,7 @@ def flood(progress: Progress) -> Iterator[Figure]:
     with _process("target", key.hex()) as target:
         state = target.state()
         session = state["session"]
-        request = encode_packet(Packet(QUESTION, 0, session, PEER_SESSION, 1), key)
+        request = encode_packet(Packet(REQUEST, 0, session, PEER_SESSION, 1), key)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             sender.connect(("127.0.0.1", state["port"]))
             sender.send(request)

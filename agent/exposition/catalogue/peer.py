@@ -17,7 +17,7 @@ class PeerQuantile:
 
 @dataclass(frozen=True, slots=True)
 class PeerLoss:
-    """Probes to a peer without an answer."""
+    """Share of probes to a peer without a reply."""
 
     peer: str
     lost_ratio: float
@@ -54,7 +54,7 @@ PEER_LOSS_METRICS: tuple[MetricSpec[PeerLoss], ...] = (
     MetricSpec(
         name="wattpack_peer_lost_ratio",
         kind="gauge",
-        help="Share of probes to another node without an answer over the last five minutes.",
+        help="Share of probes to another node without a reply over the last five minutes.",
         labels={"peer": lambda each: each.peer},
         value=lambda each: each.lost_ratio,
     ),

@@ -40,7 +40,7 @@ class DockerWatcher:
         self._socket = socket
         self._index = ContainerIndex()
         self._events: deque[RuntimeEvent] = deque(maxlen=_MAX_EVENTS)
-        self._has_answered = False
+        self._has_responded = False
         self._failures = 0
         self._images_changed = asyncio.Event()
         self.images: tuple[str, ...] | None = None
@@ -48,7 +48,7 @@ class DockerWatcher:
         self.gap: Gap | None = None
         """Set while the engine is not available."""
         self.listed = asyncio.Event()
-        """Set after the first answer, or the first failure, of the engine."""
+        """Set after the first response, or the first failure, of the engine."""
 
     def get(self, container_id: str) -> ContainerInfo | None:
         return self._index.get(container_id)
@@ -127,12 +127,12 @@ class DockerWatcher:
             log.info("docker: the engine at %s is available again", self._socket)
         self.gap = None
         self._failures = 0
-        self._has_answered = True
+        self._has_responded = True
         self.listed.set()
 
     def _set_unavailable(self, error: Exception) -> None:
         if self.gap is None:
-            affected = "new containers" if self._has_answered else "containers"
+            affected = "new containers" if self._has_responded else "containers"
             self.gap = Gap("container names", f"{_reason(error, self._socket)}; {affected} are listed by ID")
             if self.listed.is_set():  # an engine that was never there is logged once, with all gaps
                 log.warning("docker: %s", self.gap.why)
@@ -150,4 +150,4 @@ def _reason(error: Exception, socket: Path) -> str:
         case ConnectionResetError() | aiohttp.ClientPayloadError() | aiohttp.ServerDisconnectedError():
             return f"the Docker engine at {socket} closed the connection"
         case _:
-            return f"the Docker engine at {socket} does not answer ({str(cause) or type(cause).__name__})"
+            return f"the Docker engine at {socket} does not respond ({str(cause) or type(cause).__name__})"

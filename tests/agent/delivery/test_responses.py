@@ -92,11 +92,11 @@ def test_no_two_nodes_come_back_in_the_same_instant() -> None:
 def test_the_offset_is_the_median_of_the_last_quick_answers() -> None:
     clock = ClockOffset()
     assert clock.seconds is None
-    clock.update(server_time=1010.0, answered_at=1000.0, took_seconds=30.0)
+    clock.update(server_time=1010.0, responded_at=1000.0, took_seconds=30.0)
     assert clock.seconds is None, "a slow answer says little"
     for error in (0.0, 0.1, -0.1, 0.2, 500.0):
-        clock.update(server_time=1010.0 + error, answered_at=1000.05, took_seconds=0.1)
+        clock.update(server_time=1010.0 + error, responded_at=1000.05, took_seconds=0.1)
     assert clock.seconds == pytest.approx(10.1)
     for _ in range(5):
-        clock.update(server_time=1000.0, answered_at=1000.0, took_seconds=0.0)
+        clock.update(server_time=1000.0, responded_at=1000.0, took_seconds=0.0)
     assert clock.seconds == 0.0

@@ -139,7 +139,7 @@ async def test_an_answer_that_is_no_assignment_changes_nothing(
         await until(lambda: len(slept) > 3)
     assert list(peers.by_node) == ["beta"]
     assert min(slept) > 0, "it waits before it asks again"
-    assert caplog.text.count("no peers for the mesh") == 1
+    assert caplog.text.count("cannot get peers for the mesh") == 1
 
 
 async def test_a_collector_that_answers_at_once_is_not_asked_all_the_time() -> None:

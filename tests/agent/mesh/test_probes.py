@@ -1,4 +1,4 @@
-"""Probes by real UDP on loopback: what is measured, and what gets no answer."""
+"""Probes over real UDP on loopback: what is measured, and which datagrams get no reply."""
 
 import asyncio
 import time
@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.mesh.packets import (
-    ANSWER,
     PACKET_BYTES,
-    QUESTION,
+    REPLY,
+    REQUEST,
     Packet,
     encode_packet,
     has_valid_tag,
@@ -89,8 +89,8 @@ def has_result(window: ProbeWindow, clock: Clock) -> bool:
     return window.summary(clock()) is not None
 
 
-def question(sequence: int = 1, *, key: bytes = KEY, receiver: int = BETA, sender: int = ALPHA) -> bytes:
-    return encode_packet(Packet(QUESTION, 0, receiver, sender, sequence), key)
+def request(sequence: int = 1, *, key: bytes = KEY, receiver: int = BETA, sender: int = ALPHA) -> bytes:
+    return encode_packet(Packet(REQUEST, 0, receiver, sender, sequence), key)
 
 
 def flipped(datagram: bytes, place: int) -> bytes:
@@ -99,23 +99,23 @@ def flipped(datagram: bytes, place: int) -> bytes:
 
 BAD = {
     "empty": b"",
-    "too short": question()[:-1],
-    "too long": question() + b"\0",
-    "a large one": question() + bytes(1400),
-    "a foreign key": question(key=OTHER_KEY),
-    "a wrong receiver": question(receiver=BETA + 1),
-    "an unknown sender": question(sender=ALPHA + 1),
-    "its own session as sender": question(sender=BETA),
-    "a changed sequence": flipped(question(), 23),
-    "a changed tag": flipped(question(), PACKET_BYTES - 1),
+    "too short": request()[:-1],
+    "too long": request() + b"\0",
+    "a large one": request() + bytes(1400),
+    "a foreign key": request(key=OTHER_KEY),
+    "a wrong receiver": request(receiver=BETA + 1),
+    "an unknown sender": request(sender=ALPHA + 1),
+    "its own session as sender": request(sender=BETA),
+    "a changed sequence": flipped(request(), 23),
+    "a changed tag": flipped(request(), PACKET_BYTES - 1),
     "an unknown kind": encode_packet(Packet(0x21, 0, BETA, ALPHA, 1), KEY),
-    "a time in a question": encode_packet(Packet(QUESTION, 5, BETA, ALPHA, 1), KEY),
-    "an answer to no question": encode_packet(Packet(ANSWER, 0, BETA, ALPHA, 1), KEY),
+    "a time in a request": encode_packet(Packet(REQUEST, 5, BETA, ALPHA, 1), KEY),
+    "a reply to no request": encode_packet(Packet(REPLY, 0, BETA, ALPHA, 1), KEY),
 }
 
 
 @pytest.mark.parametrize("what", BAD)
-async def test_what_is_not_valid_gets_no_answer_and_changes_nothing(
+async def test_what_is_not_valid_gets_no_reply_and_changes_nothing(
     what: str,
     alpha: Node,
     beta: Node,
@@ -126,56 +126,56 @@ async def test_what_is_not_valid_gets_no_answer_and_changes_nothing(
     before = repr(beta.peers.by_node["alpha"])
     transport, protocol = stranger
     transport.sendto(BAD[what], ("127.0.0.1", beta.port))
-    # A valid question after it is answered, so the first one was handled and is not.
-    transport.sendto(question(9), ("127.0.0.1", beta.port))
-    answer = await asyncio.wait_for(protocol.received.get(), 10)
-    packet = parse_packet(answer)
+    # The valid request after it gets a reply, so the invalid one was handled without one.
+    transport.sendto(request(9), ("127.0.0.1", beta.port))
+    reply = await asyncio.wait_for(protocol.received.get(), 10)
+    packet = parse_packet(reply)
     assert packet is not None
-    assert (packet.kind, packet.sequence, packet.sender, packet.receiver) == (ANSWER, 9, BETA, ALPHA)
-    assert has_valid_tag(answer, KEY)
+    assert (packet.kind, packet.sequence, packet.sender, packet.receiver) == (REPLY, 9, BETA, ALPHA)
+    assert has_valid_tag(reply, KEY)
     assert protocol.received.empty()
     peer = beta.peers.by_node["alpha"]
-    assert (peer.last_sequence, peer.answers) == (9, 1.0)
-    peer.last_sequence, peer.answers, peer.answered_at = 0, 0.0, 0.0
+    assert (peer.last_sequence, peer.replies) == (9, 1.0)
+    peer.last_sequence, peer.replies, peer.replied_at = 0, 0.0, 0.0
     assert repr(peer) == before
 
 
-async def test_an_answer_is_as_long_as_its_question(
+async def test_a_reply_is_as_long_as_its_request(
     alpha: Node, beta: Node, clock: Clock, stranger: tuple[asyncio.DatagramTransport, Stranger]
 ) -> None:
     introduce(alpha, beta, clock)
     transport, protocol = stranger
-    transport.sendto(question(), ("127.0.0.1", beta.port))
-    assert len(await asyncio.wait_for(protocol.received.get(), 10)) == len(question()) == PACKET_BYTES
+    transport.sendto(request(), ("127.0.0.1", beta.port))
+    assert len(await asyncio.wait_for(protocol.received.get(), 10)) == len(request()) == PACKET_BYTES
 
 
-async def test_a_replayed_question_gets_no_second_answer(
+async def test_a_replayed_request_gets_no_second_reply(
     alpha: Node, beta: Node, clock: Clock, stranger: tuple[asyncio.DatagramTransport, Stranger]
 ) -> None:
     introduce(alpha, beta, clock)
     transport, protocol = stranger
     for sequence in (5, 5, 4, 6):
-        transport.sendto(question(sequence), ("127.0.0.1", beta.port))
+        transport.sendto(request(sequence), ("127.0.0.1", beta.port))
     received = [parse_packet(await asyncio.wait_for(protocol.received.get(), 10)) for _ in range(2)]
     assert [packet.sequence for packet in received if packet is not None] == [5, 6]
     assert beta.endpoint.discarded == 2
 
 
-async def test_a_peer_that_asks_too_often_is_answered_at_its_rate(
+async def test_a_peer_that_sends_too_many_requests_gets_replies_at_the_limit(
     alpha: Node, beta: Node, clock: Clock, stranger: tuple[asyncio.DatagramTransport, Stranger]
 ) -> None:
     introduce(alpha, beta, clock)
     transport, protocol = stranger
     for sequence in range(1, 21):
-        transport.sendto(question(sequence), ("127.0.0.1", beta.port))
+        transport.sendto(request(sequence), ("127.0.0.1", beta.port))
     await until(lambda: beta.endpoint.discarded == 15)
     clock.advance(1)
-    transport.sendto(question(21), ("127.0.0.1", beta.port))
+    transport.sendto(request(21), ("127.0.0.1", beta.port))
     received = [parse_packet(await asyncio.wait_for(protocol.received.get(), 10)) for _ in range(6)]
     assert [packet.sequence for packet in received if packet is not None] == [1, 2, 3, 4, 5, 21]
 
 
-async def test_a_replayed_or_forged_answer_changes_no_result(alpha: Node, beta: Node, clock: Clock) -> None:
+async def test_a_replayed_or_forged_reply_changes_no_result(alpha: Node, beta: Node, clock: Clock) -> None:
     introduce(alpha, beta, clock)
     peer = alpha.peers.by_node["beta"]
     clock.advance(1)
@@ -183,12 +183,12 @@ async def test_a_replayed_or_forged_answer_changes_no_result(alpha: Node, beta: 
     await until(lambda: peer.window.summary(clock()))
     before = peer.window.summary(clock())
     for sequence, key in ((1, KEY), (2, KEY), (1, OTHER_KEY)):
-        forged = encode_packet(Packet(ANSWER, 0, ALPHA, BETA, sequence), key)
+        forged = encode_packet(Packet(REPLY, 0, ALPHA, BETA, sequence), key)
         assert not alpha.endpoint.receive(forged, ("127.0.0.1", beta.port), 0)
     assert peer.window.summary(clock()) == before
 
 
-async def test_a_probe_without_answer_is_lost_unless_its_key_is_new(alpha: Node, clock: Clock) -> None:
+async def test_a_probe_without_reply_is_lost_unless_its_key_is_new(alpha: Node, clock: Clock) -> None:
     async with mesh_node("gone", 77, clock) as gone:
         absent = gone.as_peer()
     alpha.peers.assign([absent], clock())
@@ -217,7 +217,7 @@ async def test_a_restarted_peer_counts_its_questions_from_the_start(
         restarted.endpoint.prober.send_due(clock())
         await until(lambda: restarted.peers.by_node["beta"].window.summary(clock()))
         # What the earlier run sent is not valid any more.
-        assert not beta.endpoint.receive(question(501), ("127.0.0.1", alpha.port), 0)
+        assert not beta.endpoint.receive(request(501), ("127.0.0.1", alpha.port), 0)
 
 
 @given(st.binary(max_size=64))
@@ -227,7 +227,7 @@ def test_no_foreign_datagram_has_a_valid_tag(datagram: bytes) -> None:
 
 
 @given(
-    st.sampled_from((QUESTION, ANSWER)),
+    st.sampled_from((REQUEST, REPLY)),
     st.integers(0, 2**24 - 1),
     st.integers(0, 2**64 - 1),
     st.integers(0, 2**64 - 1),
@@ -273,8 +273,8 @@ async def test_a_new_key_is_no_loss_and_keeps_results_and_sequences(
     beta.peers.assign([alpha.as_peer(OTHER_KEY)], clock())
     assert beta.peers.by_node["alpha"].last_sequence >= sequences[1]
     # The old key is not valid any more.
-    assert not beta.endpoint.receive(question(sequences[0] + 5), ("127.0.0.1", alpha.port), 0)
-    assert beta.endpoint.receive(question(sequences[0] + 5, key=OTHER_KEY), ("127.0.0.1", alpha.port), 0)
+    assert not beta.endpoint.receive(request(sequences[0] + 5), ("127.0.0.1", alpha.port), 0)
+    assert beta.endpoint.receive(request(sequences[0] + 5, key=OTHER_KEY), ("127.0.0.1", alpha.port), 0)
 
 
 async def test_the_kernel_drops_what_is_not_for_this_run_of_the_agent(
@@ -284,7 +284,7 @@ async def test_the_kernel_drops_what_is_not_for_this_run_of_the_agent(
     transport, protocol = stranger
     for what in ("empty", "too short", "too long", "a large one", "a wrong receiver"):
         transport.sendto(BAD[what], ("127.0.0.1", beta.port))
-    transport.sendto(question(9), ("127.0.0.1", beta.port))
+    transport.sendto(request(9), ("127.0.0.1", beta.port))
     await asyncio.wait_for(protocol.received.get(), 10)
     assert beta.endpoint.received == 1
 
