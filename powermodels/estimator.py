@@ -28,6 +28,7 @@ from powermodels.common.interface import (
     ModelState,
     Scope,
     Share,
+    Terms,
 )
 from powermodels.common.scaling import ASSUMED, rescaled
 from powermodels.learning.learner import Learner, first_curve
@@ -62,6 +63,17 @@ class Options:
     refit: Refit = field(default_factory=Refit)
     is_slice: bool = False
     """Whether the host is a cgroup on a machine that it shares with others."""
+
+
+@dataclass(frozen=True, slots=True)
+class _NodeEstimate:
+    """Power of the whole machine; `source_scope` and `source_watts` as in `Estimate`."""
+
+    terms: Terms
+    source: PowerSource
+    error_ratio: float
+    source_scope: Scope
+    source_watts: float
 
 
 class Estimator:
@@ -147,7 +159,7 @@ class Estimator:
 
     @property
     def machine_model(self) -> Model:
-        """The same for the whole machine."""
+        """The model of the whole machine: `model`, lifted if it has a smaller scope."""
         return self.model if self.model.scope is Scope.NODE else LiftedModel(self.model, self._whole_model)
 
     @property
@@ -207,57 +219,64 @@ class Estimator:
         what the loads are ratios of, so that a model can convert them to the capacities that it was fitted
         with; `services` is the service of each container, whose CPU time is weighted alike.
         """
-        # All are read, since each measures from call to call; the first with a value is the preferred one.
-        self._readings = tuple(meter.watts(monotonic_seconds) for meter in self._meters)
-        pairs = zip(self._meters, self._readings, strict=True)
-        self._used, metered_watts = next(
-            ((meter, watts) for meter, watts in pairs if watts is not None and _measures(meter)),
-            (None, None),
-        )
-        model = self.model
-        capacity = capacity or Quantities()
+        capacity, services = capacity or Quantities(), services or {}
         if self._slice is not None:
             self._slice.resize(capacity)
-        terms = model.terms(rescaled(load, capacity, self._scaling_of(model)))
-        source, error_ratio, scope = model.source, model.error_ratio, model.scope
-        if self._used is not None and metered_watts is not None:
-            terms = fit_to_meter(terms, metered_watts, self._used.scope, model.scope)
-            source, error_ratio, scope = self._used.source, self._used.error_ratio, self._used.scope
-        whole, source_watts = self._whole_model, terms.watts
-        whole_terms = whole.terms(rescaled(load, capacity, self._scaling_of(whole)))
-        error_ratio = lifted_error_ratio(terms, scope, error_ratio, whole_terms, whole.error_ratio)
-        if scope is not Scope.NODE and whole is not self._prior and whole.error_ratio < error_ratio:
-            # It was fitted to a meter of the whole machine, and is more accurate.
-            terms, source, error_ratio, scope = whole_terms, whole.source, whole.error_ratio, whole.scope
-            source_watts = terms.watts
-        else:
-            terms = lift(terms, scope, whole_terms, whole.error_ratio)
-        services = services or {}
+        metered_watts = self._read_meters(monotonic_seconds)
+        node = self._estimate_node(load, capacity, metered_watts)
         self._learn(monotonic_seconds, load, capacity, metered_watts)
         self._learn_weights(load, capacity, metered_watts, shares_by_service(load, containers, services))
         weights = PowerWeights(
             {name: self._weights.weight(services.get(name, name)) for name in containers},
             self._weights.weight(SYSTEM),
         )
-        parts = split(terms, load, containers, weights)
+        parts = split(node.terms, load, containers, weights)
         idle_watts = share_idle(self._options.idle_policy, parts, reserved or {})
-        share_error_ratio = container_error_ratio(terms, error_ratio, self._weights.error_share)
+        share_error_ratio = container_error_ratio(node.terms, node.error_ratio, self._weights.error_share)
         return Estimate(
-            watts=terms.watts,
+            watts=node.terms.watts,
             idle_watts=parts.idle_watts,
             system_watts=parts.system_watts,
-            source=source,
-            error_ratio=error_ratio,
+            source=node.source,
+            error_ratio=node.error_ratio,
             containers={
                 name: Share(watts, share_error_ratio, idle_watts[name], weights.containers.get(name, 1.0))
                 for name, watts in parts.containers.items()
             },
-            source_scope=scope,
-            source_watts=source_watts,
+            source_scope=node.source_scope,
+            source_watts=node.source_watts,
         )
 
+    def _read_meters(self, monotonic_seconds: float) -> float | None:
+        """Read all meters, since each measures from call to call; return the watts of the preferred one."""
+        self._readings = tuple(meter.watts(monotonic_seconds) for meter in self._meters)
+        for meter, watts in zip(self._meters, self._readings, strict=True):
+            if watts is not None and _measures(meter):
+                self._used = meter
+                return watts
+        self._used = None
+        return None
+
+    def _estimate_node(
+        self, load: Load, capacity: Quantities, metered_watts: float | None
+    ) -> "_NodeEstimate":
+        """Estimate the power of the whole machine from the meter in use or, without one, from the model."""
+        model, whole = self.model, self._whole_model
+        terms = model.terms(rescaled(load, capacity, self._scaling_of(model)))
+        source, error_ratio, scope = model.source, model.error_ratio, model.scope
+        if self._used is not None and metered_watts is not None:
+            terms = fit_to_meter(terms, metered_watts, self._used.scope, model.scope)
+            source, error_ratio, scope = self._used.source, self._used.error_ratio, self._used.scope
+        whole_terms = whole.terms(rescaled(load, capacity, self._scaling_of(whole)))
+        error_ratio = lifted_error_ratio(terms, scope, error_ratio, whole_terms, whole.error_ratio)
+        if scope is not Scope.NODE and whole is not self._prior and whole.error_ratio < error_ratio:
+            # It was fitted to a meter of the whole machine, and is more accurate.
+            return _NodeEstimate(whole_terms, whole.source, whole.error_ratio, whole.scope, whole_terms.watts)
+        lifted = lift(terms, scope, whole_terms, whole.error_ratio)
+        return _NodeEstimate(lifted, source, error_ratio, scope, terms.watts)
+
     def _scaling_of(self, model: Model) -> Quantities:
-        """The capacities that the loads of a model are ratios of; empty if any."""
+        """The capacities that the loads of a model are ratios of; empty if they do not matter."""
         if self._learner is not None and model is self._learner.tracker:
             return self._learner.scaling
         whole = model.whole if isinstance(model, SliceModel) else model

@@ -69,14 +69,6 @@ class EnergyAccounts:
     def node_joules(self) -> float:
         return self._totals.node_joules
 
-    @property
-    def idle_joules(self) -> float:
-        return self._totals.idle_joules
-
-    @property
-    def system_joules(self) -> float:
-        return self._totals.system_joules
-
     def add(self, estimate: Estimate, interval_seconds: float) -> None:
         """Add an interval; ignores one that is not positive."""
         if interval_seconds <= 0:
@@ -94,11 +86,6 @@ class EnergyAccounts:
         """Energy of a container without idle power; 0 if unknown."""
         account = self._totals.containers.get(name)
         return 0.0 if account is None else account.joules
-
-    def container_idle_joules(self, name: str) -> float:
-        """Share of a container in the node's idle energy."""
-        account = self._totals.containers.get(name)
-        return 0.0 if account is None else account.idle_joules
 
     def keep(self, names: Collection[str]) -> None:
         """Mark these as running; drop others after a day, and the oldest beyond the maximum number."""
@@ -118,13 +105,11 @@ class EnergyAccounts:
             return
         self._totals.stopped = stopped
         try:
-            self._file.write(msgspec.json.encode(self._totals), lasting=stopped)
+            self._file.write(msgspec.json.encode(self._totals), sync=stopped)
         except OSError as error:
             self.gap = Gap(
-                "energy counters", f"they cannot be saved, and restart at 0 with the agent: {error}"
+                "energy counters",
+                f"they cannot be saved, and start at 0 after the next restart: {error}",
             )
         else:
             self.gap = None
-
-    def __len__(self) -> int:
-        return len(self._totals.containers)

@@ -2,7 +2,8 @@
 
 Two files with checksums are written alternately: a crash while one is written leaves the other. They are
 written in place without fsync, so that a save after each sample is cheap. A crash of the process loses
-nothing; a crash of the machine may lose the last half minute. `lasting` calls fsync, for a planned stop.
+nothing; a crash of the machine may lose the last half minute. With `sync`, a write calls fsync, for a
+planned stop.
 """
 
 import os
@@ -34,7 +35,7 @@ class DurableFile:
         newest = max(self._pages(), key=lambda page: page.number, default=None)
         return None if newest is None else newest.body
 
-    def write(self, body: bytes, *, lasting: bool = False) -> None:
+    def write(self, body: bytes, *, sync: bool = False) -> None:
         """Replace the content; raises OSError."""
         self._number += 1
         page = _HEAD % (_checksum(self._number, body), self._number) + body
@@ -44,7 +45,7 @@ class DurableFile:
         with os.fdopen(descriptor, "wb") as file:
             file.write(page)
             file.truncate()
-            if lasting:
+            if sync:
                 file.flush()
                 os.fsync(descriptor)
 

@@ -1,13 +1,18 @@
-"""Converts ratios from one capacity to another: a model needs those it was fitted with. Pure."""
+"""Converts ratios from one capacity to another: a model needs those that it was fitted with. Pure."""
 
 from dataclasses import replace
 
 from powermodels.common.interface import Load
 from wire.resources import Quantities
 
-# A recording or a new host does not contain the capacity of disks and links. A model then uses these rates,
+# The capacity of disks and links is unknown in a recording and on a new host. A model then uses these rates,
 # and keeps them.
-ASSUMED = Quantities(disk_bytes_per_second=1e9, network_bytes_per_second=2.5e9)
+ASSUMED_DISK_BYTES_PER_SECOND = 1e9
+ASSUMED_NETWORK_BYTES_PER_SECOND = 2.5e9
+ASSUMED = Quantities(
+    disk_bytes_per_second=ASSUMED_DISK_BYTES_PER_SECOND,
+    network_bytes_per_second=ASSUMED_NETWORK_BYTES_PER_SECOND,
+)
 
 
 def rescaled(load: Load, capacity: Quantities, scaling: Quantities) -> Load:

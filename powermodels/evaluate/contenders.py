@@ -1,7 +1,7 @@
 """The contenders of an evaluation: our models and baselines.
 
-Each is fitted to earlier measurements: the machine's other workloads, and the known part of this one. Then
-it predicts watts, with or without more readings in between.
+Each is fitted to the machine's other workloads, and to the first samples of this one. Then it predicts watts,
+with or without more readings in between.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ from powermodels.models.samples import FitRequest, Kind, Sample
 
 Samples = Sequence[Sample]
 
-_NOW = "the workload itself"
+_CURRENT = "the workload itself"
 # A fit contains its date, which must not change the output of an evaluation.
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -80,35 +80,35 @@ class _Adaptive:
         return self._tracker.expected_watts(load)
 
 
-def _fitted(kind: str, others: Samples, seen: Samples) -> Model:
-    samples = (*others, *ungrouped(seen, _NOW))
-    request = FitRequest(samples=samples, host="", current_group=_NOW if seen else None)
+def _fitted(kind: str, others: Samples, first: Samples) -> Model:
+    samples = (*others, *ungrouped(first, _CURRENT))
+    request = FitRequest(samples=samples, host="", current_group=_CURRENT if first else None)
     return fit_kind(request, kind, _ANY_TIME)
 
 
 def stated_error_ratio(model: str, others: Samples) -> float:
-    """The error that one of our models, fitted to these workloads, states for another workload."""
+    """The error that one of our models, fitted to these workloads, states for another one."""
     kind = cast("Kind", model if model in KINDS else "curve")
     return fit(FitRequest(samples=tuple(others), kind=kind, host=""), _ANY_TIME).error_ratio
 
 
 def _fixed(kind: str) -> Maker:
-    def make(others: Samples, seen: Samples) -> Contender:
-        model = _fitted(kind, others, seen)
+    def make(others: Samples, first: Samples) -> Contender:
+        model = _fitted(kind, others, first)
         return _Fixed(lambda load: model.terms(load).watts)
 
     return make
 
 
-def _adaptive(others: Samples, seen: Samples) -> Contender:
-    curve = _fitted("curve", others, seen)
+def _adaptive(others: Samples, first: Samples) -> Contender:
+    curve = _fitted("curve", others, first)
     assert isinstance(curve, CurveModel)
     return _Adaptive(curve)
 
 
-def _adaptive_alone(others: Samples, seen: Samples) -> Contender:
-    """As on a host whose agent met its meter and this workload at the same time."""
-    return _adaptive((), seen) if seen else _adaptive(others, ())
+def _adaptive_alone(others: Samples, first: Samples) -> Contender:
+    """As on a host whose meter and workload are both new to the agent."""
+    return _adaptive((), first) if first else _adaptive(others, ())
 
 
 MODELS: Mapping[str, Maker] = {
@@ -120,14 +120,14 @@ MODELS: Mapping[str, Maker] = {
 }
 
 
-def _two_point(others: Samples, seen: Samples) -> Contender:
-    watts = [sample.watts for sample in seen or others]
+def _two_point(others: Samples, first: Samples) -> Contender:
+    watts = [sample.watts for sample in first or others]
     idle_watts, full_watts = min(watts), max(watts)
     return _Fixed(lambda load: idle_watts + load.cpu_ratio * (full_watts - idle_watts))
 
 
-def _least_squares(others: Samples, seen: Samples) -> Contender:
-    samples = seen or others
+def _least_squares(others: Samples, first: Samples) -> Contender:
+    samples = first or others
     try:
         line = linear_regression([s.load.cpu_ratio for s in samples], [s.watts for s in samples])
     except StatisticsError:  # one load only: there is no slope
@@ -135,15 +135,15 @@ def _least_squares(others: Samples, seen: Samples) -> Contender:
     return _Fixed(lambda load: line.intercept + line.slope * load.cpu_ratio)
 
 
-def _cubic(others: Samples, seen: Samples) -> Contender:
-    """TDP * (0.1 + 0.9 u^3), with the highest observed watts as TDP, which no recording states."""
-    full_watts = max(sample.watts for sample in (*others, *seen))
+def _cubic(others: Samples, first: Samples) -> Contender:
+    """TDP * (0.1 + 0.9 u^3), with the highest observed watts as TDP, which no recording contains."""
+    full_watts = max(sample.watts for sample in (*others, *first))
     return _Fixed(lambda load: full_watts * (0.1 + 0.9 * load.cpu_ratio**3))
 
 
-def _curve_of_cpu(others: Samples, seen: Samples) -> Contender:
+def _curve_of_cpu(others: Samples, first: Samples) -> Contender:
     """The three-parameter curve: least squares on CPU and its root, on this workload alone if possible."""
-    samples = seen or others
+    samples = first or others
     fitted = fit_form(workloads_of(samples), Form("formula"))
     lowest_watts, highest_watts = (pick(s.watts for s in samples) for pick in (min, max))
 
@@ -156,11 +156,11 @@ def _curve_of_cpu(others: Samples, seen: Samples) -> Contender:
 
 
 class _Persistence:
-    """The last reading; before there is one, the mean of all others."""
+    """The last reading; before the first one, the mean of all other samples."""
 
-    def __init__(self, others: Samples, seen: Samples) -> None:
-        samples = seen or others
-        self._watts = seen[-1].watts if seen else sum(s.watts for s in samples) / len(samples)
+    def __init__(self, others: Samples, first: Samples) -> None:
+        samples = first or others
+        self._watts = first[-1].watts if first else sum(s.watts for s in samples) / len(samples)
 
     def observe(self, sample: Sample) -> None:
         self._watts = sample.watts
@@ -172,14 +172,14 @@ class _Persistence:
 
 
 class _WindowedElasticNet:
-    """A regression on the newest readings only, as software power meters that adapt do it."""
+    """A regression on the newest readings only, as in adaptive software power meters."""
 
     _WINDOW = 60
     _READINGS_BETWEEN_FITS = 10
     _PENALTY = 0.01
 
-    def __init__(self, others: Samples, seen: Samples) -> None:
-        self._window = deque((*others, *seen)[-self._WINDOW :], maxlen=self._WINDOW)
+    def __init__(self, others: Samples, first: Samples) -> None:
+        self._window = deque((*others, *first)[-self._WINDOW :], maxlen=self._WINDOW)
         self._readings = 0
         self._fit()
 

@@ -13,39 +13,39 @@ from powermodels.evaluate.contenders import Maker
 from powermodels.models.samples import Sample
 
 Samples = Sequence[Sample]
-Guess = tuple[float, float]
+Prediction = tuple[float, float]
 """Measured and predicted watts."""
 
-_SEEN_SHARE = 0.2
+_METERED_SHARE = 0.2
 
 
-def unseen(make: Maker, others: Samples, workload: Samples) -> list[Guess]:
-    """Every sample of a workload, from other workloads alone."""
+def unseen(make: Maker, others: Samples, workload: Samples) -> list[Prediction]:
+    """Predict every sample of a workload, from other workloads only."""
     contender = make(others, ())
     return [(sample.watts, contender.blind_watts(sample.load)) for sample in workload]
 
 
-def blind20(make: Maker, others: Samples, workload: Samples) -> list[Guess]:
-    """All samples after the first fifth."""
-    split = int(_SEEN_SHARE * len(workload))
+def blind20(make: Maker, others: Samples, workload: Samples) -> list[Prediction]:
+    """Predict all samples after the first fifth."""
+    split = int(_METERED_SHARE * len(workload))
     contender = make(others, workload[:split])
     for sample in workload[:split]:
         contender.observe(sample)
     return [(sample.watts, contender.blind_watts(sample.load)) for sample in workload[split:]]
 
 
-def metered(make: Maker, others: Samples, workload: Samples) -> list[Guess]:
-    """Each sample but the first, from those before it."""
+def metered(make: Maker, others: Samples, workload: Samples) -> list[Prediction]:
+    """Predict each sample but the first, from those before it."""
     contender = make(others, ())
     contender.observe(workload[0])
-    guesses: list[Guess] = []
+    predictions: list[Prediction] = []
     for sample in workload[1:]:
-        guesses.append((sample.watts, contender.next_watts(sample.load)))
+        predictions.append((sample.watts, contender.next_watts(sample.load)))
         contender.observe(sample)
-    return guesses
+    return predictions
 
 
-PROTOCOLS: Mapping[str, Callable[[Maker, Samples, Samples], list[Guess]]] = {
+PROTOCOLS: Mapping[str, Callable[[Maker, Samples, Samples], list[Prediction]]] = {
     "unseen": unseen,
     "blind20": blind20,
     "metered": metered,

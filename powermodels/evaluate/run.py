@@ -14,23 +14,24 @@ from powermodels.evaluate.contenders import (
     Maker,
     stated_error_ratio,
 )
-from powermodels.evaluate.protocols import PROTOCOLS, Guess, Samples
+from powermodels.evaluate.protocols import PROTOCOLS, Prediction, Samples
 from powermodels.evaluate.scores import Score, mean_score, score
+from powermodels.fit.arrays import by_group
 from powermodels.fit.recording import Recording, read_recording
 from powermodels.models.samples import Sample
 from wire.errors import UserError
 
 DEFAULT_MODEL = "adaptive"
-# Single-purpose loads: shown, and trained on, but no part of a mean over real services.
+# Single-purpose loads: listed, and used for fits, but not part of a mean over real services.
 _MICRO = "micro_"
-_LEAST_SAMPLES = 10
+_MIN_SAMPLES = 10
 _DIGITS = 2
 # Upper bound of predictions, relative to the highest watts of the recording.
 _CAP_RATIO = 1.1
 
 
 class Means(msgspec.Struct, frozen=True):
-    """A contender's errors where no detail is asked for."""
+    """A contender's mean errors, by machine and over all."""
 
     files: dict[str, Score]
     mean: Score
@@ -42,8 +43,8 @@ class FileResult(msgspec.Struct, frozen=True):
     workloads: dict[str, Score]
     mean: Score
     stated: float | None = None
-    """For unseen: the mean error that the models state about themselves, each fitted without the workload
-    that it is asked about, in per cent, over the same workloads as the mean."""
+    """With the protocol unseen: the mean of the errors that the models state for the workloads of the mean,
+    each fitted without that workload, in per cent."""
 
 
 class Evaluation(msgspec.Struct, frozen=True):
@@ -62,7 +63,7 @@ class Evaluation(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """A recording, and the same with waiting for disks counted as use."""
+    """A recording, and the same with I/O wait counted as CPU usage."""
 
     recording: Recording
     on_utilisation: Recording
@@ -77,7 +78,7 @@ def evaluate(
     """Score a model and the baselines; `progress` gets a line for each step."""
     machines: dict[str, _Machine] = {}
     for path in paths:
-        machine = _Machine(read_recording(path), read_recording(path, waiting_is_use=True))
+        machine = _Machine(read_recording(path), read_recording(path, iowait_is_usage=True))
         if machine.recording.name in machines:
             raise UserError(f"two recordings are called {machine.recording.name}: rename one of them")
         machines[machine.recording.name] = machine
@@ -85,8 +86,8 @@ def evaluate(
     outside = 0
     for name, machine in machines.items():
         progress(f"{protocol}, {name}: {model}")
-        files[name], of_machine = _run(machine.recording, protocol, MODELS[model])
-        outside += of_machine
+        files[name], outside_here = _run(machine.recording, protocol, MODELS[model])
+        outside += outside_here
         if protocol == "unseen":
             progress(f"{protocol}, {name}: stated errors")
             files[name] = msgspec.structs.replace(files[name], stated=_stated(machine.recording, model))
@@ -106,7 +107,7 @@ def evaluate(
 
 
 def _others(model: str, protocol: str) -> list[str]:
-    """Our models beside this one; adaptive-alone differs only if samples of the workload are known."""
+    """Our models except this one; adaptive-alone differs only if samples of the workload are known."""
     redundant = {model} if protocol == "blind20" else {model, "adaptive-alone"}
     return [name for name in MODELS if name not in redundant]
 
@@ -127,12 +128,12 @@ def _means(
 
 
 def _run(recording: Recording, protocol: str, make: Maker) -> tuple[FileResult, int]:
-    workloads = _asked(recording)
+    workloads = _workloads_of(recording)
     real = _real(workloads)
-    if len(workloads) < 2 or not real:  # noqa: PLR2004 - one to ask about, one to learn from
+    if len(workloads) < 2 or not real:  # noqa: PLR2004 - one to predict, one to fit
         raise UserError(
-            f"{recording.name} needs two workloads of {_LEAST_SAMPLES} samples or more, "
-            f"one of them not called micro_: it has {len(workloads)}"
+            f"{recording.name} needs at least two workloads of {_MIN_SAMPLES} samples or more, one of them "
+            f"without the prefix {_MICRO}: it has {len(workloads)}"
         )
     watts = [sample.watts for sample in recording.samples]
     range_watts = max(watts) - min(watts)
@@ -140,22 +141,23 @@ def _run(recording: Recording, protocol: str, make: Maker) -> tuple[FileResult, 
     outside = 0
     for name, samples in workloads.items():
         others = _others_of(workloads, name)
-        guesses = PROTOCOLS[protocol](make, others, samples)
-        scores[name] = score([truth for truth, _ in guesses], [guess for _, guess in guesses], range_watts)
-        outside += _outside(guesses, others, samples)
+        predictions = PROTOCOLS[protocol](make, others, samples)
+        measured, predicted = zip(*predictions, strict=True)
+        scores[name] = score(measured, predicted, range_watts)
+        outside += _outside(predictions, others, samples)
     return FileResult(scores, mean_score(scores[name] for name in real)), outside
 
 
 def _stated(recording: Recording, model: str) -> float:
-    workloads = _asked(recording)
+    workloads = _workloads_of(recording)
     ratios = [stated_error_ratio(model, _others_of(workloads, name)) for name in _real(workloads)]
     return round(100 * fmean(ratios), _DIGITS)
 
 
-def _asked(recording: Recording) -> dict[str, tuple[Sample, ...]]:
+def _workloads_of(recording: Recording) -> dict[str, list[Sample]]:
     """The workloads with enough samples."""
     return {
-        name: samples for name, samples in recording.workloads().items() if len(samples) >= _LEAST_SAMPLES
+        name: samples for name, samples in by_group(recording.samples).items() if len(samples) >= _MIN_SAMPLES
     }
 
 
@@ -167,6 +169,6 @@ def _others_of(workloads: Mapping[str, Samples], name: str) -> list[Sample]:
     return [sample for other, group in workloads.items() if other != name for sample in group]
 
 
-def _outside(guesses: Sequence[Guess], others: Samples, samples: Samples) -> int:
+def _outside(predictions: Sequence[Prediction], others: Samples, samples: Samples) -> int:
     cap_watts = _CAP_RATIO * max(sample.watts for sample in (*others, *samples))
-    return sum(not 0 <= guess <= cap_watts for _, guess in guesses)
+    return sum(not 0 <= predicted <= cap_watts for _, predicted in predictions)

@@ -17,18 +17,18 @@ class Score(msgspec.Struct, frozen=True):
     mae: float
     """Mean error, in watts."""
     p95: float
-    """95 of 100 relative errors are no larger, in per cent."""
+    """95th percentile of the relative error, in per cent."""
     dynamic_range: float
-    """Root of the mean square error by what lies between the machine's idle and full power, in per cent.
+    """Root of the mean square error divided by the difference of the highest and lowest power, in per cent.
 
-    A large idle power flatters the relative error, not this one.
+    Unlike the relative error, it does not become smaller with a large idle power.
     """
 
 
 def score(measured: Sequence[float], predicted: Sequence[float], range_watts: float) -> Score:
     """Score predictions on a machine whose power spans `range_watts`."""
-    errors = [abs(guess - truth) for guess, truth in zip(predicted, measured, strict=True)]
-    ratios = sorted(error / max(1.0, truth) for error, truth in zip(errors, measured, strict=True))
+    errors = [abs(guess - watts) for guess, watts in zip(predicted, measured, strict=True)]
+    ratios = sorted(error / max(1.0, watts) for error, watts in zip(errors, measured, strict=True))
     return Score(
         mape=round(100 * fmean(ratios), _DIGITS),
         mae=round(fmean(errors), _DIGITS),
@@ -40,6 +40,6 @@ def score(measured: Sequence[float], predicted: Sequence[float], range_watts: fl
 
 
 def mean_score(scores: Iterable[Score]) -> Score:
-    """The plain mean of each number."""
+    """The mean of each number."""
     rows = [msgspec.structs.astuple(each) for each in scores]
     return Score(*(round(fmean(column), _DIGITS) for column in zip(*rows, strict=True)))

@@ -4,7 +4,7 @@ In: a `FitRequest` as JSON on stdin, or in FILE; a FILE that ends in .csv or .cs
 `powermodels.fit.recording`), which `--kind` and `--host` complete. Out: the model's JSON on stdout,
 for `powermodels.models.stored.decode`. Status 0; 2 with one sentence on stderr if the samples cannot be
 fitted. It opens no socket and no other file. The caller limits its memory (200 MB resident are enough) and
-its time (a few seconds), sets OMP_NUM_THREADS=1, and may kill it: nothing is left behind.
+its time (a few seconds), sets OMP_NUM_THREADS=1, and may kill it at any time.
 
     child = subprocess.run([sys.executable, "-m", "powermodels.fit"],
                            input=msgspec.json.encode(tracker.request()), ...)
@@ -31,13 +31,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Fit once; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m powermodels.fit", description="Fit one power model.")
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="a request or a recording")
-    parser.add_argument("--kind", choices=get_args(Kind), default="curve", help="of a recording: what to fit")
-    parser.add_argument("--host", default="", help="of a recording: the machine's fingerprint")
+    parser.add_argument(
+        "--kind", choices=get_args(Kind), default="curve", help="kind of model for a recording"
+    )
+    parser.add_argument("--host", default="", help="fingerprint of the machine of a recording")
     arguments = parser.parse_args(argv)
     try:
         sys.stdout.buffer.write(encode(fit(_request(arguments), datetime.now(UTC))))
-    except UserError as complaint:
-        print(f"fit: {complaint}", file=sys.stderr)
+    except UserError as error:
+        print(f"fit: {error}", file=sys.stderr)
         return 2
     return 0
 

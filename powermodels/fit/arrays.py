@@ -1,4 +1,4 @@
-"""Samples as arrays per workload: the input of fits and of their comparison."""
+"""Samples as arrays, one set per workload: the input of fits and of their comparison."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from powermodels.models.samples import Sample
 Floats = NDArray[np.float64]
 
 # Thinning evenly in time keeps a fit fast: more samples of one workload add little.
-MOST_PER_GROUP = 200
+MAX_PER_GROUP = 200
 # A recording of one workload is split into this many blocks of time, about as many as others have workloads.
 _BLOCKS = 10
 _COLUMNS = {name: index for index, name in enumerate(BASES)}
@@ -44,7 +44,7 @@ class Workload:
         return float(np.mean(np.abs(watts - self.watts) / relative_to(self.watts)))
 
 
-def workloads_of(samples: Iterable[Sample], most: int = MOST_PER_GROUP) -> list[Workload]:
+def workloads_of(samples: Iterable[Sample], most: int = MAX_PER_GROUP) -> list[Workload]:
     """The samples by group, thinned."""
     return [
         Workload(
@@ -64,7 +64,7 @@ def by_group(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
 
 
 def thinned(samples: Sequence[Sample], most: int) -> Sequence[Sample]:
-    """About that many samples, evenly over time."""
+    """About `most` samples, evenly over time."""
     return samples[:: max(1, len(samples) // most)]
 
 
@@ -85,7 +85,7 @@ def parts_of(workloads: Sequence[Workload]) -> list[Workload]:
 
 
 def load_ranges(workload: Workload) -> list[Workload]:
-    """A single workload by CPU use: as many ranges as blocks, each with as many samples."""
+    """A single workload, split by CPU usage into ranges with the same number of samples."""
     order = np.argsort(workload.column("cpu"), kind="stable")
     return _blocks(Workload(workload.values[order], workload.watts[order]))
 

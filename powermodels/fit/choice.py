@@ -1,22 +1,22 @@
-"""Which form of curve a machine gets, and how far off it is: decided by the machine's own samples.
+"""Chooses the form of a machine's curve, and estimates its error, from the machine's own samples.
 
 One workload at a time is left out, each form is fitted to the others, and its mean relative error on the one
 left out is noted: one number per form and workload. The start is the simplest form that suits any machine
-(`Form()`: the mean of formula and table over CPU time). In each step all forms that differ from the present
-one in one thing are compared with it, workload by workload: another shape, cycles instead of CPU time, one
-more term. A difference d of errors with mean m and standard deviation s over n workloads counts if
+(`Form()`: the mean of formula and table over CPU time). Each step compares the current form with all forms
+that differ in one thing, workload by workload: another shape, cycles instead of CPU time, one more term. A
+difference d of errors with mean m and standard deviation s over n workloads counts if
 
     m > t(1 - 0.05 / k, n - 1) * s / sqrt(n)
 
 This is Student's paired test at the usual 5 %, one-sided, with Bonferroni's correction for the k forms
 compared. A lower mean is not enough: with ten workloads and seven forms, one of them has a lower mean by
-chance nearly always. Of those that pass, the one with the least error is the present form of the next step.
+chance nearly always. Of those that pass, the one with the lowest error is the current form of the next step.
 The training sets of two workloads overlap, which makes the test a little too lenient; Bonferroni's correction
 for forms that resemble each other makes it a little too strict.
 
 The error of the chosen form on those same workloads would be too low, since it was chosen by them. So the
-stated error comes from the whole procedure: leave a workload out, choose and fit by the others alone, and
-predict the one left out; the mean over the workloads is what to expect of the next workload.
+stated error comes from the whole procedure: leave a workload out, choose and fit by the others only, and
+predict the one left out; the mean over the workloads is the error to expect on the next workload.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ from powermodels.fit.arrays import Floats, Workload, load_ranges, parts_of
 from powermodels.fit.forms import SHAPES, Form, fit_form, fit_shapes
 
 _LEVEL = 0.05
-# As a share of the whole, or as its root: a little traffic already keeps cores from sleeping deeply.
+# Each ratio, or its root: a little traffic already keeps cores out of deep sleep.
 EXTRA = ("memory", "disk", "disk_sqrt", "network", "network_sqrt")
 
 
@@ -59,12 +59,12 @@ def expected_error_ratio(workloads: Sequence[Workload], *, cycles_known: bool) -
 
 
 def plain_error_ratio(workloads: Sequence[Workload]) -> float:
-    """The same of the form to start from, without a choice."""
+    """The mean relative error to expect of `Form()`, the form to start from."""
     return float(_score(parts_of(workloads), Form())[0].errors.mean())
 
 
 def left_out(parts: Sequence[Workload]) -> Iterator[tuple[list[Workload], Workload]]:
-    """Each part in turn, after all the others."""
+    """Each part in turn, with all others: `(others, part)`."""
     for index, part in enumerate(parts):
         yield [other for place, other in enumerate(parts) if place != index], part
 
@@ -78,13 +78,13 @@ def _nested_error_ratio(parts: Sequence[Workload], *, cycles_known: bool) -> flo
 
 
 def _choose(parts: Sequence[Workload], *, cycles_known: bool) -> Form:
-    present = _score(parts, Form())[0]
+    current = _score(parts, Form())[0]
     while True:
-        candidates = _neighbours(parts, present.form, cycles_known=cycles_known)
-        better = [each for each in candidates if _is_better(each, present, len(candidates))]
+        candidates = _neighbours(parts, current.form, cycles_known=cycles_known)
+        better = [each for each in candidates if _is_better(each, current, len(candidates))]
         if not better:
-            return present.form
-        present = min(better, key=lambda each: float(each.errors.mean()))
+            return current.form
+        current = min(better, key=lambda each: float(each.errors.mean()))
 
 
 def _neighbours(parts: Sequence[Workload], form: Form, *, cycles_known: bool) -> list[_Scored]:
@@ -100,21 +100,21 @@ def _neighbours(parts: Sequence[Workload], form: Form, *, cycles_known: bool) ->
 
 
 def _score(parts: Sequence[Workload], *forms: Form) -> list[_Scored]:
-    """Forms that differ in shape alone, by their errors on what is left out."""
+    """The errors of forms that differ in shape only, on each part left out."""
     shapes = [form.shape for form in forms]
     errors: list[list[float]] = [[] for _ in forms]
     if len(parts) > 1:
         for others, part in left_out(parts):
             fits = fit_shapes(others, forms[0], shapes)
-            for of_form, shape in zip(errors, shapes, strict=True):
-                of_form.append(part.error_ratio(fits[shape].predict(part)))
-    return [_Scored(form, np.array(of_form)) for form, of_form in zip(forms, errors, strict=True)]
+            for form_errors, shape in zip(errors, shapes, strict=True):
+                form_errors.append(part.error_ratio(fits[shape].predict(part)))
+    return [_Scored(form, np.array(form_errors)) for form, form_errors in zip(forms, errors, strict=True)]
 
 
-def _is_better(candidate: _Scored, present: _Scored, compared: int) -> bool:
-    gains = present.errors - candidate.errors
+def _is_better(candidate: _Scored, current: _Scored, compared: int) -> bool:
+    gains = current.errors - candidate.errors
     count = len(gains)
-    if count < 2:  # noqa: PLR2004 - a difference needs two to have a spread
+    if count < 2:  # noqa: PLR2004 - a standard deviation needs two
         return False
     standard_error = float(gains.std(ddof=1)) / sqrt(count)
     quantile = float(stdtrit(count - 1, 1 - _LEVEL / compared))

@@ -1,4 +1,4 @@
-"""From a request to a model of the kind asked for, with its error on workloads that it was not fitted to."""
+"""Fits the requested kind of model, and estimates its error on workloads that it was not fitted to."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,58 +18,58 @@ from powermodels.models.stored import Stored
 from powermodels.models.table import TableModel
 from wire.errors import UserError
 
-LEAST_SAMPLES = 10
+_MIN_SAMPLES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _FitInput:
     """A request as arrays."""
 
     workloads: list[Workload]
-    """Each counts the same."""
+    """All with the same weight."""
     weighted: list[Workload]
-    """The current one counts as requested."""
+    """The same, with the requested weight of the current one."""
     cycles_known: bool
 
 
 def fit(request: FitRequest, now: datetime) -> Stored:
-    """The model asked for, with the error to expect of it on a workload that it was not fitted to."""
+    """The requested model, with its expected error on a workload that it was not fitted to."""
     _check(request)
-    question = _question(request)
-    model = _model(request, question, request.kind, now)
-    error_ratio = min(1.0, _KINDS[request.kind].error_ratio(question))
+    fit_input = _fit_input(request)
+    model = _model(request, fit_input, request.kind, now)
+    error_ratio = min(1.0, _KINDS[request.kind].error_ratio(fit_input))
     return msgspec.structs.replace(
         model, origin=msgspec.structs.replace(model.origin, error_ratio=error_ratio)
     )
 
 
 def fit_kind(request: FitRequest, kind: str, now: datetime) -> Stored:
-    """One kind, on all samples, its error unknown (1)."""
-    return _model(request, _question(request), kind, now)
+    """A model of one kind, fitted to all samples; its error is unknown, and set to 1."""
+    return _model(request, _fit_input(request), kind, now)
 
 
 def _check(request: FitRequest) -> None:
-    if len(request.samples) < LEAST_SAMPLES:
+    if len(request.samples) < _MIN_SAMPLES:
         raise UserError(
-            f"{len(request.samples)} samples are too few to fit a model: measure at least {LEAST_SAMPLES}"
+            f"{len(request.samples)} samples are too few to fit a model: measure at least {_MIN_SAMPLES}"
         )
     if not all(isfinite(sample.watts) and isfinite(sample.load.cpu_ratio) for sample in request.samples):
         raise UserError("a sample without a number for watts or CPU cannot be fitted: leave it out")
 
 
-def _question(request: FitRequest) -> _Question:
+def _fit_input(request: FitRequest) -> _FitInput:
     groups = list(by_group(request.samples))
     current = groups.index(request.current_group) if request.current_group in groups else None
     workloads = workloads_of(request.samples)
-    return _Question(
+    return _FitInput(
         workloads,
         weighted(workloads, current, request.current_weight),
         cycles_known=all(sample.load.frequency_ratio is not None for sample in request.samples),
     )
 
 
-def _model(request: FitRequest, question: _Question, kind: str, now: datetime) -> Stored:
-    fitted = _KINDS[kind].fit(question)
+def _model(request: FitRequest, fit_input: _FitInput, kind: str, now: datetime) -> Stored:
+    fitted = _KINDS[kind].fit(fit_input)
     origin = Origin(
         features=fitted.features,
         scaling=request.scaling,
@@ -82,9 +82,9 @@ def _model(request: FitRequest, question: _Question, kind: str, now: datetime) -
     return _KINDS[kind].make(fitted, origin)
 
 
-def _fit_curve(question: _Question) -> Fit:
-    form = choose_form(question.workloads, cycles_known=question.cycles_known)
-    return fit_form(question.weighted, form)
+def _fit_curve(fit_input: _FitInput) -> Fit:
+    form = choose_form(fit_input.workloads, cycles_known=fit_input.cycles_known)
+    return fit_form(fit_input.weighted, form)
 
 
 def _make_curve(fitted: Fit, origin: Origin) -> CurveModel:
@@ -96,8 +96,8 @@ def _make_curve(fitted: Fit, origin: Origin) -> CurveModel:
     )
 
 
-def _curve_error_ratio(question: _Question) -> float:
-    return expected_error_ratio(question.workloads, cycles_known=question.cycles_known)
+def _curve_error_ratio(fit_input: _FitInput) -> float:
+    return expected_error_ratio(fit_input.workloads, cycles_known=fit_input.cycles_known)
 
 
 def _fit_linear(workloads: Sequence[Workload]) -> Fit:
@@ -123,25 +123,27 @@ def _make_table(fitted: Fit, origin: Origin) -> TableModel:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    fit: Callable[[_Question], Fit]
+    fit: Callable[[_FitInput], Fit]
     make: Callable[[Fit, Origin], Stored]
-    error_ratio: Callable[[_Question], float]
+    error_ratio: Callable[[_FitInput], float]
 
 
-def _plain(of: Callable[[Sequence[Workload]], Fit], make: Callable[[Fit, Origin], Stored]) -> _Kind:
-    """A kind in which nothing is chosen."""
+def _fixed_form(
+    fit_workloads: Callable[[Sequence[Workload]], Fit], make: Callable[[Fit, Origin], Stored]
+) -> _Kind:
+    """A kind with a fixed form."""
 
-    def error_ratio(question: _Question) -> float:
-        parts = left_out(parts_of(question.workloads))
-        return fmean(part.error_ratio(of(others).predict(part)) for others, part in parts)
+    def error_ratio(fit_input: _FitInput) -> float:
+        parts = left_out(parts_of(fit_input.workloads))
+        return fmean(part.error_ratio(fit_workloads(others).predict(part)) for others, part in parts)
 
-    return _Kind(lambda question: of(question.weighted), make, error_ratio)
+    return _Kind(lambda fit_input: fit_workloads(fit_input.weighted), make, error_ratio)
 
 
 # A new kind is a line here.
 _KINDS: Mapping[str, _Kind] = {
     "curve": _Kind(_fit_curve, _make_curve, _curve_error_ratio),
-    "linear": _plain(_fit_linear, _make_linear),
-    "table": _plain(_fit_table, _make_table),
+    "linear": _fixed_form(_fit_linear, _make_linear),
+    "table": _fixed_form(_fit_table, _make_table),
 }
 KINDS = tuple(_KINDS)

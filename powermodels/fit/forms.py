@@ -22,8 +22,8 @@ Shape = Literal["mean", "formula", "table"]
 SHAPES: tuple[Shape, ...] = ("mean", "formula", "table")
 
 # The watts of a resource that was never used more than this are unknown.
-_LEAST_USE = 1e-6
-_MOST_WATTS = 1e7
+_MIN_USAGE = 1e-6
+_MAX_WATTS = 1e7
 """Maximum of a coefficient in a stored model."""
 # Closer together at low load, where power changes most.
 _GRID = np.linspace(0.0, 1.0, 21) ** 2
@@ -37,7 +37,7 @@ class Form:
     cpu: Literal["cpu", "cycles"] = "cpu"
     """CPU time in use, or cycles."""
     extra: tuple[str, ...] = ()
-    """Functions of memory, disk and network use."""
+    """Functions of memory, disk and network usage."""
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -46,18 +46,18 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A form with its numbers, none of them negative."""
+    """A form with its coefficients, none of them negative."""
 
     features: tuple[str, ...]
     idle_watts: float
     coefficients_watts: tuple[float, ...]
     points: tuple[Point, ...]
-    """Watts above idle power by CPU use, in addition to the coefficients'."""
+    """Watts above idle power by CPU usage, in addition to those of the coefficients."""
     floor_watts: float
     ceiling_watts: float
 
     def predict(self, workload: Workload) -> Floats:
-        """The watts that a model with these numbers gives."""
+        """Predict the watts of a workload."""
         watts = workload.design(self.features) @ np.array((self.idle_watts, *self.coefficients_watts))
         if self.points:
             ratios, above = np.array([(point.cpu_ratio, point.watts) for point in self.points]).T
@@ -73,12 +73,12 @@ def fit_form(workloads: Sequence[Workload], form: Form) -> Fit:
 
 
 def fit_shapes(workloads: Sequence[Workload], form: Form, shapes: Sequence[Shape]) -> dict[Shape, Fit]:
-    """The same form in several shapes: they share their parts."""
+    """Fit a form in several shapes, which share their parts."""
     idle_watts, *coefficients = least_squares(workloads, form.features)
-    of_cpu, of_extra = coefficients[:2], coefficients[2:]
+    cpu_watts, extra_watts = coefficients[:2], coefficients[2:]
     table: tuple[Point, ...] = ()
     if set(shapes) != {"formula"}:
-        table = _extended(rising_table(workloads, form.cpu, form.extra, of_extra), *of_cpu)
+        table = _extended(rising_table(workloads, form.cpu, form.extra, extra_watts), *cpu_watts)
     bounds = bounds_of(workloads)
 
     def make(shape: Shape) -> Fit:
@@ -87,7 +87,7 @@ def fit_shapes(workloads: Sequence[Workload], form: Form, shapes: Sequence[Shape
         return Fit(
             features=form.features,
             idle_watts=(1 - share) * idle_watts + share * lowest_watts,
-            coefficients_watts=(*((1 - share) * watts for watts in of_cpu), *of_extra),
+            coefficients_watts=(*((1 - share) * watts for watts in cpu_watts), *extra_watts),
             points=()
             if shape == "formula"
             else tuple(Point(point.cpu_ratio, share * (point.watts - lowest_watts)) for point in table),
@@ -105,7 +105,7 @@ def least_squares(workloads: Sequence[Workload], features: Sequence[str]) -> lis
     roots = np.sqrt(np.concatenate([workload.sample_weights for workload in workloads]))
     # Columns of the same size, since rates may be a thousandth of the capacity they are divided by.
     sizes = design.max(axis=0)
-    unused = sizes < _LEAST_USE
+    unused = sizes < _MIN_USAGE
     design[:, unused], sizes[unused] = 0.0, 1.0
     scaled = design / sizes * roots[:, np.newaxis]
     # Columns that are nearly the same keep the solver from ending; a small ridge separates them.
@@ -113,13 +113,13 @@ def least_squares(workloads: Sequence[Workload], features: Sequence[str]) -> lis
     coefficients, _ = nnls(
         np.concatenate([scaled, ridge]), np.concatenate([watts * roots, np.zeros(len(ridge))])
     )
-    return [min(_MOST_WATTS, float(value)) for value in coefficients / sizes]
+    return [min(_MAX_WATTS, float(value)) for value in coefficients / sizes]
 
 
 def rising_table(
     workloads: Sequence[Workload], cpu: str, extra: Sequence[str] = (), extra_watts: Sequence[float] = ()
 ) -> tuple[Point, ...]:
-    """Watts by CPU use that never fall, of what extra terms leave."""
+    """Watts by CPU usage that never decrease, without those of the extra terms."""
     ratios = np.concatenate([workload.column(cpu) for workload in workloads])
     others = np.concatenate([_sum(workload, extra, extra_watts) for workload in workloads])
     watts = np.maximum(0.0, np.concatenate([workload.watts for workload in workloads]) - others)
@@ -132,7 +132,7 @@ def rising_table(
 
 
 def _extended(table: Sequence[Point], linear_watts: float, root_watts: float) -> tuple[Point, ...]:
-    """The table from no load to full: beyond the loads that it covers it rises as the formula does."""
+    """The table from no load to full load: beyond its own loads, it follows the formula."""
 
     def formula(ratio: float) -> float:
         return linear_watts * ratio + root_watts * sqrt(ratio)
@@ -156,13 +156,13 @@ def _rising_means(ratios: Floats, watts: Floats, weights: Floats) -> tuple[Float
 
 
 def bounds_of(workloads: Sequence[Workload]) -> Training:
-    """The range of the samples, beyond which no model is believed."""
+    """The range of the samples, which limits the predictions of a model."""
     watts = np.concatenate([workload.watts for workload in workloads])
     return Training(samples=len(watts), watts=Range(float(watts.min()), float(watts.max())), features={})
 
 
 def _sum(workload: Workload, features: Sequence[str], watts: Sequence[float]) -> Floats:
     total = np.zeros(len(workload.watts))
-    for name, of_feature in zip(features, watts, strict=True):
-        total += of_feature * workload.column(name)
+    for name, feature_watts in zip(features, watts, strict=True):
+        total += feature_watts * workload.column(name)
     return total

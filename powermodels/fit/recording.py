@@ -1,12 +1,12 @@
-"""Recordings: watts beside what the system counted, one line per sample, as CSV.
+"""Recordings: measured watts and system counters, one line per sample, as CSV.
 
 Columns: workload, timestamp (s), watts, cpu_user, cpu_system, cpu_nice, cpu_wio, cpu_intr, cpu_sintr,
 cpu_idle (percent of all cores), mem_free, mem_cached, mem_buffers (kB), bytes_read, bytes_written, bytes_in,
-bytes_out (per second). Others are left alone, hardware counters among them. A file that ends in .gz is
-unpacked. Only workload, timestamp, watts and cpu_idle must be there.
+bytes_out (per second). Other columns, such as hardware counters, are ignored. A file that ends in .gz is
+unpacked. Only workload, timestamp, watts and cpu_idle are required.
 
-A folder is a recording as M. Canuto et al. publish them: a file per workload, real services below
-`validation`, single-purpose loads beside it; without the column workload, and with `powerWatts` for watts.
+A folder is a recording as M. Canuto et al. publish them: a file per workload, real services in the folder
+`validation`, single-purpose loads next to it; without the column workload, and with `powerWatts` for watts.
 
 A file of the Kepler model database is one workload: `platform_power` is the power at the wall. Its CPU times
 are those of containers only, so the load is `cpu_cycles`, the host's, as a share of the highest value.
@@ -22,6 +22,8 @@ from math import isfinite
 from pathlib import Path
 
 from powermodels.common.interface import Load
+from powermodels.common.scaling import ASSUMED_DISK_BYTES_PER_SECOND, ASSUMED_NETWORK_BYTES_PER_SECOND
+from powermodels.models.basis import unit
 from powermodels.models.samples import Sample
 from wire.errors import UserError
 from wire.resources import Quantities
@@ -34,7 +36,7 @@ _READ = frozenset(
         *("bytes_read", "bytes_written", "bytes_in", "bytes_out"),
     }
 )
-_OF_KEPLER = ("timestamp", "platform_power", "cpu_cycles")
+_KEPLER_COLUMNS = ("timestamp", "platform_power", "cpu_cycles")
 _ALIASES = {"powerWatts": "watts"}
 _MICRO, _REAL = "micro_", "validation"
 _GZIP = b"\x1f\x8b"
@@ -43,36 +45,23 @@ _KIBIBYTE = 1024
 _Line = tuple[str, dict[str, float]]
 """A workload, and a sample of it by column."""
 
-# A recording does not state the capacity of its machine. These are fixed, so that a number means the same in
-# every recording; models take the watts at these rates, and use far less.
-ASSUMED_DISK_BYTES_PER_SECOND = 1e9
-ASSUMED_NETWORK_BYTES_PER_SECOND = 2.5e9
-
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One machine's samples, in the file's order, each with its workload as group."""
+    """The samples of one machine, in the order of the file, each with its workload as group."""
 
     name: str
     samples: tuple[Sample, ...]
     scaling: Quantities
 
-    def workloads(self) -> dict[str, tuple[Sample, ...]]:
-        """The samples by workload, each in the file's order."""
-        by_workload: dict[str, list[Sample]] = {}
-        for sample in self.samples:
-            by_workload.setdefault(sample.group, []).append(sample)
-        return {name: tuple(samples) for name, samples in by_workload.items()}
 
-
-def read_recording(path: Path, *, waiting_is_use: bool = False) -> Recording:
+def read_recording(path: Path, *, iowait_is_usage: bool = False) -> Recording:
     """Read a CSV or CSV.gz file, or a folder with one per workload."""
     if path.is_dir():
-        name, lines = " ".join(path.name.split()), _read_folder(path)
-    else:
-        name = path.name.removesuffix(".gz").removesuffix(".csv")
-        lines = _parse_lines(name, _read_text(path))
-    return _recording(name, lines, waiting_is_use=waiting_is_use)
+        name = " ".join(path.name.split())
+        return _recording(name, _read_folder(path), iowait_is_usage=iowait_is_usage)
+    name = path.name.removesuffix(".gz").removesuffix(".csv")
+    return parse_recording(name, _read_text(path), iowait_is_usage=iowait_is_usage)
 
 
 def _read_text(path: Path) -> str:
@@ -90,7 +79,7 @@ def _read_folder(folder: Path) -> list[_Line]:
     real = dict(_files(folder / _REAL))
     if not micro and not real:
         raise UserError(
-            f"{folder} holds no recording: give the folder of one machine, with a CSV per workload"
+            f"{folder} contains no recording: give the folder of one machine, with a CSV file per workload"
         )
     return [
         line
@@ -100,29 +89,29 @@ def _read_folder(folder: Path) -> list[_Line]:
 
 
 def _once(lines: Iterable[_Line]) -> list[_Line]:
-    """Published files hold some samples twice, the same in every column."""
+    """The lines without duplicates: published files contain some samples twice."""
     by_values = {tuple(values.items()): (workload, values) for workload, values in lines}
     return list(by_values.values())
 
 
 def _files(folder: Path) -> list[tuple[str, Path]]:
-    """The files of a folder by their names without endings, in the order of these."""
+    """The CSV files of a folder by name without extension, sorted by it."""
     paths = folder.iterdir() if folder.is_dir() else ()
     named = [(path.name.removesuffix(".gz"), path) for path in paths if not path.name.startswith(".")]
     return sorted((name[:-4].lower(), path) for name, path in named if name.lower().endswith(".csv"))
 
 
-def parse_recording(name: str, text: str, *, waiting_is_use: bool = False) -> Recording:
-    """A recording out of CSV text; cores that wait for a disk do nothing, unless that is to count as use."""
-    return _recording(name, _parse_lines(name, text), waiting_is_use=waiting_is_use)
+def parse_recording(name: str, text: str, *, iowait_is_usage: bool = False) -> Recording:
+    """Parse a recording; with `iowait_is_usage`, cores that wait for a disk count as busy."""
+    return _recording(name, _parse_lines(name, text), iowait_is_usage=iowait_is_usage)
 
 
 def _parse_lines(name: str, text: str, workload: str | None = None) -> list[_Line]:
-    """The samples of a file; without a column for it, all are of the workload that is given."""
+    """The samples of a file; `workload` is given if the file has no column for it."""
     reader = csv.DictReader(io.StringIO(text))
     columns = [_ALIASES.get(column.strip(), column.strip()) for column in reader.fieldnames or ()]
     reader.fieldnames = columns
-    if set(_OF_KEPLER) <= set(columns) and workload is None:
+    if set(_KEPLER_COLUMNS) <= set(columns) and workload is None:
         return _parse_kepler(name, reader)
     needed = _NEEDED if workload is None else _NEEDED[1:]
     if missing := [column for column in needed if column not in columns]:
@@ -135,7 +124,7 @@ def _parse_lines(name: str, text: str, workload: str | None = None) -> list[_Lin
             values = {key: float(value) for key, value in line.items() if key in _READ and value}
             lines.append((line["workload"] if workload is None else workload, _checked(values)))
         except (TypeError, ValueError) as error:
-            raise UserError(f"{name}, line {number}: {error}: mend or remove that line") from error
+            raise UserError(f"{name}, line {number}: {error}: correct or remove that line") from error
     return lines
 
 
@@ -143,7 +132,7 @@ def _parse_kepler(name: str, reader: Iterable[Mapping[str, str]]) -> list[_Line]
     samples: list[tuple[float, float, float]] = []
     for number, line in enumerate(reader, start=2):
         try:
-            seconds, watts, cycles = (float(line[column]) for column in _OF_KEPLER)
+            seconds, watts, cycles = (float(line[column]) for column in _KEPLER_COLUMNS)
             _checked({"timestamp": seconds, "watts": watts, "cpu_idle": cycles})
         except (TypeError, ValueError) as error:
             raise UserError(f"{name}, line {number}: {error}: correct or remove that line") from error
@@ -155,14 +144,14 @@ def _parse_kepler(name: str, reader: Iterable[Mapping[str, str]]) -> list[_Line]
     ]
 
 
-def _recording(name: str, lines: Sequence[_Line], *, waiting_is_use: bool) -> Recording:
+def _recording(name: str, lines: Sequence[_Line], *, iowait_is_usage: bool) -> Recording:
     if not lines:
-        raise UserError(f"{name} holds no samples: record some first")
+        raise UserError(f"{name} contains no samples: record some first")
     memory_kibibytes = max(map(_available_kibibytes, (values for _, values in lines)))
     return Recording(
         name,
         tuple(
-            _sample(workload, values, memory_kibibytes, waiting_is_use=waiting_is_use)
+            _sample(workload, values, memory_kibibytes, iowait_is_usage=iowait_is_usage)
             for workload, values in lines
         ),
         Quantities(
@@ -190,15 +179,15 @@ def _checked(values: dict[str, float]) -> dict[str, float]:
 
 
 def _sample(
-    workload: str, values: Mapping[str, float], memory_kibibytes: float, *, waiting_is_use: bool
+    workload: str, values: Mapping[str, float], memory_kibibytes: float, *, iowait_is_usage: bool
 ) -> Sample:
-    waiting = 0.0 if waiting_is_use else values.get("cpu_wio", 0.0)
+    iowait = 0.0 if iowait_is_usage else values.get("cpu_wio", 0.0)
     memory_ratio = 1 - _available_kibibytes(values) / memory_kibibytes if memory_kibibytes > 0 else None
     load = Load(
-        cpu_ratio=_unit((100 - values["cpu_idle"] - waiting) / 100),
+        cpu_ratio=unit((100 - values["cpu_idle"] - iowait) / 100),
         memory_ratio=memory_ratio,
-        disk_ratio=_unit(_sum(values, ("bytes_read", "bytes_written")) / ASSUMED_DISK_BYTES_PER_SECOND),
-        network_ratio=_unit(_sum(values, ("bytes_in", "bytes_out")) / ASSUMED_NETWORK_BYTES_PER_SECOND),
+        disk_ratio=unit(_sum(values, ("bytes_read", "bytes_written")) / ASSUMED_DISK_BYTES_PER_SECOND),
+        network_ratio=unit(_sum(values, ("bytes_in", "bytes_out")) / ASSUMED_NETWORK_BYTES_PER_SECOND),
     )
     return Sample(values["timestamp"], values["watts"], load, workload)
 
@@ -209,7 +198,3 @@ def _available_kibibytes(values: Mapping[str, float]) -> float:
 
 def _sum(values: Mapping[str, float], columns: Sequence[str]) -> float:
     return sum(values.get(column, 0.0) for column in columns)
-
-
-def _unit(ratio: float) -> float:
-    return min(1.0, max(0.0, ratio))

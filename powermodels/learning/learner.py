@@ -23,8 +23,8 @@ from wire.errors import UserError
 from wire.messages import Gap
 
 # A curve fitted to one load only is not valid for others. In roots of CPU usage, as curves are concave.
-_LEAST_SPREAD = 0.3
-_SAVED_EVERY_SECONDS = 600.0
+_MIN_SPREAD = 0.3
+_SAVE_INTERVAL_SECONDS = 600.0
 
 
 @dataclass(slots=True)
@@ -34,6 +34,7 @@ class _MeanLoad:
     seconds: float = 0.0
     sums: dict[str, float] = field(default_factory=dict)
     known: dict[str, float] = field(default_factory=dict)
+    """Seconds in which each ratio was known."""
 
     def add(self, load: Load, seconds: float) -> None:
         self.seconds += seconds
@@ -71,7 +72,7 @@ class Learner:
         self._now_seconds = monotonic_seconds
         if interval_seconds > 0:
             self._load.add(load, interval_seconds)
-        self._attend()
+        self._update()
 
     def learn(self, watts: float, period_seconds: float) -> None:
         """Add the meter's value for the time until now; a repeated value is ignored."""
@@ -85,12 +86,12 @@ class Learner:
         self._refit.close()
         self._save()
 
-    def _attend(self) -> None:
-        """Use the result of a fit, start another one, store the model: each if due."""
+    def _update(self) -> None:
+        """Use the result of a fit, start another fit, and store the model, each if it is due."""
         fitted = self._refit.poll(self._now_seconds)
         if fitted is None and self.tracker.refit_due and not self._refit.is_running:
             request = self.tracker.request()
-            if _spread(request) >= _LEAST_SPREAD:
+            if _spread(request) >= _MIN_SPREAD:
                 fitted = self._refit.start(request, self._now_seconds)
         if fitted is not None:
             self.gap = None if fitted.model is not None else Gap("power model", fitted.why)
@@ -98,7 +99,7 @@ class Learner:
                 self._save()
         if self._saved_seconds is None:
             self._saved_seconds = self._now_seconds
-        elif self._now_seconds - self._saved_seconds >= _SAVED_EVERY_SECONDS:
+        elif self._now_seconds - self._saved_seconds >= _SAVE_INTERVAL_SECONDS:
             self._save()
 
     def _save(self) -> None:
@@ -110,7 +111,7 @@ class Learner:
             save(self.tracker.snapshot(datetime.now(UTC)), self._path)
         except (UserError, OSError) as error:
             self.gap = Gap(
-                "power model", f"the learned model cannot be stored, and is lost with a restart: {error}"
+                "power model", f"the learned model cannot be stored, and is lost at the next restart: {error}"
             )
 
 

@@ -1,7 +1,7 @@
-"""Stored samples of a meter, which keep idle and peak load while a load in between runs for days.
+"""Stored samples of a meter: those of idle and peak load stay while another load runs for days.
 
-Samples are stored by load: each bin contains its newest ones, however old they are. Every fifth is held out:
-no fit uses it, so that a new fit is judged by samples that it does not know.
+Each bin of load contains its newest samples, however old they are. Every fifth sample is held out: no fit
+uses it, and the error of a new fit is computed on held-out samples only.
 """
 
 from collections import deque
@@ -17,10 +17,10 @@ from powermodels.models.samples import Sample
 
 BINS = 10
 _PER_BIN = 40
-_HELD_BACK_PER_BIN = 10
-_HOLD_BACK_EVERY = 5
-_LEAST_HELD_BACK = 4
-_LEAST_TO_REPLACE = 3
+_HELD_OUT_PER_BIN = 10
+_HOLD_OUT_EVERY = 5
+_MIN_HELD_OUT = 4
+_MIN_TO_REPLACE = 3
 
 NOW, BEFORE = "now", "before"
 NOW_SECONDS = 600.0
@@ -30,9 +30,9 @@ class StratifiedMemory:
     """At most 50 samples in each of ten bins of load."""
 
     def __init__(self) -> None:
-        self._seen = [0] * BINS
-        self._kept: list[deque[Sample]] = [deque(maxlen=_PER_BIN) for _ in range(BINS)]
-        self._held_back: list[deque[Sample]] = [deque(maxlen=_HELD_BACK_PER_BIN) for _ in range(BINS)]
+        self._added = [0] * BINS
+        self._training: list[deque[Sample]] = [deque(maxlen=_PER_BIN) for _ in range(BINS)]
+        self._held_out: list[deque[Sample]] = [deque(maxlen=_HELD_OUT_PER_BIN) for _ in range(BINS)]
         self._newest_seconds = 0.0
         self._changed_seconds = float("-inf")
 
@@ -40,27 +40,27 @@ class StratifiedMemory:
         """Store a sample, instead of the oldest of its bin."""
         # By the root of CPU usage: most of the dynamic power is at lower loads.
         index = min(BINS - 1, int(sqrt(cpu(sample.load)) * BINS))
-        self._seen[index] += 1
-        hold_back = self._seen[index] % _HOLD_BACK_EVERY == 0
-        (self._held_back if hold_back else self._kept)[index].append(sample)
+        self._added[index] += 1
+        is_held_out = self._added[index] % _HOLD_OUT_EVERY == 0
+        (self._held_out if is_held_out else self._training)[index].append(sample)
         self._newest_seconds = max(self._newest_seconds, sample.seconds)
-        self._replace(index)
+        self._drop_older(index)
 
-    def doubt_before(self, seconds: float) -> None:
-        """Note a change of the machine at this time: bins with newer samples drop older ones."""
+    def mark_change(self, seconds: float) -> None:
+        """Mark a change of the machine at this time: bins with newer samples drop older ones."""
         self._changed_seconds = seconds
         for index in range(BINS):
-            self._replace(index)
+            self._drop_older(index)
 
-    def move(self, moved_watts: Callable[[Sample], float]) -> None:
-        """Replace the watts of samples older than the last change."""
-        for each in (*self._kept, *self._held_back):
+    def convert_older(self, convert: Callable[[Sample], float]) -> None:
+        """Convert the watts of the samples from before the last change."""
+        for each in (*self._training, *self._held_out):
             for index, sample in enumerate(each):
-                each[index] = self._moved(sample, moved_watts)
+                each[index] = self._converted(sample, convert)
 
     def before(self, seconds: float) -> list[Sample]:
         """The samples for fits from before this time, in order."""
-        return [sample for sample in self._grouped(self._kept) if sample.seconds < seconds]
+        return [sample for sample in self._grouped(self._training) if sample.seconds < seconds]
 
     @property
     def changed_seconds(self) -> float:
@@ -70,18 +70,19 @@ class StratifiedMemory:
     @property
     def is_mixed(self) -> bool:
         """Whether some samples are older than the last change of the machine."""
-        return any(sample.seconds < self._changed_seconds for each in self._kept for sample in each)
+        return any(sample.seconds < self._changed_seconds for each in self._training for sample in each)
 
     def since(self, seconds: float) -> list[Sample]:
         """All samples from this time on, in order."""
-        everything = self._grouped((*self._kept, *self._held_back))
+        everything = self._grouped((*self._training, *self._held_out))
         return [sample for sample in everything if sample.seconds >= seconds]
 
-    def samples(
-        self, moved_watts: Callable[[Sample], float] = lambda sample: sample.watts
-    ) -> tuple[Sample, ...]:
-        """The samples for fits in order of time, grouped into recent and older ones; these may be moved."""
-        return tuple(self._moved(sample, moved_watts) for sample in self._grouped(self._kept))
+    def samples(self, convert: Callable[[Sample], float] = lambda sample: sample.watts) -> tuple[Sample, ...]:
+        """The samples for fits in order of time, grouped into recent and older ones.
+
+        `convert` returns the watts of a sample from before the last change of the machine.
+        """
+        return tuple(self._converted(sample, convert) for sample in self._grouped(self._training))
 
     def error_ratio(self, model: Model) -> float | None:
         """A model's mean relative error on held-out samples; None if there are few since the last change.
@@ -89,27 +90,27 @@ class StratifiedMemory:
         Recent and older samples have the same weight.
         """
         errors: dict[str, list[float]] = {}
-        for sample in self._grouped(self._held_back):
+        for sample in self._grouped(self._held_out):
             if sample.seconds >= self._changed_seconds:
                 error_watts = abs(model.terms(sample.load).watts - sample.watts)
                 errors.setdefault(sample.group, []).append(error_watts / max(1.0, sample.watts))
-        if sum(map(len, errors.values())) < _LEAST_HELD_BACK:
+        if sum(map(len, errors.values())) < _MIN_HELD_OUT:
             return None
-        return fmean(fmean(of_group) for of_group in errors.values())
+        return fmean(fmean(group_errors) for group_errors in errors.values())
 
-    def _replace(self, index: int) -> None:
-        bins = (self._kept[index], self._held_back[index])
+    def _drop_older(self, index: int) -> None:
+        bins = (self._training[index], self._held_out[index])
         newer = sum(sample.seconds >= self._changed_seconds for each in bins for sample in each)
-        if newer < _LEAST_TO_REPLACE:
+        if newer < _MIN_TO_REPLACE:
             return
         for each in bins:
             while each and each[0].seconds < self._changed_seconds:
                 each.popleft()
 
-    def _moved(self, sample: Sample, moved_watts: Callable[[Sample], float]) -> Sample:
+    def _converted(self, sample: Sample, convert: Callable[[Sample], float]) -> Sample:
         if sample.seconds >= self._changed_seconds:
             return sample
-        return msgspec.structs.replace(sample, watts=max(0.0, moved_watts(sample)))
+        return msgspec.structs.replace(sample, watts=max(0.0, convert(sample)))
 
     def _grouped(self, bins: Iterable[Iterable[Sample]]) -> Iterator[Sample]:
         everything = sorted((sample for each in bins for sample in each), key=lambda sample: sample.seconds)

@@ -24,8 +24,8 @@ from wire.errors import UserError
 _MEMORY_BYTES = 1 << 30
 """Limit of address space: libraries map several times the memory that they use."""
 _CPU_SECONDS = 60
-_PATIENCE_SECONDS = 120.0
-_LONGEST_COMPLAINT = 300
+_TIMEOUT_SECONDS = 120.0
+_MAX_ERROR_LENGTH = 300
 
 # Isolated: neither the working directory nor the environment affects imports.
 COMMAND = (sys.executable, "-I", "-m", "powermodels.learning.refit")
@@ -52,20 +52,20 @@ class Refit:
 
     def start(self, request: FitRequest, monotonic_seconds: float) -> Fitted | None:
         """Start a fit; returns a result only if it cannot be started."""
-        answer, errors = os.memfd_create("model"), os.memfd_create("errors")
-        question = os.memfd_create("request")
+        output, errors = os.memfd_create("model"), os.memfd_create("errors")
+        request_file = os.memfd_create("request")
         try:
-            with os.fdopen(os.dup(question), "wb") as file:
+            with os.fdopen(os.dup(request_file), "wb") as file:
                 file.write(msgspec.json.encode(request))
-            os.lseek(question, 0, os.SEEK_SET)
-            process = subprocess.Popen(self._command, stdin=question, stdout=answer, stderr=errors)  # noqa: S603 - ours
+            os.lseek(request_file, 0, os.SEEK_SET)
+            process = subprocess.Popen(self._command, stdin=request_file, stdout=output, stderr=errors)  # noqa: S603 - ours
         except OSError as error:
-            os.close(answer)
+            os.close(output)
             os.close(errors)
             return Fitted(None, f"a fit cannot be started: {error}")
         finally:
-            os.close(question)
-        self._running = _Running(process, answer, errors, monotonic_seconds)
+            os.close(request_file)
+        self._running = _Running(process, output, errors, monotonic_seconds)
         return None
 
     def poll(self, monotonic_seconds: float) -> Fitted | None:
@@ -76,16 +76,16 @@ class Refit:
         if running.process.poll() is not None:
             self._running = None
             return running.result()
-        if monotonic_seconds - running.began_seconds > _PATIENCE_SECONDS:
+        if monotonic_seconds - running.began_seconds > _TIMEOUT_SECONDS:
             self.close()
-            return Fitted(None, f"a fit took more than {_PATIENCE_SECONDS:.0f} s and was killed")
+            return Fitted(None, f"a fit took more than {_TIMEOUT_SECONDS:.0f} s and was killed")
         return None
 
     def wait(self) -> None:
         """Wait for the end of a running fit, up to its time limit."""
         if self._running is not None:
             with suppress(subprocess.TimeoutExpired):
-                self._running.process.wait(_PATIENCE_SECONDS)
+                self._running.process.wait(_TIMEOUT_SECONDS)
 
     def close(self) -> None:
         """Kill a running fit."""
@@ -101,7 +101,7 @@ def fit_and_wait(request: FitRequest) -> Stored:
     refit = Refit()
     fitted = refit.start(request, 0.0)
     refit.wait()
-    fitted = fitted or refit.poll(2 * _PATIENCE_SECONDS)
+    fitted = fitted or refit.poll(2 * _TIMEOUT_SECONDS)
     if fitted is None or fitted.model is None:
         raise UserError(f"no model could be fitted: {'' if fitted is None else fitted.why}")
     return fitted.model
@@ -110,22 +110,22 @@ def fit_and_wait(request: FitRequest) -> Stored:
 @dataclass(frozen=True, slots=True)
 class _Running:
     process: subprocess.Popen[bytes]
-    answer: int
+    output: int
     errors: int
     began_seconds: float
 
     def result(self) -> Fitted:
-        output = _whole(self.answer)
-        complaint = _whole(self.errors).decode(errors="replace").strip()[-_LONGEST_COMPLAINT:]
+        model = _read_all(self.output)
+        message = _read_all(self.errors).decode(errors="replace").strip()[-_MAX_ERROR_LENGTH:]
         if self.process.returncode != 0:
-            return Fitted(None, complaint or f"a fit ended with status {self.process.returncode}")
+            return Fitted(None, message or f"a fit ended with status {self.process.returncode}")
         try:
-            return Fitted(decode(output))
+            return Fitted(decode(model))
         except msgspec.MsgspecError as error:
-            return Fitted(None, f"a fit gave no model: {error}")
+            return Fitted(None, f"a fit returned no model: {error}")
 
 
-def _whole(descriptor: int) -> bytes:
+def _read_all(descriptor: int) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         file.seek(0)
         return file.read()

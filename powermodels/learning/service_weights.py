@@ -24,36 +24,36 @@ SYSTEM = ""
 """Stands for processes outside containers among the names of services."""
 WINDOW_SECONDS = 30.0
 _HOLD_OUT_EVERY = 4
-# Of the correction that would explain a window completely: the rest is left to noise, and to other services.
+# Share of the correction that would explain a window completely; the rest may be noise, or other services.
 _RATE = 0.15
 # Changes of power below this share of the whole are noise of the meter.
 _NOISE_RATIO = 0.02
 # Processes of equal CPU time differ by a factor of two to four.
 _LOWEST, _HIGHEST = 0.25, 4.0
-_LEAST_HELD_OUT = 12
+_MIN_HELD_OUT = 12
 # Student's t for 12 windows; it is 1.65 for very many.
 _QUANTILE = 1.8
-# Held-out windows that the test remembers: an application can change.
-_REMEMBERED = 60
+# Number of held-out windows in the sums of the test: an application can change.
+_MEMORY_WINDOWS = 60
 _MAX_SERVICES = 1000
-_FORGET_AFTER_WINDOWS = 2880
+_DROP_AFTER_WINDOWS = 2880
 
 
 @dataclass(slots=True)
 class _Service:
     weight: float = 1.0
     watt_seconds: float = 0.0
-    """On the curve, in the current window."""
+    """Energy of its usage on the curve, in the current window."""
     before_watts: float = 0.0
     """Mean of the last window."""
     usual_watts: float = 0.0
-    """Faded mean over windows."""
+    """Exponentially weighted mean over windows."""
     unused_windows: int = 0
 
 
 @dataclass(slots=True)
 class _HeldOut:
-    """Faded sums over held-out windows."""
+    """Exponentially weighted sums over held-out windows."""
 
     count: float = 0.0
     gain: float = 0.0
@@ -63,18 +63,18 @@ class _HeldOut:
 
     def add(self, error: float, common_error: float) -> None:
         """Add the squared errors of one window, relative to the power of the node."""
-        fading = 1 - 1 / _REMEMBERED
+        decay = 1 - 1 / _MEMORY_WINDOWS
         gain = common_error - error
-        self.count = fading * self.count + 1
-        self.gain = fading * self.gain + gain
-        self.squared_gain = fading * self.squared_gain + gain * gain
-        self.error = fading * self.error + error
-        self.common_error = fading * self.common_error + common_error
+        self.count = decay * self.count + 1
+        self.gain = decay * self.gain + gain
+        self.squared_gain = decay * self.squared_gain + gain * gain
+        self.error = decay * self.error + error
+        self.common_error = decay * self.common_error + common_error
 
     @property
     def is_better(self) -> bool:
         """Whether own weights predict better than a common one."""
-        if self.count < _LEAST_HELD_OUT * (1 - _LEAST_HELD_OUT / (2 * _REMEMBERED)):
+        if self.count < _MIN_HELD_OUT * (1 - _MIN_HELD_OUT / (2 * _MEMORY_WINDOWS)):
             return False
         mean = self.gain / self.count
         variance = max(0.0, self.squared_gain / self.count - mean * mean)
@@ -94,7 +94,7 @@ class ServiceWeights:
     _common_weight: float = 1.0
     _seconds: float = 0.0
     _metered: float = 0.0
-    """Watt-seconds in the current window, without what the curve explains by other resources than CPU."""
+    """Watt-seconds in the current window, without the watts of other resources than CPU on the curve."""
     _before_watts: float | None = None
     _windows: int = 0
     _held_out: _HeldOut = field(default_factory=_HeldOut)
@@ -120,7 +120,7 @@ class ServiceWeights:
             self._end_window()
 
     def skip(self) -> None:
-        """The meter has no value: the current window is void, and the next one has none to compare with."""
+        """Discard the current window, since the meter has no value; the next one is compared with none."""
         self._seconds = self._metered = 0.0
         self._before_watts = None
         for service in self._services.values():
@@ -144,7 +144,7 @@ class ServiceWeights:
         return self._held_out.error_share if self.are_used else 1.0
 
     def _mean_weight(self) -> float:
-        """Of all services, by the power that they usually take."""
+        """Mean weight of all services, weighted by their usual power."""
         usual = sum(service.usual_watts for service in self._services.values())
         weighted = sum(service.usual_watts * service.weight for service in self._services.values())
         return weighted / usual if usual > 0 else 1.0
@@ -156,18 +156,18 @@ class ServiceWeights:
             mean = service.watt_seconds / self._seconds
             changes.append((service, mean - service.before_watts))
             service.before_watts, service.watt_seconds = mean, 0.0
-            service.usual_watts += (mean - service.usual_watts) / _REMEMBERED
+            service.usual_watts += (mean - service.usual_watts) / _MEMORY_WINDOWS
             service.unused_windows = 0 if mean > 0 else service.unused_windows + 1
         before, self._before_watts = self._before_watts, watts
         self._seconds = self._metered = 0.0
         if before is not None:
             self._learn(watts - before, changes, max(watts, before))
         self._windows += 1
-        if self._windows % _FORGET_AFTER_WINDOWS == 0:
+        if self._windows % _DROP_AFTER_WINDOWS == 0:
             self._services = {
                 name: service
                 for name, service in self._services.items()
-                if service.unused_windows < _FORGET_AFTER_WINDOWS
+                if service.unused_windows < _DROP_AFTER_WINDOWS
             }
 
     def _learn(self, change_watts: float, changes: list[tuple[_Service, float]], watts: float) -> None:
@@ -175,16 +175,16 @@ class ServiceWeights:
         squares = sum(change * change for _, change in changes)
         if squares <= noise:
             return
-        together = sum(change for _, change in changes)
+        total = sum(change for _, change in changes)
         error = change_watts - sum(service.weight * change for service, change in changes)
-        common_error = change_watts - self._common_weight * together
+        common_error = change_watts - self._common_weight * total
         if self._windows % _HOLD_OUT_EVERY == 0:
             self._held_out.add((error / watts) ** 2, (common_error / watts) ** 2)
             return
         for service, change in changes:
             weight = service.weight + _RATE * error * change / (squares + noise)
             service.weight = min(_HIGHEST, max(_LOWEST, weight))
-        common_weight = self._common_weight + _RATE * common_error * together / (together**2 + noise)
+        common_weight = self._common_weight + _RATE * common_error * total / (total**2 + noise)
         self._common_weight = min(_HIGHEST, max(_LOWEST, common_weight))
 
 
@@ -192,11 +192,11 @@ def shares_by_service(
     load: Load, containers: Mapping[str, Load], services: Mapping[str, str]
 ) -> dict[str, float]:
     """The share of each service in the CPU usage of the host, and that of the system."""
-    together = fsum(max(0.0, each.cpu_ratio) for each in containers.values())
-    whole = max(load.cpu_ratio, together)
+    total = fsum(max(0.0, each.cpu_ratio) for each in containers.values())
+    whole = max(load.cpu_ratio, total)
     if whole <= 0:
         return {}
-    shares = {SYSTEM: (whole - together) / whole}
+    shares = {SYSTEM: (whole - total) / whole}
     for name, each in containers.items():
         service = services.get(name, name)
         shares[service] = shares.get(service, 0.0) + max(0.0, each.cpu_ratio) / whole

@@ -1,11 +1,11 @@
 """Keeps the adaptive model up to date: tracks its error against the meter, and requests refits.
 
-Every reading updates a small correction (`correction`). When the curve beneath it errs by more
-than max(2 W, 2 %), a refit is due: the caller has one made from `request()` in another process, since that
-takes a numeric library, and passes it to `offer()`, which accepts it only if it is better than the current
-curve on held-out samples. The time between refits doubles as long as none is better. Several readings in a
-row that the curve misses are a change of the machine: older samples are then used only in part, and if the
-curve was right until then, with the level and gain of the change.
+Every reading updates a small correction (`correction`). When the error of the curve without it exceeds
+max(2 W, 2 %), a refit is due: the caller fits `request()` in another process, since that needs a numeric
+library, and passes the result to `offer()`, which accepts it only if it is better than the current curve on
+held-out samples. The time between refits doubles as long as none is better. Several readings in a row with
+too large an error are a change of the machine: older samples are then used only in part and, if the curve was
+right until then, converted by the level and gain of the change.
 
 Without a meter the last correction stays; the expected error grows with the time since the last reading.
 Estimates stay within the range of the meter's readings.
@@ -28,21 +28,21 @@ from powermodels.models.regression import CurveModel
 from powermodels.models.samples import FitRequest, Sample
 from wire.messages import PowerSource
 
-REFIT_WATTS = 2.0
-REFIT_RATIO = 0.02
+_REFIT_WATTS = 2.0
+_REFIT_RATIO = 0.02
 _WINDOW = 30
-_LEAST_IN_WINDOW = 12
+_MIN_IN_WINDOW = 12
 _READINGS_BETWEEN_REFITS = 30
-_MOST_READINGS_BETWEEN_REFITS = 1000
+_MAX_READINGS_BETWEEN_REFITS = 1000
 _MISSES_FOR_A_CHANGE = 6
 _READINGS_AFTER_A_CHANGE = 12
-# Samples from before a change are used only for loads that have not come back.
+# Samples from before a change are used only for loads that have not occurred since.
 _WEIGHT_AFTER_A_CHANGE = 4.0
 
 # Share of a change in the model's watts that the next reading shows; most meters average over time.
 _FOLLOWED = 0.3
 # No model is more accurate than this, whatever the last readings suggest.
-_LEAST_ERROR_RATIO = 0.01
+_MIN_ERROR_RATIO = 0.01
 _STALE_SECONDS = 3600.0
 
 
@@ -59,8 +59,8 @@ class Tracker:
         self._last: Sample | None = None
         self._curve_errors: deque[tuple[float, float]] = deque(maxlen=_WINDOW)
         self._error_ratios: deque[float] = deque(maxlen=_WINDOW)
-        self._readings_to_refit = _LEAST_IN_WINDOW
-        self._patience = _READINGS_BETWEEN_REFITS
+        self._readings_to_refit = _MIN_IN_WINDOW
+        self._refit_interval = _READINGS_BETWEEN_REFITS
         self._missed = 0
         self._missed_since_seconds = 0.0
         self._before: CurveModel | None = None
@@ -90,8 +90,8 @@ class Tracker:
         stale_seconds = self.stale_seconds
         if stale_seconds is None or not self._error_ratios:
             return self._curve.error_ratio
-        lately = max(_LEAST_ERROR_RATIO, fmean(self._error_ratios))
-        return lately + max(0.0, self._curve.error_ratio - lately) * (
+        recent_error_ratio = max(_MIN_ERROR_RATIO, fmean(self._error_ratios))
+        return recent_error_ratio + max(0.0, self._curve.error_ratio - recent_error_ratio) * (
             1 - exp(-stale_seconds / _STALE_SECONDS)
         )
 
@@ -108,10 +108,10 @@ class Tracker:
     def describe(self) -> str:
         stale_seconds = self.stale_seconds
         if stale_seconds is None:
-            seen = "not yet compared with a meter"
+            comparison = "not yet compared with a meter"
         else:
-            seen = f"compared with a meter {timedelta(seconds=round(stale_seconds))} ago"
-        return f"{self._curve.describe()}; {seen}, now ±{self.error_ratio:.0%}"
+            comparison = f"compared with a meter {timedelta(seconds=round(stale_seconds))} ago"
+        return f"{self._curve.describe()}; {comparison}, now ±{self.error_ratio:.0%}"
 
     def observe(self, load: Load, watts: float) -> None:
         """Learn from one reading of the meter, taken now."""
@@ -122,16 +122,16 @@ class Tracker:
         self._memory.add(sample)
         self._last = sample
         self._readings_to_refit -= 1
-        seen = self._training.watts
+        observed = self._training.watts
         self._training = msgspec.structs.replace(
-            self._training, watts=Range(min(seen.low, watts), max(seen.high, watts))
+            self._training, watts=Range(min(observed.low, watts), max(observed.high, watts))
         )
-        if self._notice_change(sample.seconds, missed=curve_error_watts > _allowed_watts(watts)):
-            self._memory.move(self._moved_watts())
+        if self._detect_change(sample.seconds, missed=curve_error_watts > _allowed_watts(watts)):
+            self._memory.convert_older(self._conversion())
             self._before = self._curve if self._was_right_before(self._missed_since_seconds) else None
-            self._memory.doubt_before(self._missed_since_seconds)
+            self._memory.mark_change(self._missed_since_seconds)
             self._relearn(self._missed_since_seconds)
-            self._patience = self._readings_to_refit = _READINGS_AFTER_A_CHANGE
+            self._refit_interval = self._readings_to_refit = _READINGS_AFTER_A_CHANGE
         else:
             self._learn(sample)
             self._correction = self._sums.correction.rising(self._curve.least_rise_watts)
@@ -139,17 +139,17 @@ class Tracker:
     @property
     def refit_due(self) -> bool:
         """Whether the error of the curve is too large, and there are enough samples for another one."""
-        if self._readings_to_refit > 0 or len(self._curve_errors) < _LEAST_IN_WINDOW:
+        if self._readings_to_refit > 0 or len(self._curve_errors) < _MIN_IN_WINDOW:
             return False
         error_watts = median(error for error, _ in self._curve_errors)
         return error_watts > _allowed_watts(median(watts for _, watts in self._curve_errors))
 
     def request(self) -> FitRequest:
-        """The request for a fit; the next is due after an offer, or after enough other samples."""
-        self._readings_to_refit = self._patience
+        """The request for a fit; the next one is due after an offer, or after enough other samples."""
+        self._readings_to_refit = self._refit_interval
         origin = self._curve.origin
         return FitRequest(
-            samples=self._memory.samples(self._moved_watts()),
+            samples=self._memory.samples(self._conversion()),
             kind="curve",
             host=origin.host,
             scaling=origin.scaling,
@@ -167,14 +167,14 @@ class Tracker:
             self._readings_to_refit = _READINGS_AFTER_A_CHANGE
             return False
         if error_ratio >= current_error_ratio:
-            self._patience = min(2 * self._patience, _MOST_READINGS_BETWEEN_REFITS)
-            self._readings_to_refit = self._patience
+            self._refit_interval = min(2 * self._refit_interval, _MAX_READINGS_BETWEEN_REFITS)
+            self._readings_to_refit = self._refit_interval
             return False
         self._curve = candidate
-        self._patience = self._readings_to_refit = _READINGS_BETWEEN_REFITS
+        self._refit_interval = self._readings_to_refit = _READINGS_BETWEEN_REFITS
         self._curve_errors.clear()
         self._missed = 0
-        assert self._last is not None, "without a reading nothing was held back"
+        assert self._last is not None, "without a reading, no sample is held out"
         self._relearn(max(self._missed_since_seconds, self._last.seconds - NOW_SECONDS))
         return True
 
@@ -198,10 +198,10 @@ class Tracker:
         error_watts = median(abs(self._curve.terms(sample.load).watts - sample.watts) for sample in before)
         return error_watts <= _allowed_watts(median(sample.watts for sample in before))
 
-    def _moved_watts(self) -> Callable[[Sample], float]:
-        """Convert watts from before the last change to what the same load would draw now.
+    def _conversion(self) -> Callable[[Sample], float]:
+        """The function that converts the watts of a sample from before the last change to those of today.
 
-        A change of level or gain holds at all loads, so loads that have not come back move with the others.
+        A change of level or gain applies at all loads, also at those that have not occurred since.
         """
         before = self._before
         if before is None:
@@ -212,7 +212,7 @@ class Tracker:
         correction = sums.correction
         return lambda sample: sample.watts + correction.even_watts(before.free_terms(sample.load).cpu_watts)
 
-    def _notice_change(self, seconds: float, *, missed: bool) -> bool:
+    def _detect_change(self, seconds: float, *, missed: bool) -> bool:
         """Whether this reading proves a change of the machine."""
         if not missed:
             self._missed = max(0, self._missed - 1)
@@ -240,4 +240,4 @@ def _count(sums: CorrectionSums, curve: CurveModel, sample: Sample) -> None:
 
 def _allowed_watts(watts: float) -> float:
     """The tolerated error of the curve."""
-    return max(REFIT_WATTS, REFIT_RATIO * watts)
+    return max(_REFIT_WATTS, _REFIT_RATIO * watts)

@@ -18,12 +18,12 @@ _STEP = 1 / (NODES - 1)
 # Time constants of the correction, and of the drift of its offset.
 _SECONDS = 600.0
 _DRIFT_SECONDS = 60.0
-# Weight of no drift, in readings.
-_READINGS_OF_DOUBT = 3.0
+# Weight of the assumption that there is no drift, in readings.
+_DRIFT_PRIOR_READINGS = 3.0
 # Readings close in time are alike: a node with this share of all readings is applied by half.
-_SHARE_OF_DOUBT = 0.1
+_PRIOR_SHARE = 0.1
 # Variance of the local part as a share of that of offset and gain, from a ninth to nine times: which of them
-# a machine changes more is not known in advance, so both directions count the same, and the readings decide.
+# a machine changes more is not known in advance, so the values are symmetric, and the readings decide.
 _LOCAL_SHARES = (1 / 9, 1 / 3, 1.0, 3.0, 9.0)
 _LEAST_LEFT = 1e-6
 # CPU watts stay positive, whatever the meter reads.
@@ -35,7 +35,7 @@ class Correction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     level_watts: float = 0.0
     gain: float = 0.0
-    """Of the CPU watts: 0.1 adds a tenth."""
+    """Change of the CPU watts: 0.1 adds a tenth."""
     nodes_watts: tuple[float, ...] = (0.0,) * NODES
     """One value per node over the root of CPU usage."""
 
@@ -105,8 +105,8 @@ class CorrectionSums:
             self._weights[node] += weight
             self._shares[node] += weight * share
             self._residuals[node] += weight * residual_watts
-        lasting = self._lasting()
-        left_watts = residual_watts - lasting.even_watts(cpu_watts) - lasting.local_watts(root)
+        stable = self._without_drift()
+        left_watts = residual_watts - stable.even_watts(cpu_watts) - stable.local_watts(root)
         self._drift = _faded(self._drift, elapsed_seconds / _DRIFT_SECONDS)
         self._drift[0] += 1.0
         self._drift[1] += left_watts
@@ -114,37 +114,37 @@ class CorrectionSums:
     @property
     def correction(self) -> Correction:
         """The correction from the sums."""
-        lasting = self._lasting()
+        stable = self._without_drift()
         weight, residual = self._drift
-        drift_watts = residual / (weight + _READINGS_OF_DOUBT)
-        return Correction(lasting.level_watts + drift_watts, lasting.gain, lasting.nodes_watts)
+        drift_watts = residual / (weight + _DRIFT_PRIOR_READINGS)
+        return Correction(stable.level_watts + drift_watts, stable.gain, stable.nodes_watts)
 
-    def _lasting(self) -> Correction:
-        doubt = _SHARE_OF_DOUBT * sum(self._weights)
-        if doubt <= 0:
+    def _without_drift(self) -> Correction:
+        prior_weight = _PRIOR_SHARE * sum(self._weights)
+        if prior_weight <= 0:
             return Correction()
-        trusts = [weight / (weight + doubt) for weight in self._weights]
+        node_weights = [weight / (weight + prior_weight) for weight in self._weights]
         sums = zip(self._weights, self._shares, self._residuals, strict=True)
         means = [(s / w, r / w) if w > 0 else (0.0, 0.0) for w, s, r in sums]
-        level_watts, gain_watts = _even_part(trusts, means)
+        level_watts, gain_watts = _even_part(node_weights, means)
         gain_watts = max(_LEAST_GAIN * self._full_cpu_watts, gain_watts)
         nodes_watts = tuple(
-            trust * (residual - level_watts - gain_watts * share)
-            for trust, (share, residual) in zip(trusts, means, strict=True)
+            node_weight * (residual - level_watts - gain_watts * share)
+            for node_weight, (share, residual) in zip(node_weights, means, strict=True)
         )
         return Correction(level_watts, gain_watts / self._full_cpu_watts, nodes_watts)
 
 
-def _even_part(trusts: Sequence[float], means: Sequence[tuple[float, float]]) -> tuple[float, float]:
+def _even_part(node_weights: Sequence[float], means: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Offset and gain in watts, from the weight, share and residual of each node."""
     count = shares = squares = residuals = products = power = 0.0
-    for trust, (share, residual) in zip(trusts, means, strict=True):
-        count += trust
-        shares += trust * share
-        squares += trust * share * share
-        residuals += trust * residual
-        products += trust * share * residual
-        power += trust * residual * residual
+    for node_weight, (share, residual) in zip(node_weights, means, strict=True):
+        count += node_weight
+        shares += node_weight * share
+        squares += node_weight * share * share
+        residuals += node_weight * residual
+        products += node_weight * share * residual
+        power += node_weight * residual * residual
     if power <= 0:
         return 0.0, 0.0
     candidates: list[tuple[float, float, float]] = []
@@ -152,7 +152,7 @@ def _even_part(trusts: Sequence[float], means: Sequence[tuple[float, float]]) ->
         determinant = (count + ridge) * (squares + ridge) - shares * shares
         level_watts = ((squares + ridge) * residuals - shares * products) / determinant
         gain_watts = ((count + ridge) * products - shares * residuals) / determinant
-        # Of the squares of the readings: never nothing, as no meter is exact.
+        # The unexplained share of the squared residuals; never 0, since no meter is exact.
         left = max(_LEAST_LEFT, 1 - (level_watts * residuals + gain_watts * products) / power)
         # The likelihood, with the offset, the gain and the scale of all variances integrated out.
         likelihood = log(ridge) - log(determinant) / 2 - count * log(left) / 2

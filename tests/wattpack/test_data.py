@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from powermodels.fit.arrays import by_group
 from powermodels.fit.recording import read_recording
 from replay.sources import FORMATS, read_trace
 from wattpack.cli import main
@@ -82,7 +83,7 @@ def test_every_trace_has_a_sample_that_its_reader_takes(sample: Path, name: str)
 
 @pytest.mark.parametrize("name", [each.name for each in DATASETS.values() if each.format == RECORDING])
 def test_every_machine_has_a_sample_that_can_be_evaluated(sample: Path, name: str) -> None:
-    workloads = read_recording(require(name, [sample]).path).workloads()
+    workloads = by_group(read_recording(require(name, [sample]).path).samples)
     assert {"micro_disk", "data_caching"} <= set(workloads)
     assert all(len(samples) >= 10 for samples in workloads.values())
 

@@ -18,7 +18,7 @@ def test_what_was_written_last_is_read(tmp_path: Path) -> None:
 
 def test_a_new_writer_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
     for number in range(5):
-        DurableFile(tmp_path / "energy").write(b"%d" % number, lasting=number == 4)
+        DurableFile(tmp_path / "energy").write(b"%d" % number, sync=number == 4)
     assert DurableFile(tmp_path / "energy").read() == b"4"
 
 

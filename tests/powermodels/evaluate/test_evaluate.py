@@ -124,17 +124,17 @@ def test_every_model_can_be_asked_for(recordings: list[Path], capsys: pytest.Cap
         assert f"{model}, mean of all machines" in capsys.readouterr().out
 
 
-def test_recordings_that_cannot_be_evaluated_are_complained_about(
+def test_recordings_that_cannot_be_evaluated_are_errors(
     recordings: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lonely = tmp_path / "lonely.csv"
-    lonely.write_text("workload,timestamp,watts,cpu_idle\n" + "web,1,100,50\n" * 20)
-    for files, complaint in (
-        ([lonely], "needs two workloads of 10 samples or more"),
+    single = tmp_path / "single.csv"
+    single.write_text("workload,timestamp,watts,cpu_idle\n" + "web,1,100,50\n" * 20)
+    for files, message in (
+        ([single], "needs at least two workloads of 10 samples or more"),
         ([recordings[0], recordings[0]], "two recordings are called machine0"),
     ):
         assert wattpack(["evaluate", *map(str, files), "--protocol", "unseen"]) == 2
-        assert complaint in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
 
 def test_the_page_is_made_from_the_numbers_beside_it() -> None:

@@ -14,7 +14,7 @@ from powermodels.common.interface import Load
 from powermodels.fit.__main__ import main
 from powermodels.fit.arrays import thinned, weighted, workloads_of
 from powermodels.fit.choice import EXTRA
-from powermodels.fit.fitting import _KINDS, KINDS, _question, fit
+from powermodels.fit.fitting import _KINDS, KINDS, _fit_input, fit
 from powermodels.fit.forms import SHAPES, Form, _extended, fit_shapes
 from powermodels.models.regression import CurveModel
 from powermodels.models.samples import FitRequest, Sample
@@ -72,7 +72,7 @@ def test_fit_is_judged_by_the_watts_of_its_model() -> None:
     samples = [*metered(group="a"), *metered(group="b", seed=2, noise_ratio=0.1)]
     for kind in KINDS:
         model = fit(request(samples, kind=kind), MADE)
-        fitted = _KINDS[kind].fit(_question(request(samples)))
+        fitted = _KINDS[kind].fit(_fit_input(request(samples)))
         for workload, group in zip(workloads_of(samples), ("a", "b"), strict=True):
             expected = [model.terms(sample.load).watts for sample in samples if sample.group == group]
             assert list(fitted.predict(workload)) == pytest.approx(expected)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from powermodels.fit.arrays import by_group
 from powermodels.fit.recording import parse_recording, read_recording
 from wire.errors import UserError
 
@@ -23,7 +24,10 @@ TEXT = "\n".join([HEAD, *LINES]) + "\n"
 
 def test_a_line_becomes_a_sample_of_its_workload() -> None:
     recording = parse_recording("m", TEXT)
-    assert {name: len(samples) for name, samples in recording.workloads().items()} == {"web": 2, "batch": 1}
+    assert {name: len(samples) for name, samples in by_group(recording.samples).items()} == {
+        "web": 2,
+        "batch": 1,
+    }
     first = recording.samples[0]
     assert (first.seconds, first.watts) == (10, 150)
     assert first.load.cpu_ratio == pytest.approx(0.2)  # waiting for disks is not use
@@ -34,7 +38,7 @@ def test_a_line_becomes_a_sample_of_its_workload() -> None:
 
 
 def test_waiting_can_count_as_use() -> None:
-    assert parse_recording("m", TEXT, waiting_is_use=True).samples[0].load.cpu_ratio == pytest.approx(0.5)
+    assert parse_recording("m", TEXT, iowait_is_usage=True).samples[0].load.cpu_ratio == pytest.approx(0.5)
 
 
 def test_hardware_counters_change_nothing() -> None:
