@@ -56,7 +56,7 @@ def test_packed_and_plain_files_are_the_same(tmp_path: Path) -> None:
     ("text", "complaint"),
     [
         ("", "no column workload, timestamp, watts, cpu_idle"),
-        (HEAD + "\n", "holds no samples"),
+        (HEAD + "\n", "contains no samples"),
         (TEXT.replace(",150,", ",much,"), "line 2.*much"),
         (TEXT.replace(",160,", ",nan,"), "line 3.*finite"),
         (TEXT.replace(",200,", ",-200,"), "line 4.*negative"),

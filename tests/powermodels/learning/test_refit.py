@@ -95,7 +95,7 @@ def test_a_child_that_does_not_end_is_ended() -> None:
 @pytest.mark.parametrize(
     ("code", "why"),
     [
-        ("print('{}')", "gave no model"),
+        ("print('{}')", "returned no model"),
         ("raise SystemExit(3)", "status 3"),
         ("import sys; sys.exit('too hot today')", "too hot today"),
     ],
