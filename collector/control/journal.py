@@ -186,7 +186,7 @@ class Journal:
     # --- The pause ------------------------------------------------------------------------------
 
     async def set_pause(self, pause: Pause | None) -> None:
-        """Pause or resume; survives restarts."""
+        """Pause or resume, also across restarts."""
         await self._history.put_values(
             _SWITCH, {_PAUSE: None if pause is None else msgspec.msgpack.encode(pause)}
         )

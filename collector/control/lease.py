@@ -43,9 +43,9 @@ class _Record(NamedTuple):
     holder: str
     renewals: int
     seconds: float
-    """How long it is valid after its renewal; 0 if it was given back."""
+    """Validity after a renewal; 0 if the lease was given back."""
     renewed_at: float
-    """By the holder's clock: only to compare clocks."""
+    """Time of the renewal by the holder's clock, only to compare clocks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from collector.snapshot.tables import Snapshot
 log = logging.getLogger(__name__)
 
 _DEPLOYMENT_SECONDS = 120.0
-"""Time after a request to deploy in which its services are expected."""
+"""Time after a deploy request in which its services are expected to be created."""
 _RENEWALS = 3
 """Renewals per lease duration."""
 
@@ -61,7 +61,7 @@ class ControlLoop:
         self._frequent_until = 0.0
         self._recovered = False
         self._deciding = asyncio.Lock()
-        """One decision at a time: each starts from the result of the last."""
+        """Held during a decision, because each starts from the result of the last."""
         self.actor = actor
         self.brownout = Brownout(core, actor)
         self.elastic = ElasticController(actor, store)

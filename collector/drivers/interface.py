@@ -79,7 +79,7 @@ class TaskView:
     service: str
     node: str
     state: str
-    """In the orchestrator's words, such as `running`."""
+    """The orchestrator's name of its state, such as `running`."""
     reserve: Quantities | None = None
     """Its own reservation; None if it is that of its service."""
     task: str = ""

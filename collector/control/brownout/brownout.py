@@ -283,7 +283,7 @@ class Brownout:
             for _, step in self._actor.situation.journal.started_steps(now - RECENT_SECONDS)
         )
 
-    # --- Stored state -------------------------------------------------------------------------------------
+    # --- Stored state -------------------------------------------------------------------------------
 
     async def _load(self) -> None:
         if self._is_loaded:
@@ -319,7 +319,7 @@ class Brownout:
             is_settled = (situation.refreshed_at or 0.0) - stopped.since >= self._settings.step_seconds
             place = "" if stopped.container is None else next(iter(stopped.used))
             if ((key, place) in running and is_settled) or is_removed:
-                log.info("%s is no longer stopped", stopped.name)
+                log.info("optional service %s is no longer stopped", stopped.name)
                 await self._drop(key)
 
     async def _adopt_stopped(self) -> None:

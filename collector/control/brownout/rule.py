@@ -61,7 +61,7 @@ class StoppedService(msgspec.Struct, frozen=True, kw_only=True):
     container: str | None = None
     """Its only container, if no orchestrator manages it."""
     stops: int = 1
-    """How often it was stopped within an hour, this time included."""
+    """Number of its stops within an hour, including this one."""
 
     def __post_init__(self) -> None:
         if self.container is not None and len(self.used) != 1:
@@ -81,7 +81,7 @@ class Shortages:
 
     now: float
     short: Mapping[str, str]
-    """Why, by node; `BUDGET` for the cluster."""
+    """A sentence about each shortage, by node or `BUDGET`."""
     acted_at: Mapping[str, float]
     """When a service was last stopped or started, by node or `BUDGET`."""
     short_until: Mapping[str, float]

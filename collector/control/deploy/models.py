@@ -1,4 +1,4 @@
-"""Services to deploy, and where they start."""
+"""Requests to deploy services, and the responses."""
 
 from typing import Annotated, Any, Literal
 
@@ -25,7 +25,7 @@ class NewService(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     labels: dict[str, str] = {}
     """Labels of the service; `wattpack.class`, `wattpack.kind` and those of applications are used."""
     application: Name | None = None
-    """Its stack, if its labels name no other application."""
+    """Its application, such as its stack, unless its labels name another one."""
     constraints: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
     """Its own constraints, in the orchestrator's syntax."""
     max_replicas_per_node: Annotated[int, Meta(ge=0)] = 0
@@ -37,7 +37,7 @@ class DeployRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     services: Annotated[tuple[NewService, ...], Meta(min_length=1, max_length=1000)]
     policy: Name | None = None
-    """Default: the configured policy."""
+    """Policy that chooses the nodes. Default: the configured policy."""
     settings: dict[str, Any] = {}
     """Settings of the policy. Default: as configured."""
     spread: bool = True
@@ -47,7 +47,7 @@ class DeployRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class ServiceDeployment(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a service starts, and how to create it so that it does."""
+    """The nodes on which a service starts, and the temporary settings to create it with."""
 
     name: str
     nodes: dict[str, int] = {}

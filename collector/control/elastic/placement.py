@@ -101,6 +101,6 @@ def _nowhere(snapshot: Snapshot, service: ServiceView, count: int, fitting: int)
 
 
 def release_reservations(situation: Situation, reserved: list[str] | tuple[str, ...]) -> None:
-    """Give up reservations."""
+    """Release reservations."""
     for each in reserved:
         situation.core.reservations.release(each)

@@ -30,33 +30,33 @@ class ElasticStatus(msgspec.Struct, frozen=True, kw_only=True):
     metric: float | None = None
     """The metric at the last decision; null if unknown."""
     requests: int | None = None
-    """With probes: requests since the decision before."""
+    """Probed requests since the previous decision; null if the metric comes from a query."""
     failed: int | None = None
     """How many of these requests failed."""
     replicas: int | None = None
-    """Replicas that it should have, by the orchestrator, before the last decision."""
+    """Desired replicas in the orchestrator before the last decision."""
     running: int | None = None
-    """Replicas that ran."""
+    """Running replicas at the last decision."""
     cpu_limit_cores: float | None = None
     """CPU limit of each replica before the last decision; null without a limit."""
     cpu_used_cores: float | None = None
-    """CPU time of all replicas since the decision before, in cores; null if unknown."""
+    """CPU time of all replicas since the previous decision, in cores; null if unknown."""
     used_core_watts: float | None = None
     """Power of one more core in use on its nodes."""
     wanted_replicas: int | None = None
-    """Replicas by the last decision."""
+    """Replicas that the last decision calls for."""
     wanted_cpu_limit_cores: float | None = None
-    """CPU limit of each replica by the last decision; null without a limit."""
+    """CPU limit of each replica that the last decision calls for; null without a limit."""
     reasons: tuple[str, ...] = ()
-    """Why, in the words of the policy."""
+    """The policy's reasons for the last decision."""
     explored: bool = False
     """Whether the last decision tries a size to learn its effect."""
     changed_at: float | None = None
     """When its size was last changed; null if it was not."""
     change: str | None = None
-    """What the last change was."""
+    """Description of the last change; null if there was none."""
     change_reasons: tuple[str, ...] = ()
-    """Why the last change was made, in the words of the policy."""
+    """The policy's reasons for the last change."""
     decision: str | None = None
     """Id of the decision that made the last change, in `/v1/decisions`."""
     problem: str | None = None
@@ -64,11 +64,11 @@ class ElasticStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredElasticState(msgspec.Struct, frozen=True, kw_only=True):
-    """What survives a restart."""
+    """The state of an elastic service that survives a restart."""
 
     version: int = _VERSION
     learned: bytes = b""
-    """What the policy learned; opaque."""
+    """The state of the policy, opaque."""
     status: ElasticStatus
 
 

@@ -30,12 +30,12 @@ _DEFAULTS = Target(service="", metric_max=1.0)
 
 @dataclass(frozen=True, slots=True)
 class ElasticTarget:
-    """A service that is scaled, by which policy, and where its metric comes from."""
+    """The target of a service, its policy, and the source of its metric."""
 
     target: Target
     policy: str
     query: str
-    """PromQL; empty for the response times that agents measure."""
+    """PromQL query of the metric; empty for the response times that agents measure."""
 
 
 def elastic_target(service: ServiceView, rule: ElasticRule | None) -> ElasticTarget | None:

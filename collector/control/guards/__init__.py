@@ -1,4 +1,4 @@
-"""Conditions for every action. A guard is pure, and returns the reason of a refusal or None."""
+"""Conditions that every action must meet. A guard is pure, and returns the reason of its refusal or None."""
 
 from collector.control.guards.context import GuardContext
 from collector.control.guards.table import GUARDS, first_refusal

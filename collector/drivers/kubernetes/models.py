@@ -312,7 +312,7 @@ class KubeWorkload(_Model, frozen=True):
 
     @property
     def stopped_replicas(self) -> int:
-        """How many replicas it had before it was stopped because resources were short; 0 if it was not."""
+        """How many replicas it had before brownout stopped it; 0 if it is not stopped."""
         noted = self.metadata.annotations.get(STOPPED_LABEL, "")
         return 0 if self.spec.replicas else parse_stopped_replicas(noted)
 

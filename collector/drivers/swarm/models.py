@@ -42,7 +42,7 @@ class _NodeStatus(msgspec.Struct, rename="pascal", frozen=True):
 
 
 class SwarmNode(msgspec.Struct, rename="pascal", frozen=True):
-    """One of `GET /nodes`."""
+    """A node in the response to `GET /nodes`."""
 
     id: str = msgspec.field(name="ID")
     version: Version = Version()
@@ -77,7 +77,7 @@ class _UpdateStatus(msgspec.Struct, rename="pascal", frozen=True):
 
 
 class SwarmService(msgspec.Struct, rename="pascal", frozen=True):
-    """One of `GET /services`."""
+    """A service in the response to `GET /services`."""
 
     id: str = msgspec.field(name="ID")
     version: Version = Version()
@@ -122,7 +122,7 @@ class _TaskSpec(msgspec.Struct, rename="pascal", frozen=True):
 
 
 class SwarmTask(msgspec.Struct, rename="pascal", frozen=True):
-    """One of `GET /tasks`."""
+    """A task in the response to `GET /tasks`."""
 
     id: str = msgspec.field(name="ID")
     service_id: str = msgspec.field(name="ServiceID", default="")

@@ -38,7 +38,7 @@ class MovePath:
     source: SwarmNode
     target: SwarmNode
     constraints: tuple[str, ...]
-    """Temporary constraints that leave Swarm only the target."""
+    """Temporary constraints that leave Swarm only the target and the nodes of the other tasks."""
     rollback_constraints: tuple[str, ...]
     """Temporary constraints of the rollback; none if Swarm must choose the node."""
     order: Order
