@@ -32,7 +32,7 @@ class Machine:
 
 
 @given(st.lists(st.tuples(st.floats(0.001, 1000.0), st.floats(-YEAR, YEAR))))
-def test_it_runs_at_the_speed_of_the_monotonic_clock_whatever_happens_to_the_wall_clock(
+def test_the_clock_runs_at_the_speed_of_the_monotonic_clock_whatever_the_wall_clock_shows(
     steps: list[tuple[float, float]],
 ) -> None:
     machine = Machine()
@@ -44,7 +44,7 @@ def test_it_runs_at_the_speed_of_the_monotonic_clock_whatever_happens_to_the_wal
 
 
 @pytest.mark.parametrize("seconds", [1.0, -1.0, 60.0, -60.0])
-def test_it_approaches_the_wall_clock(seconds: float) -> None:
+def test_the_clock_approaches_the_wall_clock(seconds: float) -> None:
     machine = Machine()
     machine.wall.now += seconds
     for _ in range(700):

@@ -27,7 +27,7 @@ def at(text: str) -> float:
         ("sat, sun 12:00-13:00", ["sat 04:00", "sun 12:30"], ["sun 11:00"]),
     ],
 )
-def test_windows_mean_what_they_say(windows: str, inside: list[str], outside: list[str]) -> None:
+def test_windows_contain_their_times(windows: str, inside: list[str], outside: list[str]) -> None:
     allowed, forbidden = Schedule.of(windows, "", "UTC"), Schedule.of("", windows, "UTC")
     for moment in inside:
         assert allowed.reason_against(at(moment)) is None
@@ -43,7 +43,7 @@ def test_windows_mean_what_they_say(windows: str, inside: list[str], outside: li
         assert forbidden.reason_against(at(moment)) is None
 
 
-def test_what_is_forbidden_counts_more_and_times_are_those_of_the_zone() -> None:
+def test_forbidden_times_override_allowed_ones_in_the_time_zone() -> None:
     schedule = Schedule.of("mon", "mon 09:00-10:00", "Asia/Tokyo")
     assert (
         schedule.reason_against(at("mon 00:30"))

@@ -12,12 +12,12 @@ from wire.errors import UserError
         ({"client_ca": "ca.crt"}, "requires TLS"),
     ],
 )
-def test_half_of_what_tls_needs_is_refused(tls: dict[str, str], sentence: str) -> None:
+def test_incomplete_tls_settings_are_refused(tls: dict[str, str], sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         TlsConfig(**tls)
 
 
-def test_an_address_that_is_none_is_refused() -> None:
+def test_an_invalid_address_is_refused() -> None:
     with pytest.raises(UserError, match="nowhere"):
         HttpConfig(listen="nowhere")
 

@@ -10,7 +10,7 @@ from tests.collector.builders import START, Clock
 from wire.errors import UserError
 
 
-async def test_one_holds_it_until_it_expires_or_is_given_back(tmp_path: Path) -> None:
+async def test_one_collector_holds_the_lease_until_it_expires_or_is_given_back(tmp_path: Path) -> None:
     clock = Clock()
     one, other = (Lease(tmp_path / "lease.db", name, 30.0, monotonic=clock) for name in ("one", "other"))
     assert (await one.take()).mine
@@ -29,7 +29,7 @@ async def test_one_holds_it_until_it_expires_or_is_given_back(tmp_path: Path) ->
     assert (await one.take()).mine
 
 
-async def test_who_cannot_look_does_not_hold_it(tmp_path: Path) -> None:
+async def test_a_collector_that_cannot_read_the_lease_does_not_hold_it(tmp_path: Path) -> None:
     (tmp_path / "lease.db").write_bytes(b"no database at all, but long enough to be taken for one" * 20)
     held = await Lease(tmp_path / "lease.db", "one", 30.0).take()
     assert not held.mine
@@ -44,7 +44,7 @@ async def test_who_cannot_look_does_not_hold_it(tmp_path: Path) -> None:
         max_size=30,
     )
 )
-async def test_never_do_two_hold_it_however_their_clocks_are_set(
+async def test_two_collectors_never_hold_the_lease_whatever_their_clocks_show(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, float, bool, float]]
 ) -> None:
     monotonic, walls = Clock(), [Clock(), Clock(START + 3600), Clock(0.0)]
@@ -60,7 +60,7 @@ async def test_never_do_two_hold_it_however_their_clocks_are_set(
         assert sum(lease.is_mine for lease in leases) <= 1
 
 
-async def test_a_dead_holder_is_replaced_after_a_lease_whatever_its_clock_was(tmp_path: Path) -> None:
+async def test_a_dead_holder_is_replaced_after_the_lease_whatever_its_clock_shows(tmp_path: Path) -> None:
     monotonic = Clock()
     ahead = Lease(tmp_path / "lease.db", "ahead", 30.0, clock=Clock(START + 1e9), monotonic=monotonic)
     other = Lease(tmp_path / "lease.db", "other", 30.0, clock=Clock(START), monotonic=monotonic)
@@ -85,7 +85,7 @@ async def test_different_clocks_are_reported(tmp_path: Path, skew_seconds: float
     assert (await other.take()).skew_seconds == skew_seconds
 
 
-def test_collectors_without_a_shared_disk_need_the_place_of_the_lease(tmp_path: Path) -> None:
+def test_collectors_without_a_shared_disk_need_a_lease_file(tmp_path: Path) -> None:
     store = HistoryConfig(store="prometheus", path=str(tmp_path / "history.db"))
     url = StoreConfig(url="http://127.0.0.1:8428")
     with pytest.raises(UserError, match=r"set control\.lease_file"):

@@ -43,7 +43,7 @@ async def heal(actor: Actor) -> Decision:
     return await actor.executor.carry_out(decision)
 
 
-async def test_a_bottleneck_is_healed_and_all_of_it_is_on_record(stage: Stage) -> None:
+async def test_a_bottleneck_is_relieved_and_every_step_is_recorded(stage: Stage) -> None:
     driver = FakeDriver(view_now=view(), show=stage.show)
     actor = await actor_of(stage, driver)
     decision = await heal(actor)
@@ -87,7 +87,7 @@ async def test_a_container_that_was_moved_is_as_old_as_the_first_one(stage: Stag
     assert tasks.age_seconds[other] == tasks.settled_seconds[other]
 
 
-async def test_what_was_moved_is_not_sent_back_at_once(stage: Stage) -> None:
+async def test_hints_do_not_return_a_moved_service_at_once(stage: Stage) -> None:
     driver = FakeDriver(view_now=view(), show=stage.show)
     actor = await actor_of(stage, driver)
     await heal(actor)
@@ -98,7 +98,7 @@ async def test_what_was_moved_is_not_sent_back_at_once(stage: Stage) -> None:
     assert stage.core.reservations.left_by([HOG], stage.clock.now) == {"alpha"}
 
 
-async def test_while_something_is_moved_its_old_node_is_refused_already(stage: Stage) -> None:
+async def test_hints_refuse_the_old_node_during_a_move(stage: Stage) -> None:
     """By the name that the orchestrator calls it, too: its scheduler may ask before the move is done."""
     refused: list[frozenset[str]] = []
 
@@ -114,7 +114,9 @@ async def test_while_something_is_moved_its_old_node_is_refused_already(stage: S
     assert refused == [{"alpha"}, {"alpha"}]
 
 
-async def test_an_alert_that_lasts_after_a_move_moves_nothing_more_before_that_shows(stage: Stage) -> None:
+async def test_a_lasting_alert_causes_no_further_move_until_the_effect_of_the_last_shows(
+    stage: Stage,
+) -> None:
     driver = FakeDriver(view_now=view(), show=stage.show)
     actor = await actor_of(stage, driver)
     await heal(actor)
@@ -127,7 +129,7 @@ async def test_an_alert_that_lasts_after_a_move_moves_nothing_more_before_that_s
     assert await actor.planner.answer_alerts(CHOSEN) is None, "the same decision is not recorded twice"
 
 
-async def test_why_nothing_can_be_done_is_no_news_where_only_a_number_moved(stage: Stage) -> None:
+async def test_a_reason_in_which_only_a_number_changed_is_not_recorded_again(stage: Stage) -> None:
     actor = await actor_of(stage, FakeDriver(view_now=view()))
     snapshot = await actor.situation.snapshot()
 
@@ -142,7 +144,7 @@ async def test_why_nothing_can_be_done_is_no_news_where_only_a_number_moved(stag
     )
 
 
-async def test_what_no_agent_shows_is_put_back(stage: Stage) -> None:
+async def test_a_move_that_no_agent_confirms_is_undone(stage: Stage) -> None:
     driver = FakeDriver(view_now=view())
     decision = await heal(await actor_of(stage, driver))
     (step,) = decision.steps
@@ -151,13 +153,13 @@ async def test_what_no_agent_shows_is_put_back(stage: Stage) -> None:
     assert decision.outcome is DecisionOutcome.FAILED
 
 
-async def test_what_the_driver_cannot_do_is_on_record_with_its_reason(stage: Stage) -> None:
+async def test_a_failure_of_the_driver_is_recorded_with_its_reason(stage: Stage) -> None:
     driver = FakeDriver(view_now=view(), fails="the target died")
     decision = await heal(await actor_of(stage, driver))
     assert [(step.state, step.why) for step in decision.steps] == [(StepState.FAILED, "the target died")]
 
 
-async def test_decision_while_the_driver_is_away_says_so_and_is_repeated_later(
+async def test_a_decision_during_an_outage_of_the_driver_is_marked_and_repeated_later(
     stage: Stage,
 ) -> None:
     """All others were closed at the last answer of the orchestrator; whether they still are is unknown."""
@@ -192,7 +194,7 @@ async def test_decision_while_the_driver_is_away_says_so_and_is_repeated_later(
     assert len(driver.orders) == 1
 
 
-async def test_of_an_orchestrator_that_never_answered_nothing_is_known(stage: Stage) -> None:
+async def test_the_state_of_an_orchestrator_that_never_answered_is_unknown(stage: Stage) -> None:
     actor = await actor_of(stage, FakeDriver(is_away=True))
     decision = await heal(actor)
     assert decision.trouble is not None
@@ -200,7 +202,7 @@ async def test_of_an_orchestrator_that_never_answered_nothing_is_known(stage: St
     assert {step.guard for step in decision.steps} == {"driver"}
 
 
-async def test_a_dry_run_plans_and_asks_nothing_of_anybody(stage: Stage) -> None:
+async def test_a_dry_run_plans_and_carries_out_nothing(stage: Stage) -> None:
     driver = FakeDriver(view_now=view(), dry=True)
     actor = await actor_of(stage, driver)
     decision = await heal(actor)
@@ -210,7 +212,7 @@ async def test_a_dry_run_plans_and_asks_nothing_of_anybody(stage: Stage) -> None
     assert await actor.planner.answer_alerts(CHOSEN) is None
 
 
-async def test_a_pause_stops_it_and_outlives_the_collector(stage: Stage) -> None:
+async def test_a_pause_stops_actions_and_survives_a_restart(stage: Stage) -> None:
     driver = FakeDriver(view_now=view(), show=stage.show)
     actor = await actor_of(stage, driver)
     await actor.situation.journal.set_pause(
@@ -228,7 +230,7 @@ async def test_a_pause_stops_it_and_outlives_the_collector(stage: Stage) -> None
     assert (await heal(actor)).outcome is DecisionOutcome.DONE
 
 
-async def test_what_must_stay_is_not_even_planned(stage: Stage) -> None:
+async def test_moves_of_immovable_containers_are_not_planned(stage: Stage) -> None:
     held = {"stays": "it has a volume on alpha", "mode": Mode.REPLICATED}
     driver = FakeDriver(view_now=view(hog=held, steady=held))
     decision = await heal(await actor_of(stage, driver))
@@ -236,7 +238,7 @@ async def test_what_must_stay_is_not_even_planned(stage: Stage) -> None:
     assert decision.left == ("alpha stays short of cpu: none of its 2 containers may move now",)
 
 
-async def test_of_two_collectors_one_acts(stage: Stage, tmp_path: Path) -> None:
+async def test_only_one_of_two_collectors_acts(stage: Stage, tmp_path: Path) -> None:
     def lease(holder: str) -> Lease:
         return Lease(tmp_path / "lease.db", holder, 30.0, clock=stage.clock, monotonic=stage.clock)
 
@@ -287,7 +289,7 @@ async def after_restart(stage: Stage, driver: FakeDriver, name: str) -> Decision
     return found
 
 
-async def test_after_a_crash_what_was_carried_out_is_found_done_and_not_done_again(stage: Stage) -> None:
+async def test_after_a_crash_a_completed_step_is_not_repeated(stage: Stage) -> None:
     driver = FakeDriver(view_now=view(), show=stage.show)
     decision = await after_restart(stage, driver, await killed_in_the_middle(stage, driver))
     assert decision.outcome is DecisionOutcome.DONE
@@ -295,7 +297,7 @@ async def test_after_a_crash_what_was_carried_out_is_found_done_and_not_done_aga
     assert len(driver.orders) == 1
 
 
-async def test_after_a_crash_what_was_not_carried_out_is_found_so(stage: Stage) -> None:
+async def test_after_a_crash_a_step_that_was_not_carried_out_has_failed(stage: Stage) -> None:
     driver = FakeDriver(view_now=view())
     before = driver.view_now
     name = await killed_in_the_middle(stage, driver)
@@ -306,7 +308,7 @@ async def test_after_a_crash_what_was_not_carried_out_is_found_so(stage: Stage) 
     assert len(driver.orders) == 1
 
 
-async def test_an_orchestrator_that_is_away_is_waited_for_before_anything_is_made_out(stage: Stage) -> None:
+async def test_recovery_waits_for_an_orchestrator_that_does_not_answer(stage: Stage) -> None:
     driver = FakeDriver(view_now=view(), show=stage.show)
     name = await killed_in_the_middle(stage, driver)
     driver.is_away = True
@@ -323,7 +325,7 @@ async def test_an_orchestrator_that_is_away_is_waited_for_before_anything_is_mad
     assert decision.outcome is DecisionOutcome.DONE
 
 
-async def test_ten_minutes_after_a_bottleneck_was_healed_nothing_has_gone_back_and_forth(
+async def test_ten_minutes_after_relief_no_container_has_moved_back(
     stage: Stage,
 ) -> None:
     """By the loop itself, on simulated time; at its busiest, the hog makes its new node short as well."""

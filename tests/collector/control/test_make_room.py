@@ -99,7 +99,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
         yield Scene(stage, lax, ControlLoop(stage.core, await actor_of(stage, Cutter(lax))))
 
 
-async def test_room_that_had_to_be_made_is_kept_a_while_without_a_word_and_then_given_back(
+async def test_room_that_was_made_is_reserved_by_default_until_it_expires(
     scene: Scene,
 ) -> None:
     decision = await scene.loop.make_room(STRICT)
@@ -124,7 +124,7 @@ async def test_room_is_reserved_for_the_requested_time(scene: Scene) -> None:
     assert not scene.is_cut()
 
 
-async def test_what_fits_as_things_are_is_kept_only_if_that_was_asked_for(scene: Scene) -> None:
+async def test_existing_room_is_reserved_only_on_request(scene: Scene) -> None:
     small = Quantities(0.5, 100_000_000)
     decision = await scene.loop.make_room(PlacementQuestion(service="small", reserve=small, task_class=4))
     assert (decision.outcome, decision.steps) == (DecisionOutcome.NOTHING, ())
@@ -135,7 +135,7 @@ async def test_what_fits_as_things_are_is_kept_only_if_that_was_asked_for(scene:
     assert len(scene.kept) == 1
 
 
-async def test_for_what_fits_nowhere_nothing_is_cut_and_nothing_kept(scene: Scene) -> None:
+async def test_if_a_container_fits_nowhere_nothing_is_cut_or_reserved(scene: Scene) -> None:
     huge = PlacementQuestion(service="huge", reserve=Quantities(40.0), task_class=1, reserve_seconds=60)
     decision = await scene.loop.make_room(huge)
     assert decision.left == ("the container fits on no node, even after cuts, moves and stops",)
@@ -146,6 +146,6 @@ async def test_for_what_fits_nowhere_nothing_is_cut_and_nothing_kept(scene: Scen
 @pytest.mark.parametrize(
     "outcome", [DecisionOutcome.DRY, DecisionOutcome.REFUSED, DecisionOutcome.FAILED, DecisionOutcome.PARTLY]
 )
-def test_room_that_was_not_made_is_not_kept(outcome: DecisionOutcome) -> None:
+def test_room_that_was_not_made_is_not_reserved(outcome: DecisionOutcome) -> None:
     asked = PlacementQuestion(reserve_seconds=60)
     assert room_seconds(asked, outcome, reservation_seconds=600) == 0.0

@@ -52,7 +52,7 @@ def test_the_labels_of_a_service_come_with_its_containers() -> None:
     assert allocation.labels == labels
 
 
-def test_a_container_is_promised_what_was_reserved_for_it_or_else_what_it_is_limited_to() -> None:
+def test_a_container_has_the_reservation_of_its_service_or_else_its_limit() -> None:
     web = ServiceView(name="web", reserve=Quantities(cpu_cores=0.5), limit=Quantities(2.0, 1000))
     assert allocation_of(web).requested[:2] == (0.5, 1000)
 
@@ -67,7 +67,7 @@ def test_a_container_is_promised_what_was_reserved_for_it_or_else_what_it_is_lim
         ({"labels": {"wattpack.act": "allowed"}}, True, False),
     ],
 )
-def test_what_is_held_or_not_willing_stays(changes: dict[str, Any], opt_in: bool, stays: bool) -> None:  # noqa: FBT001 - a case
+def test_immovable_and_opted_out_containers_stay(changes: dict[str, Any], opt_in: bool, stays: bool) -> None:  # noqa: FBT001 - a case
     assert allocation_of(ServiceView(name="web", **changes), opt_in=opt_in).stays is stays
 
 
@@ -76,7 +76,7 @@ def done(kind: Callable[..., Action], **about: Any) -> Step:
     return Step(action=action, requested=Quantities(2.0, 1000), containers=("id-of-web",))
 
 
-def test_what_was_cut_asked_for_more_than_it_has() -> None:
+def test_a_cut_container_keeps_its_requested_limits() -> None:
     cut = done(Cut, task="id-of-web", node="a", allocated=Quantities(1.0, 500))
     found = allocation_of(ServiceView(name="web", reserve=Quantities(9.0)), cut)
     assert (found.requested[:2], found.allocated[:2]) == ((2.0, 1000), (1.0, 500))
@@ -88,12 +88,12 @@ def test_cut_container_without_an_orchestrator_is_listed_too() -> None:
     assert (found.node, found.container, found.allocated[:2]) == ("b", "id-of-alone", (1.0, 500))
 
 
-def test_who_stands_in_for_what_was_moved_came_from_there() -> None:
+def test_a_replacement_has_the_previous_node_of_the_moved_container() -> None:
     moved = done(Move, task="id-of-old", node="b", target="a")
     assert allocation_of(ServiceView(name="web"), moved).came_from == "b"
 
 
-def test_a_node_that_was_switched_off_is_off_until_it_is_switched_on_and_open_to_who_wakes_it() -> None:
+def test_a_node_that_was_switched_off_is_off_and_accepts_containers_once_it_is_on() -> None:
     drained = OrchestratorState(nodes=(NodeView(name="a", accepts=False),))
     off, on = done(PowerOff, node="a"), done(PowerOn, node="a")
     cases = {(): (True, False), (off,): (False, True), (off, on): (True, False)}

@@ -96,7 +96,7 @@ def start(task: str = ALPHA, target: str = "alpha") -> Start:
     return Start(task=task, name=task, target=target, reasons=WHY)
 
 
-async def test_it_runs_by_its_own_period_unless_the_operator_sets_another(
+async def test_the_policy_runs_at_its_own_interval_unless_the_settings_change_it(
     scene: Scene, keeper: Keeper, tmp_path: Path
 ) -> None:
     await scene.check(12)
@@ -107,7 +107,7 @@ async def test_it_runs_by_its_own_period_unless_the_operator_sets_another(
     assert keeper.runs == 3
 
 
-async def test_limits_of_moves_do_not_hold_it_up(scene: Scene, keeper: Keeper) -> None:
+async def test_limits_of_moves_do_not_apply(scene: Scene, keeper: Keeper) -> None:
     """Without a move allowed per hour, and long before any cool-down is over."""
     keeper.plans = [[stop(), stop(BETA, "beta")], [start(), start(BETA, "beta")], [], [stop()]]
     await scene.check(24)
@@ -129,7 +129,7 @@ async def test_plan_that_failed_is_tried_again(scene: Scene, keeper: Keeper) -> 
     assert (first.steps[0].state, second.steps[0].state) == (StepState.FAILED, StepState.VERIFIED)
 
 
-async def test_place_is_kept_from_before_the_stop_until_after_the_start(scene: Scene, keeper: Keeper) -> None:
+async def test_room_is_reserved_from_the_stop_until_after_the_start(scene: Scene, keeper: Keeper) -> None:
     kept: list[str | None] = []
     carry_out = scene.driver.carry_out
 

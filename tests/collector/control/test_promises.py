@@ -57,7 +57,7 @@ def test_tasks_of_an_orchestrator_are_listed_by_service_and_single_containers_ar
     assert (service.instances, service.labels) == (None, {"wattpack.kind": "daemon"})
 
 
-def test_pending_tasks_without_a_node_wait_with_what_limits_their_place() -> None:
+def test_pending_tasks_without_a_node_wait_with_their_constraints() -> None:
     first, second = pending_tasks(VIEW, default_class=1)
     assert (first.id, first.name, first.service, first.task_class) == ("t3", "hog.2", HOG, 3)
     assert first.requested[:2] == (2.0, 1000)

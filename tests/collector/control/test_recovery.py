@@ -62,7 +62,7 @@ async def taken_up(stage: Stage, driver: FakeDriver, name: str) -> tuple[Actor, 
     return actor, decision, step
 
 
-async def test_what_was_not_begun_is_dropped(stage: Stage) -> None:
+async def test_a_step_that_was_not_started_is_dropped(stage: Stage) -> None:
     driver = FakeDriver(view_now=view())
     _, decision, step = await taken_up(stage, driver, await left(stage, driver, MOVE))
     assert (step.state, step.why) == (StepState.DROPPED, "the collector was stopped before the step started")
@@ -70,7 +70,7 @@ async def test_what_was_not_begun_is_dropped(stage: Stage) -> None:
     assert driver.orders == []
 
 
-async def test_what_was_done_is_verified_and_not_ordered_again(stage: Stage) -> None:
+async def test_a_done_step_is_verified_and_not_repeated(stage: Stage) -> None:
     driver = FakeDriver(view_now=view())
     name = await left(stage, driver, MOVE, state=StepState.DONE)
     stage.show(MOVE)
@@ -79,7 +79,7 @@ async def test_what_was_done_is_verified_and_not_ordered_again(stage: Stage) -> 
     assert driver.orders == []
 
 
-async def test_what_was_done_and_does_not_show_is_put_back(stage: Stage) -> None:
+async def test_a_done_step_without_effect_is_undone(stage: Stage) -> None:
     driver = FakeDriver(view_now=view())
     name = await left(stage, driver, MOVE, state=StepState.DONE)
     _, decision, step = await taken_up(stage, driver, name)
@@ -87,7 +87,7 @@ async def test_what_was_done_and_does_not_show_is_put_back(stage: Stage) -> None
     assert driver.undone == [MOVE]
 
 
-async def test_what_was_being_put_back_is_put_back_again(stage: Stage) -> None:
+async def test_an_interrupted_undo_is_repeated(stage: Stage) -> None:
     driver = FakeDriver(view_now=view())
     name = await left(stage, driver, MOVE, state=StepState.UNDOING, why="no agent showed it")
     _, _, step = await taken_up(stage, driver, name)
@@ -95,7 +95,7 @@ async def test_what_was_being_put_back_is_put_back_again(stage: Stage) -> None:
     assert driver.undone == [MOVE]
 
 
-async def test_what_is_neither_there_nor_back_is_left_to_a_person(stage: Stage) -> None:
+async def test_a_step_that_is_neither_done_nor_undone_is_unclear(stage: Stage) -> None:
     driver = FakeDriver(view_now=view())
     name = await left(stage, driver, MOVE, state=StepState.STARTED)
     others = tuple(each for each in driver.view_now.tasks if each.service != HOG)
@@ -122,7 +122,7 @@ async def test_cut_is_recognized_as_done_from_the_report_of_the_node(stage: Stag
     assert (decision.outcome, step.containers) == (DecisionOutcome.DONE, (hog_id(),))
 
 
-async def test_a_cut_that_the_node_does_not_show_was_not_made(stage: Stage) -> None:
+async def test_a_cut_that_the_node_does_not_report_has_failed(stage: Stage) -> None:
     driver = FakeDriver(view_now=view())
     name = await left(stage, driver, CUT, state=StepState.STARTED)
     speak_with_limit(stage, Quantities(4.0, 100_000_000))
@@ -131,7 +131,7 @@ async def test_a_cut_that_the_node_does_not_show_was_not_made(stage: Stage) -> N
     assert driver.undone == []
 
 
-async def test_what_is_over_is_not_taken_up(stage: Stage) -> None:
+async def test_ended_decisions_are_not_recovered(stage: Stage) -> None:
     driver = FakeDriver(view_now=view())
     name = await left(stage, driver, MOVE, state=StepState.FAILED, why="the target died")
     actor, before, _ = await taken_up(stage, driver, name)
@@ -140,7 +140,7 @@ async def test_what_is_over_is_not_taken_up(stage: Stage) -> None:
     assert actor.situation.journal.require(name) == before
 
 
-async def test_a_damaged_journal_starts_with_what_can_be_read_and_stays_paused(stage: Stage) -> None:
+async def test_a_damaged_journal_keeps_readable_decisions_and_stays_paused(stage: Stage) -> None:
     await stage.core.history.put_values("decision", {"x": b"\xff", "y": b"\x80"})
     await stage.core.history.put_values("acting", {"pause": b"\xff", "identity": b"\xff"})
     journal = await open_journal(stage.core.history, stage.core.config.control)

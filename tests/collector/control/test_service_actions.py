@@ -190,7 +190,7 @@ async def test_after_a_crash_a_change_that_was_not_sent_has_failed(stage: Stage)
     assert driver.orders == driver.undone == []
 
 
-async def test_after_a_crash_a_change_that_never_completes_is_left_to_a_person(stage: Stage) -> None:
+async def test_after_a_crash_a_change_that_never_completes_is_unclear(stage: Stage) -> None:
     driver = ServiceDriver(view_now=scaled(1))
     name = await left(stage, driver, SCALE)
     driver.view_now = scaled(2, running=1)

@@ -106,13 +106,13 @@ def test_after_a_crash_a_stop_is_done_once_the_container_is_gone_and_a_start_onc
         assert action_status(start, view((_SIBLING, "beta"), (new, "beta"))) is ActionStatus.DONE
 
 
-def test_what_is_ended_without_a_place_to_go_shows_by_being_gone() -> None:
+def test_a_stop_shows_once_the_container_is_gone() -> None:
     kill = step(msgspec.structs.replace(KILL, target=None))
     assert find_effect(kill, snapshot((_OLD, "alpha")), {}) is None
     assert find_effect(kill, snapshot(), {}) == frozenset()
 
 
-def test_what_is_started_leaves_nothing() -> None:
+def test_a_start_has_no_source() -> None:
     start = step(Start(task=_OLD, name="web", target="beta", reasons=()))
     assert find_effect(start, snapshot(), {}) is None
     assert find_effect(start, snapshot((_NEW, "beta")), {}) == frozenset({_NEW})
@@ -129,13 +129,13 @@ def test_what_is_started_leaves_nothing() -> None:
         (None, False),
     ],
 )
-def test_a_cut_shows_by_limits_that_are_about_as_ordered(limit: Quantities | None, is_shown: bool) -> None:  # noqa: FBT001 - a case
+def test_a_cut_shows_by_limits_close_to_the_wanted_ones(limit: Quantities | None, is_shown: bool) -> None:  # noqa: FBT001 - a case
     limits = {} if limit is None else {_OLD: limit}
     found = find_effect(cut(Quantities(1.0, 1_000_000)), snapshot((_OLD, "alpha")), limits)
     assert (found is not None) is is_shown
 
 
-def test_of_a_cut_of_one_resource_the_other_is_no_matter() -> None:
+def test_a_cut_of_one_resource_ignores_the_other() -> None:
     limits = {_OLD: Quantities(1.0, 5)}
     assert find_effect(cut(Quantities(1.0)), snapshot((_OLD, "alpha")), limits) == frozenset({_OLD})
 
@@ -188,7 +188,7 @@ def test_state_of_switching_follows_from_the_node(
     assert action_status(power(kind), view(**beta)) is expected
 
 
-def test_a_node_that_the_orchestrator_forgot_is_off_and_was_not_switched_on() -> None:
+def test_a_node_that_the_orchestrator_does_not_list_is_off() -> None:
     assert action_status(power(PowerOff, "gone"), view()) is ActionStatus.DONE
     assert action_status(power(PowerOn, "gone"), view()) is ActionStatus.NOT_DONE
 

@@ -113,7 +113,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
         yield Scene(stage, hosts, loop, driver)
 
 
-async def test_stopped_container_waits_in_sight_and_starts_as_soon_as_it_fits(scene: Scene) -> None:
+async def test_a_stopped_container_is_listed_and_starts_as_soon_as_it_fits(scene: Scene) -> None:
     decision = await scene.loop.make_room(STRICT)
     assert decision.outcome is DecisionOutcome.DONE, decision
     [step] = decision.steps

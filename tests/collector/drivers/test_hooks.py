@@ -8,13 +8,13 @@ from collector.drivers.hooks import run_hook
 from collector.drivers.interface import DriverError
 
 
-async def test_the_node_is_the_last_argument_and_no_option(tmp_path: Path) -> None:
+async def test_the_node_is_the_last_argument_and_never_an_option(tmp_path: Path) -> None:
     for name in ("rack 1", "-rf", "--force"):
         await run_hook(f"sh -c 'echo $0 $1 >{tmp_path}/said'", name, 10.0)
         assert (tmp_path / "said").read_text(encoding="utf-8") == f"-- {name}\n"
 
 
-async def test_what_a_command_started_ends_with_it(tmp_path: Path) -> None:
+async def test_background_processes_end_with_the_command(tmp_path: Path) -> None:
     async with asyncio.timeout(10):
         await run_hook(f"sh -c 'sleep 1000 & echo $! >{tmp_path}/pid'", "web1", 60.0)
     await ends(tmp_path / "pid")

@@ -44,7 +44,7 @@ async def test_dry_run_describes_the_action(action: Action, description: str) ->
         assert await driver.release() == ()
 
 
-async def test_every_driver_is_called_by_its_name_and_only_one_pretends(tmp_path: Path) -> None:
+async def test_every_driver_has_its_name_and_only_none_is_dry(tmp_path: Path) -> None:
     async with faking(Fake(nodes={}, pods={}), tmp_path, engines={"a": "unix:///nowhere"}) as settings:
         for name, opening in DRIVERS.items():
             async with opening(settings) as driver:

@@ -26,7 +26,7 @@ async def test_the_record_is_kept_through_a_restart(tmp_path: Path) -> None:
         assert restarted.shortages.of("alpha") == core.shortages.of("alpha")
 
 
-async def test_it_is_recorded_while_the_collector_runs(tmp_path: Path) -> None:
+async def test_shortages_are_recorded_while_the_collector_runs(tmp_path: Path) -> None:
     config = settings(tmp_path / "history.db")
     async with open_sqlite(config.history) as history:
         core = Core(config, Registry(config), history, Clock())

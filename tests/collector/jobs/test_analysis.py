@@ -163,7 +163,7 @@ async def test_a_briefly_observed_service_is_not_profiled_and_expires(
         assert not await core.history.get_values("service")
 
 
-async def test_a_pass_collects_changed_nodes_and_now_and_then_all(
+async def test_a_pass_collects_changed_nodes_and_periodically_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
@@ -296,7 +296,7 @@ async def test_a_label_that_names_no_class_of_promises_is_an_alert(
         assert f"alert of kind promise opened: {opened.evidence}" in caplog.messages
 
 
-async def test_a_history_that_cannot_be_written_stops_no_thought(
+async def test_an_unavailable_history_does_not_stop_the_analysis(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock()
@@ -318,7 +318,7 @@ async def test_a_history_that_cannot_be_written_stops_no_thought(
         assert set(await core.history.get_values("service")) == {"web"}
 
 
-async def test_usage_that_is_not_valid_is_left_out_and_readyz_shows_it(tmp_path: Path) -> None:
+async def test_invalid_usage_is_ignored_and_readyz_shows_it(tmp_path: Path) -> None:
     async with analysis_job(tmp_path / "history.db", Clock()) as (core, job):
         for node in ("alpha", "beta", "mallory"):
             loads = {f"web-{node}": ("web", HUNGRY), f"db-{node}": ("db", HUNGRY)}
@@ -379,7 +379,7 @@ async def test_the_analysis_runs_periodically_and_retries_after_a_failure(
     assert "no idea" in caplog.text
 
 
-async def test_the_detection_looks_at_the_containers_of_all_nodes(tmp_path: Path) -> None:
+async def test_the_detection_covers_the_containers_of_all_nodes(tmp_path: Path) -> None:
     clock, count = Clock(), 11
     async with analysis_job(tmp_path / "history.db", clock) as (core, job):
         for number in range(count):

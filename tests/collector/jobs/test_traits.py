@@ -18,7 +18,7 @@ from collector.live.updates import Allocation, NodeStatus
 from tests.collector.builders import START, Clock, container, report, settings
 
 
-async def test_what_the_settings_and_the_orchestrator_say_is_in_the_history(tmp_path: Path) -> None:
+async def test_traits_from_settings_and_orchestrator_are_stored(tmp_path: Path) -> None:
     rules = {"alpha": NodeRule(generation="old", labels={"zone": "north"})}
     config = msgspec.structs.replace(settings(tmp_path / "history.db"), nodes=rules)
     async with open_sqlite(config.history) as history:

@@ -195,7 +195,7 @@ async def test_optional_services_stop_by_weight_and_mandatory_ones_never(stage: 
     assert first.steps[0].action.reasons == ("alpha is short of memory", "it is optional, with weight 0.5")
 
 
-async def test_they_come_back_the_heaviest_first_and_with_all_their_replicas(stage: Stage) -> None:
+async def test_stopped_services_start_again_the_heaviest_first_with_all_replicas(stage: Stage) -> None:
     driver = Cluster()
     brownout = await begun(stage, driver)
     await turns(stage, driver, brownout, 60)
@@ -208,7 +208,7 @@ async def test_they_come_back_the_heaviest_first_and_with_all_their_replicas(sta
     assert await stage.core.history.get_values("brownout") == {}
 
 
-async def test_it_does_not_flap(stage: Stage) -> None:
+async def test_services_do_not_flap(stage: Stage) -> None:
     """A node that is short whenever the service runs: the pauses double."""
     driver = Cluster(runs={MANDATORY: 1, LIGHT: 1})
     brownout = await begun(stage, driver)
@@ -218,7 +218,7 @@ async def test_it_does_not_flap(stage: Stage) -> None:
     assert len(driver.orders) <= 16, "in an hour"
 
 
-async def test_a_restarted_collector_starts_what_it_stopped(stage: Stage) -> None:
+async def test_a_restarted_collector_starts_stopped_services(stage: Stage) -> None:
     driver = Cluster()
     brownout = await begun(stage, driver)
     await turns(stage, driver, brownout, 5)
@@ -229,7 +229,7 @@ async def test_a_restarted_collector_starts_what_it_stopped(stage: Stage) -> Non
     assert names(driver) == [(LIGHT, 0), (LIGHT, 1)]
 
 
-async def test_a_collector_that_lost_its_history_learns_it_from_the_service(
+async def test_a_collector_that_lost_its_history_finds_the_stop_on_the_service(
     stage: Stage, tmp_path: Path
 ) -> None:
     driver = Cluster()
@@ -243,7 +243,7 @@ async def test_a_collector_that_lost_its_history_learns_it_from_the_service(
     assert driver.runs == {MANDATORY: 1, LIGHT: 1, HEAVY: 2}
 
 
-async def test_what_someone_started_by_hand_is_forgotten(stage: Stage) -> None:
+async def test_a_service_that_was_started_by_hand_is_forgotten(stage: Stage) -> None:
     driver = Cluster()
     brownout = await begun(stage, driver)
     await turns(stage, driver, brownout, 5)
@@ -280,7 +280,7 @@ async def test_moves_come_first(stage: Stage) -> None:
     assert names(driver) == [(LIGHT, 0)], "pinned again, nothing can move"
 
 
-async def test_a_guard_is_asked_and_the_next_one_stops(stage: Stage) -> None:
+async def test_if_a_guard_refuses_the_next_service_stops(stage: Stage) -> None:
     driver = Cluster()
     driver.labels[LIGHT][ACT_LABEL] = NEVER
     brownout = await begun(stage, driver)
@@ -291,7 +291,7 @@ async def test_a_guard_is_asked_and_the_next_one_stops(stage: Stage) -> None:
     assert latest.left == (f"{LIGHT} is not stopped: {opted_out}",)
 
 
-async def test_a_stop_that_fails_is_forgotten_once_it_is_seen_to_run_and_tried_again(stage: Stage) -> None:
+async def test_a_failed_stop_is_forgotten_once_the_service_runs_and_is_tried_again(stage: Stage) -> None:
     driver = Cluster(runs={MANDATORY: 1, LIGHT: 1}, fails="no manager")
     brownout = await begun(stage, driver)
     await turns(stage, driver, brownout, 5)
@@ -304,7 +304,7 @@ async def test_a_stop_that_fails_is_forgotten_once_it_is_seen_to_run_and_tried_a
     assert driver.runs[LIGHT] == 0
 
 
-async def test_a_service_that_cannot_be_stopped_holds_up_no_other(stage: Stage) -> None:
+async def test_a_service_that_cannot_be_stopped_does_not_delay_others(stage: Stage) -> None:
     driver = Cluster(broken={LIGHT})
     brownout = await begun(stage, driver)
     await turns(stage, driver, brownout, 25)
@@ -314,7 +314,9 @@ async def test_a_service_that_cannot_be_stopped_holds_up_no_other(stage: Stage) 
 
 
 @pytest.mark.parametrize("is_standalone", [False, True])
-async def test_a_service_that_cannot_start_holds_up_no_other(stage: Stage, *, is_standalone: bool) -> None:
+async def test_a_service_that_cannot_start_does_not_delay_others(
+    stage: Stage, *, is_standalone: bool
+) -> None:
     """The heaviest comes first, so its failures would delay the others forever."""
     driver = Cluster(runs={MANDATORY: 1, LIGHT: 1, HEAVY: 1}, is_standalone=is_standalone)
     brownout = await begun(stage, driver)
@@ -414,7 +416,7 @@ async def test_while_paused_nothing_stops_or_starts(stage: Stage) -> None:
     assert names(driver) == [(LIGHT, 0), (LIGHT, 1)]
 
 
-async def test_it_can_be_disabled(stage: Stage) -> None:
+async def test_brownout_can_be_disabled(stage: Stage) -> None:
     with_settings(stage, enabled=False)
     driver = Cluster()
     brownout = await begun(stage, driver)
@@ -440,7 +442,7 @@ async def test_a_watt_budget_stops_services_until_it_is_kept(stage: Stage) -> No
     assert names(driver) == [(LIGHT, 0), (LIGHT, 1)]
 
 
-async def test_damaged_records_are_left_out(stage: Stage) -> None:
+async def test_damaged_records_are_ignored(stage: Stage) -> None:
     lost = {"name": "y", "weight": 1.0, "replicas": 1, "since": 0.0, "why": "", "container": "y", "used": {}}
     await stage.core.history.put_values("brownout", {"x": b"\xff", "y": msgspec.msgpack.encode(lost)})
     driver = Cluster(is_short=False)

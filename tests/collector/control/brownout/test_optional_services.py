@@ -49,7 +49,7 @@ def test_each_optional_service_has_its_own_tasks_in_their_order() -> None:
     ]
 
 
-def test_use_is_added_up_by_node() -> None:
+def test_usage_is_summed_by_node() -> None:
     tasks = [make_task("x", "a", 1.0), make_task("y", "a", 0.5), make_task("z", "b", 0.25)]
     snapshot = assemble([make_node("a"), make_node("b")], tasks)
     used = usage_by_node(snapshot, ("x", "y", "z", "unknown"))

@@ -50,7 +50,9 @@ _services = st.lists(
 
 
 @given(services=_services, places=st.sets(st.sampled_from((*_NODES, BUDGET))))
-def test_the_lightest_that_is_concerned_stops(services: list[OptionalService], places: set[str]) -> None:
+def test_the_lightest_service_on_a_short_node_stops(
+    services: list[OptionalService], places: set[str]
+) -> None:
     def is_concerned(service: OptionalService) -> bool:
         return BUDGET in places or any(node in places for node in service.nodes)
 
@@ -67,7 +69,7 @@ def test_a_service_that_mostly_runs_elsewhere_does_not_stop_for_one_node() -> No
     assert choose_to_stop([optional("x", "a", "b")], shortages("a"), _SETTINGS) is not None
 
 
-def test_the_next_one_stops_when_the_effect_of_the_last_could_show() -> None:
+def test_the_next_service_stops_when_the_effect_of_the_last_stop_can_show() -> None:
     services = [optional("x", "a"), optional("y", "b", weight=2)]
     soon, later = _NOW - 1, _NOW - _SETTINGS.step_seconds
     assert choose_to_stop(services[:1], shortages("a", acted={"a": soon}), _SETTINGS) is None
@@ -107,7 +109,7 @@ def test_when_a_stopped_service_starts_again(
     assert reason_to_wait(service, there, _SETTINGS, free=left, free_watts=watts) == reason
 
 
-def test_the_heaviest_comes_back_first() -> None:
+def test_the_heaviest_service_starts_first() -> None:
     order = start_order(
         [stopped(name="light", weight=0.5), stopped(name="old"), stopped(name="new", since=5.0)]
     )

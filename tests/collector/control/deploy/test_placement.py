@@ -120,7 +120,7 @@ async def test_the_user_s_own_constraints_hold(stage: Stage, constraints: tuple[
         ({"constraints": ("node.platform.os==linux",)}, "only the orchestrator can check its constraint"),
     ],
 )
-async def test_what_only_the_orchestrator_can_place_is_left_to_it(
+async def test_services_that_only_the_orchestrator_can_place_are_left_to_it(
     stage: Stage, changes: dict[str, Any], why: str
 ) -> None:
     [service] = (await places(stage, **changes)).services

@@ -229,7 +229,7 @@ async def test_a_decision_out_of_bounds_is_refused(stage: Stage) -> None:
     assert status.problem == "hog must not have 4 replicas: 1 to 3"
 
 
-async def test_what_was_learned_survives_and_another_policy_starts_anew(stage: Stage) -> None:
+async def test_learned_state_survives_a_restart_and_another_policy_starts_without_it(stage: Stage) -> None:
     report(stage, 1)
     driver, script = FakeDriver(view_now=replicas_view(1)), Script()
     controller = await controller_of(stage, driver, script)
@@ -287,7 +287,7 @@ async def test_a_service_that_was_stopped_while_resources_are_short_is_not_decid
     assert (script.seen, driver.orders, controller.decided) == ([], [], {})
 
 
-async def test_a_stored_state_that_cannot_be_read_is_no_reason_to_stop(stage: Stage) -> None:
+async def test_an_unreadable_stored_state_is_ignored(stage: Stage) -> None:
     await stage.core.history.put_values("elastic", {HOG: b"?", "old": b"\x81\xa7version\x02"})
     report(stage, 1)
     controller = await controller_of(stage, FakeDriver(view_now=replicas_view(1)), Script())
@@ -295,7 +295,7 @@ async def test_a_stored_state_that_cannot_be_read_is_no_reason_to_stop(stage: St
     assert [each.service for each in controller.statuses()] == [HOG]
 
 
-async def test_without_a_metric_the_policy_is_told_so_and_people_too(stage: Stage) -> None:
+async def test_a_missing_metric_is_shown_and_passed_to_the_policy(stage: Stage) -> None:
     stage.begin()
     script = Script()
     controller = await controller_of(stage, FakeDriver(view_now=replicas_view(1)), script)
@@ -309,7 +309,7 @@ async def test_without_a_metric_the_policy_is_told_so_and_people_too(stage: Stag
     assert controller.statuses()[0].problem == "store.url is not set"
 
 
-async def test_a_service_that_is_being_updated_is_left_alone(stage: Stage) -> None:
+async def test_a_service_that_is_being_updated_is_not_changed(stage: Stage) -> None:
     report(stage, 1)
     script = Script(replicas=2)
     driver = ScalingDriver(view_now=replicas_view(1, is_updating=True), stage=stage)
@@ -347,7 +347,7 @@ async def test_a_change_that_fails_is_recorded_with_its_reason(stage: Stage) -> 
     assert stage.core.reservations.placements(stage.clock.now) == []
 
 
-async def test_a_service_whose_decision_fails_holds_up_no_other(stage: Stage) -> None:
+async def test_a_failed_decision_does_not_affect_other_services(stage: Stage) -> None:
     report(stage, 1)
     driver = ScalingDriver(view_now=replicas_view(1), stage=stage)
     broken = ServiceView(name="absurd", labels={"wattpack.elastic": "1"})

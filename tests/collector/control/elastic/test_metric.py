@@ -57,7 +57,7 @@ async def test_the_highest_finite_value_counts(values: tuple[str, ...], found: M
         b"",
     ],
 )
-async def test_an_answer_that_is_none_of_a_store_is_a_problem(body: bytes) -> None:
+async def test_an_invalid_response_of_a_store_is_a_problem(body: bytes) -> None:
     async with store(body=body) as client:
         found = await query_metric(client, "up", 1.0)
     assert (found.value, (found.problem or "").partition(" (")[0]) == (

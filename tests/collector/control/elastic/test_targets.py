@@ -25,7 +25,7 @@ def test_a_service_without_a_bound_is_not_elastic() -> None:
     assert elastic_target(service(Mode.GLOBAL, elastic="200ms"), None) is None
 
 
-def test_labels_are_enough() -> None:
+def test_a_target_can_come_from_labels_alone() -> None:
     found = target(
         elastic="200ms", elastic_replicas="2-5", elastic_cpu="0.2-0.8/0.2", elastic_explore="never"
     )
@@ -74,7 +74,7 @@ def test_a_single_container_is_only_resized() -> None:
 
 
 @pytest.mark.parametrize("bound", ["9" * 400, "0." + "0" * 300 + "1", "9" * 5000])
-def test_an_absurd_bound_is_no_target(bound: str) -> None:
+def test_an_absurd_bound_gives_no_target(bound: str) -> None:
     assert elastic_target(service(elastic=bound), None) is None
 
 

@@ -70,7 +70,7 @@ def test_moves_that_failed_do_not_use_up_the_budget_of_the_others() -> None:
     assert refused_by(move(), guard_context(settings=settings, earlier=done))[0] == "per_hour"
 
 
-def test_a_node_whose_moves_fail_again_and_again_is_left_alone() -> None:
+def test_moves_of_a_node_with_many_failures_are_refused() -> None:
     failed = [moved(100 + number, state=StepState.UNDONE, source="mallory") for number in range(5)]
     failed = [
         msgspec.structs.replace(
@@ -97,7 +97,7 @@ def test_the_alerts_of_one_node_do_not_use_up_the_moves_of_the_cluster() -> None
     assert first_refusal(move(answers_alert=True), context) is None
 
 
-def test_where_all_is_well_nothing_is_refused() -> None:
+def test_no_guard_refuses_in_the_normal_case() -> None:
     assert first_refusal(move(), guard_context()) is None
 
 
@@ -230,7 +230,7 @@ ALONE = OrchestratorState(
 
 
 @pytest.mark.parametrize("service", [None, "project/lone"])
-def test_labels_of_a_container_count_by_whatever_name_agents_report_it(service: str | None) -> None:
+def test_labels_count_under_any_name_that_agents_report(service: str | None) -> None:
     refused = refused_by(move(service=service), guard_context(view=ALONE))
     assert refused == ("labels", f"{service or 'web1'} has opted out with the label wattpack.act=never")
 
@@ -254,7 +254,7 @@ def test_a_container_that_is_no_longer_there_is_not_moved() -> None:
     assert refused_by(move(source="gamma"), guard_context())[0] == "plan"
 
 
-def test_a_node_is_switched_off_only_when_what_runs_there_runs_everywhere() -> None:
+def test_a_node_is_switched_off_only_if_it_runs_global_services_alone() -> None:
     assert refused_by(power_off("alpha"), guard_context()) == ("empty", "alpha still runs 1 container: web1")
     everywhere = OrchestratorState(services=(ServiceView(name="web", mode=Mode.GLOBAL),))
     assert first_refusal(power_off("alpha"), guard_context(view=everywhere)) is None
@@ -286,7 +286,7 @@ def test_a_node_that_has_to_stay_on_is_not_switched_off(changes: dict[str, Any],
     assert refused_by(power_off("beta"), guard_context(**changes)) == ("power", why)
 
 
-def test_load_outside_containers_does_not_keep_a_node_on_that_is_labelled_so() -> None:
+def test_load_outside_containers_does_not_keep_a_labelled_node_on() -> None:
     facts = {"used": Quantities(2.0), "labels": {"wattpack.power": "allowed"}}
     assert first_refusal(power_off("beta"), guard_context(nodes={"beta": facts})) is None
 
@@ -336,7 +336,7 @@ def test_steps_of_the_same_decision_do_not_wait_for_each_other() -> None:
     cool_down_seconds=st.integers(0, 5000),
     per_hour=st.integers(0, 3),
 )
-def test_time_lets_everything_pass_in_the_end(
+def test_after_enough_time_no_guard_refuses(
     ago: int, settle_seconds: int, cool_down_seconds: int, per_hour: int
 ) -> None:
     settings = ControlConfig(
@@ -347,11 +347,11 @@ def test_time_lets_everything_pass_in_the_end(
     assert (no is None) == may
 
 
-def test_every_guard_has_a_name_of_its_own() -> None:
+def test_guards_have_unique_names() -> None:
     assert len({name for name, _ in GUARDS}) == len(GUARDS)
 
 
-def test_what_runs_on_a_node_that_the_orchestrator_takes_for_down_is_left_to_the_orchestrator() -> None:
+def test_containers_of_a_node_that_is_not_ready_are_left_to_the_orchestrator() -> None:
     nodes = (NodeView(name="alpha", ready=False), NodeView(name="beta"))
     context = guard_context(
         view=OrchestratorState(nodes=nodes, services=(ServiceView(name="web", replicas=2),))
@@ -359,7 +359,7 @@ def test_what_runs_on_a_node_that_the_orchestrator_takes_for_down_is_left_to_the
     assert refused_by(move(), context) == ("plan", "alpha is not ready in the orchestrator")
 
 
-def test_after_an_orchestrator_came_back_nothing_moves_until_what_it_does_by_itself_shows() -> None:
+def test_after_an_outage_of_the_orchestrator_nothing_moves_until_its_changes_show() -> None:
     settings = ControlConfig(settle_seconds=60)
     assert refused_by(move(), guard_context(settings=settings, driver_back_at=NOW - 59)) == (
         "settle",

@@ -65,13 +65,13 @@ def test_stop_for_as_long_as_there_is_no_room_breaks_every_promise_that_can_brea
     assert refusal(STOP, None) is None
 
 
-def test_move_whose_replacement_runs_first_is_free() -> None:
+def test_move_whose_replacement_runs_first_breaks_no_promise() -> None:
     broken = Promised(slack_seconds=-100.0, startup_seconds=4.0)
     assert refusal(MOVE, broken, service=replace(STOPS_FIRST, stops_to_move=False)) is None
     assert refusal(MOVE, broken) is not None
 
 
-def test_actions_that_stop_nothing_are_free() -> None:
+def test_actions_that_stop_nothing_break_no_promise() -> None:
     broken = Promised(slack_seconds=-100.0, startup_seconds=4.0)
     for action in (
         Cut(task="web1", node="alpha", allocated=Quantities(0.1), reasons=WHY),
@@ -93,7 +93,7 @@ def test_policy_that_keeps_promises_stops_by_its_own_rules() -> None:
         assert keeps_promises(step, context(Promised(slack_seconds=-100.0))) is None
 
 
-def test_what_the_orchestrator_would_restart_waits_only_for_a_policy_that_keeps_promises() -> None:
+def test_only_a_policy_that_keeps_promises_stops_containers_that_the_orchestrator_restarts() -> None:
     for has_queue, keeps, guard in ((True, False, "queue"), (True, True, None), (False, False, None)):
         step = Step(action=STOP, service="web", keeps_promises=keeps)
         refused = first_refusal(step, context(None, has_queue=has_queue))
@@ -106,7 +106,7 @@ def test_refusal_names_the_guard() -> None:
     assert stopped[0] == "promise"
 
 
-def test_limits_of_moves_hold_up_no_promise_and_no_promise_uses_them_up() -> None:
+def test_limits_of_moves_neither_apply_to_promises_nor_count_them() -> None:
     tight = ControlConfig(max_moves_per_hour=2)
     now = guard_context().now
     done = [
@@ -156,7 +156,7 @@ def test_no_instance_is_stopped_twice_within_a_minute(
     assert refused == (None if why is None else ("rest", why))
 
 
-def test_node_where_more_starts_fail_than_succeed_is_left_alone() -> None:
+def test_starts_on_a_node_where_most_fail_are_refused() -> None:
     now = guard_context().now
 
     def started(number: int, state: StepState) -> Step:
@@ -206,7 +206,7 @@ def planned(policy: Policy, snapshot: Snapshot, seed: int) -> list[Action]:
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=lambda policy: policy.name)
 @given(seed=SEEDS)
 @settings(max_examples=50)
-def test_no_policy_stops_a_container_whose_promise_breaks_by_it(policy: Policy, seed: int) -> None:
+def test_no_policy_stops_a_container_if_its_promise_would_break(policy: Policy, seed: int) -> None:
     snapshot = promising(seed)
     tasks, slo = snapshot.tasks, snapshot.slo
     assert slo is not None

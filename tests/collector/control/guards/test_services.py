@@ -120,13 +120,13 @@ def test_without_a_target_the_cool_down_is_that_of_moves() -> None:
     assert refusal(SCALE, context(targets={}, settings=settings, earlier=[earlier(29.0)])) is not None
 
 
-def test_what_sheds_load_neither_waits_for_the_cool_down_nor_starts_one() -> None:
+def test_steps_that_shed_load_neither_wait_for_the_cool_down_nor_start_one() -> None:
     shed = msgspec.structs.replace(SCALE, replicas=0, sheds=True)
     assert refusal(shed, context(earlier=[earlier(1.0)])) is None
     assert refusal(SCALE, context(earlier=[earlier(1.0, action=shed)])) is None
 
 
-def test_a_service_that_someone_else_changed_meanwhile_is_left_alone() -> None:
+def test_a_service_that_someone_else_changed_is_not_changed() -> None:
     assert refusal(SCALE, context(replace(WEB, replicas=7))) == ("plan", "web now has 7 replicas")
     assert refusal(SCALE, context(replace(WEB, replicas=3))) is None, "it has what it should have"
     assert refusal(RESIZE, context(replace(WEB, limit=Quantities(2.0)))) == (
@@ -144,7 +144,7 @@ def test_a_service_that_someone_else_changed_meanwhile_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("mode", "why"), [(Mode.GLOBAL, "it runs on every node"), (Mode.STANDALONE, "no orchestrator manages it")]
 )
-def test_what_has_no_replicas_is_not_scaled(mode: Mode, why: str) -> None:
+def test_a_service_without_replicas_is_not_scaled(mode: Mode, why: str) -> None:
     found = refusal(SCALE, context(replace(WEB, mode=mode)))
     assert found == ("plan", f"web has no replicas to change: {why}")
 
@@ -179,7 +179,7 @@ def test_a_promised_service_keeps_a_replica_and_is_not_stopped_to_be_resized() -
     assert promised(RESIZE, loose, stops_to_resize=True) is None
 
 
-def test_what_brownout_stopped_only_brownout_starts() -> None:
+def test_only_brownout_starts_a_service_that_it_stopped() -> None:
     stopped = context(replace(WEB, replicas=0, stopped_replicas=2))
     start = Scale(service="web", replicas=2, replicas_before=0, reasons=WHY)
     assert refusal(start, stopped) == ("bounds", "web is optional, and is stopped while resources are short")

@@ -82,7 +82,7 @@ grants = st.sets(st.sampled_from([grant for _, grant in GUARDED.values()]))
 
 
 @given(st.dictionaries(names, values, max_size=12), dangerous, grants)
-def test_whatever_a_host_describes_only_granted_rights_travel(
+def test_whatever_a_host_describes_only_granted_rights_are_copied(
     described: dict[str, Any], danger: dict[str, Any], granted: set[str]
 ) -> None:
     body = portable_host_config({**described, **danger}, granted)
@@ -104,7 +104,7 @@ def test_whatever_a_host_describes_only_granted_rights_travel(
 
 
 @given(st.dictionaries(names, values, max_size=12), dangerous, grants)
-def test_a_container_moves_with_all_that_it_has_or_not_at_all(
+def test_a_container_moves_with_all_its_settings_or_not_at_all(
     described: dict[str, Any], danger: dict[str, Any], granted: set[str]
 ) -> None:
     host_config = {**described, **danger}
@@ -118,7 +118,7 @@ def test_a_container_moves_with_all_that_it_has_or_not_at_all(
 
 
 @pytest.mark.parametrize(("field", "value", "grant"), [(name, *each) for name, each in GUARDED.items()])
-def test_a_right_needs_the_grant_for_that_very_thing(field: str, value: Any, grant: str) -> None:
+def test_a_right_needs_its_own_grant(field: str, value: Any, grant: str) -> None:
     others = {other for _, other in GUARDED.values()} - {grant}
     assert field not in portable_host_config({field: value}, others)
     assert list(refusals({field: value}, others)) == [
@@ -129,14 +129,14 @@ def test_a_right_needs_the_grant_for_that_very_thing(field: str, value: Any, gra
 
 
 @pytest.mark.parametrize(("field", "value"), [item for item in UNGRANTABLE.items() if item[1]])
-def test_some_things_no_grant_allows(field: str, value: Any) -> None:
+def test_some_fields_no_grant_allows(field: str, value: Any) -> None:
     granted = {grant for _, grant in GUARDED.values()}
     assert field not in portable_host_config({field: value}, granted)
     (reason,) = refusals({field: value}, granted)
     assert reason.endswith("which may not move to another host")
 
 
-def test_restrictions_travel_without_a_grant() -> None:
+def test_restrictions_are_copied_without_a_grant() -> None:
     strict = {
         "CapDrop": ["ALL"],
         "SecurityOpt": ["no-new-privileges"],
@@ -148,7 +148,7 @@ def test_restrictions_travel_without_a_grant() -> None:
     assert not list(refusals(strict))
 
 
-def test_what_an_engine_sets_by_default_is_no_obstacle() -> None:
+def test_defaults_of_an_engine_do_not_prevent_a_move() -> None:
     defaults = {
         "Binds": None,
         "ContainerIDFile": "",

@@ -46,7 +46,7 @@ async def no_manager(_: web.Request) -> web.Response:
     return web.json_response({"message": "This node is not a swarm manager."}, status=503)
 
 
-async def test_the_next_address_is_asked_where_one_is_silent_or_no_manager(tmp_path: Path) -> None:
+async def test_the_next_address_is_used_if_one_does_not_answer_or_is_no_manager(tmp_path: Path) -> None:
     asked = []
 
     async def noted(request: web.Request) -> web.Response:
@@ -98,9 +98,7 @@ async def test_request_that_may_have_arrived_is_not_sent_to_another_address(tmp_
     "body", [b'{"said": "\xff"}', b'{"said": ' + b"[" * 100_000, b"[" * 100_000, b"", b"\xff"]
 )
 @pytest.mark.parametrize("status", [200, 404])
-async def test_an_answer_that_cannot_be_read_is_a_driver_error(
-    tmp_path: Path, body: bytes, status: int
-) -> None:
+async def test_an_invalid_response_is_a_driver_error(tmp_path: Path, body: bytes, status: int) -> None:
     async def garbled(_: web.Request) -> web.Response:
         return web.Response(body=body, status=status)
 
@@ -109,7 +107,7 @@ async def test_an_answer_that_cannot_be_read_is_a_driver_error(
             await engine.get("/info", list[Any] if body.startswith(b"[") else dict[str, Any])
 
 
-async def test_an_answer_without_end_is_not_read_to_the_end(
+async def test_an_endless_response_is_not_read_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("collector.drivers.docker.client._MAX_BYTES", 1 << 20)
@@ -140,7 +138,7 @@ async def test_refusal_of_the_engine_keeps_its_message(tmp_path: Path) -> None:
                 await odd.get("/thing", list[int])
 
 
-async def test_what_someone_else_changed_meanwhile_is_read_again_and_their_change_kept(
+async def test_after_a_conflict_the_object_is_read_again_and_other_changes_are_kept(
     tmp_path: Path,
 ) -> None:
     spec: dict[str, Any] = {"Name": "web", "Labels": {}}
@@ -166,7 +164,7 @@ async def test_what_someone_else_changed_meanwhile_is_read_again_and_their_chang
     assert spec == {"Name": "web", "Labels": {"theirs": "1"}, "Mode": "ours"}
 
 
-async def test_an_engine_is_spoken_to_over_tls(tmp_path: Path) -> None:
+async def test_requests_use_tls(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     server, client = authority.issue("server"), authority.issue("client")
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.certificate)

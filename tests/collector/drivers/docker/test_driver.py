@@ -159,7 +159,7 @@ def nested(levels: int) -> object:
         {"HostConfig": {"Surprise": nested(100_000)}},
     ],
 )
-async def test_a_host_that_describes_nonsense_is_not_ready_and_the_others_are(
+async def test_a_host_with_invalid_descriptions_is_not_ready_and_the_others_are(
     described: dict[str, object],
 ) -> None:
     view = await hosts(honest=FakeEngine("1", "web"), liar=LyingEngine(**described)).view()
@@ -167,7 +167,7 @@ async def test_a_host_that_describes_nonsense_is_not_ready_and_the_others_are(
     assert [each.container for each in view.tasks] == ["1"]
 
 
-async def test_a_host_that_lists_containers_for_ever_is_not_waited_for() -> None:
+async def test_an_endless_list_of_containers_times_out() -> None:
     class Slow(FakeEngine):
         async def get(self, path: str, _kind: type, **_query: str) -> object:
             if path != "/containers/json":
@@ -183,11 +183,11 @@ async def test_a_host_that_lists_containers_for_ever_is_not_waited_for() -> None
 @pytest.mark.parametrize(
     ("written", "seconds"), [(None, 10.0), (30, 30.0), (10**9, MAX_STOP_SECONDS), (-1, MAX_STOP_SECONDS)]
 )
-def test_a_container_takes_only_so_long_to_stop(written: int | None, seconds: float) -> None:
+def test_the_stop_timeout_of_a_container_is_bounded(written: int | None, seconds: float) -> None:
     assert DockerContainer(id="1", config={"StopTimeout": written}).stop_seconds == seconds
 
 
-async def test_a_host_cannot_take_the_name_that_tells_two_apart() -> None:
+async def test_a_host_cannot_use_the_unique_name_of_another_container() -> None:
     driver = hosts(
         honest=FakeEngine("1", "web"), other=FakeEngine("2", "web"), liar=FakeEngine("3", "web@honest")
     )

@@ -37,7 +37,7 @@ def updated(now: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(host=hosts, cpu=cores, to=memory)
-def test_what_is_cut_is_held_to_it_and_can_be_put_back(host: dict[str, Any], cpu: float, to: int) -> None:
+def test_limits_are_changed_and_restored(host: dict[str, Any], cpu: float, to: int) -> None:
     before = current_limits(host)
     after = updated(before, limit_changes(before, Quantities(cpu, to)))
     limit = limit_of(after)

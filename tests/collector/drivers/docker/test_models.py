@@ -53,7 +53,7 @@ def container(labels: dict[str, str] | None = None, **changes: Any) -> DockerCon
         ),
     ],
 )
-def test_what_stays_and_why(described: DockerContainer, stays: str | None) -> None:
+def test_reasons_to_stay(described: DockerContainer, stays: str | None) -> None:
     view = service_view(described)
     assert (view.name, view.mode, view.stays) == ("web", Mode.STANDALONE, stays)
 
@@ -87,7 +87,7 @@ def test_a_chosen_host_name_is_kept_and_no_network_is_made_up() -> None:
         ({"Status": "restarting"}, False),
     ],
 )
-def test_when_a_container_is_well(state: dict[str, Any], well: bool | None) -> None:  # noqa: FBT001 - the expected
+def test_health_of_a_container(state: dict[str, Any], well: bool | None) -> None:  # noqa: FBT001 - the expected
     assert container(State=state).state.is_healthy is well
 
 
@@ -99,5 +99,5 @@ def test_when_a_container_is_well(state: dict[str, Any], well: bool | None) -> N
         ({}, 0),
     ],
 )
-def test_memory_is_counted_without_what_the_kernel_drops_at_once(stats: dict[str, Any], used: int) -> None:
+def test_memory_is_counted_without_inactive_page_cache(stats: dict[str, Any], used: int) -> None:
     assert msgspec.convert({"memory_stats": stats}, ContainerStats).working_set_bytes == used

@@ -48,13 +48,13 @@ async def test_an_evicted_pod_runs_elsewhere(tmp_path: Path) -> None:
             await driver.undo(MOVE, done)
 
 
-async def test_a_disruption_budget_is_an_answer(tmp_path: Path) -> None:
+async def test_a_disruption_budget_is_reported(tmp_path: Path) -> None:
     async with faking(cluster(budget=0), tmp_path) as settings, open_driver(settings) as driver:
         with pytest.raises(DriverError, match=r"^a disruption budget currently forbids it$"):
             await driver.carry_out(MOVE)
 
 
-async def test_a_pod_that_comes_straight_back_is_no_success(tmp_path: Path) -> None:
+async def test_a_pod_that_returns_to_its_node_is_a_failure(tmp_path: Path) -> None:
     async with faking(cluster(place="a"), tmp_path) as settings, open_driver(settings) as driver:
         with pytest.raises(DriverError, match="started it there again: configure the extender"):
             await driver.carry_out(MOVE)
@@ -69,7 +69,7 @@ async def test_pod_that_does_not_come_back_is_reported(tmp_path: Path) -> None:
             await driver.carry_out(MOVE)
 
 
-async def test_what_it_tells(tmp_path: Path) -> None:
+async def test_the_state_of_a_cluster(tmp_path: Path) -> None:
     fake = cluster(pod("agent-a", "a", kind="DaemonSet"))
     fake.pods["agent-a"]["metadata"]["ownerReferences"][0]["name"] = "agent"
     fake.nodes["b"]["spec"]["unschedulable"] = True
@@ -200,7 +200,7 @@ async def test_start_waits_until_the_scheduler_has_bound_the_pod(tmp_path: Path)
             await driver.carry_out(Start(task="gone", target="b", reasons=WHY))
 
 
-async def test_what_kubernetes_does_itself_is_left_to_it(tmp_path: Path) -> None:
+async def test_actions_that_kubernetes_controls_are_refused(tmp_path: Path) -> None:
     async with faking(cluster(), tmp_path) as settings, open_driver(settings) as driver:
         for action in (
             Cut(task="id-of-web-a", node="a", allocated=Quantities(0.1), reasons=WHY),

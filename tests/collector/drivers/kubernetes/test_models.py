@@ -49,7 +49,7 @@ SCRATCH = [{"name": "scratch", "emptyDir": {}}]
         ),
     ],
 )
-def test_what_stays_and_why(
+def test_reasons_to_stay(
     described: dict[str, Any], labels: dict[str, str], replicas: int, stays: str | None
 ) -> None:
     assert service_view("shop/web", [read(described, **labels)] * replicas).stays == stays

@@ -94,7 +94,7 @@ async def test_an_optional_workload_that_stops_notes_its_replicas(tmp_path: Path
         assert fake.workloads["deployments/web"]["metadata"]["annotations"] == {}
 
 
-async def test_what_is_no_workload_is_named(tmp_path: Path) -> None:
+async def test_an_unknown_workload_is_named(tmp_path: Path) -> None:
     fake = cluster()
     async with faking(fake, tmp_path) as settings, open_driver(settings) as driver:
         for service, why in (
@@ -127,7 +127,7 @@ async def test_limits_change_in_place_where_the_server_can(tmp_path: Path) -> No
         assert (await driver.view()).services[0].limit == Quantities(0.25), "someone changed it since"
 
 
-async def test_elsewhere_the_template_changes_and_pods_are_replaced(tmp_path: Path) -> None:
+async def test_without_in_place_resize_the_template_changes_and_pods_are_replaced(tmp_path: Path) -> None:
     fake = cluster(can_resize=False)
     async with faking(fake, tmp_path) as settings, open_driver(settings) as driver:
         done = await driver.carry_out(RESIZE)

@@ -67,7 +67,7 @@ def mount(kind: str, source: str = "data", **more: Any) -> dict[str, Any]:
         (mount("tmpfs"), None),
     ],
 )
-def test_what_stays_and_why(described: dict[str, Any], stays: str | None) -> None:
+def test_reasons_to_stay(described: dict[str, Any], stays: str | None) -> None:
     assert service_view(service(**described)).stays == stays
 
 
@@ -112,7 +112,7 @@ def cluster(*on: str, described: SwarmService | None = None, nodes: tuple[SwarmN
     )
 
 
-def test_a_replica_has_nowhere_to_go_but_the_target_and_where_its_peers_are() -> None:
+def test_constraints_leave_a_replica_the_target_and_the_nodes_of_its_peers() -> None:
     seen = cluster("a", "b")
     path = plan_path(seen, seen.tasks[0], "c")
     assert path.constraints == ("node.id!=id-a", "node.id!=id-d")
@@ -120,7 +120,7 @@ def test_a_replica_has_nowhere_to_go_but_the_target_and_where_its_peers_are() ->
     assert (path.order, path.moved) == (Order.START, 1)
 
 
-def test_what_is_all_on_one_node_goes_to_the_target_and_back_by_name() -> None:
+def test_a_service_on_one_node_is_constrained_to_the_target() -> None:
     seen = cluster("a", "a")
     path = plan_path(seen, seen.tasks[0], "c")
     assert (path.constraints, path.rollback_constraints, path.moved) == (
@@ -130,14 +130,14 @@ def test_what_is_all_on_one_node_goes_to_the_target_and_back_by_name() -> None:
     )
 
 
-def test_a_target_that_has_a_replica_already_keeps_it_when_the_other_goes_back() -> None:
+def test_a_target_that_already_has_a_replica_keeps_it_in_a_rollback() -> None:
     seen = cluster("a", "b")
     path = plan_path(seen, seen.tasks[0], "b")
     assert path.constraints == ("node.id!=id-a", "node.id!=id-c", "node.id!=id-d")
     assert path.rollback_constraints == ()
 
 
-def test_two_must_not_write_to_one_place_at_once() -> None:
+def test_tasks_that_write_to_the_same_data_stop_first() -> None:
     written = service(labels=ALLOWED, **mount("bind", "/srv"))
     read = service(labels=ALLOWED, **mount("bind", "/srv", ReadOnly=True))
     orders = [
@@ -157,13 +157,13 @@ def test_two_must_not_write_to_one_place_at_once() -> None:
         ((node("a"), node("c"), node("c")), "several nodes of the Swarm are called c"),
     ],
 )
-def test_a_target_must_be_one_that_takes_tasks(nodes: tuple[SwarmNode, ...], why: str) -> None:
+def test_a_target_must_accept_tasks(nodes: tuple[SwarmNode, ...], why: str) -> None:
     seen = cluster("a", nodes=nodes)
     with pytest.raises(DriverError, match=why):
         plan_path(seen, seen.tasks[0], "c")
 
 
-def test_what_is_being_updated_is_left_alone() -> None:
+def test_a_service_that_is_being_updated_does_not_move() -> None:
     seen = cluster("a", described=service(update="updating"))
     with pytest.raises(DriverError, match="is being updated"):
         plan_path(seen, seen.tasks[0], "c")

@@ -106,7 +106,7 @@ START = [task(0, "a")]
 MOVED = [task(0, "a", "shutdown", wanted=False), task(1, "b")]
 
 
-async def test_a_move_steers_and_lifts(tmp_path: Path) -> None:
+async def test_a_move_adds_constraints_and_removes_them(tmp_path: Path) -> None:
     fake = Fake([START, MOVED])
     async with fake.serving(tmp_path / "it") as settings, open_driver(settings) as driver:
         done = await driver.carry_out(MOVE)
@@ -116,7 +116,7 @@ async def test_a_move_steers_and_lifts(tmp_path: Path) -> None:
     assert without_constraints == fake.written
 
 
-async def test_what_has_no_room_there_stays_without_waiting(tmp_path: Path) -> None:
+async def test_a_move_without_room_on_the_target_fails_at_once(tmp_path: Path) -> None:
     full = task(1, "", "pending", err="no suitable node (insufficient resources on 1 node)")
     fake = Fake([START, [*START, full], START])
     async with fake.serving(tmp_path / "it") as settings, open_driver(settings) as driver:
@@ -129,7 +129,7 @@ async def test_what_has_no_room_there_stays_without_waiting(tmp_path: Path) -> N
     assert without_constraints == fake.written
 
 
-async def test_a_move_that_cannot_be_finished_is_done_and_its_rest_is_lifted_later(tmp_path: Path) -> None:
+async def test_constraints_of_an_interrupted_move_are_removed_later(tmp_path: Path) -> None:
     fake = Fake([START, MOVED], breaks_after=1)
     async with fake.serving(tmp_path / "it") as settings, open_driver(settings) as driver:
         done = await driver.carry_out(MOVE)
@@ -171,7 +171,7 @@ async def test_swarm_may_choose_another_node_and_that_is_reported(tmp_path: Path
     assert constraints_of(fake.updates[0]) == ["node.role==worker", "node.id!=id-a"]
 
 
-async def test_what_is_gone_or_there_already_is_nothing_to_do(tmp_path: Path) -> None:
+async def test_nothing_is_done_if_the_container_is_gone_or_already_there(tmp_path: Path) -> None:
     fake = Fake([START])
     async with fake.serving(tmp_path / "it") as settings, open_driver(settings) as driver:
         for action in (
@@ -195,7 +195,7 @@ async def deploying(folder: Path, fake: Fake, replicas: dict[str, int]) -> list[
         return [await driver.release() for _ in range(4)]
 
 
-async def test_a_service_is_deployed_group_by_group_and_freed(tmp_path: Path) -> None:
+async def test_a_service_is_deployed_group_by_group_and_its_constraints_are_removed(tmp_path: Path) -> None:
     first = [task(0, "b"), task(1, "b")]
     fake = Fake([first, [*first, task(2, "c")]])
     fake.spec["Mode"]["Replicated"]["Replicas"] = 3
@@ -214,7 +214,7 @@ async def test_a_service_is_held_until_its_tasks_have_a_node(tmp_path: Path) -> 
     assert fake.updates == []
 
 
-async def test_a_service_that_swarm_cannot_start_there_is_freed(tmp_path: Path) -> None:
+async def test_constraints_are_removed_if_swarm_cannot_start_a_service_there(tmp_path: Path) -> None:
     stuck = task(0, "", "pending", err="no suitable node (insufficient resources on 1 node)")
     fake = Fake([[stuck], [task(0, "a")]])
     said = await deploying(tmp_path, fake, {"b": 1})

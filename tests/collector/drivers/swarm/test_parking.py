@@ -31,7 +31,9 @@ def larger(fake: Fake, replicas: int) -> Fake:
     return fake
 
 
-async def test_one_replica_waits_for_a_node_that_is_none_and_starts_on_the_target(tmp_path: Path) -> None:
+async def test_a_single_replica_is_parked_by_an_unmet_constraint_and_starts_on_the_target(
+    tmp_path: Path,
+) -> None:
     fake = Fake([[task(0, "a")], [ENDED, PENDING], [ENDED, PENDING, task(2, "b")], [task(2, "b")]])
     async with fake.serving(tmp_path / "it") as settings, open_driver(settings) as driver:
         done = await driver.carry_out(STOP)
@@ -51,7 +53,7 @@ async def test_one_replica_waits_for_a_node_that_is_none_and_starts_on_the_targe
     assert without_constraints == fake.written
 
 
-async def test_parked_service_is_known_to_any_collector_and_freed_when_no_policy_starts_it(
+async def test_any_collector_finds_a_parked_service_and_releases_it(
     tmp_path: Path,
 ) -> None:
     fake = Fake([[task(0, "a")], [ENDED, PENDING]])
@@ -66,7 +68,7 @@ async def test_parked_service_is_known_to_any_collector_and_freed_when_no_policy
             assert await another.release() == ()
 
 
-async def test_stop_is_undone_by_freeing_the_service(tmp_path: Path) -> None:
+async def test_a_stop_is_undone_by_unparking(tmp_path: Path) -> None:
     fake = Fake([[task(0, "a")], [ENDED, PENDING], [task(2, "c")]])
     async with fake.serving(tmp_path / "it") as settings, open_driver(settings) as driver:
         await driver.undo(STOP, await driver.carry_out(STOP))
@@ -109,7 +111,7 @@ async def test_task_that_does_not_run_there_waits_again(
     assert fake.spec == waiting
 
 
-async def test_start_of_a_task_that_was_never_parked_leaves_the_spec_as_written(tmp_path: Path) -> None:
+async def test_start_of_a_task_that_was_never_parked_restores_the_user_spec(tmp_path: Path) -> None:
     placeless = task(1, "", "pending", err=FULL)
     fake = Fake([[placeless], [placeless, task(2, "b")], [task(2, "b")]])
     async with fake.serving(tmp_path / "it") as settings, open_driver(settings) as driver:
@@ -145,7 +147,7 @@ async def test_one_of_several_replicas_is_singled_out_by_closing_its_node(tmp_pa
     assert fake.spec == fake.written
 
 
-async def test_swarm_chooses_where_a_node_has_most_of_them_and_is_not_trusted_elsewhere(
+async def test_a_replica_is_parked_only_if_swarm_would_remove_one_on_its_node(
     tmp_path: Path,
 ) -> None:
     most = [task(0, "a"), task(1, "a"), task(2, "b")]
@@ -161,7 +163,7 @@ async def test_swarm_chooses_where_a_node_has_most_of_them_and_is_not_trusted_el
     assert equal.updates == []
 
 
-async def test_task_without_a_place_is_held_back_once_and_no_other(tmp_path: Path) -> None:
+async def test_only_a_task_without_a_node_is_held_back_and_only_once(tmp_path: Path) -> None:
     placeless = task(1, "", "pending", err=FULL)
     fake = Fake([[placeless]])
     async with fake.serving(tmp_path / "it") as settings, open_driver(settings) as driver:
@@ -177,7 +179,7 @@ async def test_task_without_a_place_is_held_back_once_and_no_other(tmp_path: Pat
 
 
 @pytest.mark.parametrize("mode", [{"Global": {}}, {"ReplicatedJob": {}}])
-async def test_what_runs_everywhere_or_once_cannot_wait(tmp_path: Path, mode: dict[str, Any]) -> None:
+async def test_global_services_and_jobs_cannot_be_parked(tmp_path: Path, mode: dict[str, Any]) -> None:
     fake = Fake([[task(0, "a")]])
     fake.spec["Mode"] = mode
     async with fake.serving(tmp_path / "it") as settings, open_driver(settings) as driver:
@@ -187,7 +189,7 @@ async def test_what_runs_everywhere_or_once_cannot_wait(tmp_path: Path, mode: di
         assert (await driver.carry_out(gone)).nothing_to_do
 
 
-async def test_start_that_a_killed_collector_left_is_freed_if_it_is_stuck(tmp_path: Path) -> None:
+async def test_a_stuck_start_of_a_killed_collector_is_released(tmp_path: Path) -> None:
     placeless = task(1, "", "pending", err=FULL)
     fake = Fake([[placeless], [task(2, "", "pending", err=FULL)]], breaks_after=1)
     async with (

@@ -61,7 +61,7 @@ ours = st.lists(st.builds("node.id!={}".format, names), max_size=3, unique=True)
 
 
 @given(spec=specs, ours=ours, order=st.sampled_from(Order), again=ours)
-def test_whatever_is_steered_is_again_as_written(
+def test_temporary_constraints_are_removed_without_a_trace(
     spec: dict[str, Any], ours: list[str], order: Order, again: list[str]
 ) -> None:
     kept = copy.deepcopy(spec)
@@ -79,7 +79,7 @@ def test_whatever_is_steered_is_again_as_written(
 
 
 @given(spec=specs, ours=ours)
-def test_a_change_that_the_user_made_meanwhile_is_kept(spec: dict[str, Any], ours: list[str]) -> None:
+def test_a_change_of_the_user_during_a_move_is_kept(spec: dict[str, Any], ours: list[str]) -> None:
     changed = with_constraints(spec, ours, Order.START, 5.0)
     changed["TaskTemplate"]["ContainerSpec"] = {"Image": "web:2"}
     changed["UpdateConfig"] = {"Parallelism": 42}
@@ -93,7 +93,7 @@ def test_a_change_that_the_user_made_meanwhile_is_kept(spec: dict[str, Any], our
     assert BEFORE_LABEL not in plain["Labels"]
 
 
-def test_a_constraint_that_the_user_has_too_is_not_taken_from_them() -> None:
+def test_a_constraint_that_the_user_also_has_is_kept() -> None:
     spec = {"Name": "web", "Labels": {}, "TaskTemplate": {"Placement": {"Constraints": ["node.id!=x"]}}}
     assert user_spec(with_constraints(spec, ["node.id!=x"], Order.START, 1.0)) == spec
 
@@ -113,7 +113,7 @@ def mark(**changes: Any) -> str:
     ],
     ids=["no JSON", "deep", "nested", "long"],
 )
-def test_a_mark_that_cannot_be_read_is_dropped_and_nothing_else(label: str) -> None:
+def test_an_unreadable_label_is_dropped_and_nothing_else(label: str) -> None:
     spec = {
         "Labels": {BEFORE_LABEL: label, "own": "label"},
         "TaskTemplate": {"Placement": {"Constraints": ["a==b"]}},
@@ -165,7 +165,7 @@ def test_a_deployment_reaches_every_group_in_turn_and_ends_as_the_user_wrote_it(
     assert not has_temporary_changes(now)
 
 
-def test_a_user_who_scales_a_service_during_its_deployment_has_the_last_word() -> None:
+def test_replicas_that_the_user_sets_during_a_deployment_are_kept() -> None:
     groups = [ReplicaGroup(("a",), 2), ReplicaGroup(("b",), 1)]
     spec = {
         "Labels": {BEFORE_LABEL: hold_label(groups, ["node.id==a"])},
@@ -186,7 +186,7 @@ def with_replicas(spec: dict[str, Any], replicas: int) -> dict[str, Any]:
     replicas=st.integers(1, 5),
     slots=st.lists(st.integers(1, 5), min_size=1, unique=True),
 )
-def test_whatever_is_parked_is_again_as_written(
+def test_parked_tasks_are_unparked_without_a_trace(
     spec: dict[str, Any], ours: list[str], replicas: int, slots: list[int]
 ) -> None:
     written = with_replicas(spec, replicas)
@@ -213,7 +213,7 @@ def test_whatever_is_parked_is_again_as_written(
     assert written == kept, "specs are not changed in place"
 
 
-def test_replicas_that_the_user_changes_meanwhile_are_kept() -> None:
+def test_replicas_that_the_user_changes_while_a_task_is_parked_are_kept() -> None:
     spec = with_replicas({"Labels": {}, "TaskTemplate": {}}, 3)
     changed = with_parked(spec, [ParkedTask(2, "node2", 0.0)])
     assert replicas_of(changed) == 2
