@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.common.results import Figure
 from collector.control.loop import ControlLoop
 from collector.policies.actions import Move
-from tests.collector.control.builders import Breathing, FakeDriver, actor_of, service_of, staged, view
+from tests.collector.control.builders import FakeDriver, FluctuatingLoad, actor_of, service_of, staged, view
 
 _DURATION_SECONDS = 600.0
 _STEP_SECONDS = 5.0
@@ -61,12 +61,12 @@ async def _run_loop(period_seconds: float) -> _Outcome:
     with tempfile.TemporaryDirectory() as folder:
         async with staged(Path(folder)) as stage:
             stage.begin()
-            cluster = Breathing(stage, period_seconds)
-            driver = FakeDriver(view_now=view(), show=cluster.move)
+            cluster = FluctuatingLoad(stage, period_seconds)
+            driver = FakeDriver(view_now=view(), on_move=cluster.move)
             loop = ControlLoop(stage.core, await actor_of(stage, driver))
             until = stage.clock.now + _DURATION_SECONDS
             while stage.clock.now < until:
-                cluster.speak()
+                cluster.send_heartbeats()
                 await loop.run_once()
                 stage.clock.now += _STEP_SECONDS
             moves = [order for order in driver.orders if isinstance(order, Move)]

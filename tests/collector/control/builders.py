@@ -1,4 +1,4 @@
-"""A small cluster with reports by hand, a fake driver, and the control loop on both."""
+"""A small cluster whose reports a test sends, a fake driver, and the control loop on both."""
 
 import asyncio
 import math
@@ -43,13 +43,13 @@ def hog_id(copy: int = 0) -> str:
 
 
 def service_of(container_id: str) -> str:
-    """Whose container an id is, the first or a later one."""
+    """Return the service of a container id, of the first or a later container."""
     return HOG if container_id.startswith(hog_id()) else STEADY
 
 
 @dataclass
 class FakeDriver:
-    """Moves containers in its own books, and in what the agents say if `show` is there to say it."""
+    """Records actions, and moves containers in the orchestrator's state."""
 
     name: str = "fake"
     dry: bool = False
@@ -63,7 +63,8 @@ class FakeDriver:
     """Whether parked containers were kept, at each release."""
     held_back: list[list[str]] = field(default_factory=list)
     hangs: bool = False
-    show: Callable[[Move], None] | None = None
+    on_move: Callable[[Move], None] | None = None
+    """Called after a move: it makes agents report the effect."""
 
     async def view(self) -> OrchestratorState:
         if self.is_away:
@@ -76,8 +77,8 @@ class FakeDriver:
             raise DriverError(self.fails)
         if isinstance(action, Move):
             self.move(action)
-            if self.show is not None:
-                self.show(action)
+            if self.on_move is not None:
+                self.on_move(action)
         if self.hangs:
             await asyncio.Event().wait()
         return ActionResult(what="done", before=b"as it was", containers=())
@@ -130,7 +131,7 @@ class Stage:
         self._sequence = dict.fromkeys(NODES, 0)
         self._short: dict[str, Alert] = {}
 
-    def speak(
+    def send_heartbeat(
         self,
         node: str,
         *names: str,
@@ -139,7 +140,7 @@ class Stage:
         busy: float = 1.0,
         started_at: float = START - 10_000,
     ) -> float:
-        """A whole heartbeat of a node, with these containers, more or less busy; gives the cores in use."""
+        """Send a heartbeat of a node with these containers; return the cores in use."""
         there = tuple(
             container(
                 name,
@@ -154,7 +155,7 @@ class Stage:
         used = busy * sum(_CORES[name] for name in names) if cpu_cores is None else cpu_cores
         # A heartbeat that does not name an alert ends it.
         alerts = (self._short[node],) if node in self._short else ()
-        self.say(
+        self.send_report(
             node,
             state=state(used=Quantities(used, 10**9)),
             containers=there,
@@ -166,51 +167,51 @@ class Stage:
     def alert(self, node: str, *, closed: bool = False) -> None:
         node_alert = Alert(Resource.CPU, START, "busy", closed_at=self.clock.now if closed else None)
         self._short[node] = node_alert
-        self.say(node, alerts=(node_alert,))
+        self.send_report(node, alerts=(node_alert,))
 
-    def say(self, node: str, **parts: Any) -> None:
+    def send_report(self, node: str, **parts: Any) -> None:
         self._sequence[node] += 1
         report = partial_report(node, sequence=self._sequence[node], at=self.clock.now, **parts)
         apply_report(self.core.registry, report, self.clock.now)
 
     def begin(self) -> None:
-        """Alpha runs both and is short of CPU; the others are idle."""
-        self.speak("alpha", HOG, STEADY)
-        self.speak("beta", cpu_cores=0.2)
-        self.speak("gamma", cpu_cores=0.1)
+        """Report that alpha runs both services and is short of CPU, and that the others are idle."""
+        self.send_heartbeat("alpha", HOG, STEADY)
+        self.send_heartbeat("beta", cpu_cores=0.2)
+        self.send_heartbeat("gamma", cpu_cores=0.1)
         self.alert("alpha")
 
-    def show(self, move: Move, started_at: float = START - 10_000) -> None:
-        """What agents say once the hog runs elsewhere."""
-        self.speak("alpha", STEADY)
-        self.speak(move.target, HOG, copy=1, started_at=started_at)
+    def report_move(self, move: Move, started_at: float = START - 10_000) -> None:
+        """Send the reports of agents after the hog has moved."""
+        self.send_heartbeat("alpha", STEADY)
+        self.send_heartbeat(move.target, HOG, copy=1, started_at=started_at)
 
 
-class Breathing:
-    """Nodes whose load rises and falls, and that call themselves short whenever they are full."""
+class FluctuatingLoad:
+    """Nodes whose load rises and falls, with an alert whenever they are full."""
 
     _FULL_CORES, _BETTER_CORES = 3.5, 3.2
 
-    def __init__(self, stage: Stage, breath_seconds: float = 50.0) -> None:
-        self._stage, self._breath_seconds = stage, breath_seconds
+    def __init__(self, stage: Stage, period_seconds: float = 50.0) -> None:
+        self._stage, self._period_seconds = stage, period_seconds
         self._copies = 0
         self.places = {HOG: "alpha", STEADY: "alpha"}
         self.alerts: list[str] = []
         """The nodes that were short, in order."""
 
     def move(self, move: Move) -> None:
-        """What the agents see of a move."""
+        """Report a move."""
         name = service_of(move.task)
         self.places[name] = move.target
         self._copies += name == HOG
-        self.speak()
+        self.send_heartbeats()
 
-    def speak(self) -> None:
-        """Every node says how it is."""
-        phase = math.sin(2 * math.pi * self._stage.clock.now / self._breath_seconds)
+    def send_heartbeats(self) -> None:
+        """Send a heartbeat of every node, and open or close alerts."""
+        phase = math.sin(2 * math.pi * self._stage.clock.now / self._period_seconds)
         for node in NODES:
             there = [name for name, place in self.places.items() if place == node]
-            used = self._stage.speak(node, *there, copy=self._copies, busy=1.25 + 0.25 * phase)
+            used = self._stage.send_heartbeat(node, *there, copy=self._copies, busy=1.25 + 0.25 * phase)
             is_short = self.alerts[-1:] == [node]
             if not is_short and used >= self._FULL_CORES:
                 self.alerts.append(node)
@@ -222,20 +223,20 @@ class Breathing:
 
 @asynccontextmanager
 async def staged(folder: Path, **settings: Any) -> AsyncIterator[Stage]:
-    """A collector on a history of its own; the same folder is the same history."""
+    """Run a collector with a history in this folder."""
     clock = Clock()
     config = CollectorConfig(
         history=HistoryConfig(path=str(folder / "history.db")),
         control=ControlConfig(**{"verify_seconds": 3.0, "settle_seconds": 60.0, **settings}),
         placement=PlacementConfig(snapshot_seconds=0),
     )
-    troubles = Outages()
-    async with open_history(config, troubles, clock) as history:
-        yield Stage(Core(config, Registry(config), history, clock, outages=troubles), clock)
+    outages = Outages()
+    async with open_history(config, outages, clock) as history:
+        yield Stage(Core(config, Registry(config), history, clock, outages=outages), clock)
 
 
 async def actor_of(stage: Stage, driver: FakeDriver, lease: Lease | None = None) -> Actor:
-    """What acts on a stage, knowing what was on record."""
+    """Create an actor with the stored journal."""
     journal = Journal(stage.core.history, keep=100, keep_input_bytes=1 << 20)
     await journal.load()
 

@@ -20,8 +20,8 @@ from tests.collector.control.builders import (
     CHOSEN,
     HOG,
     STEADY,
-    Breathing,
     FakeDriver,
+    FluctuatingLoad,
     Stage,
     actor_of,
     hog_id,
@@ -44,7 +44,7 @@ async def heal(actor: Actor) -> Decision:
 
 
 async def test_a_bottleneck_is_relieved_and_every_step_is_recorded(stage: Stage) -> None:
-    driver = FakeDriver(view_now=view(), show=stage.show)
+    driver = FakeDriver(view_now=view(), on_move=stage.report_move)
     actor = await actor_of(stage, driver)
     decision = await heal(actor)
     assert decision.outcome is DecisionOutcome.DONE
@@ -72,10 +72,10 @@ async def test_a_bottleneck_is_relieved_and_every_step_is_recorded(stage: Stage)
 
 
 async def test_a_container_that_was_moved_is_as_old_as_the_first_one(stage: Stage) -> None:
-    def show(move: Move) -> None:
-        stage.show(move, started_at=stage.clock.now)
+    def report(move: Move) -> None:
+        stage.report_move(move, started_at=stage.clock.now)
 
-    actor = await actor_of(stage, FakeDriver(view_now=view(), show=show))
+    actor = await actor_of(stage, FakeDriver(view_now=view(), on_move=report))
     decision = await heal(actor)
     assert decision.outcome is DecisionOutcome.DONE
     stage.clock.now += 30
@@ -88,7 +88,7 @@ async def test_a_container_that_was_moved_is_as_old_as_the_first_one(stage: Stag
 
 
 async def test_hints_do_not_return_a_moved_service_at_once(stage: Stage) -> None:
-    driver = FakeDriver(view_now=view(), show=stage.show)
+    driver = FakeDriver(view_now=view(), on_move=stage.report_move)
     actor = await actor_of(stage, driver)
     await heal(actor)
     snapshot = await actor.situation.snapshot()
@@ -102,25 +102,25 @@ async def test_hints_refuse_the_old_node_during_a_move(stage: Stage) -> None:
     """By the name that the orchestrator calls it, too: its scheduler may ask before the move is done."""
     refused: list[frozenset[str]] = []
 
-    def show(move: Move) -> None:
+    def report(move: Move) -> None:
         refused.extend(stage.core.reservations.left_by([name], stage.clock.now) for name in (HOG, "shop/hog"))
-        stage.show(move)
+        stage.report_move(move)
 
     seen = view()
     named = tuple(
         replace(each, service="shop/hog") if each.container == hog_id() else each for each in seen.tasks
     )
-    await heal(await actor_of(stage, FakeDriver(view_now=replace(seen, tasks=named), show=show)))
+    await heal(await actor_of(stage, FakeDriver(view_now=replace(seen, tasks=named), on_move=report)))
     assert refused == [{"alpha"}, {"alpha"}]
 
 
 async def test_a_lasting_alert_causes_no_further_move_until_the_effect_of_the_last_shows(
     stage: Stage,
 ) -> None:
-    driver = FakeDriver(view_now=view(), show=stage.show)
+    driver = FakeDriver(view_now=view(), on_move=stage.report_move)
     actor = await actor_of(stage, driver)
     await heal(actor)
-    stage.speak("alpha", "steady", cpu_cores=3.9)
+    stage.send_heartbeat("alpha", "steady", cpu_cores=3.9)
     second = await heal(actor)
     assert second.outcome is DecisionOutcome.REFUSED
     (step,) = second.steps
@@ -164,7 +164,7 @@ async def test_a_decision_during_an_outage_of_the_driver_is_marked_and_repeated_
 ) -> None:
     """All others were closed at the last answer of the orchestrator; whether they still are is unknown."""
     closed = {"accepts": False}
-    driver = FakeDriver(view_now=view(beta=closed, gamma=closed), show=stage.show)
+    driver = FakeDriver(view_now=view(beta=closed, gamma=closed), on_move=stage.report_move)
     actor = await actor_of(stage, driver)
     driver.is_away = True
     stage.clock.now += 12
@@ -176,11 +176,13 @@ async def test_a_decision_during_an_outage_of_the_driver_is_marked_and_repeated_
         "driver fake is unavailable: the manager does not answer; its last known state is 12 s old"
     )
     stage.clock.now += 5
-    assert await actor.planner.answer_alerts(CHOSEN) is None, "that its word grows older is no news"
+    assert await actor.planner.answer_alerts(CHOSEN) is None, (
+        "the age of the state alone is not recorded again"
+    )
     driver.is_away = False
     assert await actor.situation.refresh()
     decision = await heal(actor)
-    assert (decision.outcome, decision.trouble) == (DecisionOutcome.NOTHING, None), "now it is known for sure"
+    assert (decision.outcome, decision.trouble) == (DecisionOutcome.NOTHING, None), "the orchestrator answers"
     driver.view_now = view()
     assert await actor.situation.refresh()
     (step,) = (await heal(actor)).steps
@@ -213,7 +215,7 @@ async def test_a_dry_run_plans_and_carries_out_nothing(stage: Stage) -> None:
 
 
 async def test_a_pause_stops_actions_and_survives_a_restart(stage: Stage) -> None:
-    driver = FakeDriver(view_now=view(), show=stage.show)
+    driver = FakeDriver(view_now=view(), on_move=stage.report_move)
     actor = await actor_of(stage, driver)
     await actor.situation.journal.set_pause(
         Pause(since=stage.clock.now, until=stage.clock.now + 60, why="an audit")
@@ -225,8 +227,8 @@ async def test_a_pause_stops_actions_and_survives_a_restart(stage: Stage) -> Non
     ]
     stage.clock.now += 61
     for node in ("beta", "gamma"):
-        stage.speak(node, cpu_cores=0.1)
-    stage.speak("alpha", HOG, "steady")
+        stage.send_heartbeat(node, cpu_cores=0.1)
+    stage.send_heartbeat("alpha", HOG, "steady")
     assert (await heal(actor)).outcome is DecisionOutcome.DONE
 
 
@@ -242,7 +244,7 @@ async def test_only_one_of_two_collectors_acts(stage: Stage, tmp_path: Path) -> 
     def lease(holder: str) -> Lease:
         return Lease(tmp_path / "lease.db", holder, 30.0, clock=stage.clock, monotonic=stage.clock)
 
-    driver = FakeDriver(view_now=view(), show=stage.show)
+    driver = FakeDriver(view_now=view(), on_move=stage.report_move)
     other = lease("the other")
     assert (await other.take()).mine
     actor = await actor_of(stage, driver, lease("this one"))
@@ -290,7 +292,7 @@ async def after_restart(stage: Stage, driver: FakeDriver, name: str) -> Decision
 
 
 async def test_after_a_crash_a_completed_step_is_not_repeated(stage: Stage) -> None:
-    driver = FakeDriver(view_now=view(), show=stage.show)
+    driver = FakeDriver(view_now=view(), on_move=stage.report_move)
     decision = await after_restart(stage, driver, await killed_in_the_middle(stage, driver))
     assert decision.outcome is DecisionOutcome.DONE
     assert decision.steps[0].containers == (hog_id(1),)
@@ -309,7 +311,7 @@ async def test_after_a_crash_a_step_that_was_not_carried_out_has_failed(stage: S
 
 
 async def test_recovery_waits_for_an_orchestrator_that_does_not_answer(stage: Stage) -> None:
-    driver = FakeDriver(view_now=view(), show=stage.show)
+    driver = FakeDriver(view_now=view(), on_move=stage.report_move)
     name = await killed_in_the_middle(stage, driver)
     driver.is_away = True
     actor = await actor_of(stage, driver)
@@ -329,12 +331,12 @@ async def test_ten_minutes_after_relief_no_container_has_moved_back(
     stage: Stage,
 ) -> None:
     """By the loop itself, on simulated time; at its busiest, the hog makes its new node short as well."""
-    cluster = Breathing(stage)
-    driver = FakeDriver(view_now=view(), show=cluster.move)
+    cluster = FluctuatingLoad(stage)
+    driver = FakeDriver(view_now=view(), on_move=cluster.move)
     loop = ControlLoop(stage.core, await actor_of(stage, driver))
     until = stage.clock.now + 600
     while stage.clock.now < until:
-        cluster.speak()
+        cluster.send_heartbeats()
         await loop.run_once()
         stage.clock.now += 5
     assert len(driver.orders) == 1

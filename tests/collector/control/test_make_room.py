@@ -28,7 +28,7 @@ class Lax:
         self._stage = stage
         self.limits = dict.fromkeys(NODES, _PROMISED)
 
-    def speak(self) -> None:
+    def send_reports(self) -> None:
         for node in NODES:
             lax = container(
                 f"lax-{node}",
@@ -39,7 +39,7 @@ class Lax:
                 started_at=START - 10_000,
             )
             used = Quantities(0.3, 10**9)
-            self._stage.say(node, state=state(used=used), containers=(lax,), heartbeat=HEARTBEAT)
+            self._stage.send_report(node, state=state(used=used), containers=(lax,), heartbeat=HEARTBEAT)
 
     @staticmethod
     def view() -> OrchestratorState:
@@ -64,7 +64,7 @@ class Cutter(FakeDriver):
     async def carry_out(self, action: Action) -> ActionResult:
         assert isinstance(action, Cut)
         self._lax.limits[action.node] = action.allocated
-        self._lax.speak()
+        self._lax.send_reports()
         return await super().carry_out(action)
 
 
@@ -86,7 +86,7 @@ class Scene:
         until = self._stage.clock.now + seconds
         while self._stage.clock.now < until:
             self._stage.clock.now += _LOOK_SECONDS
-            self.lax.speak()
+            self.lax.send_reports()
             await self.loop.run_once()
 
 
@@ -95,7 +95,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     settings = {"policy": "", "timer_policy": "energy4cloud", "timer_seconds": _LOOK_SECONDS}
     async with staged(tmp_path, reservation_seconds=_ROOM_SECONDS, **settings) as stage:
         lax = Lax(stage)
-        lax.speak()
+        lax.send_reports()
         yield Scene(stage, lax, ControlLoop(stage.core, await actor_of(stage, Cutter(lax))))
 
 
@@ -107,7 +107,7 @@ async def test_room_that_was_made_is_reserved_by_default_until_it_expires(
     assert [(step.action.kind, step.state) for step in decision.steps] == [("cut", StepState.VERIFIED)]
     assert scene.kept == list(affected_nodes(decision.steps[0].action))
     await scene.pass_by(_ROOM_SECONDS - 2 * _LOOK_SECONDS)
-    assert scene.is_cut(), "no round of the timer gives back what somebody is still to come for"
+    assert scene.is_cut(), "the timer policy does not give back reserved room"
     await scene.pass_by(4 * _LOOK_SECONDS)
     assert not scene.is_cut()
     assert scene.kept == []

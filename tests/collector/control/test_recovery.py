@@ -73,7 +73,7 @@ async def test_a_step_that_was_not_started_is_dropped(stage: Stage) -> None:
 async def test_a_done_step_is_verified_and_not_repeated(stage: Stage) -> None:
     driver = FakeDriver(view_now=view())
     name = await left(stage, driver, MOVE, state=StepState.DONE)
-    stage.show(MOVE)
+    stage.report_move(MOVE)
     _, decision, step = await taken_up(stage, driver, name)
     assert (decision.outcome, step.containers) == (DecisionOutcome.DONE, (hog_id(1),))
     assert driver.orders == []
@@ -106,18 +106,18 @@ async def test_a_step_that_is_neither_done_nor_undone_is_unclear(stage: Stage) -
     assert driver.orders == []
 
 
-def speak_with_limit(stage: Stage, limit: Quantities) -> None:
+def report_limit(stage: Stage, limit: Quantities) -> None:
     """Alpha tells what its containers may use at most."""
     there = tuple(
         container(name, service=name, limit=limit, used=Quantities(1.0, 50_000_000)) for name in (HOG, STEADY)
     )
-    stage.say("alpha", state=state(), containers=there, heartbeat=HEARTBEAT)
+    stage.send_report("alpha", state=state(), containers=there, heartbeat=HEARTBEAT)
 
 
 async def test_cut_is_recognized_as_done_from_the_report_of_the_node(stage: Stage) -> None:
     driver = FakeDriver(view_now=view())
     name = await left(stage, driver, CUT, state=StepState.STARTED)
-    speak_with_limit(stage, CUT.allocated)
+    report_limit(stage, CUT.allocated)
     _, decision, step = await taken_up(stage, driver, name)
     assert (decision.outcome, step.containers) == (DecisionOutcome.DONE, (hog_id(),))
 
@@ -125,7 +125,7 @@ async def test_cut_is_recognized_as_done_from_the_report_of_the_node(stage: Stag
 async def test_a_cut_that_the_node_does_not_report_has_failed(stage: Stage) -> None:
     driver = FakeDriver(view_now=view())
     name = await left(stage, driver, CUT, state=StepState.STARTED)
-    speak_with_limit(stage, Quantities(4.0, 100_000_000))
+    report_limit(stage, Quantities(4.0, 100_000_000))
     _, _, step = await taken_up(stage, driver, name)
     assert step.state is StepState.FAILED
     assert driver.undone == []

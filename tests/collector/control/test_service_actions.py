@@ -77,7 +77,7 @@ def report(stage: Stage, *copies: int, cores: float | None = None) -> None:
             if copy in copies
             else ()
         )
-        stage.say(node, state=state(), containers=there, heartbeat=HEARTBEAT)
+        stage.send_report(node, state=state(), containers=there, heartbeat=HEARTBEAT)
 
 
 async def decide(actor: Actor, action: ServiceAction) -> Decision | None:

@@ -57,9 +57,9 @@ def test_a_move_shows_once_something_new_runs_there_and_the_old_one_is_gone() ->
     beside = (_SIBLING, "beta")
     assert find_effect(move, snapshot((_OLD, "alpha"), beside), {}) is None
     assert find_effect(move, snapshot((_OLD, "alpha"), (_NEW, "beta"), beside), {}) is None, (
-        "it runs twice yet"
+        "it still runs twice"
     )
-    assert find_effect(move, snapshot(beside), {}) is None, "what was there before is not what was moved"
+    assert find_effect(move, snapshot(beside), {}) is None, "an earlier container is not the moved one"
     assert find_effect(move, snapshot((_NEW, "beta"), beside), {}) == frozenset({_NEW})
 
 
@@ -72,7 +72,7 @@ def test_where_the_orchestrator_names_the_new_container_no_other_shows_the_move(
 @pytest.mark.parametrize("action", [MOVE, KILL])
 def test_a_container_without_a_service_is_found_by_the_id_that_the_driver_returns(action: Action) -> None:
     alone = Step(action=action, containers=(_NEW,))
-    assert find_effect(alone, lone((_OLD, "alpha"), (_NEW, "beta")), {}) is None, "it runs twice yet"
+    assert find_effect(alone, lone((_OLD, "alpha"), (_NEW, "beta")), {}) is None, "it still runs twice"
     assert find_effect(alone, lone((_SIBLING, "beta")), {}) is None
     assert find_effect(alone, lone((_NEW, "beta")), {}) == frozenset({_NEW})
     assert find_effect(alone, lone((_NEW, "alpha")), {}) == frozenset({_NEW}), "wherever it runs"

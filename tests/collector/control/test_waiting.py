@@ -51,7 +51,7 @@ class Hosts:
                 for name in there
             )
             used = Quantities(0.1 + 2.5 * len(there), 10**9)
-            self._stage.say(node, state=state(used=used), containers=containers, heartbeat=HEARTBEAT)
+            self._stage.send_report(node, state=state(used=used), containers=containers, heartbeat=HEARTBEAT)
 
     def view(self) -> OrchestratorState:
         return OrchestratorState(

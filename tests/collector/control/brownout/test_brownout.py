@@ -98,7 +98,7 @@ class Cluster(FakeDriver):
         watts = 30.0 + WATTS_EACH * len(there)
         power = NodePower(watts, 30.0, 0.0, PowerSource.RAPL, 0.03, 1500.0)
         used = Quantities(0.5 * len(there), 10**8 * len(there))
-        self.stage.say(
+        self.stage.send_report(
             "alpha",
             state=state(used=used, power=power),
             containers=there,
@@ -107,7 +107,9 @@ class Cluster(FakeDriver):
         )
         for node in NODES[1:]:
             idle = NodePower(0.0, 0.0, 0.0, PowerSource.RAPL, 0.03, 1500.0)
-            self.stage.say(node, state=state(used=Quantities(0.1, 10**8), power=idle), heartbeat=HEARTBEAT)
+            self.stage.send_report(
+                node, state=state(used=Quantities(0.1, 10**8), power=idle), heartbeat=HEARTBEAT
+            )
 
     async def carry_out(self, action: Action) -> ActionResult:
         self.orders.append(action)
@@ -386,7 +388,7 @@ async def test_a_dry_run_records_what_it_would_stop(stage: Stage) -> None:
     driver.stage = stage
     with_settings(stage)
     optional = container("ads", labels={OPTIONAL_LABEL: "true"}, service="ads")
-    stage.say(
+    stage.send_report(
         "alpha",
         state=state(),
         containers=(optional, container("shop")),

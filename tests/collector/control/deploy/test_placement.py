@@ -196,7 +196,7 @@ async def test_replicas_per_node_are_limited(stage: Stage) -> None:
 async def test_room_is_made_before_the_service_starts(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         lax = Lax(stage)
-        lax.speak()
+        lax.send_reports()
         driver = Cutter(lax)
         answer = await deploy(
             await loop_of(stage, driver),

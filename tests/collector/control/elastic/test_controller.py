@@ -98,7 +98,7 @@ def report(
         for _ in range(10):
             sketch.add(seconds)
         is_there = copy < replicas
-        stage.say(
+        stage.send_report(
             node,
             state=state(),
             containers=there if is_there else (),

@@ -87,7 +87,7 @@ def test_watts_per_core_come_from_the_curves_of_the_nodes() -> None:
     both = core_power(snapshot, ["idle", "full", "unknown", "stranger"])
     assert both.used_watts == pytest.approx(15.0)
     three = core_power(snapshot, ["idle", "idle", "full"])
-    assert three.used_watts == pytest.approx(20.0), "one that claims anything has one voice"
+    assert three.used_watts == pytest.approx(20.0), "the median ignores one absurd node"
     assert core_power(snapshot, ["unknown"]) == core_power(snapshot, []) == NOTHING
 
 

@@ -37,7 +37,9 @@ async def test_an_alert_is_answered_by_a_move_that_the_orchestrator_can_carry_ou
     """Without constraints, the hog goes to gamma."""
     async with staged(tmp_path) as stage:
         stage.begin()
-        driver = FakeDriver(view_now=view(**{HOG: {"constraints": (constraint,)}}, **nodes), show=stage.show)
+        driver = FakeDriver(
+            view_now=view(**{HOG: {"constraints": (constraint,)}}, **nodes), on_move=stage.report_move
+        )
         actor = await actor_of(stage, driver)
         decision = await actor.planner.answer_alerts(CHOSEN)
         assert decision is not None
