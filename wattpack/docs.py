@@ -144,7 +144,8 @@ def _metrics() -> Iterator[str]:
     yield ""
     yield "Metrics use base units, counters end in `_total`, and ratios go from 0 to 1. An unknown value has"
     yield "no series, never a zero; a stopped container has no series either. Agent and collector also expose"
-    yield "`process_*` metrics about their own resource usage."
+    yield "`process_*` metrics about their own resource usage. The [glossary](glossary.md) explains words"
+    yield "such as *beacon* and *gap*; [prometheus.md](prometheus.md) has recipes, rules and dashboards."
     nothing: tuple[tuple[str, str], ...] = ()
     groups: Sequence[tuple[str, Sequence[MetricSpec[Any]], Sequence[tuple[str, str]]]] = (
         (
