@@ -11,15 +11,15 @@ import pytest
 
 from tests.lab.waiting import eventually
 from tests.processes import wattpack
-from tests.wattpack.listening import Listener, listening
+from tests.wattpack.notify_socket import NotifySocket, notify_socket
 
 
 @pytest.fixture
-def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
-    with listening(tmp_path) as listener:
-        monkeypatch.setenv("NOTIFY_SOCKET", listener.environment["NOTIFY_SOCKET"])
+def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NotifySocket]:
+    with notify_socket(tmp_path) as receiver:
+        monkeypatch.setenv("NOTIFY_SOCKET", receiver.environment["NOTIFY_SOCKET"])
         monkeypatch.setenv("WATCHDOG_USEC", "1000000")
-        yield listener
+        yield receiver
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def get(url: str) -> str:
         return text
 
 
-def test_sighup_applies_the_changed_file(settings: Path, systemd: Listener) -> None:
+def test_sighup_applies_the_changed_file(settings: Path, systemd: NotifySocket) -> None:
     with wattpack("agent", "--config", str(settings)).running() as agent:
         url = started(agent, "before")
         eventually(lambda: "wattpack_node_cpu" in get(url), 10)
@@ -75,7 +75,7 @@ def test_sighup_applies_the_changed_file(settings: Path, systemd: Listener) -> N
     assert systemd.received()[-1] == "STOPPING=1"
 
 
-def test_sighup_with_an_invalid_file_changes_nothing(settings: Path, systemd: Listener) -> None:
+def test_sighup_with_an_invalid_file_changes_nothing(settings: Path, systemd: NotifySocket) -> None:
     with wattpack("agent", "--config", str(settings)).running() as agent:
         url = started(agent, "before")
         settings.write_text("sampling.interval = 1\n")

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from collector.history.interface import HistoryUnavailable
-from tests.wattpack.listening import Listener, listening
+from tests.wattpack.notify_socket import NotifySocket, notify_socket
 from wattpack.commands.collector import feed
 from wattpack.service.systemd import Watchdog
 
 
-async def fed(systemd: Listener, check: Callable[[], Awaitable[None]], times: int) -> list[str]:
+async def fed(systemd: NotifySocket, check: Callable[[], Awaitable[None]], times: int) -> list[str]:
     """What the watchdog hears while so many checks are made, one after the other."""
     made = 0
     waits = asyncio.Event()
@@ -48,10 +48,10 @@ async def full() -> None:
 async def test_responding_writer_feeds_the_watchdog(
     tmp_path: Path, check: Callable[[], Awaitable[None]], status: str
 ) -> None:
-    with listening(tmp_path) as systemd:
+    with notify_socket(tmp_path) as systemd:
         assert await fed(systemd, check, 3) == [f"WATCHDOG=1\nSTATUS={status}"] * 3
 
 
 async def test_hung_writer_does_not_feed_the_watchdog(tmp_path: Path) -> None:
-    with listening(tmp_path) as systemd:
+    with notify_socket(tmp_path) as systemd:
         assert await fed(systemd, works, 0) == []

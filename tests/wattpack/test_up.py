@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from tests.lab.waiting import eventually
 from tests.processes import wattpack
-from tests.wattpack.screen import Screen
+from tests.wattpack.fake_terminal import FakeTerminal
 
 ANY_PORT = ("--set", "collector.http.listen=127.0.0.1:0", "--set", "agent.http.listen=127.0.0.1:0")
 
@@ -67,7 +67,7 @@ def test_up_prints_found_and_missing_sources(tmp_path: Path) -> None:
 
 
 def test_up_on_a_narrow_terminal_shows_its_table_once(tmp_path: Path) -> None:
-    screen, decoder = Screen(80), codecs.getincrementaldecoder("utf-8")()
+    screen, decoder = FakeTerminal(80), codecs.getincrementaldecoder("utf-8")()
     ours, terminal = os.openpty()
     termios.tcsetwinsize(terminal, (24, 80))
     options = ["--data", str(tmp_path), *ANY_PORT, "--set", "agent.sampling.interval_seconds=0.3"]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reports import container, report
-from tests.wattpack.screen import Screen
+from tests.wattpack.fake_terminal import FakeTerminal
 from wattpack.commands.up import fit_report
 from wattpack.output.live import LinesAbove, LiveText, rows_of
 
@@ -14,7 +14,7 @@ _LINES = st.lists(st.text("abc ", max_size=200), min_size=1, max_size=6).map("\n
 
 @given(st.lists(_LINES, min_size=1, max_size=5), st.integers(1, 100))
 def test_only_the_last_text_is_on_the_screen(texts: list[str], columns: int) -> None:
-    screen, expected = Screen(columns), Screen(columns)
+    screen, expected = FakeTerminal(columns), FakeTerminal(columns)
     live = LiveText(screen, lambda: os.terminal_size((columns, 24)))
     for text in texts:
         live.show(text)
@@ -23,7 +23,7 @@ def test_only_the_last_text_is_on_the_screen(texts: list[str], columns: int) -> 
 
 
 def test_log_lines_stay_above_the_text() -> None:
-    screen = Screen(80)
+    screen = FakeTerminal(80)
     live = LiveText(screen, lambda: os.terminal_size((80, 24)))
     log = logging.getLogger("test_live")
     log.propagate = False

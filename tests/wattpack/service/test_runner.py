@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import until
-from tests.wattpack.listening import Listener, listening
+from tests.wattpack.notify_socket import NotifySocket, notify_socket
 from wattpack.service.runner import Work, _Lines, keep_running
 from wire.errors import UserError
 
@@ -53,13 +53,13 @@ class Service:
 
 
 @pytest.fixture
-def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
-    with listening(tmp_path) as listener:
-        monkeypatch.setenv("NOTIFY_SOCKET", listener.environment["NOTIFY_SOCKET"])
-        yield listener
+def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NotifySocket]:
+    with notify_socket(tmp_path) as receiver:
+        monkeypatch.setenv("NOTIFY_SOCKET", receiver.environment["NOTIFY_SOCKET"])
+        yield receiver
 
 
-def received(systemd: Listener) -> list[str]:
+def received(systemd: NotifySocket) -> list[str]:
     return [message.splitlines()[0] for message in systemd.received()]
 
 
@@ -77,7 +77,7 @@ async def running(service: Service) -> AsyncIterator[asyncio.Task[None]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_service_stops_on_a_signal(number: signal.Signals, systemd: Listener) -> None:
+async def test_service_stops_on_a_signal(number: signal.Signals, systemd: NotifySocket) -> None:
     service = Service()
     async with running(service) as task:
         os.kill(os.getpid(), number)
@@ -86,7 +86,7 @@ async def test_service_stops_on_a_signal(number: signal.Signals, systemd: Listen
     assert received(systemd) == ["READY=1", "STOPPING=1"]
 
 
-async def test_sighup_reloads_the_settings(systemd: Listener) -> None:
+async def test_sighup_reloads_the_settings(systemd: NotifySocket) -> None:
     service = Service()
     async with running(service):
         service.file = "second"
@@ -96,7 +96,7 @@ async def test_sighup_reloads_the_settings(systemd: Listener) -> None:
 
 
 async def test_invalid_new_settings_change_nothing(
-    systemd: Listener, caplog: pytest.LogCaptureFixture
+    systemd: NotifySocket, caplog: pytest.LogCaptureFixture
 ) -> None:
     service = Service()
     async with running(service):
@@ -114,7 +114,7 @@ async def test_invalid_new_settings_change_nothing(
 
 
 async def test_failed_restart_falls_back_to_the_previous_settings(
-    systemd: Listener, caplog: pytest.LogCaptureFixture
+    systemd: NotifySocket, caplog: pytest.LogCaptureFixture
 ) -> None:
     service = Service()
     async with running(service):

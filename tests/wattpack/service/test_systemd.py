@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.wattpack.listening import Listener, listening
+from tests.wattpack.notify_socket import NotifySocket, notify_socket
 from wattpack.service import systemd as under_test
 from wattpack.service.systemd import Watchdog, notify, reloading
 
 
 @pytest.fixture
-def systemd(tmp_path: Path) -> Iterator[Listener]:
-    with listening(tmp_path) as listener:
-        yield listener
+def systemd(tmp_path: Path) -> Iterator[NotifySocket]:
+    with notify_socket(tmp_path) as receiver:
+        yield receiver
 
 
-def test_notify_sends_the_state(systemd: Listener) -> None:
+def test_notify_sends_the_state(systemd: NotifySocket) -> None:
     notify("READY=1", systemd.environment)
     assert systemd.received() == ["READY=1"]
 
@@ -39,14 +39,16 @@ def test_notify_ignores_a_missing_receiver(tmp_path: Path) -> None:
     notify("WATCHDOG=1", {"NOTIFY_SOCKET": str(tmp_path / "gone")})
 
 
-def test_notify_does_not_wait_for_a_full_receiver(systemd: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notify_does_not_wait_for_a_full_receiver(
+    systemd: NotifySocket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(under_test, "_SEND_SECONDS", 0.001)
     for _ in range(1000):  # far more than the kernel keeps for it
         notify("WATCHDOG=1", systemd.environment)
     assert 0 < len(systemd.received()) < 1000
 
 
-def test_reloading_sends_the_monotonic_time(systemd: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reloading_sends_the_monotonic_time(systemd: NotifySocket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", systemd.environment["NOTIFY_SOCKET"])
     reloading()
     (message,) = systemd.received()
@@ -65,7 +67,7 @@ class Clock:
         return self.now
 
 
-def test_watchdog_limits_messages_per_timeout(systemd: Listener) -> None:
+def test_watchdog_limits_messages_per_timeout(systemd: NotifySocket) -> None:
     clock = Clock()
     environment = {**systemd.environment, "WATCHDOG_USEC": "30000000", "WATCHDOG_PID": str(os.getpid())}
     watchdog = Watchdog(3.0, environment=environment, monotonic=clock)
@@ -80,7 +82,7 @@ def test_watchdog_limits_messages_per_timeout(systemd: Listener) -> None:
     assert len(fed) == 26
 
 
-def test_watchdog_without_progress_sends_nothing(systemd: Listener) -> None:
+def test_watchdog_without_progress_sends_nothing(systemd: NotifySocket) -> None:
     clock = Clock()
     Watchdog(3.0, environment={**systemd.environment, "WATCHDOG_USEC": "30000000"}, monotonic=clock)
     systemd.received()
@@ -88,7 +90,7 @@ def test_watchdog_without_progress_sends_nothing(systemd: Listener) -> None:
     assert systemd.received() == []
 
 
-def test_watchdog_timeout_is_extended_for_slow_work(systemd: Listener) -> None:
+def test_watchdog_timeout_is_extended_for_slow_work(systemd: NotifySocket) -> None:
     clock = Clock()
     environment = {**systemd.environment, "WATCHDOG_USEC": "30000000"}
     watchdog = Watchdog(300.0, environment=environment, monotonic=clock)
@@ -98,7 +100,7 @@ def test_watchdog_timeout_is_extended_for_slow_work(systemd: Listener) -> None:
 
 
 @pytest.mark.parametrize("unit", [{}, {"WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"}])
-def test_without_a_watchdog_only_the_status_is_sent(systemd: Listener, unit: dict[str, str]) -> None:
+def test_without_a_watchdog_only_the_status_is_sent(systemd: NotifySocket, unit: dict[str, str]) -> None:
     watchdog = Watchdog(3.0, environment={**systemd.environment, **unit})
     watchdog.progress("sampling")
     assert systemd.received() == ["WATCHDOG=1\nSTATUS=sampling"]

@@ -1,4 +1,4 @@
-"""The other end of the socket that a service talks to: what systemd would hear."""
+"""A socket that receives the notifications of a service in place of systemd."""
 
 import socket
 from collections.abc import Iterator
@@ -6,15 +6,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-class Listener:
-    """Hears what is sent to a socket of its own."""
+class NotifySocket:
+    """Receives the notifications that a service sends."""
 
     def __init__(self, channel: socket.socket, path: Path) -> None:
         self._channel = channel
         self.environment = {"NOTIFY_SOCKET": str(path)}
 
     def received(self) -> list[str]:
-        """Everything that came in since this was last asked."""
+        """All messages since the last call."""
         messages = []
         while True:
             try:
@@ -24,8 +24,8 @@ class Listener:
 
 
 @contextmanager
-def listening(folder: Path) -> Iterator[Listener]:
-    """Listen while the block runs."""
+def notify_socket(folder: Path) -> Iterator[NotifySocket]:
+    """Receive notifications while the block runs."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as channel:
         channel.bind(str(folder / "notify"))
-        yield Listener(channel, folder / "notify")
+        yield NotifySocket(channel, folder / "notify")

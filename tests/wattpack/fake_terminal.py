@@ -1,4 +1,4 @@
-"""A terminal that wraps, as far as `wattpack.output.live` uses one."""
+"""A terminal for tests of `wattpack.output.live`."""
 
 import io
 import re
@@ -6,8 +6,8 @@ import re
 _CONTROL = re.compile(r"\x1b\[(?P<number>\d*)(?P<command>[FJ])")
 
 
-class Screen(io.StringIO):
-    """A terminal that wraps, as far as `LiveText` uses one."""
+class FakeTerminal(io.StringIO):
+    """Wraps lines, and supports the control sequences that `LiveText` sends."""
 
     def __init__(self, columns: int) -> None:
         super().__init__()
