@@ -16,7 +16,7 @@ from bench.common.progress import Progress
 from bench.common.requirements import Need, check
 from bench.common.results import Result
 from bench.comparison import compare, run_checkout
-from wattpack.output.report import count_text
+from wattpack.output.text import count_text
 from wire.errors import UserError
 
 OK, BOUND_MISSED, NOT_RUN, INTERRUPTED = 0, 1, 2, 130

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.common.results import Figure, number_text
-from wattpack.output.report import table
+from wattpack.output.table import table
 from wire.errors import UserError
 
 

@@ -71,8 +71,8 @@ COMMANDS = (
 
 
 _NEGATIVE, _LONG_OPTION = re.compile(r"-[0-9.]"), re.compile(r"--[a-z-]+")
-_DRAWS = frozenset({"top", "up"})
-"""Commands that send control characters of their own. They write text from elsewhere by `printable` only."""
+_INTERACTIVE = frozenset({"top", "up"})
+"""Commands that write control characters to the terminal. They escape foreign text by `printable`."""
 
 
 class _Implementation(Protocol):
@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser = argparse.ArgumentParser(prog=f"wattpack {command.name}", description=command.summary)
         implementation.add_arguments(parser)
         arguments = parser.parse_args(_with_negatives(rest))
-        if command.name in _DRAWS:
+        if command.name in _INTERACTIVE:
             return implementation.run(arguments)
         with redirect_stdout(cast("TextIO", PrintableStream(sys.stdout))):
             return implementation.run(arguments)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from wattpack.output.report import table
+from wattpack.output.table import table
 
 _WHOLE = 1000
 """Numbers from here on are printed without decimals."""

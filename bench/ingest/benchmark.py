@@ -28,7 +28,7 @@ from bench.common.progress import Progress
 from bench.common.results import Figure, Result
 from bench.ingest.load_generator import LoadOutcome, LoadSettings
 from bench.ingest.requests import CONTAINERS, Mix, make_plan, node_name
-from wattpack.output.report import count_text
+from wattpack.output.text import count_text
 from wire.errors import UserError
 
 LEAST_REPORTS_PER_SECOND = 800.0

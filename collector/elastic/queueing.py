@@ -274,7 +274,7 @@ def _explain(target: Target, learned: bytes) -> tuple[LearnedRow, ...]:
     limit = target.cpu_max_cores
     return tuple(
         LearnedRow(
-            state=f"{used:.0%} of {limit:g} cores used",
+            state=f"{used:.0%} of {limit:g} {'core' if limit == 1 else 'cores'} used",
             action=f"expected metric {metric:.4g}",
             cost=float(metric / target.metric_max),
             observed=len(model.response.residuals),

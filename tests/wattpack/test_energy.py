@@ -10,7 +10,7 @@ KWH = 3.6e6
 ACCOUNTS: list[dict[str, Any]] = [{"key": "shop", "joules": 2 * KWH}, {"key": None, "joules": KWH / 1000}]
 
 
-def test_price_and_emissions_are_shown_beside_energy_if_known() -> None:
+def test_price_and_emissions_are_shown_if_known() -> None:
     tariff = {"price_per_kwh": 0.5, "currency": "EUR", "co2_grams_per_kwh": 600.0}
     header, shop, none = _table("service", ACCOUNTS, tariff)
     assert header.split() == ["SERVICE", "ENERGY", "PRICE", "EUR", "CO2"]

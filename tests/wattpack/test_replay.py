@@ -140,7 +140,7 @@ def test_seed_can_be_chosen(scenario: Path, capsys: pytest.CaptureFixture[str]) 
     assert found[0] == found[1]
 
 
-def test_pareto_runs_a_policy_over_its_knob_beside_its_peers(
+def test_pareto_compares_several_values_of_a_setting_with_other_policies(
     scenario: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page, rows = tmp_path / "page.html", tmp_path / "rows.csv"

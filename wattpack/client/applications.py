@@ -13,12 +13,13 @@ from collector.policies.actions import describe
 from wattpack.client.stack import (
     Document,
     interpolate,
-    new_services,
     parse_cores,
     parse_count,
     parse_docker_size,
+    service_requests,
 )
-from wattpack.output.report import count_text, table
+from wattpack.output.table import table
+from wattpack.output.text import count_text, milliseconds_text
 from wire.errors import UserError
 
 _LABEL, _HOSTNAME = "node.labels.", "node.hostname"
@@ -26,12 +27,12 @@ _LABEL, _HOSTNAME = "node.labels.", "node.hostname"
 
 @dataclass(frozen=True, slots=True)
 class ApplicationFile:
-    """What a Compose file says of an application."""
+    """The application in a Compose file."""
 
     services: list[dict[str, Any]] = field(default_factory=list)
-    """As `POST /v1/hints/application` takes them."""
+    """Services in the form of `POST /v1/hints/application`."""
     notes: list[str] = field(default_factory=list)
-    """What is left out."""
+    """Services and keys that are not taken into account."""
 
 
 def read_application(
@@ -40,7 +41,7 @@ def read_application(
     """Return the services of a Compose file. Raise `UserError` if there is none to place."""
     found = ApplicationFile()
     plain = {key: interpolate(each, variables) for key, each in document["services"].items()}
-    for key, service in zip(plain, new_services(document, name, variables), strict=True):
+    for key, service in zip(plain, service_requests(document, name, variables), strict=True):
         whole = service["name"]
         replicas = _replicas(plain[key], service["replicas"], key)
         if service["mode"] == "global":
@@ -55,7 +56,7 @@ def read_application(
         found.notes.extend(_unknown_peers(service["labels"], whole, {f"{name}_{each}" for each in plain}))
         constraints, unknown = _constraints(service["constraints"])
         found.notes.extend(f"the constraint {each} of {whole} is not checked" for each in unknown)
-        asked = {
+        request = {
             "service": whole,
             "image": service.get("image"),
             "replicas": replicas,
@@ -63,7 +64,7 @@ def read_application(
             "labels": service["labels"],
             "constraints": constraints,
         }
-        found.services.append({field: value for field, value in asked.items() if value is not None})
+        found.services.append({field: value for field, value in request.items() if value is not None})
     if not found.services:
         raise UserError(f"{name} has no container to place: {'; '.join(found.notes)}")
     _check_limits(found.services, name)
@@ -81,7 +82,7 @@ def _replicas(service: Document, replicas: int, key: str) -> int:
 
 
 def _plain_resources(service: Document, key: str) -> dict[str, float | int]:
-    """Return what Compose reserves without the key deploy."""
+    """Return the reservation outside the key `deploy`."""
     found: dict[str, float | int] = {}
     memory = service.get("mem_reservation") or service.get("mem_limit")
     try:
@@ -137,7 +138,7 @@ def _constraints(written: list[str]) -> tuple[list[str], list[str]]:
 
 def format_application(hint: ApplicationHint, notes: list[str]) -> Iterator[str]:
     """The lines of an answer."""
-    bound = "" if hint.delay_max_seconds is None else f", bound {_milliseconds(hint.delay_max_seconds)}"
+    bound = "" if hint.delay_max_seconds is None else f", bound {milliseconds_text(hint.delay_max_seconds)}"
     yield f"Application {hint.application}, policy {hint.policy}{bound}."
     yield ""
     if hint.placed:
@@ -161,7 +162,3 @@ def format_application(hint: ApplicationHint, notes: list[str]) -> Iterator[str]
         nodes = sorted({each.node for each in hint.reservations})
         places = count_text(len(hint.reservations), "place")
         yield f"Reserved {places} on {', '.join(nodes)} until the containers start."
-
-
-def _milliseconds(seconds: float) -> str:
-    return f"{1000 * seconds:.3g} ms"

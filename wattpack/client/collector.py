@@ -5,7 +5,6 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
@@ -153,31 +152,3 @@ def access_environment(arguments: argparse.Namespace) -> Mapping[str, str]:
                 f"cannot read the token file {arguments.token_file} ({reason}): check its path"
             ) from error
     return environment
-
-
-def json_text(found: object) -> str:
-    """Indented JSON."""
-    return msgspec.json.format(msgspec.json.encode(found)).decode()
-
-
-def moment(at: float | None) -> str:
-    """`2026-05-01 12:00:00`, or `-` if unknown."""
-    return "-" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def seconds_text(seconds: float) -> str:
-    """`40 s`, `12 min`, `3 h`, `2 d`."""
-    for unit, size in (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
-
-
-def number_text(number: float | None, unit: str = "", digits: int = 2) -> str:
-    """`1.25 W`, or `-` if unknown."""
-    return "-" if number is None else f"{number:.{digits}f}{unit}"
-
-
-def percent_text(ratio: float | None) -> str:
-    """`45%`, or `-` if unknown."""
-    return "-" if ratio is None else f"{ratio:.0%}"

@@ -5,8 +5,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from wattpack.client.collector import Json, add_collector_options, json_text
-from wattpack.output.report import table
+from wattpack.client.collector import Json, add_collector_options
+from wattpack.output.table import table
+from wattpack.output.text import json_text
 
 
 def add_list_options(parser: argparse.ArgumentParser, default_limit: int | None = None) -> None:

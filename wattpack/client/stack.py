@@ -1,4 +1,4 @@
-"""Stack files (Compose): what is asked for their services, and the file with temporary constraints.
+"""Stack files (Compose): the deployment requests of their services, and the file with temporary constraints.
 
 Only the keys that matter for placement are read; all others go to Docker unchanged, which checks them.
 """
@@ -25,7 +25,7 @@ _UNITS = "bkmgt"
 
 
 _MAX_NODES = 1_000_000
-"""Values of a stack file, with all aliases written out."""
+"""Maximum number of values of a stack file, with all aliases expanded."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -113,17 +113,17 @@ def parse_stack(text: str, name: str) -> Document:
     return dict(document)
 
 
-def new_services(
+def service_requests(
     document: Document, stack: str, variables: Mapping[str, str] = os.environ
 ) -> list[dict[str, Any]]:
-    """Return the services of a stack as `POST /v1/deploy` takes them."""
+    """Return the services of a stack in the form of `POST /v1/deploy`."""
     return [
-        {**_new_service(f"{stack}_{key}", interpolate(service, variables), key), "application": stack}
+        {**_service_request(f"{stack}_{key}", interpolate(service, variables), key), "application": stack}
         for key, service in document["services"].items()
     ]
 
 
-def _new_service(name: str, service: Document, key: str) -> dict[str, Any]:
+def _service_request(name: str, service: Document, key: str) -> dict[str, Any]:
     deploy = _table(service, "deploy", key)
     placement = _table(deploy, "placement", key)
     resources = _table(deploy, "resources", key)
@@ -132,7 +132,7 @@ def _new_service(name: str, service: Document, key: str) -> dict[str, Any]:
     if mode not in {"replicated", "global"}:
         mode = "global"  # a job: Docker starts it by itself
     try:
-        asked: dict[str, Any] = {
+        request: dict[str, Any] = {
             "name": name,
             "image": service.get("image"),
             "mode": mode,
@@ -146,10 +146,10 @@ def _new_service(name: str, service: Document, key: str) -> dict[str, Any]:
         }
     except (TypeError, ValueError, OverflowError) as error:
         raise UserError(f"services.{key}: {error}") from None
-    return {field: value for field, value in asked.items() if value is not None}
+    return {field: value for field, value in request.items() if value is not None}
 
 
-def held_stack(document: Document, stack: str, deployments: Iterable[ServiceDeployment]) -> str:
+def constrained_stack(document: Document, stack: str, deployments: Iterable[ServiceDeployment]) -> str:
     """Return the stack file with the temporary constraints and labels of its services, as YAML."""
     services = dict(document["services"])
     for each in deployments:
@@ -161,7 +161,7 @@ def held_stack(document: Document, stack: str, deployments: Iterable[ServiceDepl
         placement = dict(deploy.get("placement") or {})
         constraints = [*(placement.get("constraints") or ()), *each.constraints]
         deploy["placement"] = {**placement, "constraints": constraints}
-        # A dollar sign would be taken for a variable.
+        # Docker would interpret a dollar sign as a variable.
         labels = {label: value.replace("$", "$$") for label, value in each.labels.items()}
         deploy["labels"] = {**_labels(deploy.get("labels")), **labels}
         deploy["replicas"] = each.replicas
@@ -234,7 +234,7 @@ def interpolate(value: Any, variables: Mapping[str, str]) -> Any:  # noqa: ANN40
     if not isinstance(value, str):
         return value
 
-    def replaced(found: re.Match[str]) -> str:
+    def replace(found: re.Match[str]) -> str:
         name = found["plain"] or found["name"]
         if name is None:
             return "$"
@@ -246,4 +246,4 @@ def interpolate(value: Any, variables: Mapping[str, str]) -> Any:  # noqa: ANN40
             return rest if how.endswith("-") else ""
         return given
 
-    return _VARIABLE.sub(replaced, value)
+    return _VARIABLE.sub(replace, value)

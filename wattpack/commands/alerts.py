@@ -2,9 +2,10 @@
 
 import argparse
 
-from wattpack.client.collector import Json, json_text, moment, query_collector
+from wattpack.client.collector import Json, query_collector
 from wattpack.client.listing import add_list_options, print_more
-from wattpack.output.report import table
+from wattpack.output.table import table
+from wattpack.output.text import json_text, time_text
 
 _HEADER = ("SUBJECT", "KIND", "RESOURCE", "OPENED (UTC)", "CLOSED (UTC)")
 
@@ -47,5 +48,5 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _row(alert: Json) -> tuple[str, ...]:
-    closed = "open" if alert["state"] == "open" else moment(alert["closed_at"])
-    return (alert["subject"], alert["kind"], alert["resource"] or "-", moment(alert["opened_at"]), closed)
+    closed = "open" if alert["state"] == "open" else time_text(alert["closed_at"])
+    return (alert["subject"], alert["kind"], alert["resource"] or "-", time_text(alert["opened_at"]), closed)

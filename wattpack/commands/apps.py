@@ -4,6 +4,7 @@ import argparse
 
 from wattpack.client.collector import Json, query_collector
 from wattpack.client.listing import Columns, add_list_options, print_list
+from wattpack.output.text import milliseconds_text
 
 _HEADER = ("APPLICATION", "SERVICES", "CONTAINERS", "NODES", "BOUND", "FARTHEST", "BETWEEN", "WITHIN BOUND")
 _EMPTY = (
@@ -29,12 +30,8 @@ def _row(application: Json) -> tuple[str, ...]:
         str(len(application["services"])),
         str(sum(application["nodes"].values())),
         str(len(application["nodes"])),
-        _milliseconds(application["delay_max_seconds"]),
-        _milliseconds(None if farthest is None else farthest["seconds"]),
+        milliseconds_text(application["delay_max_seconds"]),
+        milliseconds_text(None if farthest is None else farthest["seconds"]),
         "-" if farthest is None else " and ".join(farthest["nodes"]),
         {True: "yes", False: "no", None: "-"}[application["within_bound"]],
     )
-
-
-def _milliseconds(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{1000 * seconds:.3g} ms"

@@ -32,7 +32,7 @@ from powermodels.models.fitted import ScopeName, fingerprint
 from powermodels.models.samples import Kind
 from powermodels.models.stored import Stored, save
 from wattpack.config.options import add_config_options, load_config
-from wattpack.output.report import count_text
+from wattpack.output.text import count_text
 from wire.errors import UserError, os_reason
 from wire.resources import Quantities
 

@@ -16,6 +16,7 @@ from collector.config import CollectorConfig
 from collector.main import check_start
 from wattpack.config.loader import Sources, keys, load
 from wattpack.config.options import ROLES, WEB_CONFIG, config_class, from_credentials
+from wattpack.output.text import json_text
 from wire.http.webconfig import check_web_config
 
 
@@ -35,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
             check_web_config(Path(str(file)))
     _check_start(loaded)
     if arguments.json:
-        print(msgspec.json.format(msgspec.json.encode(loaded)).decode())
+        print(json_text(loaded))
         return 0
     changed = [key for key in keys(config) if _value(loaded, key.path) != key.default]
     print(f"{arguments.file} is a valid {role} configuration.")

@@ -5,12 +5,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-import msgspec
-
 from wattpack.datasets.catalogue import DATASETS, Dataset
 from wattpack.datasets.options import add_data_option
 from wattpack.datasets.sample import write_sample
 from wattpack.datasets.search import Found, find, search_path
+from wattpack.output.text import json_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     folders = search_path(arguments.data)
     if arguments.json:
         shown = [_as_json(each, find(each.name, folders)) for each in DATASETS.values()]
-        print(msgspec.json.format(msgspec.json.encode(shown)).decode())
+        print(json_text(shown))
     else:
         print("\n".join(_shown(folders)))
     return 0

@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from wattpack.client.deploying import add_deploy_arguments, ask_where, print_deployment, run_docker
-from wattpack.client.stack import held_stack, new_services, read_stack, stack_name
+from wattpack.client.deployments import add_deploy_arguments, print_deployment, request_deployment, run_docker
+from wattpack.client.stack import constrained_stack, read_stack, service_requests, stack_name
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,11 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     document = read_stack(arguments.file)
     name = arguments.name or stack_name(document, arguments.file)
-    deployment = ask_where(arguments, new_services(document, name))
+    deployment = request_deployment(arguments, service_requests(document, name))
     print_deployment(arguments, deployment)
     if arguments.dry_run:
         return 0
-    text = held_stack(document, name, deployment.services)
+    text = constrained_stack(document, name, deployment.services)
     run_docker(
         arguments.docker, "stack", "deploy", "--compose-file", "-", *arguments.docker_option, name, stdin=text
     )

@@ -23,6 +23,7 @@ from powermodels.meters.pyrapl import find_pyrapl
 from powermodels.meters.rapl import RaplMeter
 from wattpack.commands.calibrate import MODEL_PATH
 from wattpack.config.options import add_config_options, load_config
+from wattpack.output.text import json_text
 from wire.messages import Gap, Pressure
 
 # A management controller answers slowly.
@@ -76,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     logging.getLogger().addHandler(logging.NullHandler())  # gaps are part of the findings
     findings = examine(config, arguments.model)
     if arguments.json:
-        print(msgspec.json.format(msgspec.json.encode(findings)).decode())
+        print(json_text(findings))
     else:
         print("\n".join(_lines(findings)))
     return 0

@@ -4,16 +4,9 @@ import argparse
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from wattpack.client.collector import (
-    Json,
-    add_collector_options,
-    json_text,
-    moment,
-    number_text,
-    query_collector,
-    seconds_text,
-)
-from wattpack.output.report import count_text, table
+from wattpack.client.collector import Json, add_collector_options, query_collector
+from wattpack.output.table import table
+from wattpack.output.text import count_text, json_text, number_text, seconds_text, time_text
 
 _HEADER = ("SERVICE", "POLICY", "METRIC", "BOUND", "REPLICAS", "RANGE", "CPU LIMIT", "CPU USED", "PROBLEM")
 _EMPTY = (
@@ -86,10 +79,10 @@ def format_service(detail: Json) -> Iterator[str]:
     if status["decided_at"] is not None:
         wanted = _replicas(status["wanted_replicas"])
         tried = ", to learn its effect" if status["explored"] else ""
-        yield f"  decision: {wanted}{tried}, {moment(status['decided_at'])}"
+        yield f"  decision: {wanted}{tried}, {time_text(status['decided_at'])}"
         yield from (f"            {reason}" for reason in status["reasons"])
     if status["change"] is not None:
-        yield f"  last change: {status['change']}, {moment(status['changed_at'])} ({status['decision']})"
+        yield f"  last change: {status['change']}, {time_text(status['changed_at'])} ({status['decision']})"
         yield from (f"            {reason}" for reason in status["change_reasons"])
     if status["problem"] is not None:
         yield f"  problem:  {status['problem']}"

@@ -4,9 +4,10 @@ import argparse
 import time
 from datetime import UTC, datetime
 
-from wattpack.client.collector import Collector, Json, json_text, moment, query_collector
+from wattpack.client.collector import Collector, Json, query_collector
 from wattpack.client.listing import add_list_options, print_more
-from wattpack.output.report import energy_text, table
+from wattpack.output.table import table
+from wattpack.output.text import energy_text, json_text, time_text
 from wire.errors import UserError
 
 _BY = ("node", "container", "service", "day")
@@ -43,8 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if start >= end:
         raise UserError(
-            f"--start {moment(start)} is not before the end of the period, {moment(end)} UTC: give an earlier"
-            " --start or a later --end"
+            f"--start {time_text(start)} is not before the end of the period, {time_text(end)} UTC: give an"
+            " earlier --start or a later --end"
         )
     given = {"by": arguments.by, "start": repr(max(0.0, start)), "end": repr(end)}
     if arguments.csv:
@@ -63,13 +64,13 @@ def run(arguments: argparse.Namespace) -> int:
     elif shown:
         print("\n".join(_table(arguments.by, shown, tariff)))
         print_more(found, shown)
-        print(f"From {moment(start)} to {moment(end)} UTC, whole machines at the wall.")
+        print(f"From {time_text(start)} to {time_text(end)} UTC, whole machines at the wall.")
         if problem := tariff.get("tariff_problem"):
             print(f"Price and CO2 are incomplete: {problem}")
     else:
         print(
-            f"No data from {moment(start)} to {moment(end)} UTC. Agents report energy with each heartbeat,"
-            " every five minutes by default."
+            f"No data from {time_text(start)} to {time_text(end)} UTC. Agents report energy with each"
+            " heartbeat, every five minutes by default."
         )
     return 0
 

@@ -5,8 +5,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import msgspec
-
 from powermodels.evaluate.contenders import MODELS
 from powermodels.evaluate.protocols import PROTOCOLS
 from powermodels.evaluate.run import DEFAULT_MODEL, Evaluation, evaluate
@@ -14,6 +12,7 @@ from powermodels.evaluate.scores import Score
 from wattpack.datasets.catalogue import DATASETS, RECORDING
 from wattpack.datasets.options import add_data_option
 from wattpack.datasets.search import find, require, sample_note, search_path
+from wattpack.output.text import json_text
 from wire.errors import UserError
 
 
@@ -49,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         _paths(arguments.files, search_path(arguments.data)), arguments.protocol, arguments.model, progress
     )
     if arguments.json:
-        print(msgspec.json.format(msgspec.json.encode(evaluation)).decode())
+        print(json_text(evaluation))
     else:
         print("\n".join(_table(evaluation)))
     return 0

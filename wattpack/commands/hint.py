@@ -14,10 +14,11 @@ from collector.placement.answers import PlacementHint, RankedNode
 from collector.placement.applications import ApplicationHint
 from collector.policies.actions import describe
 from wattpack.client.applications import format_application, read_application
-from wattpack.client.collector import json_text, query_collector
+from wattpack.client.collector import query_collector
 from wattpack.client.listing import add_list_options, parse_amount
 from wattpack.client.stack import read_stack, stack_name
-from wattpack.output.report import bytes_text, count_text, table
+from wattpack.output.table import table
+from wattpack.output.text import bytes_text, count_text, json_text
 from wire.errors import UserError
 from wire.resources import Quantities, Resource
 

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from collector.policies.actions import Action, describe
-from wattpack.client.collector import json_text, moment, query_collector
+from wattpack.client.collector import query_collector
 from wattpack.client.listing import add_list_options
+from wattpack.output.text import json_text, time_text
 from wire.errors import UserError
 
 _SAME, _DIFFERS = 0, 1
@@ -65,7 +66,7 @@ def format_decisions(decisions: list[dict[str, Any]]) -> Iterator[str]:
     for decision in reversed(decisions):
         alerts = ", ".join(f"{alert['resource']} on {alert['node']}" for alert in decision["alerts"])
         trigger = f"{decision['trigger']}{f' ({alerts})' if alerts else ''}"
-        head = f"{moment(decision['at'])}  {decision['id']}  {decision['outcome']:8}"
+        head = f"{time_text(decision['at'])}  {decision['id']}  {decision['outcome']:8}"
         yield f"{head} {decision['policy']}: {trigger}"
         for step in decision["steps"]:
             yield f"    {_describe(step['action'])}: {step['state']}{_reason(step)}"

@@ -4,14 +4,9 @@ import argparse
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from wattpack.client.collector import (
-    Json,
-    add_collector_options,
-    json_text,
-    percent_text,
-    query_collector,
-)
-from wattpack.output.report import count_text, table
+from wattpack.client.collector import Json, add_collector_options, query_collector
+from wattpack.output.table import table
+from wattpack.output.text import count_text, json_text, percent_text
 
 _MAX_NODES = 500
 _WIDEST = 16

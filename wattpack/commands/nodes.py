@@ -1,10 +1,11 @@
 """`wattpack nodes`: a table of nodes."""
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from wattpack.client.collector import Json, percent_text, query_collector, seconds_text
+from wattpack.client.collector import Json, query_collector
 from wattpack.client.listing import Columns, add_list_options, print_list
+from wattpack.output.text import percent_text, seconds_text
 
 _HEADER = ("NODE", "STATE", "LAST REPORT", "POWER", "CPU", "MEMORY", "CONTAINERS", "REGION")
 
@@ -42,20 +43,24 @@ def run(arguments: argparse.Namespace) -> int:
         if is_filtered
         else "No nodes have reported yet. Start an agent on each host with: wattpack agent"
     )
-    optional = {
-        title: cell
-        for title, (cell, default) in _OPTIONAL.items()
-        if any(cell(each) != default for each in found)
-    }
-    columns = Columns(
-        (*_HEADER, *optional), lambda node: (*_row(node), *(cell(node) for cell in optional.values()))
-    )
-    print_list(arguments, found, columns, empty)
+    print_list(arguments, found, columns_of(found), empty)
     return 0
 
 
+def columns_of(nodes: Sequence[Json]) -> Columns:
+    """The columns of the table, without optional ones that have the default for all nodes."""
+    optional = {
+        title: cell
+        for title, (cell, default) in _OPTIONAL.items()
+        if any(cell(each) != default for each in nodes)
+    }
+    return Columns(
+        (*_HEADER, *optional), lambda node: (*_row(node), *(cell(node) for cell in optional.values()))
+    )
+
+
 def _refused_text(node: Json) -> str:
-    """What the collector refused, per limit that the node exceeded."""
+    """How much the collector refused, by the limit that the node exceeded."""
     return ", ".join(f"{limit}: {count}" for limit, count in sorted(node["refused"].items())) or "-"
 
 
@@ -81,4 +86,4 @@ _OPTIONAL: Mapping[str, tuple[Callable[[Json], str], str]] = {
     "GENERATION": (_generation, "any"),
     "REFUSED": (_refused_text, "-"),
 }
-"""Columns that are hidden while all nodes have the same default."""
+"""Optional columns: the text of a node, and the default."""

@@ -3,8 +3,9 @@
 import argparse
 import re
 
-from wattpack.client.collector import add_collector_options, json_text, query_collector
+from wattpack.client.collector import add_collector_options, query_collector
 from wattpack.client.control import status_text
+from wattpack.output.text import json_text
 from wire.errors import UserError
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}

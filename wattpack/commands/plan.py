@@ -9,9 +9,9 @@ import msgspec
 
 from collector.placement.answers import PlanHint
 from collector.policies.actions import Action, Move, PowerOff, describe
-from wattpack.client.collector import Collector, Json, add_collector_options, json_text, query_collector
+from wattpack.client.collector import Collector, Json, add_collector_options, query_collector
 from wattpack.commands.hint import add_policy_arguments, policy_question
-from wattpack.output.report import count_text
+from wattpack.output.text import count_text, json_text
 
 _PATH = "/v1/hints/rebalance"
 _MAX_ALERTS = 5
@@ -102,7 +102,7 @@ def _runs(plan: PlanHint) -> str:
 
 
 def _effect(action: Action, off: AbstractSet[str]) -> str:
-    """What an action saves and costs. What emptying a node saves is shown once, where it is switched off."""
+    """The saved watts and the cost of an action. The watts of an empty node appear at its power-off."""
     parts = []
     is_counted_there = isinstance(action, Move) and action.node in off
     if isinstance(action, Move | PowerOff) and action.gain_watts and not is_counted_there:

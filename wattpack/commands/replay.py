@@ -35,10 +35,11 @@ from replay.sources import FORMATS, arrivals_of, with_data, workloads
 from wattpack.datasets.options import add_data_option
 from wattpack.datasets.search import search_path
 from wattpack.datasets.traces import locate_in
-from wattpack.output.report import table
+from wattpack.output.progress import progress_bar
+from wattpack.output.table import table
+from wattpack.output.text import json_text
 from wire.errors import UserError, os_reason
 
-_BAR_CELLS = 30
 _HISTORY = Path("/var/lib/wattpack/collector.db")
 
 
@@ -112,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
         _write(arguments.html, page(comparison, scenario, pareto))
     if arguments.json:
         found = msgspec.to_builtins(comparison.results) | ({} if pareto is None else {"pareto": pareto})
-        print(msgspec.json.format(msgspec.json.encode(found)).decode())
+        print(json_text(found))
     else:
         print("\n".join(_format(comparison, scenario)))
         if pareto is not None:
@@ -134,7 +135,7 @@ def _run_elastic(arguments: argparse.Namespace, scenario: Scenario) -> int:
     if arguments.html:
         _write(arguments.html, elastic_page(comparison, scenario))
     if arguments.json:
-        print(msgspec.json.format(msgspec.json.encode(comparison.results)).decode())
+        print(json_text(comparison.results))
     else:
         print("\n".join(_format_elastic(comparison, scenario)))
     return 0
@@ -243,20 +244,7 @@ class _Progress:
     @contextmanager
     def __call__(self, name: str, total: float) -> Iterator[Callable[[float], None]]:
         """Show one run of this length."""
-        if not sys.stderr.isatty():
-            yield lambda _: None
-            return
-        number = self._finished + 1
-
-        def show(done: float) -> None:
-            filled = round(_BAR_CELLS * (self._finished + min(1.0, done / total)) / self._runs)
-            bar = "#" * filled + "." * (_BAR_CELLS - filled)
-            text = f"\r\033[K[{bar}] {number} of {self._runs}: {name}"
-            print(text, end="", file=sys.stderr, flush=True)
-
-        show(0.0)
-        try:
-            yield show
-        finally:
-            self._finished = number
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        finished, self._finished = self._finished, self._finished + 1
+        label = f"{self._finished} of {self._runs}: {name}"
+        with progress_bar(label, finished / self._runs) as show:
+            yield lambda done: show((finished + min(1.0, done / total)) / self._runs)

@@ -2,8 +2,9 @@
 
 import argparse
 
-from wattpack.client.collector import add_collector_options, json_text, query_collector
+from wattpack.client.collector import add_collector_options, query_collector
 from wattpack.client.control import status_text
+from wattpack.output.text import json_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from collector.api.control import WaitingContainers
-from wattpack.client.collector import add_collector_options, json_text, moment, query_collector
+from wattpack.client.collector import add_collector_options, query_collector
 from wattpack.commands.hint import add_container_arguments, add_policy_arguments, container_question
 from wattpack.commands.history import format_decisions
-from wattpack.output.report import table
+from wattpack.output.table import table
+from wattpack.output.text import json_text, time_text
 
 _TIMEOUT_SECONDS = 900.0
 """A decision can stop and start several containers, one after the other."""
@@ -57,7 +58,14 @@ def format_waiting(found: WaitingContainers) -> Iterator[str]:
         yield "No container waits for room."
         return
     rows = [
-        (each.name, each.service or "-", str(each.task_class), each.node, moment(each.since), each.decision)
+        (
+            each.name,
+            each.service or "-",
+            str(each.task_class),
+            each.node,
+            time_text(each.since),
+            each.decision,
+        )
         for each in found.waiting
     ]
     yield from table(("CONTAINER", "SERVICE", "CLASS", "STOPPED ON", "SINCE", "DECISION"), rows)

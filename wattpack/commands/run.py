@@ -2,7 +2,7 @@
 
 import argparse
 
-from wattpack.client.deploying import add_deploy_arguments, ask_where, print_deployment, run_docker
+from wattpack.client.deployments import add_deploy_arguments, print_deployment, request_deployment, run_docker
 from wattpack.client.stack import parse_docker_size
 from wire.errors import UserError
 
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         "labels": labels,
         "constraints": arguments.constraint,
     }
-    deployment = ask_where(arguments, [service])
+    deployment = request_deployment(arguments, [service])
     print_deployment(arguments, deployment)
     if arguments.dry_run:
         return 0

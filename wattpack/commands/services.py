@@ -2,9 +2,9 @@
 
 import argparse
 
-from wattpack.client.collector import Json, number_text, percent_text, query_collector
+from wattpack.client.collector import Json, query_collector
 from wattpack.client.listing import Columns, add_list_options, print_list
-from wattpack.output.report import bytes_text
+from wattpack.output.text import bytes_text, number_text, percent_text
 
 _HEADER = (
     "SERVICE",

@@ -13,20 +13,14 @@ from replay.sizing.page import HEADER as TRACE_HEADER
 from replay.sizing.page import frontier_text, page, rows_of
 from replay.sizing.scores import SizingReport, score_halves
 from replay.sources import FORMATS, TraceFile, read_trace
-from wattpack.client.collector import (
-    Json,
-    add_collector_options,
-    json_text,
-    number_text,
-    percent_text,
-    query_collector,
-)
+from wattpack.client.collector import Json, add_collector_options, query_collector
 from wattpack.datasets.options import add_data_option
 from wattpack.datasets.search import search_path
 from wattpack.datasets.traces import locate_in
 from wattpack.output.patches import PATCHES, ContainerSize
 from wattpack.output.progress import progress_bar
-from wattpack.output.report import bytes_text, count_text, table
+from wattpack.output.table import table
+from wattpack.output.text import bytes_text, count_text, json_text, number_text, percent_text
 from wire.errors import UserError, os_reason
 
 _HEADER = (

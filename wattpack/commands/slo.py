@@ -9,9 +9,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from collector.slo.recorded import LogAvailability, RecordedLog, apply_log, class_of, parse_log
-from wattpack.client.collector import Json, json_text, query_collector, seconds_text
+from wattpack.client.collector import Json, query_collector
 from wattpack.client.listing import Columns, add_list_options, print_list
-from wattpack.output.report import count_text, table
+from wattpack.output.table import table
+from wattpack.output.text import count_text, json_text, seconds_text
 from wire.errors import UserError, os_reason
 
 _HEADER = (

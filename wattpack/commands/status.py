@@ -4,16 +4,9 @@ import argparse
 import asyncio
 from collections.abc import Iterator
 
-from wattpack.client.collector import (
-    Collector,
-    Json,
-    json_text,
-    percent_text,
-    query_collector,
-    seconds_text,
-)
+from wattpack.client.collector import Collector, Json, query_collector
 from wattpack.client.listing import add_list_options
-from wattpack.output.report import bytes_text, count_text
+from wattpack.output.text import bytes_text, count_text, json_text, percent_text, seconds_text
 
 _MAX_LINES = 5
 _STALE_ANALYSIS_SECONDS = 600.0

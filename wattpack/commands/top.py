@@ -9,11 +9,10 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-import msgspec
-
 from wattpack.client.collector import access_environment, add_access_options
 from wattpack.client.session import URL_VARIABLE, collector_url
 from wattpack.config.options import add_config_options, load_config
+from wattpack.output.text import json_text
 from wattpack.top.scene import Scene
 from wattpack.top.screen import draw_all
 from wattpack.top.view import SORTS, View
@@ -58,7 +57,7 @@ async def _top(arguments: argparse.Namespace) -> None:
     async with aclosing(_scenes(arguments)) as scenes:
         if arguments.json:
             scene = await anext(scenes)
-            print(msgspec.json.format(msgspec.json.encode(scene)).decode())
+            print(json_text(scene))
         elif arguments.once or not (sys.stdin.isatty() and sys.stdout.isatty()):
             width = shutil.get_terminal_size((_PIPE_WIDTH, 0)).columns
             print(draw_all(await anext(scenes), view, width))

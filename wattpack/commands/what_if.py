@@ -2,15 +2,10 @@
 
 import argparse
 
-from wattpack.client.collector import (
-    Collector,
-    Json,
-    json_text,
-    number_text,
-    query_collector,
-)
+from wattpack.client.collector import Collector, Json, query_collector
 from wattpack.client.listing import add_list_options, parse_amount, print_more
-from wattpack.output.report import bytes_text, table
+from wattpack.output.table import table
+from wattpack.output.text import bytes_text, json_text, number_text
 
 _HEADER = ("NODE", "NOW", "THEN", "CHANGE", "SOURCE", "NOTE")
 

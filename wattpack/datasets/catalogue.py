@@ -29,7 +29,7 @@ class Dataset:
     """A format of traces, `recording` (watts of a metered machine), `hosts`, `startup` (start-up times),
     `lifecycle` (events of containers), or `table`."""
     size: str
-    """Of the published form."""
+    """Size of the published files."""
     published: tuple[str, ...]
     """Names of the file or folder as published, below a data folder; the first is where to put it."""
     packed: str | None = None

@@ -24,7 +24,7 @@ class Found:
     dataset: Dataset
     path: Path
     is_published: bool
-    """As published, or in our own format."""
+    """Whether it has the published format instead of our own."""
     is_sample: bool
 
 
@@ -50,7 +50,7 @@ def find(name: str, folders: Sequence[Path]) -> Found | None:
 
 
 def require(name: str, folders: Sequence[Path]) -> Found:
-    """The same; if it is missing, raise an error with what to download and where to put it."""
+    """The first match of a set. Raise a `UserError` that says what to download if there is none."""
     found = find(name, folders)
     if found is None:
         dataset = by_name(name)
@@ -60,7 +60,7 @@ def require(name: str, folders: Sequence[Path]) -> Found:
 
 
 def absent(dataset: Dataset, folders: Sequence[Path]) -> str:
-    """What to download, and where to put it."""
+    """The error for a missing set: its source, and where to put it."""
     target = folders[0] if folders else _DEFAULTS[0]
     name = dataset.published[0] if dataset.published else dataset.packed
     return (

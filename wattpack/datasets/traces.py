@@ -10,7 +10,7 @@ from wire.errors import UserError
 
 
 def trace_file(found: Found) -> TraceFile:
-    """How a set that is there is read."""
+    """The path and format of an installed set."""
     if found.dataset.format not in {*FORMATS, HOSTS_FORMAT, STARTUP_FORMAT}:
         raise UserError(
             f"{found.dataset.name} is not a trace: 'wattpack data' lists the commands that read it"

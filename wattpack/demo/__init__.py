@@ -1,7 +1,7 @@
 """The demo cluster: a simulated shop whose agents report to a real collector.
 
-`machines` and `services` are tables, and `shop` puts them together. `load` is what they use at a time,
-`elastic` how the load of the elastic service changes and how fast it answers, `cluster` where containers run,
-and `agents` are the real reporter and detector of each node. `past` writes days of history, `driver` carries
-out actions, `run` joins them all.
+`machines` and `services` are tables; `shop` creates nodes and containers from them. `load` computes usage and
+power at a time, `elastic` the load and response times of the elastic service. `cluster`
+tracks where containers run, `agents` has the real reporter and detector of each node, `past` writes days of
+history, `driver` carries out actions, and `run` starts everything.
 """

@@ -14,7 +14,7 @@ from wattpack.demo.elastic import response_seconds
 from wire.messages import Report, ServiceProbe
 
 _STREAM = 4
-"""Of random numbers: response times."""
+"""The stream of random numbers for response times."""
 
 
 class DemoAgents:
@@ -52,7 +52,7 @@ class DemoAgents:
         return reports
 
     def _probe(self, node: int, now: float, interval_seconds: float) -> tuple[ServiceProbe, ...]:
-        """Send as many requests to the containers of a node as its agent would; return what is due."""
+        """Simulate the probes of a node's agent; return the results that are due."""
         probed = self.cluster.probed(node)
         if not probed:
             return ()

@@ -1,4 +1,4 @@
-"""The simulated cluster: where containers run, and what the agents of its nodes see."""
+"""The simulated cluster: where containers run, and the samples of its agents."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ DOWN_SECONDS = 1500.0
 _LIFE_DAYS = 40.0
 _STARTUP_SECONDS = 3.2
 _STREAM = 3
-"""Of random numbers: the ages of containers."""
+"""The stream of random numbers for the ages of containers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class DemoCluster:
     """Nodes and containers over time. Methods may be called from any thread."""
 
     def __init__(self, shop: Shop, starts_at: float) -> None:
-        """`starts_at` is the time at which the demo begins to live; times before it are its past."""
+        """`starts_at` is the time at which the demo starts; times before it are its past."""
         self.shop, self.starts_at = shop, starts_at
         self._load = DemoLoad(shop, starts_at)
         self._lock = Lock()
@@ -77,7 +77,7 @@ class DemoCluster:
             return dict(self._places)
 
     def replicas_of(self, service: str) -> int:
-        """How many containers of a service run."""
+        """The number of running containers of a service."""
         with self._lock:
             return len(self._running(service))
 
@@ -89,9 +89,9 @@ class DemoCluster:
     def scale(self, service: str, replicas: int, nodes: Sequence[int], now: float) -> tuple[str, ...]:
         """Start or stop containers of a service; returns the ids of all that run afterwards.
 
-        New ones start on these nodes, one on each. Without, a container with local data starts where its data
-        is, and any other on a node with the fewest of its service. Of those that are too many, the newest of
-        the nodes with the most of them stop.
+        New containers start on `nodes`, one on each. If there are none, a container with local data starts
+        where its data is, any other one on the node with the fewest containers of the service. The newest
+        containers on the nodes with the most of them stop first.
         """
         with self._lock:
             free = [row for row in self.shop.rows[service] if row not in self._places]
@@ -141,13 +141,13 @@ class DemoCluster:
             )
 
     def limit_of(self, row: int) -> Quantities:
-        """The present limits of a container."""
+        """The current limits of a container."""
         return self._limit[row]
 
     # --- Samples ------------------------------------------------------------------------------------
 
     def sample(self, now: float, interval_seconds: float) -> Iterator[tuple[int, NodeSample]]:
-        """What the agents of all nodes that are up see at a time, about the interval before it."""
+        """The samples of all nodes that are up, over the interval that ends now."""
         with self._lock:
             moment = self.at(now)
             self._probed = [
@@ -166,11 +166,11 @@ class DemoCluster:
                     yield node, self._node_sample(node, rows, moment, now, interval_seconds)
 
     def probed(self, node: int) -> list[tuple[str, float]]:
-        """The service of each container that the agent of a node probes, and how busy it was last."""
+        """The service and the last load of each container that the agent of a node probes."""
         return [(service, busy) for on, service, busy in self._probed if on == node]
 
     def at(self, now: float) -> Moment:
-        """What every container and node uses at a time."""
+        """The usage and power of every container and node at a time."""
         return self._load.at(now, self._node_of)
 
     def pressures(self, moment: Moment) -> tuple[list[Pressure], list[Pressure]]:
@@ -274,5 +274,5 @@ def _quantities(values: list[float]) -> Quantities:
 
 
 def _container_id(seed: int, row: int, incarnation: int) -> str:
-    """An id as engines make them."""
+    """An id in the format of engines."""
     return sha256(f"{seed}/{row}/{incarnation}".encode()).hexdigest()

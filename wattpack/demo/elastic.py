@@ -14,13 +14,13 @@ from wattpack.demo.shop import Floats
 SERVICE_SECONDS = 0.02
 """Response time of a replica without load."""
 _WAVE_SECONDS, _WAVE_RATIO = 600.0, 0.6
-"""Visitors come in waves, besides the rhythm of the day: nobody watches a demo for a day."""
+"""Visitors come in waves of ten minutes, because nobody watches a demo for a day."""
 _MOST_BUSY = 0.99
-"""Above it, requests pile up. The queue is not carried over to the next sample, so it counts as this busy."""
+"""The highest load that counts: the queue is not carried over to the next sample."""
 
 
 def visitors(since_start: float) -> float:
-    """Load relative to that of the time of day. The waves begin with the demo."""
+    """Load relative to the usual load at that time of day. The waves begin with the demo."""
     return 1.0 if since_start < 0 else 1.0 + _WAVE_RATIO * sin(2 * pi * since_start / _WAVE_SECONDS)
 
 

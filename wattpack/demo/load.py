@@ -1,4 +1,4 @@
-"""What the containers of the demo shop use at a time, and the watts that follow. Pure: no state, no clock."""
+"""The usage and power of the demo shop's containers at a time. Pure: no state, no clock."""
 
 from dataclasses import dataclass
 from math import floor
@@ -16,7 +16,7 @@ _DAY_SECONDS = 86_400.0
 _NOISE = np.array([0.10, 0.015, 0.25, 0.20])
 """Standard deviation of a sample, relative to its level."""
 _SYSTEM = np.array([0.012, 0.018, 0.001, 0.0005])
-"""What the host itself uses, as a share of its capacity."""
+"""Usage of the host itself, as a share of its capacity."""
 BURST_EVERY_SECONDS, BURST_SECONDS = 1200.0, 540.0
 BURST_BEGAN_SECONDS = 300.0
 """How long before the start the first burst began: its alert is open when the collector starts."""
@@ -24,7 +24,7 @@ _BURST_RATIO = 0.99
 SURGE_AFTER_SECONDS, SURGE_EVERY_SECONDS, SURGE_SECONDS = 120.0, 1200.0, 180.0
 """Jobs of a database: when the first begins after the start, how often they begin, and how long they take."""
 _SURGE_RATIO = 0.94
-"""Enough for an alert; without the optional service, little enough for its end."""
+"""High enough to open an alert; low enough to close it once the optional service stops."""
 _STREAM_BIAS, _STREAM_BURST = 1, 2
 """Streams of random numbers, in addition to the one for each time."""
 
@@ -34,16 +34,16 @@ class Moment:
     """The cluster at one time."""
 
     used: Floats
-    """Of each container."""
+    """Usage of each container."""
     by_node: Floats
-    """Of each node, with what the host itself uses."""
+    """Usage of each node: its containers and the host itself."""
     terms: Floats
     """Watts of each node by resource, above idle, in the order of the resources."""
     idle_watts: Floats
     watts: Floats
-    """Of each container."""
+    """Power of each container."""
     busy: Floats
-    """Of each elastic container: the CPU that its requests need, as a share of its limit; 0 of others."""
+    """CPU demand of each elastic container as a share of its limit; 0 for other containers."""
 
     @property
     def node_watts(self) -> Floats:
@@ -52,7 +52,7 @@ class Moment:
 
 
 class DemoLoad:
-    """The load of a shop that begins to live at a time."""
+    """The load of a shop over time."""
 
     def __init__(self, shop: Shop, starts_at: float) -> None:
         self._shop, self._starts_at = shop, starts_at
@@ -68,7 +68,7 @@ class DemoLoad:
         self._rhythm = np.array([kind.rhythm for kind in kinds], dtype=np.intp)
         self._elastic = [rows for rows in shop.rows.values() if kinds[rows[0]].replicas_max]
         self._movable = np.array([not kind.is_pinned and not kind.replicas_max for kind in kinds])
-        self._works = np.array([kind.is_pinned and not kind.is_optional for kind in kinds])
+        self._is_database = np.array([kind.is_pinned and not kind.is_optional for kind in kinds])
 
     def at(self, now: float, node_of: Rows) -> Moment:
         """The cluster at a time, with each container on a node, or nowhere."""
@@ -87,7 +87,7 @@ class DemoLoad:
         return Moment(used, by_node, terms, self._idle_watts * self._bias, watts.sum(axis=1), busy)
 
     def _usage(self, now: float, node_of: Rows) -> tuple[Floats, Floats]:
-        """What each container uses, and how busy those of elastic services are."""
+        """The usage of each container, and how busy elastic containers are."""
         levels = self._shop.levels
         rng = np.random.default_rng([self._shop.seed, floor(now)])
         active = rhythms(now)[self._rhythm]
@@ -124,7 +124,7 @@ class DemoLoad:
         if since < 0 or since % SURGE_EVERY_SECONDS > SURGE_SECONDS:
             return extra
         node, home = self._shop.surge_node, self._shop.placement
-        rows = np.flatnonzero((home == node) & self._works)
+        rows = np.flatnonzero((home == node) & self._is_database)
         if rows.size:
             left = _SURGE_RATIO * self.capacity[node, CPU] - float(used[home == node, CPU].sum())
             extra[rows] = max(0.0, left) / rows.size
@@ -142,7 +142,7 @@ class DemoLoad:
         begins = home != NOWHERE
         busy = np.bincount(home[begins], levels[begins], len(self.capacity)) / self.capacity[:, CPU]
         busy[[self._shop.down_node, self._shop.full_disk_node, self._shop.surge_node]] = 0.0
-        # Of its own node, all that is left; those that move away take their share with them.
+        # The burst fills the CPU that is left on the node; a container that moves away takes its share along.
         node = int(rng.choice(np.argsort(-busy)[: max(1, len(busy) // 4)]))
         rows = np.flatnonzero((home == node) & self._movable)
         if rows.size:

@@ -31,7 +31,7 @@ class Machine:
     memory_gib: int
     idle_watts: float
     full_watts: float
-    """At full load of the CPU."""
+    """Power at full CPU load."""
     source: PowerSource
     error_ratio: float
     source_scope: PowerScope = PowerScope.MACHINE
@@ -47,7 +47,7 @@ class Machine:
 
     @property
     def curve(self) -> PowerCurve:
-        """Between idle and full power, the shape of published machines."""
+        """The power curve: between idle and full power, it has the shape of published machines."""
         dynamic = self.full_watts - self.idle_watts
         model = PriorModel(
             idle_watts=self.idle_watts,

@@ -1,7 +1,7 @@
 """The past of the demo cluster, in the collector's history.
 
-The last hour consists of reports of the agents. What is older consists of means over five minutes and over
-hours, as they are left of reports; these are written at once, since days of reports would take minutes.
+The last hour consists of reports of the agents. Older data consists of means over five minutes and over
+hours, which are written directly: days of reports would take minutes.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _AT_ONCE = 16
 """Samples that are stored in one commit."""
 _PEAK_FACTOR = 1.18
 _REPORTS_SHARE = 0.4
-"""Of the work, for the progress bar."""
+"""Share of the work, for the progress bar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class PastPlan:
         )
 
     def report_times(self) -> list[float]:
-        """When agents sample."""
+        """The times at which agents sample."""
         count = ceil((self.starts_at - self.reports_from) / self.report_seconds)
         return [self.reports_from + number * self.report_seconds for number in range(count)]
 

@@ -1,9 +1,9 @@
-"""How much tasks of the demo wait: on nodes with busy cores or disks, in containers near a limit. Pure."""
+"""The pressure of the demo's nodes and containers, from their load. Pure."""
 
 from wire.messages import Pressure
 
 CROWDED_RATIO = 0.7
-"""Use of the cores of a node from which on tasks wait for one."""
+"""CPU usage of a node above which tasks wait for a core."""
 _BUSY_RATIO, _NEAR_LIMIT_RATIO = 0.5, 0.8
 
 

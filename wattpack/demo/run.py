@@ -42,7 +42,7 @@ from wire.mesh import PeerResult
 from wire.messages import MAX_BATCH, Report, encode
 
 AGENTS_THREAD = "demo-agents"
-"""Of the simulated agents: its CPU time is not the collector's."""
+"""The thread of the simulated agents: its CPU time is not the collector's."""
 _SAMPLE_SECONDS = 5.0
 _CONTAINERS_PER_SECOND = 1000.0
 """In a large cluster, agents sample less often: one process simulates them all."""
@@ -97,7 +97,7 @@ async def running_demo(
 
 
 def demo_config(shop: Shop, path: Path, listen: str) -> CollectorConfig:
-    """The settings of the demo's collector: defaults, but for what a quick start needs."""
+    """The settings of the demo's collector: the defaults, with shorter intervals for a quick start."""
     return CollectorConfig(
         http=HttpConfig(listen=listen),
         access=AccessConfig(tokens=""),
@@ -135,22 +135,22 @@ async def _reporting(
                         url, data=encode(batch), headers={"Content-Type": "application/json"}
                     ) as answer:
                         if not answer.ok:
-                            return  # overloaded: with the next sample
+                            return  # overloaded: send them with the next sample
                     del waiting[: len(batch)]
 
-            async def measure_distances() -> None:
-                put_distances(collector.core.registry.mesh, agents.cluster.shop, time.time())
+            async def measure_round_trips() -> None:
+                put_round_trips(collector.core.registry.mesh, agents.cluster.shop, time.time())
 
             await report()
             async with in_background(
                 repeat(report, sample_seconds, "the simulated agents"),
-                repeat(measure_distances, _MESH_SECONDS, "the simulated mesh"),
+                repeat(measure_round_trips, _MESH_SECONDS, "the simulated mesh"),
             ):
                 yield
 
 
-def put_distances(mesh: Mesh, shop: Shop, now: float) -> None:
-    """Report the round-trip times of every node to its peers."""
+def put_round_trips(mesh: Mesh, shop: Shop, now: float) -> None:
+    """Add the round-trip times of every node to its peers."""
     zones = {each.name: each.zone for each in shop.nodes}
     for number, node in enumerate(shop.nodes):
         if number == shop.down_node:

@@ -35,11 +35,11 @@ class ShopService:
     share: float
     """Its share of all containers."""
     used: tuple[float, ...]
-    """By one container at the busiest time of its day: cores, MiB, MiB/s of disk and of network."""
+    """Usage of one container at the busiest time of day: cores, MiB, MiB/s of disk and of network."""
     rhythm: Rhythm
     labels: Mapping[str, str]
     is_pinned: bool
-    """Whether it has local data, so that its containers stay where they are."""
+    """Whether it has local data, so that its containers cannot move."""
 
     @property
     def is_optional(self) -> bool:

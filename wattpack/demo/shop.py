@@ -1,4 +1,4 @@
-"""The demo shop: its nodes, its containers, and which begins where. The same for the same seed."""
+"""The demo shop: its nodes, its containers, and their first placement. The same seed gives the same shop."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ _CPU_RATIO, _MEMORY_RATIO = 0.5, 0.42
 _HOME_RATIO = 0.6
 """Share of their node that databases and the optional service use at most."""
 _SPARE, _LIMIT_CORES, _LIMIT_BYTES = 1.2, 0.05, 32 << 20
-"""Limits are multiples, above the highest usage by a factor."""
+"""Limits: the highest usage times a factor, rounded up to a multiple of these sizes."""
 _CONTAINERS_PER_SHOP = 400
 """A large cluster has several shops with the same services."""
 _SHOP_NAMES = ("linden", "acorn", "birch", "cedar", "elder", "hazel", "maple", "rowan", "willow", "aspen")
@@ -39,7 +39,7 @@ class ShopNode:
 
 @dataclass(frozen=True, slots=True)
 class ShopContainer:
-    """A container of the shop, whichever node it runs on."""
+    """A container of the shop, independent of its node."""
 
     service: str
     slot: int
@@ -52,9 +52,9 @@ class ShopContainer:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Shop:
-    """Nodes in the order of their names, containers, and where each begins.
+    """Nodes in the order of their names, containers, and their first placement.
 
-    Containers that an elastic service may get later come last, and begin nowhere.
+    Spare containers of elastic services come last, and are placed nowhere.
     """
 
     seed: int
@@ -65,15 +65,15 @@ class Shop:
     levels: Floats
     """Usage of each container at the busiest time of its day."""
     down_node: int
-    """It stopped reporting."""
+    """The node that stopped reporting."""
     full_disk_node: int
-    """Its disk is a bottleneck that no move ends."""
+    """The node whose disk is a bottleneck that no move ends."""
     surge_node: int
-    """Its databases fill its CPU now and then, and only an optional service can make room."""
+    """The node whose databases fill its CPU now and then; only stopping an optional service makes room."""
 
     @cached_property
     def replicas(self) -> dict[str, int]:
-        """The number of containers that each service begins with."""
+        """The number of containers of each service at the start."""
         counts: dict[str, int] = {}
         for each, node in zip(self.containers, self.placement.tolist(), strict=True):
             counts[each.service] = counts.get(each.service, 0) + (node != NOWHERE)
@@ -168,9 +168,9 @@ def _service_name(name: str, shop: int) -> str:
 def _levels(tasks: tuple[ShopContainer, ...], capacity: Floats, rng: np.random.Generator) -> Floats:
     """Usage at the busiest time: the table's, scaled to the size of the cluster."""
     levels: Floats = np.array([each.kind.used for each in tasks]) * np.array([1.0, MIB, MIB, MIB])
-    differs = rng.lognormal(0.0, 0.25, (len(tasks), 1))
+    variation = rng.lognormal(0.0, 0.25, (len(tasks), 1))
     # Replicas that share their requests have the same limits.
-    levels *= np.where([[each.kind.replicas_max > 0] for each in tasks], 1.0, differs)
+    levels *= np.where([[each.kind.replicas_max > 0] for each in tasks], 1.0, variation)
     total = capacity.sum(axis=0)
     for column, ratio in ((0, _CPU_RATIO), (1, _MEMORY_RATIO)):
         used = levels[:, column].sum()
@@ -186,13 +186,13 @@ def _place(
     special: tuple[int, int, int],
     rng: np.random.Generator,
 ) -> Rows:
-    """A placement as clusters have it after some months: uneven, with nodes that have little to do."""
+    """An uneven placement, as in a cluster after some months, with some nodes nearly idle."""
     database, surge, down = special
-    wish = rng.uniform(0.25, 1.0, len(capacity))
-    wish[rng.permutation(len(capacity))[: max(1, len(capacity) // 7)]] = 0.12
-    wish[down] = 0.2
-    wish[surge] = 0.0
-    free = capacity[:, :2] * wish[:, None] * np.array([0.85, 0.8])
+    target = rng.uniform(0.25, 1.0, len(capacity))
+    target[rng.permutation(len(capacity))[: max(1, len(capacity) // 7)]] = 0.12
+    target[down] = 0.2
+    target[surge] = 0.0
+    free = capacity[:, :2] * target[:, None] * np.array([0.85, 0.8])
     limit = capacity[:, :2] * np.array([0.8, 0.85])
     used = np.zeros_like(limit)
     placement = np.zeros(len(tasks), dtype=np.intp)
@@ -209,8 +209,8 @@ def _place(
                 left = ((limit - used - need) / capacity[:, :2]).min(axis=1)
             if kind.replicas_max:
                 left[down] = -np.inf
-            near = np.flatnonzero(left >= min(left.max(), max(0.0, left.max() - 0.25)))
-            node = int(rng.choice(near))
+            candidates = np.flatnonzero(left >= min(left.max(), max(0.0, left.max() - 0.25)))
+            node = int(rng.choice(candidates))
         used[node] += need
         placement[row] = node
     return placement

@@ -18,7 +18,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """What can follow a command."""
+    """The options and arguments of a command."""
 
     name: str
     summary: str
@@ -49,7 +49,7 @@ def describe_command(name: str, summary: str, parser: argparse.ArgumentParser) -
 
 
 def bash_script(commands: Sequence[CommandLine]) -> Iterator[str]:
-    """For bash: `source <(wattpack completion bash)`."""
+    """The script for bash: `source <(wattpack completion bash)`."""
     yield "# bash completion for wattpack"
     yield "_wattpack() {"
     yield '    local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" words=""'
@@ -72,7 +72,7 @@ def bash_script(commands: Sequence[CommandLine]) -> Iterator[str]:
 
 
 def zsh_script(commands: Sequence[CommandLine]) -> Iterator[str]:
-    """For zsh: a file `_wattpack` in a folder of `fpath`, or `source <(wattpack completion zsh)`."""
+    """The script for zsh: `_wattpack` in a folder of `fpath`, or `source <(wattpack completion zsh)`."""
     yield "#compdef wattpack"
     yield "_wattpack() {"
     yield "    local -a commands"
@@ -103,7 +103,7 @@ def _zsh(text: str) -> str:
 
 
 def fish_script(commands: Sequence[CommandLine]) -> Iterator[str]:
-    """For fish: `wattpack completion fish | source`."""
+    """The script for fish: `wattpack completion fish | source`."""
     yield "# fish completion for wattpack"
     yield "complete -c wattpack -e"
     yield "complete -c wattpack -n __fish_use_subcommand -f"

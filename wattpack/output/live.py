@@ -1,4 +1,4 @@
-"""Text at the bottom of a terminal that is drawn again and again, with log lines above it."""
+"""Text at the bottom of a terminal that is redrawn in place, with log lines above it."""
 
 import logging
 import math
@@ -27,7 +27,7 @@ def _joins(character: str) -> bool:
 
 
 class LiveText:
-    """The last text on a terminal; each replaces the one before."""
+    """The last text on a terminal; each new text replaces it."""
 
     def __init__(self, terminal: TextIO, size: Callable[[], terminal_size]) -> None:
         self._terminal, self._size = terminal, size

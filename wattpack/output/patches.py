@@ -12,7 +12,7 @@ from wire.text import printable
 
 _MEBIBYTE = 1 << 20
 _LEAST_MEBIBYTES = 6
-"""Docker refuses a limit below."""
+"""Docker refuses lower memory limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,13 @@ def compose_patch(sizes: Sequence[ContainerSize]) -> Iterator[str]:
     projects: defaultdict[str, list[ContainerSize]] = defaultdict(list)
     for each in sizes:
         projects[each.service.rpartition("/")[0]].append(each)
-    for project, of in sorted(projects.items()):
+    for project, members in sorted(projects.items()):
         yield (
             f"# Project {printable(project)}: save as compose.override.yaml"
             if project
             else "# compose.override.yaml"
         )
-        services = {each.service.rpartition("/")[2]: _compose_service(each) for each in of}
+        services = {each.service.rpartition("/")[2]: _compose_service(each) for each in members}
         yield yaml.safe_dump({"services": services}, sort_keys=False).rstrip()
 
 

@@ -8,8 +8,8 @@ _CELLS = 30
 
 
 @contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
-    """Show how much of the work is done, as a ratio, until the block ends."""
+def progress_bar(what: str, done: float = 0.0) -> Iterator[Callable[[float], None]]:
+    """Show which share of the work is done, until the block ends."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -19,7 +19,7 @@ def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
         bar = "#" * filled + "." * (_CELLS - filled)
         print(f"\r\033[K[{bar}] {what}", end="", file=sys.stderr, flush=True)
 
-    show(0.0)
+    show(done)
     try:
         yield show
     finally:

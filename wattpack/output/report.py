@@ -1,81 +1,11 @@
-"""Tables, units, and a report as text for the terminal."""
+"""A report as text for the terminal."""
 
-import shutil
-import sys
-from collections.abc import Iterator, Sequence
-
+from wattpack.output.table import table
+from wattpack.output.text import bytes_text, watts_text
 from wire.messages import ContainerState, NodeState, Report
 from wire.resources import Resource, ratio
-from wire.text import printable
 
 _UNKNOWN = "-"
-_SEPARATOR, _INDENT = "  ", "    "
-_BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
-_STEP = 1024
-_ENERGY = (("MWh", 3.6e9), ("kWh", 3.6e6), ("Wh", 3600.0), ("mWh", 3.6))
-
-
-def bytes_text(number: float | None, per: str = "") -> str:
-    """`1.5 GiB`, or `-` if unknown."""
-    if number is None:
-        return _UNKNOWN
-    unit = _BINARY[0]
-    for unit in _BINARY:
-        if number < _STEP or unit == _BINARY[-1]:
-            break
-        number /= _STEP
-    return f"{number:.0f} {unit}{per}" if unit == _BINARY[0] else f"{number:.1f} {unit}{per}"
-
-
-def count_text(number: int, noun: str) -> str:
-    """`1 node`, `2 nodes`, `no nodes`."""
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
-
-
-def watts_text(watts: float, error_ratio: float) -> str:
-    """`12.3 W ±4.5`: watts are never shown without their error."""
-    return f"{watts:.2f} W ±{watts * error_ratio:.2f}"
-
-
-def energy_text(joules: float | None) -> str:
-    """`12.30 kWh`, `1.20 Wh`, `33.3 mWh`, `2.50 J`, or `-` if unknown."""
-    if joules is None:
-        return _UNKNOWN
-    for unit, size in _ENERGY:
-        if joules >= size:
-            return f"{joules / size:.2f} {unit}"
-    return f"{joules:.2f} J"
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
-    """Align columns: the first to the left, the others to the right.
-
-    A row that is wider than `width`, by default the terminal, continues on an indented line.
-    """
-    if width is None and sys.stdout.isatty():
-        width = shutil.get_terminal_size().columns
-    rows = [header, *([printable(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
-    lines = list(_column_lines(widths, width))
-    aligned = (
-        [
-            cell.rjust(width) if column else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        for row in rows
-    )
-    return [f"\n{_INDENT}".join(_SEPARATOR.join(row[line]).rstrip() for line in lines) for row in aligned]
-
-
-def _column_lines(widths: Sequence[int], width: int | None) -> Iterator[slice]:
-    """The columns of each line of a row."""
-    first, used = 0, -len(_SEPARATOR)
-    for column, needed in enumerate(widths):
-        used += len(_SEPARATOR) + needed
-        if width is not None and used > width and column > first:
-            yield slice(first, column)
-            first, used = column, len(_INDENT) + needed
-    yield slice(first, len(widths))
 
 
 def show_report(report: Report, most_containers: int | None = None) -> str:

@@ -6,7 +6,7 @@ from wire.text import printable_lines
 
 
 class PrintableStream:
-    """Writes text to a stream with every control character escaped, but line ends and tabs."""
+    """Writes text to a stream, with all control characters escaped except line ends and tabs."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -15,5 +15,5 @@ class PrintableStream:
         self._stream.write(printable_lines(text))
         return len(text)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - all else is the stream's own
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the stream's attributes
         return getattr(self._stream, name)

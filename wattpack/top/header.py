@@ -4,7 +4,7 @@ import textwrap
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from wattpack.output.report import bytes_text, count_text, watts_text
+from wattpack.output.text import bytes_text, count_text, watts_text
 from wattpack.top.scene import DOWN, SUSPECT, Node, Scene
 from wattpack.top.spans import Line, Style, bar, printable, shortened, style_of
 from wire.messages import NodePower, Pressure

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from wattpack.output.report import bytes_text, watts_text
+from wattpack.output.text import bytes_text, watts_text
 from wattpack.top.scene import UP, Scene
 from wattpack.top.spans import bar, printable, shortened
 from wattpack.top.view import View
@@ -62,7 +62,7 @@ class SizedColumn:
 
     def fit(self, text: str) -> str:
         """Align text to the left, numbers to the right."""
-        cut = _shortened_inside(text, self.width) if self.column is _NAME else shortened(text, self.width)
+        cut = _shortened_in_middle(text, self.width) if self.column is _NAME else shortened(text, self.width)
         return cut.ljust(self.width) if self.column.is_text else cut.rjust(self.width)
 
 
@@ -133,7 +133,7 @@ def _total(columns: Sequence[Column]) -> int:
     return sum(column.width + _GAP for column in columns) - _GAP
 
 
-def _shortened_inside(name: str, width: int) -> str:
+def _shortened_in_middle(name: str, width: int) -> str:
     """Shorten the middle of a name: orchestrators put the distinguishing part at the end."""
     tail = width // 3
     return name if len(name) <= width else f"{name[: width - tail - 1]}…{name[-tail:]}"

@@ -12,7 +12,7 @@ from wattpack.top.view import HELP, View, Viewport
 
 _LOWEST_FOR_METERS = 14
 _LINES_PER_ALERT_LINE = 6
-_ENDLESS = 1_000_000
+_UNLIMITED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def draw_all(scene: Scene, view: View, width: int) -> str:
     rows = rows_of(scene, view)
     columns = columns_for(scene, view, rows, width)
     viewport = Viewport(len(rows), max(1, len(rows)))
-    lines = [*_above(scene, view, columns, width, _ENDLESS), *_table(rows, scene, view, columns, viewport)]
+    lines = [*_above(scene, view, columns, width, _UNLIMITED), *_table(rows, scene, view, columns, viewport)]
     return Screen(tuple(cut(line, width) for line in lines), viewport).text
 
 

@@ -21,7 +21,7 @@ Line = tuple[Span, ...]
 
 
 def style_of(share: float | None) -> Style:
-    """Good below 70 %, hot from 90 %."""
+    """Good below 70%, hot from 90%."""
     if share is None:
         return Style.FAINT
     return Style.HOT if share >= 0.9 else Style.WARM if share >= 0.7 else Style.GOOD  # noqa: PLR2004 - see above

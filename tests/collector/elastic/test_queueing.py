@@ -175,7 +175,7 @@ def test_a_service_that_got_too_little_gets_more() -> None:
 def test_the_model_is_explained_as_a_table() -> None:
     learned = _run([1.0, 1.5, 2.0, 1.2] * 10)[-1][1].learned
     rows = QUEUEING.explain(_TARGET, learned)
-    assert [row.state for row in rows[:2]] == ["10% of 1 cores used", "20% of 1 cores used"]
+    assert [row.state for row in rows[:2]] == ["10% of 1 core used", "20% of 1 core used"]
     assert rows[4].cost == pytest.approx(_SERVICE_SECONDS / 0.5 / 0.1, rel=0.1)
     assert QUEUEING.explain(_TARGET, b"") == ()
 

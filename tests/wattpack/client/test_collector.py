@@ -10,7 +10,6 @@ from collector.web.scopes import Scope
 from tests.collector.builders import START, collecting, container, partial_report, report, settings
 from tests.collector.web.test_auth import add
 from wattpack.cli import main
-from wattpack.client.collector import number_text, percent_text, seconds_text
 from wire.messages import Alert, Event, EventKind
 from wire.resources import Resource
 
@@ -31,7 +30,8 @@ async def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int,
         (["containers", "--limit", "1"], ["... and 1 more"]),
         (["containers", "--service", "none"], ["No matching containers"]),
         (["alerts"], ["alpha", "cpu", "open", "CPU at 97 %"]),
-        (["alerts", "--kind", "quiet"], ["No open alerts"]),
+        (["alerts", "--kind", "quiet"], ["No open alerts match."]),
+        (["slo", "--class", "none"], ["No service has the class 'none'."]),
         (["energy"], ["No data from"]),
         (["what-if", "shop", "--times", "2"], ["no estimate", "shop uses", "at the wall"]),
     ],
@@ -168,15 +168,3 @@ async def test_unreachable_collector_is_a_user_error(capsys: pytest.CaptureFixtu
     assert status == 2
     assert "http://127.0.0.1:1 does not answer (connection refused)" in err
     assert "check that it is running" in err
-
-
-def test_number_formats() -> None:
-    assert [seconds_text(each) for each in (5, 119, 120, 7200, 172_800)] == [
-        "5 s",
-        "119 s",
-        "2 min",
-        "2 h",
-        "2 d",
-    ]
-    assert (number_text(None), number_text(1.234, " W")) == ("-", "1.23 W")
-    assert (percent_text(None), percent_text(0.456)) == ("-", "46%")

@@ -27,7 +27,7 @@ def test_invalid_duration_is_a_user_error(wrong: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({}, "Active: plans are carried out by the driver swarm."),
+        ({}, "Active: the driver swarm carries out plans."),
         (
             {"lease_holder": "web1 (ab)"},
             "Standby: the collector web1 (ab) holds the lease and carries out plans.",

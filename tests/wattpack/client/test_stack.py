@@ -2,7 +2,7 @@ import pytest
 import yaml
 
 from collector.control.deploy.models import ServiceDeployment
-from wattpack.client.stack import held_stack, new_services, parse_docker_size, parse_stack
+from wattpack.client.stack import constrained_stack, parse_docker_size, parse_stack, service_requests
 from wire.errors import UserError
 
 STACK = """
@@ -30,7 +30,7 @@ configs:
 
 
 def test_what_matters_for_placement_is_read_and_variables_are_replaced() -> None:
-    web, everywhere = new_services(parse_stack(STACK, "stack.yml"), "shop", {"TAG": "7"})
+    web, everywhere = service_requests(parse_stack(STACK, "stack.yml"), "shop", {"TAG": "7"})
     assert web == {
         "name": "shop_web",
         "image": "registry/web:7",
@@ -55,7 +55,7 @@ def test_docker_gets_the_rest_of_the_file_as_it_was() -> None:
         labels={"wattpack.before": '{"a": "$1"}'},
     )
     left = ServiceDeployment(name="shop_everywhere", left_to_orchestrator="it runs on every node")
-    again = yaml.safe_load(held_stack(document, "shop", [held, left]))
+    again = yaml.safe_load(constrained_stack(document, "shop", [held, left]))
     web = again["services"]["web"]
     # Docker replaces the variables; and knows no numbers to base 60.
     assert (web["image"], web["ports"]) == ("registry/web:${TAG:-1}", ["22:22", "80:8080"])
@@ -103,15 +103,15 @@ def test_what_is_no_stack_is_an_error(text: str, why: str) -> None:
 def test_a_wrong_value_names_its_service() -> None:
     document = parse_stack("services: {web: {deploy: {resources: {limits: {memory: lots}}}}}", "stack.yml")
     with pytest.raises(UserError, match=r"services\.web: 'lots' is not a size"):
-        new_services(document, "shop", {})
+        service_requests(document, "shop", {})
     huge = parse_stack(
         "services: {web: {deploy: {resources: {limits: {memory: '" + "9" * 400 + "'}}}}}", "it"
     )
     with pytest.raises(UserError, match=r"services\.web: "):
-        new_services(huge, "shop", {})
+        service_requests(huge, "shop", {})
     required = parse_stack("services: {web: {image: '${IMAGE:?name one}'}}", "stack.yml")
     with pytest.raises(UserError, match="the variable IMAGE is not set: name one"):
-        new_services(required, "shop", {})
+        service_requests(required, "shop", {})
 
 
 @pytest.mark.parametrize(("text", "size"), [("8M", 8 << 20), ("1gb", 1 << 30), ("512", 512), ("1.5k", 1536)])

@@ -16,7 +16,7 @@ def put(path: Path) -> Path:
     return path
 
 
-def test_the_search_path_goes_from_the_option_to_the_folders_beside(tmp_path: Path) -> None:
+def test_the_option_comes_first_in_the_search_path(tmp_path: Path) -> None:
     environment = {"WATTPACK_DATA": "/one:/two"}
     assert search_path(tmp_path, environment) == [
         tmp_path,

@@ -1,38 +1,5 @@
-import pytest
-
 from tests.reports import container, report
-from wattpack.output.report import bytes_text, energy_text, show_report, table
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        (None, "-"),
-        (0, "0 B"),
-        (1023, "1023 B"),
-        (1024, "1.0 KiB"),
-        (1536 * 1024, "1.5 MiB"),
-        (1 << 50, "1024.0 TiB"),
-    ],
-)
-def test_bytes_text_chooses_the_unit(number: float | None, text: str) -> None:
-    assert bytes_text(number) == text
-
-
-@pytest.mark.parametrize(
-    ("joules", "text"),
-    [
-        (None, "-"),
-        (0.0, "0.00 J"),
-        (2.5, "2.50 J"),
-        (36.0, "10.00 mWh"),
-        (3600.0, "1.00 Wh"),
-        (7.2e6, "2.00 kWh"),
-        (3.6e10, "10.00 MWh"),
-    ],
-)
-def test_energy_text_chooses_the_unit(joules: float | None, text: str) -> None:
-    assert energy_text(joules) == text
+from wattpack.output.report import show_report
 
 
 def test_report_lists_containers_by_power() -> None:
@@ -61,13 +28,3 @@ def test_omitted_containers_are_counted() -> None:
 
 def test_report_without_containers() -> None:
     assert show_report(report()).endswith("No running containers.")
-
-
-def test_table_continues_rows_that_are_wider_than_the_terminal() -> None:
-    lines = table(("NAME", "FIRST", "SECOND"), [("web1", "1", "2")], width=14)
-    assert lines == ["NAME  FIRST\n    SECOND", "web1      1\n         2"]
-
-
-def test_table_in_a_pipe_keeps_each_row_on_one_line() -> None:
-    wide = "x" * 500
-    assert table(("NAME", "TEXT"), [("web1", wide)])[1] == f"web1  {wide}"

@@ -1,4 +1,4 @@
-"""Deployments: asks a collector where services start, and creates them with the docker command."""
+"""Deployments: asks a collector for the nodes of services, and creates these with the docker command."""
 
 import argparse
 import os
@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from collector.control.deploy.models import Deployment
-from wattpack.client.collector import add_collector_options, json_text, query_collector
+from wattpack.client.collector import add_collector_options, query_collector
+from wattpack.output.text import json_text
 from wire.errors import UserError
 
 
@@ -21,7 +22,7 @@ def add_deploy_arguments(parser: argparse.ArgumentParser) -> None:
     add_collector_options(parser)
 
 
-def ask_where(arguments: argparse.Namespace, services: Sequence[dict[str, Any]]) -> Deployment:
+def request_deployment(arguments: argparse.Namespace, services: Sequence[dict[str, Any]]) -> Deployment:
     """Ask the collector where services start; without `--dry-run`, this reserves the nodes."""
     question = {
         "services": services,

@@ -1,0 +1,75 @@
+"""Values as text for people: numbers with their units, times, and JSON."""
+
+from datetime import UTC, datetime
+
+import msgspec
+
+_UNKNOWN = "-"
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
+_STEP = 1024
+_ENERGY = (("MWh", 3.6e9), ("kWh", 3.6e6), ("Wh", 3600.0), ("mWh", 3.6))
+
+
+def bytes_text(number: float | None, per: str = "") -> str:
+    """`1.5 GiB`, or `-` if unknown."""
+    if number is None:
+        return _UNKNOWN
+    unit = _BINARY[0]
+    for unit in _BINARY:
+        if number < _STEP or unit == _BINARY[-1]:
+            break
+        number /= _STEP
+    return f"{number:.0f} {unit}{per}" if unit == _BINARY[0] else f"{number:.1f} {unit}{per}"
+
+
+def count_text(number: int, noun: str) -> str:
+    """`1 node`, `2 nodes`, `no nodes`."""
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+
+
+def watts_text(watts: float, error_ratio: float) -> str:
+    """`12.3 W ±4.5`: watts are never shown without their error."""
+    return f"{watts:.2f} W ±{watts * error_ratio:.2f}"
+
+
+def energy_text(joules: float | None) -> str:
+    """`12.30 kWh`, `1.20 Wh`, `33.3 mWh`, `2.50 J`, or `-` if unknown."""
+    if joules is None:
+        return _UNKNOWN
+    for unit, size in _ENERGY:
+        if joules >= size:
+            return f"{joules / size:.2f} {unit}"
+    return f"{joules:.2f} J"
+
+
+def json_text(value: object) -> str:
+    """Indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(value)).decode()
+
+
+def time_text(at: float | None) -> str:
+    """`2026-05-01 12:00:00`, or `-` if unknown."""
+    return _UNKNOWN if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def seconds_text(seconds: float) -> str:
+    """`40 s`, `12 min`, `3 h`, `2 d`."""
+    for unit, size in (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def milliseconds_text(seconds: float | None) -> str:
+    """`85 ms`, or `-` if unknown."""
+    return _UNKNOWN if seconds is None else f"{1000 * seconds:.3g} ms"
+
+
+def number_text(number: float | None, digits: int = 2) -> str:
+    """`1.25`, or `-` if unknown."""
+    return _UNKNOWN if number is None else f"{number:.{digits}f}"
+
+
+def percent_text(ratio: float | None) -> str:
+    """`45%`, or `-` if unknown."""
+    return _UNKNOWN if ratio is None else f"{ratio:.0%}"
