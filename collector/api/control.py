@@ -120,7 +120,7 @@ class ControlStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Optional services that are stopped, in the order in which they start again."""
 
 
-class PauseQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PauseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Duration and reason of a pause."""
 
     seconds: Annotated[float, Meta(gt=0, le=366 * 86_400)] | None = None
@@ -283,7 +283,7 @@ async def status(core: Core, _query: NoQuery) -> ControlStatus:
     return _status(core)
 
 
-async def pause(core: Core, question: PauseQuestion) -> ControlStatus:
+async def pause(core: Core, question: PauseRequest) -> ControlStatus:
     """Pause the control loop for a time, or until it is resumed."""
     now = core.clock()
     until = None if question.seconds is None else now + question.seconds
@@ -375,7 +375,7 @@ ROUTES: tuple[Route, ...] = (
         "Pause the control loop: steps in progress finish, no new step starts.",
         ControlStatus,
         pause,
-        body=PauseQuestion,
+        body=PauseRequest,
         problems=NO_HISTORY,
         scope=Scope.ADMIN,
     ),

@@ -66,7 +66,8 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="GET",
         path="/v1/energy.csv",
-        summary="Get all energy accounts of a period as CSV, with price and CO2 if they are configured.",
+        summary="Get all energy accounts of a period as CSV, with price and CO2 if configured; by default of"
+        " the last day.",
         serve=energy_csv,
         query=EnergyCsvQuery,
         responses={HTTPStatus.OK: ResponseSpec("One line per account.", content_type=CSV_TYPE)}

@@ -125,7 +125,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """A decision: its cause, its steps and their outcome."""
 
     id: str
-    """Id of the decision, for `GET /v1/decisions/{id}`."""
+    """Id of the decision, for `GET /v1/decisions?id=`."""
     at: float
     trigger: Trigger
     policy: str

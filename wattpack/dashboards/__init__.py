@@ -1,1 +1,1 @@
-"""Grafana dashboards as code: `grafana` makes the JSON, `catalogue` is the table of dashboards and panels."""
+"""Grafana dashboards as code: `catalogue` defines dashboards and panels, `grafana` generates their JSON."""

@@ -43,7 +43,7 @@ _CLUSTER = Dashboard(
         _stat("Containers", "wattpack_collector_containers"),
         _stat("Open alerts", "sum(wattpack_cluster_open_alerts)"),
         Panel(
-            "Power by part",
+            "Power: idle, system, containers",
             (
                 Query("sum(wattpack_node_power_idle_watts)", "idle"),
                 Query("sum(wattpack_node_power_system_watts)", "system"),
@@ -51,9 +51,10 @@ _CLUSTER = Dashboard(
             ),
             "watt",
             stacked=True,
+            description="Idle: without any load. System: processes outside containers.",
         ),
         Panel(
-            "Power with its error",
+            "Power with expected error",
             (
                 Query("sum(wattpack_node_power_watts)", "power"),
                 Query(
@@ -66,16 +67,17 @@ _CLUSTER = Dashboard(
                 ),
             ),
             "watt",
+            description="Highest and lowest: if the power of all nodes is off in the same direction.",
         ),
         Panel("Power by node", (Query("wattpack_node_power_watts", "{{instance}}"),), "watt", stacked=True),
         Panel(
-            "Power by service, highest ten",
+            "Power by service, top 10",
             (Query("topk(10, wattpack_service_power_watts)", "{{service}}"),),
             "watt",
             stacked=True,
         ),
         Panel(
-            "CPU",
+            "CPU cores",
             (
                 Query("wattpack_cluster_cpu_used_cores", "used"),
                 Query("wattpack_cluster_cpu_cores", "capacity"),
@@ -84,7 +86,7 @@ _CLUSTER = Dashboard(
         Panel("Nodes by state", (Query("wattpack_collector_nodes", "{{state}}"),)),
         Panel("Open alerts by kind", (Query("wattpack_cluster_open_alerts", "{{kind}}"),)),
         Panel(
-            "Reports",
+            "Reports by outcome",
             (
                 Query(
                     "sum by (outcome) (rate(wattpack_collector_reports_total[$__rate_interval]))",
@@ -102,13 +104,13 @@ _NODES = Dashboard(
     (
         _by_node("Power", "wattpack_node_power_watts", "watt"),
         Panel(
-            "Power by container, highest ten",
+            "Power by container, top 10",
             (Query(f"topk(10, wattpack_container_power_watts{_NODE})", "{{name}}"),),
             "watt",
             stacked=True,
         ),
         Panel(
-            "CPU",
+            "CPU usage",
             (
                 Query(
                     f"wattpack_node_cpu_cores{_NODE} / wattpack_node_cpu_capacity_cores{_NODE}",
@@ -118,7 +120,7 @@ _NODES = Dashboard(
             "percentunit",
         ),
         Panel(
-            "Memory",
+            "Memory usage",
             (
                 Query(
                     f"wattpack_node_memory_used_bytes{_NODE} / wattpack_node_memory_capacity_bytes{_NODE}",
@@ -129,8 +131,8 @@ _NODES = Dashboard(
         ),
         _directions("Disk", "node", _NODE, _DISK, "{{instance}}"),
         _directions("Network", "node", _NODE, _NETWORK, "{{instance}}"),
-        _by_node("Load", "wattpack_node_load_1m", "short"),
-        _by_node("Expected error of the power", "wattpack_node_power_error_ratio", "percentunit"),
+        _by_node("Load average, 1 minute", "wattpack_node_load_1m", "short"),
+        _by_node("Expected error of power", "wattpack_node_power_error_ratio", "percentunit"),
     ),
     (_INSTANCE,),
 )
@@ -145,7 +147,7 @@ _SERVICES = Dashboard(
             (Query(f"count by (service) (wattpack_container_info{_OF_SERVICE})", "{{service}}"),),
         ),
         Panel(
-            "CPU",
+            "CPU usage, in cores",
             (
                 Query(
                     "sum by (service)"
@@ -167,7 +169,7 @@ _SERVICES = Dashboard(
         _directions("Disk", "container", _OF_SERVICE, _DISK, "{{service}}"),
         _directions("Network", "container", _OF_SERVICE, _NETWORK, "{{service}}"),
         Panel(
-            "Watts per core",
+            "Power per core in use",
             (
                 Query(
                     f"wattpack_service_power_watts{_OF_SERVICE} / on (service)"
@@ -205,7 +207,7 @@ _ENERGY = Dashboard(
             "kwatth",
         ),
         _stat(
-            "Cost",
+            "Cost, by the price above",
             f"sum(increase(wattpack_node_energy_joules_total[$__range])) / {_JOULES_PER_KWH} * $price",
             "none",
         ),
@@ -214,7 +216,7 @@ _ENERGY = Dashboard(
             f"sum(increase(wattpack_node_energy_joules_total[$__range])) / {_JOULES_PER_KWH} * $co2",
         ),
         _stat(
-            "Share of containers",
+            "Containers' share of energy",
             "sum(increase(wattpack_container_energy_joules_total[$__range]))"
             " / sum(increase(wattpack_node_energy_joules_total[$__range]))",
             "percentunit",
@@ -238,13 +240,13 @@ _ENERGY = Dashboard(
             kind="table",
         ),
         Panel(
-            "Energy by container, highest twenty, in kWh",
+            "Energy by container, top 20, in kWh",
             (Query(f"topk(20, {_kwh('wattpack_container_energy_joules_total', 'name')})"),),
             "kwatth",
             kind="table",
         ),
         Panel(
-            "Average power by service",
+            "Mean power by service",
             (
                 Query(
                     "sum by (service) (rate(wattpack_service_energy_joules_total[$__rate_interval]))",

@@ -31,7 +31,7 @@ class Panel:
     description: str = ""
 
     def to_json(self, number: int, x: int, y: int) -> dict[str, Any]:
-        """The panel at a place of the grid."""
+        """The panel at a position of the grid."""
         custom = {"stacking": {"mode": "normal"}, "fillOpacity": 40} if self.stacked else {}
         is_instant = self.kind == "table"
         return {
@@ -67,14 +67,14 @@ class Variable:
 
     def to_json(self) -> dict[str, Any]:
         if not self.values_of:
-            shown = {"text": self.text, "value": self.text}
+            current = {"text": self.text, "value": self.text}
             return {
                 "name": self.name,
                 "label": self.label,
                 "type": "textbox",
                 "query": self.text,
-                "current": shown,
-                "options": [shown],
+                "current": current,
+                "options": [current],
             }
         query = f"label_values({self.values_of})"
         return {

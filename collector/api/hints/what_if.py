@@ -30,7 +30,7 @@ _NOT_RUNNING = "it runs no container of the service"
 Factor = Annotated[float, Meta(ge=0, le=1000)]
 
 
-class WhatIfQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WhatIfRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Additional load on one node, or on each in turn: an envelope, or a service with `times` or `share`."""
 
     envelope: Quantities | None = None
@@ -117,7 +117,7 @@ class _Change:
         return Quantities(cores, None if memory_bytes is None else round(memory_bytes), disk, network)
 
 
-async def what_if(core: Core, question: WhatIfQuestion) -> WhatIfResult:
+async def what_if(core: Core, question: WhatIfRequest) -> WhatIfResult:
     """Estimate the power that more load would add on each node."""
     change = _change(core, question)
     if question.node is None:
@@ -147,7 +147,7 @@ async def what_if(core: Core, question: WhatIfQuestion) -> WhatIfResult:
     )
 
 
-def _change(core: Core, question: WhatIfQuestion) -> _Change:
+def _change(core: Core, question: WhatIfRequest) -> _Change:
     if question.service is None:
         if question.envelope is None or question.times is not None or question.share is not None:
             raise _bad_request("give either an envelope, or a service with times or share", "$.envelope")
@@ -236,7 +236,7 @@ ROUTES: tuple[Route, ...] = (
         " or share of the current load of a service.",
         WhatIfResult,
         what_if,
-        body=WhatIfQuestion,
+        body=WhatIfRequest,
         problems=problem(HTTPStatus.NOT_FOUND, "No node has this name, or the service does not run."),
     ),
 )

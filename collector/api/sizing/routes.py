@@ -78,10 +78,6 @@ class SizePage(msgspec.Struct, frozen=True, kw_only=True):
     """Cursor of the next page; null on the last page."""
 
 
-class SizesQuery(PageQuery, frozen=True, kw_only=True):
-    """Filters for sizes."""
-
-
 class SizeQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters for the size of one service."""
 
@@ -93,7 +89,7 @@ _by_name: Pager[recommendations.ServiceRecommendation, tuple[str]] = Pager(
 )
 
 
-async def sizes(core: Core, query: SizesQuery) -> SizePage:
+async def sizes(core: Core, query: PageQuery) -> SizePage:
     """List sizes."""
     latest = core.sizing.latest
     found, after = _by_name.page((latest.services[name] for name in sorted(latest.services)), query)
@@ -153,7 +149,7 @@ ROUTES: tuple[Route, ...] = (
         "List recommended requests and limits of services, from their usage in the last days.",
         SizePage,
         sizes,
-        query=SizesQuery,
+        query=PageQuery,
     ),
     get(
         "/v1/services/{name}/size",

@@ -375,7 +375,7 @@ def test_reference_covers_every_route_parameter_and_type() -> None:
         "ClusterAlert",
         "NodeEvent",
         "NodePowerCurve",
-        "WhatIfQuestion",
+        "WhatIfRequest",
         "WhatIfResult",
         "Mean",
         "Problem",

@@ -5,7 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from collector.api.sizing.routes import ServiceSize, SizeQuery, SizesQuery, service_size, sizes
+from collector.api.queries import PageQuery
+from collector.api.sizing.routes import ServiceSize, SizeQuery, service_size, sizes
 from collector.common.errors import ApiError
 from collector.core.parts import Core
 from collector.history.sqlite.history import open_sqlite
@@ -45,7 +46,7 @@ async def test_services_that_report_get_sizes(tmp_path: Path) -> None:
     async with sizing_job(tmp_path / "history.db", clock) as (core, job):
         apply_report(core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}, 300), START)
         await job.run_once()
-        page = await sizes(core, SizesQuery())
+        page = await sizes(core, PageQuery())
         assert [each.service for each in page.sizes] == ["web"]
         web = await size_of(core, "web")
         assert web.containers == 1
