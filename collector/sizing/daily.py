@@ -8,13 +8,15 @@ restart, agents report running containers again. So no sample counts twice.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from collector.analysis.histograms import BIN_BITS, ROW_BITS, Keys, Numbers, Packed, pack, stack, sum_by_key
+from collector.analysis.histograms import BIN_BITS, ROW_BITS, Packed, pack, stack, sum_by_key
 from collector.analysis.usage import SLOT_SECONDS, ObservedContainer
 
 DAY_SECONDS = 86_400.0
@@ -25,6 +27,8 @@ _GRACE_SECONDS = 3600.0
 """Time after the end of a slot in which its samples still count, since reports may wait in spools."""
 _SERVICE_BYTES, _SUM_BYTES = 1024, 256
 """Memory of a service and of a sum, besides names and histograms."""
+_AT_ONCE = 500
+"""Containers that are counted at once: more would save little time."""
 _PLACE_MASK = (1 << (ROW_BITS - BIN_BITS)) - 1
 
 
@@ -114,19 +118,23 @@ def day_of(at: float) -> int:
     return int(at // DAY_SECONDS)
 
 
-def sum_usage(keys: Keys, counts: Numbers, sample_seconds: float, most_seconds: float) -> UsageSum:
-    """Sum the samples of one container: keys as in `collector.analysis.histograms`, and the number of each.
+def sum_usage(
+    packed: Sequence[Packed], sample_seconds: Sequence[float], most_seconds: float
+) -> list[UsageSum]:
+    """Sum the samples of each container, from its histogram and the duration of one of its samples.
 
     The observed time is at most `most_seconds`, even if the node reports more.
     """
-    place = keys >> BIN_BITS & _PLACE_MASK
-    sized = place < RESOURCES
-    keys, counts, place = keys[sized], counts[sized], place[sized]
-    samples = float(np.bincount(place, weights=counts, minlength=RESOURCES).max(initial=0.0))
-    seconds = min(most_seconds, samples * sample_seconds)
-    weight = seconds / samples if samples else 0.0
-    [packed] = pack(*sum_by_key(keys, np.maximum(1, np.rint(counts * weight).astype(np.int64))), 1)
-    return UsageSum(packed, seconds)
+    rows = len(packed)
+    keys, counts, _ = stack(packed, range(rows))
+    sized = keys >> BIN_BITS & _PLACE_MASK < RESOURCES
+    keys, counts = keys[sized], counts[sized]
+    by_resource = np.bincount(keys >> BIN_BITS, weights=counts, minlength=rows * (_PLACE_MASK + 1))
+    samples = by_resource.reshape(rows, _PLACE_MASK + 1).max(axis=1)
+    seconds = np.minimum(most_seconds, samples * np.asarray(sample_seconds))
+    weight = seconds / np.maximum(samples, 1)
+    weighed = np.maximum(1, np.rint(counts * weight[keys >> ROW_BITS]).astype(np.int64))
+    return list(map(UsageSum, pack(*sum_by_key(keys, weighed), rows), seconds.tolist()))
 
 
 def _merged(parts: Sequence[UsageSum]) -> UsageSum:
@@ -144,6 +152,27 @@ def _sum(parts: Sequence[UsageSum]) -> Packed:
         return parts[0].packed
     keys, counts, _ = stack([each.packed for each in parts], [0] * len(parts))
     return pack(*sum_by_key(keys, counts), 1)[0]
+
+
+class _OpenPart(NamedTuple):
+    """The samples of a running container in an open slot."""
+
+    sums: dict[int, UsageSum]
+    """Of this container, by slot."""
+    slot: int
+    packed: Packed
+    sample_seconds: float
+
+
+def _count(parts: Iterable[_OpenPart]) -> None:
+    """Set the sums of open slots, many at once: most of the cost is per array operation."""
+    remaining = iter(parts)
+    while some := list(islice(remaining, _AT_ONCE)):
+        totals = sum_usage(
+            [each.packed for each in some], [each.sample_seconds for each in some], SLOT_SECONDS
+        )
+        for each, total in zip(some, totals, strict=True):
+            each.sums[each.slot] = total
 
 
 class DailyUsage:
@@ -166,11 +195,14 @@ class DailyUsage:
             running[each.service][f"{each.node}/{each.id}"] = each
         until = int((now - _GRACE_SECONDS) // SLOT_SECONDS) - 1
         oldest = day_of(now) - self._keep_days
-        for name in running.keys() | self.services.keys():
-            of = self.services.get(name)
-            if of is None:
-                of = self.services[name] = ServiceDays(node=next(iter(running[name].values())).node)
-            self._update(name, of, running.get(name, {}))
+        for name in running.keys() - self.services.keys():
+            self.services[name] = ServiceDays(node=next(iter(running[name].values())).node)
+        _count(
+            part
+            for name, of in self.services.items()
+            for part in self._open_parts(name, of, running.get(name, {}))
+        )
+        for name, of in list(self.services.items()):
             if of.close(until):
                 self._changed.add(name)
             self._forget(name, of, oldest)
@@ -191,16 +223,18 @@ class DailyUsage:
                     del self.services[name]
                     self._changed.add(name)
 
-    def _update(self, name: str, of: ServiceDays, running: Mapping[str, ObservedContainer]) -> None:
+    def _open_parts(
+        self, name: str, of: ServiceDays, running: Mapping[str, ObservedContainer]
+    ) -> Iterator[_OpenPart]:
+        """The open slots of the running containers of a service; those that ended are added to its sums."""
         for container in of.running.keys() - running.keys():
             of.end(container)
             self._changed.add(name)
         for container, each in running.items():
-            known = of.running.setdefault(container, {})
+            sums = of.running.setdefault(container, {})
             for slot, packed in each.own_parts:
                 if slot > of.closed_until:
-                    keys, counts, _ = stack([packed], [0])
-                    known[slot] = sum_usage(keys, counts, each.sample_seconds, SLOT_SECONDS)
+                    yield _OpenPart(sums, slot, packed, each.sample_seconds)
 
     def _forget(self, name: str, of: ServiceDays, oldest: int) -> None:
         for days in (of.days, of.out_of_memory):

@@ -13,7 +13,7 @@ from collector.analysis.usage import (
     UsageWeights,
     add_heartbeat,
 )
-from collector.sizing.daily import DAY_SECONDS, DailyUsage
+from collector.sizing.daily import DAY_SECONDS, DailyUsage, sum_usage
 from tests.collector.report_strategies import patient
 from wire.messages import ContainerUsage
 from wire.sketch import Sketch
@@ -98,6 +98,22 @@ def test_a_node_cannot_claim_more_time_than_there_is() -> None:
     usage = DailyUsage(14)
     usage.update([observed("one", {FIRST_SLOT: 1_000_000})], at(FIRST_SLOT + 0.9))
     assert seconds_by_day(usage)[1000] == pytest.approx(SLOT_SECONDS, rel=0.01)
+
+
+@given(st.lists(st.tuples(st.integers(1, 10_000), st.floats(1.0, 60.0)), max_size=5))
+def test_containers_that_are_counted_together_count_as_each_by_itself(
+    containers: list[tuple[int, float]],
+) -> None:
+    packed = [observed("one", {FIRST_SLOT: samples}).parts[0][1] for samples, _ in containers]
+    sample_seconds = [seconds for _, seconds in containers]
+    together = sum_usage(packed, sample_seconds, SLOT_SECONDS)
+    assert together == [
+        sum_usage([each], [seconds], SLOT_SECONDS)[0]
+        for each, seconds in zip(packed, sample_seconds, strict=True)
+    ]
+    assert [each.seconds for each in together] == [
+        min(SLOT_SECONDS, samples * seconds) for samples, seconds in containers
+    ]
 
 
 def test_old_days_and_their_services_are_forgotten() -> None:

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.histograms import Floats, sample_keys, sum_by_key
+from collector.analysis.histograms import Floats, Keys, pack, sample_keys, sum_by_key
 from collector.sizing.allocation import Demand, Tuning, allocate
 from collector.sizing.daily import DAY_SECONDS, ServiceDays, UsageSum, sum_usage
 from collector.sizing.recommendations import CapacityValue, CurrentSize, recommend
@@ -23,10 +23,15 @@ SAMPLES = 96
 GIBIBYTE = float(1 << 30)
 
 
+def usage_of(samples: Keys, sample_seconds: float) -> UsageSum:
+    packed = pack(*sum_by_key(samples, np.ones(samples.size, dtype=np.int64)), 1)
+    [total] = sum_usage(packed, [sample_seconds], DAY_SECONDS)
+    return total
+
+
 def day(cores: Floats, memory: Floats) -> UsageSum:
     keys = np.concatenate((sample_keys(cores, CPU), sample_keys(memory, MEMORY)))
-    unique, counts = sum_by_key(keys, np.ones(keys.size, dtype=np.int64))
-    return sum_usage(unique, counts, DAY_SECONDS / cores.size, DAY_SECONDS)
+    return usage_of(keys, DAY_SECONDS / cores.size)
 
 
 def steady(cores: float, days: int, *, memory: float = GIBIBYTE, seed: int = 0) -> dict[int, UsageSum]:
@@ -112,9 +117,9 @@ def test_with_little_history_memory_covers_its_peak() -> None:
 
 
 def test_a_resource_that_was_not_measured_has_no_size() -> None:
-    keys, counts = sum_by_key(sample_keys(np.ones(SAMPLES), CPU), np.ones(SAMPLES, dtype=np.int64))
+    cpu_only = usage_of(sample_keys(np.ones(SAMPLES), CPU), 900.0)
     found, _ = recommend(
-        {"web": ServiceDays(days={0: sum_usage(keys, counts, 900.0, DAY_SECONDS)})},
+        {"web": ServiceDays(days={0: cpu_only})},
         {"web": CurrentSize(containers=2, cpu_request=4.0)},
         CapacityValue(cpu_cores_per_node=16.0, idle_watts_per_node=80.0, cost_per_core_hour=0.01),
         SizeRules(),
