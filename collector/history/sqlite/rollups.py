@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
+from typing import NamedTuple
 
 from collector.history.sqlite.timeline import (
     Sample,
@@ -84,8 +85,7 @@ class RollupRows:
     """Slots of five minutes in which the node reported more energy than it can have used."""
 
 
-@dataclass(frozen=True, slots=True)
-class _SlotEnergy:
+class _SlotEnergy(NamedTuple):
     """Energy in one slot, and the part of the slot that it was used in."""
 
     joules: Sequence[float]
@@ -104,7 +104,7 @@ class _SlotEnergy:
         )
 
     def scaled(self, factor: float) -> "_SlotEnergy":
-        return replace(self, joules=[factor * each for each in self.joules])
+        return self._replace(joules=[factor * each for each in self.joules])
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,11 +60,13 @@ class SlotSums:
 
     def add(self, seconds: float, values: Values) -> None:
         self.seconds += seconds
+        totals, maxima = self.totals, self.maxima
         for index, value in enumerate(values):
             if value is not None:
-                self.totals[index] = (self.totals[index] or 0.0) + seconds * value
-                highest = self.maxima[index]
-                self.maxima[index] = value if highest is None or value > highest else highest
+                total, highest = totals[index], maxima[index]
+                totals[index] = (total or 0.0) + seconds * value
+                if highest is None or value > highest:
+                    maxima[index] = value
 
     def merge(self, other: "SlotSums") -> None:
         """Add another part of the same slot, or the same slot of something else."""
@@ -75,6 +77,9 @@ class SlotSums:
                 self.totals[index] = (self.totals[index] or 0.0) + total
             if highest is not None:
                 self.maxima[index] = max(highest, self.maxima[index] or 0.0)
+
+    def copy(self) -> "SlotSums":
+        return SlotSums(self.seconds, self.totals.copy(), self.maxima.copy())
 
     def stored(self) -> tuple[float | None, ...]:
         """The columns of a rollup: pressure, which is at most all of the time, as whole numbers."""
@@ -138,9 +143,12 @@ def change_times(at: Floats, window_seconds: Floats, previous_at: Floats, exists
 def sum_slots(periods: Iterable[Interval], step_seconds: float) -> dict[int, SlotSums]:
     """The sums of intervals per slot of this length, by slot number."""
     slots: dict[int, SlotSums] = {}
-    for period in periods:
-        for slot, seconds in overlaps(period.begins_at, period.ends_at, step_seconds):
-            slots.setdefault(slot, SlotSums()).add(seconds, period.values)
+    for begins_at, ends_at, values in periods:
+        for slot, seconds in overlaps(begins_at, ends_at, step_seconds):
+            sums = slots.get(slot)
+            if sums is None:
+                sums = slots[slot] = SlotSums()
+            sums.add(seconds, values)
     return slots
 
 
@@ -159,7 +167,11 @@ def merge_slots(slots: dict[int, SlotSums], factor: int) -> dict[int, SlotSums]:
     """The same sums in slots that are `factor` times longer."""
     merged: dict[int, SlotSums] = {}
     for slot, sums in slots.items():
-        merged.setdefault(slot // factor, SlotSums()).merge(sums)
+        of_slot = merged.get(slot // factor)
+        if of_slot is None:
+            merged[slot // factor] = sums.copy()
+        else:
+            of_slot.merge(sums)
     return merged
 
 
