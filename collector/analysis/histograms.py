@@ -185,10 +185,10 @@ def flatten(usage: ContainerUsage, keys: list[int], counts: list[int]) -> int:
 
 def has_samples(usage: ContainerUsage, count: float) -> bool:
     """Whether a container has at least this many samples of a resource."""
-    return count <= 0 or any(
-        each is not None and each.zeros + sum(each.bins.values()) >= count
-        for each in (usage.cpu, usage.memory, usage.disk, usage.network)
-    )
+    for each in (usage.cpu, usage.memory, usage.disk, usage.network):
+        if each is not None and each.zeros + sum(each.bins.values()) >= count:
+            return True
+    return count <= 0
 
 
 def add_flat(

@@ -114,6 +114,7 @@ def check_sender(reports: Sequence[Report], caller: Caller) -> None:
 
 def check_machine(core: Core, reports: Sequence[Report], caller: Caller) -> None:
     """Reject a batch from a machine that is not the one that has the name of its node."""
+    now = core.clock()
     for number, report in enumerate(reports):
         where = f"$[{number}].heartbeat.machine"
         machine = None if report.heartbeat is None else report.heartbeat.machine
@@ -124,7 +125,7 @@ def check_machine(core: Core, reports: Sequence[Report], caller: Caller) -> None
                 f" wattpack join on this machine - at `{where}`",
                 where,
             )
-        if core.registry.is_other_machine(report, core.clock()):
+        if core.registry.is_other_machine(report, now):
             raise ApiError(
                 HTTPStatus.CONFLICT,
                 f"another machine reports as {report.node}. Set another name with node in agent.toml, or stop"

@@ -11,7 +11,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeVar
@@ -139,16 +139,13 @@ class Backpressure:
             if node is not None:
                 _subtract(self._requests, {node: 1})
 
-    @asynccontextmanager
-    async def turn(self, caller: Caller) -> AsyncIterator[None]:
+    def turn(self, caller: Caller) -> AbstractAsyncContextManager[None]:
         """Wait until the token of a caller has few enough requests in progress."""
         if not caller.token or caller.nodes is not None:
-            yield
-            return
+            return nullcontext()
         if (turns := self._turns.get(caller.token)) is None:
             turns = self._turns[caller.token] = _Turns(self._monotonic)
-        async with turns.turn():
-            yield
+        return turns.turn()
 
     def _bucket(self, nodes: frozenset[str]) -> _Bucket:
         """The bucket of a caller, drained up to now."""

@@ -146,10 +146,10 @@ class Admission:
         for reported in containers:
             each = reported if len(reported.labels) <= max_labels else self._with_labels(account, reported)
             held, fingerprint = account.containers.get(each.id, NOTHING), _fingerprint(each)
-            size_bytes = held.size_bytes
             # All texts are in the fingerprint: if it is the same, so is the size.
-            if held.fingerprint != fingerprint:
-                size_bytes = _size_bytes(each)
+            is_same = held.fingerprint == fingerprint
+            size_bytes = held.size_bytes if is_same else _size_bytes(each)
+            if not is_same:
                 limit = self._exceeded(account, each, held, size_bytes, is_stored=is_stored)
                 if limit is not None:
                     account.refuse(limit)
@@ -157,7 +157,9 @@ class Admission:
                     continue
             bounded = self._within(account, each, held)
             watts = 0.0 if bounded.power is None else bounded.power.watts + bounded.power.idle_watts
-            if watts != held.watts or fingerprint != held.fingerprint:
+            if is_same:
+                account.change_watts(held, watts)
+            else:
                 account.put(each.id, HeldContainer(size_bytes, fingerprint, watts))
             yield bounded
 

@@ -34,7 +34,7 @@ class Limit(StrEnum):
     """Requests that were answered with 429, because the node sends too much."""
 
 
-class HeldContainer(msgspec.Struct, frozen=True, gc=False):
+class HeldContainer(msgspec.Struct, gc=False):
     """What is known of an admitted container. There are very many: the garbage collector skips them."""
 
     size_bytes: int = 0
@@ -94,6 +94,10 @@ class NodeAccount:
         self.containers[container] = held
         self.container_bytes += held.size_bytes - before.size_bytes
         self.container_watts += held.watts - before.watts
+
+    def change_watts(self, held: HeldContainer, watts: float) -> None:
+        self.container_watts += watts - held.watts
+        held.watts = watts
 
     def drop(self, containers: Iterable[str]) -> None:
         for container in containers:

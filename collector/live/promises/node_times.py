@@ -7,6 +7,7 @@ is behind: all its times are shifted by that. If the clock was set back, it is m
 
 from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple
 
 from wire.messages import Report
 
@@ -14,8 +15,7 @@ _SAMPLES_LATE = 2
 """An agent waits for an event of the runtime for one sample, after the one that shows the change."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportTimes:
+class ReportTimes(NamedTuple):
     """The time that a report is about, by the collector's clock."""
 
     since: float
