@@ -112,7 +112,7 @@ async def sample_once(config: AgentConfig) -> Report:
 
 
 def full_report(node: str, sample: NodeSample) -> Report:
-    """All of one sample as a report, for people and scripts; it is never sent."""
+    """One sample as a full report, for people and scripts; it is never sent."""
     seconds = sample.rates.interval_seconds
     return Report(
         node=node,
@@ -195,7 +195,9 @@ def _create_prober(config: AgentConfig, sampler: Sampler) -> "ContainerProber | 
     if not config.probe.enabled:
         return None
     if sampler.names is None:
-        raise UserError("probe.enabled is set, but docker.enabled is not: the engine knows the addresses")
+        raise UserError(
+            "probe.enabled needs docker.enabled, for the addresses of containers: set both, or neither"
+        )
     from agent.probing.prober import ContainerProber  # noqa: PLC0415 - takes memory, as the mesh does
 
     return ContainerProber(sampler.names, Path(config.docker.socket), config.probe)

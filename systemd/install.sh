@@ -14,11 +14,11 @@ power_group=wattpack-power
 usage() {
     cat <<'TEXT'
 systemd/install.sh [--role agent|collector|both] [--wheels DIR]    install, upgrade or repair
-systemd/install.sh [--role agent|collector|both] --uninstall       settings and data are kept
+systemd/install.sh [--role agent|collector|both] --uninstall       uninstall; keeps settings and data
 
---role     what this host is to run; both if not given
---wheels   take the dependencies from a folder of wheels instead of the package index
-PYTHON=... names the interpreter to use (3.11 or newer)
+--role     what to run on this host (default: both)
+--wheels   install the dependencies from a directory of wheels instead of the package index
+PYTHON=... Python interpreter to use, 3.11 or newer (default: python3)
 TEXT
 }
 
@@ -69,8 +69,8 @@ install_unit() {
     [ -e "$settings/$1.toml" ] || install -D -m 644 "$here/$1.toml" "$settings/$1.toml"
     install -D -m 644 "$here/$unit" "$units/$unit"
     if [ "$1" = agent ]; then
-        let_read_power
-        let_ask_engine
+        create_power_group
+        join_engine_group
     fi
     if systemd_runs; then
         systemctl daemon-reload
@@ -82,13 +82,13 @@ install_unit() {
 }
 
 # Only the agent is a member, while it runs: members can read the energy counters of this host.
-let_read_power() {
+create_power_group() {
     getent group "$power_group" >/dev/null || groupadd --system "$power_group" ||
         fail "cannot create the group $power_group: see above"
 }
 
 # A unit with a group that does not exist does not start, so it is added only if it exists.
-let_ask_engine() {
+join_engine_group() {
     drop_in=$units/wattpack-agent.service.d/engine-group.conf
     if getent group "$engine_group" >/dev/null; then
         mkdir -p "$(dirname "$drop_in")"

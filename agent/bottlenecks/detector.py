@@ -6,7 +6,7 @@ hysteresis. Values in between neither open nor close it, so a value around its l
 twenty.
 
 A sample without a value for the resource is skipped. An open alert also waits for the indicators that opened
-it. If they stay unreadable for long, the alert closes, and its evidence says so.
+it. If they stay unreadable for long, the alert closes, and its evidence states the reason.
 """
 
 from collections import defaultdict

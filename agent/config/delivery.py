@@ -26,7 +26,7 @@ class HttpConfig(Section, frozen=True):
         str,
         Meta(
             description="Further names of this host, separated by commas. Without `web_config`, requests with"
-            " any other host name are refused. Its host name and IP addresses need not be listed."
+            " any other Host header are refused. The host name and IP addresses are always accepted."
         ),
     ] = ""
 
@@ -70,7 +70,8 @@ class DeliveryConfig(Section, frozen=True):
     key_file: Annotated[
         str,
         Meta(
-            description="Key file of `cert_file`, if that does not hold the key, in PEM, without a password."
+            description="Key file of `cert_file`, in PEM, without a password. Empty if `cert_file` contains"
+            " the key."
         ),
     ] = ""
 
@@ -88,7 +89,9 @@ class SpoolConfig(Section, frozen=True):
     max_bytes: Annotated[
         int,
         Meta(
-            ge=1 << 16, le=1 << 40, description="Maximum size of the spool. Beyond it the oldest are deleted."
+            ge=1 << 16,
+            le=1 << 40,
+            description="Maximum size of the spool. Beyond it, the oldest reports are deleted.",
         ),
     ] = 64 << 20
     max_age_hours: Annotated[

@@ -20,8 +20,8 @@ class HostConfig(Section, frozen=True):
         str,
         Meta(
             description="Cgroup to treat as the host, such as /node1 or /lxc/web: its limits are the"
-            " capacity, its usage is the usage, and it is charged the share of the machine's power that its"
-            " CPU limit is of the machine's cores. Empty is the whole machine."
+            " capacity, its usage is the usage, and its share of the machine's power is its CPU limit divided"
+            " by the machine's cores. Empty is the whole machine."
         ),
     ] = ""
     disk_bytes_per_second: Annotated[
@@ -64,8 +64,9 @@ class PowerConfig(Section, frozen=True):
         str,
         Meta(
             pattern="^(none|equal|by-use|by-reservation)$",
-            description="How the idle power of the node is divided among containers, reported beside the"
-            " power that they add: `none`, `equal`, `by-use` or `by-reservation`.",
+            description="How the idle power of the node is divided among containers: `none`, `equal`,"
+            " `by-use` or `by-reservation`. The shares are reported separately from the power that"
+            " containers add.",
         ),
     ] = "none"
     rapl_reader: Annotated[

@@ -30,7 +30,8 @@ class ReportingConfig(Section, frozen=True):
         Meta(
             ge=1,
             le=3600,
-            description="Maximum time between two reports. An empty one shows that the node is up.",
+            description="Maximum time between two reports. If nothing changed, an empty report shows that the"
+            " node is up.",
         ),
     ] = 30.0
     heartbeat_seconds: Annotated[
@@ -87,6 +88,7 @@ class BottleneckConfig(Section, frozen=True):
         Meta(
             ge=0,
             le=100,
-            description="Percentage points below the limit at which an alert closes, after as many samples.",
+            description="Distance from the limit at which an alert closes, in percentage points: all values"
+            " must be lower by this much for `samples` consecutive samples.",
         ),
     ] = 10.0

@@ -198,7 +198,7 @@ class ReportSender:
                 self._batch_limit = 1
                 self._log_rejection(why)
             case Rejected():
-                # One invalid report must not cause the loss of others: halve the batch until it is alone.
+                # One invalid report must not cause the loss of others: halve the batch until only it is left.
                 self._batch_limit = len(batch.entries) // 2
             case Retry():
                 self._log_failure(response)

@@ -1,8 +1,8 @@
 """Starts and exits of containers: samples matched with the events of the runtime. Pure.
 
-Both show the same changes, seldom in the same order: a cgroup appears before or after its start event, and
-disappears before or after its exit event. Each start and each exit is reported once, with all that is known
-about it. Nothing waits for an event of the runtime for longer than one sample.
+Both contain the same changes, often in another order: a cgroup appears before or after its start event, and
+disappears before or after its exit event. Each start and each exit is reported once, with all known details.
+A change waits for its event for one sample at most.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from agent.sources.docker import RuntimeEvent
 from wire.messages import MAX_NAME_LENGTH, Event, EventKind
 
 _KEEP_ENDED_SECONDS = 60.0
-"""How long an exit is stored, so that a late event of a slow engine does not count as another one."""
+"""How long an exit is stored, so that a late event of a slow engine is not reported as another exit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +143,8 @@ class ContainerTracker:
             self._set_start_time(run, event.unix_seconds)
             self._report_pending_start(container_id, event.startup_seconds)
         elif container_id not in self._announced:
-            if pending_ends := self._pending_ends.pop(container_id, None):
-                self._report_end(container_id, pending_ends)
+            if end := self._pending_ends.pop(container_id, None):
+                self._report_end(container_id, end)
             run = self._new_run(event.name, self._event_time(event))
             run.has_start_time = run.is_announced = True
             self._announced[container_id] = run
@@ -158,9 +158,9 @@ class ContainerTracker:
                 run.follows_unexplained_end = False  # that exit is already reported
                 return
             self._left_over.add(container_id)
-        elif pending_ends := self._pending_ends.get(container_id):
-            run = pending_ends.run
-            time = replace(time, monotonic_seconds=pending_ends.time.monotonic_seconds)
+        elif end := self._pending_ends.get(container_id):
+            run = end.run
+            time = replace(time, monotonic_seconds=end.time.monotonic_seconds)
         elif container_id in self._ended:
             return
         self._report_end(
@@ -182,13 +182,13 @@ class ContainerTracker:
         container_id, rates = container.id, container.rates
         run = self._runs.get(container_id)
         # CPU time never decreases: if it did, the container was restarted under the same ID.
-        is_begun = run is None or rates.cpu_seconds_total < (run.cpu_seconds_total or 0.0)
+        is_new = run is None or rates.cpu_seconds_total < (run.cpu_seconds_total or 0.0)
         if run is None:
             if container_id in self._left_over and container_id not in self._announced:
                 return False
             run = self._announced.pop(container_id, None) or self._begin(container)
             self._runs[container_id] = run
-        elif is_begun and not (run.is_announced and run.tick == self._tick - 1):
+        elif is_new and not (run.is_announced and run.tick == self._tick - 1):
             self._report_end(container_id, _End(run.name, self._now, run))
             run = self._runs[container_id] = self._begin(container)
         run.name, run.cpu_seconds_total = container.info.name, rates.cpu_seconds_total
@@ -199,7 +199,7 @@ class ContainerTracker:
             run.oom_kills_total = rates.oom_kills_total
         if not run.has_start_time:
             self._set_start_time(run, container.started_at)
-        return is_begun
+        return is_new
 
     def _begin(self, container: ContainerSample) -> _Run:
         container_id, info = container.id, container.info

@@ -31,10 +31,7 @@ def container_values(container: ContainerSample) -> Values:
     """The values of a container that are averaged; `container_state` takes their means."""
     used, pressure = container.rates.used, container.rates.pressure
     return (
-        used.cpu_cores,
-        used.memory_bytes,
-        used.disk_bytes_per_second,
-        used.network_bytes_per_second,
+        *used.values,
         pressure.cpu_ratio,
         pressure.memory_ratio,
         pressure.disk_ratio,
@@ -47,7 +44,7 @@ CONTAINER_WIDTH = 8
 
 @dataclass(frozen=True, slots=True)
 class ContainerFacts:
-    """What every report repeats of a container, within the limits of a report."""
+    """Facts about a container that every report repeats, shortened to the limits of a report."""
 
     id: str
     name: str
@@ -74,7 +71,7 @@ class ContainerFacts:
 def container_state(
     container: ContainerSample, mean: Values, window_seconds: float, facts: ContainerFacts | None = None
 ) -> ContainerState:
-    """The current state of a container, with means over a window; `facts` are found if they are not given."""
+    """The current state of a container, with means over a window; `facts` are read from it if not given."""
     rates, info = container.rates, container.info
     if facts is None:
         facts = ContainerFacts.of(rates.id, info)
@@ -120,10 +117,7 @@ def node_values(sample: NodeSample) -> Values:
     rates, power = sample.rates, sample.power
     used, pressure = rates.used, rates.pressure
     return (
-        used.cpu_cores,
-        used.memory_bytes,
-        used.disk_bytes_per_second,
-        used.network_bytes_per_second,
+        *used.values,
         pressure.cpu_ratio,
         pressure.memory_ratio,
         pressure.disk_ratio,

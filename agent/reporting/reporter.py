@@ -137,7 +137,7 @@ class Reporter:
         return self._schedule is not None and self._schedule.all_due(after_seconds, now_seconds)
 
     def skip(self, reports: int) -> None:
-        """Skip the numbers of reports that were made elsewhere."""
+        """Skip sequence numbers, for reports that were created elsewhere."""
         self._sequence += reports
 
     @property
@@ -258,16 +258,16 @@ class Reporter:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Containers whose state is needed before their windows close."""
+    """Containers whose state is reported before their windows close."""
 
     named: set[str | None]
-    """Those that a changed alert names: with their last sample."""
+    """Containers that a changed alert names; their last sample is reported."""
     probed: set[str]
-    """Those whose response times are reported."""
+    """Containers whose response times are reported."""
 
 
 def _containers_of(sample: NodeSample, services: set[str]) -> set[str]:
-    """The containers of some services, or with these names."""
+    """The containers whose service or, without one, whose name is among these."""
     if not services:
         return set()
     return {each.id for each in sample.containers if (each.info.service or each.info.name) in services}
@@ -286,11 +286,11 @@ class _Container:
         self._facts: tuple[ContainerInfo, ContainerFacts] | None = None
 
     def facts(self, container: ContainerSample) -> ContainerFacts:
-        """What reports repeat of the container, until the runtime reports something else."""
-        known = self._facts
-        if known is None or known[0] is not container.info:
-            known = self._facts = container.info, ContainerFacts.of(container.id, container.info)
-        return known[1]
+        """The facts about the container, computed again only if the runtime reports others."""
+        cached = self._facts
+        if cached is None or cached[0] is not container.info:
+            cached = self._facts = container.info, ContainerFacts.of(container.id, container.info)
+        return cached[1]
 
 
 def _limits_or(limit: Quantities, capacity: Quantities) -> Values:

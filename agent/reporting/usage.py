@@ -69,7 +69,7 @@ class UsageTally:
         return sketch if counted is None else merged([counted, sketch])
 
 
-def top_containers(tallies: Mapping[str, UsageTally], most: int) -> dict[Resource, tuple[str, ...]]:
+def top_containers(tallies: Mapping[str, UsageTally], count: int) -> dict[Resource, tuple[str, ...]]:
     """IDs of the containers with the highest usage per resource, highest first, without unused ones."""
     top = {}
     for index, resource in enumerate(RESOURCES):
@@ -78,7 +78,7 @@ def top_containers(tallies: Mapping[str, UsageTally], most: int) -> dict[Resourc
             for container_id, tally in tallies.items()
             if tally.totals[index] > 0
         ]
-        if used and most:
+        if used and count:
             used.sort(key=lambda pair: (-pair[0], pair[1]))
-            top[resource] = tuple(container_id[:MAX_NAME_LENGTH] for _, container_id in used[:most])
+            top[resource] = tuple(container_id[:MAX_NAME_LENGTH] for _, container_id in used[:count])
     return top

@@ -1,7 +1,7 @@
 """Make a report valid: leave out the parts that the collector would reject, so that the rest arrives. Pure.
 
-Numbers and names come from files that others write: a broken driver counts beyond 64 bits, a cgroup has a
-name that is no text. One invalid part must not cost the whole report.
+Numbers and names come from other programs: a broken driver counts beyond 64 bits, the name of a cgroup is not
+valid text. One invalid part must not cause the loss of the whole report.
 """
 
 from collections.abc import Iterable
@@ -21,13 +21,13 @@ Part = TypeVar("Part", bound=msgspec.Struct)
 
 _decoder = msgspec.json.Decoder(Report)
 MAX_LABEL_BYTES = 4096
-"""Labels of one container: with hundreds of containers, a report stays far below what a collector accepts."""
+"""Maximum size of the labels of one container, so that a report with hundreds of containers is accepted."""
 _OWN_LABELS = "wattpack."
-_MOST_GAPS, _MAX_GAPS = 10, 256
+_MAX_LISTED_PARTS, _MAX_GAPS = 10, 256
 
 
 def encode_valid(report: Report) -> tuple[bytes, tuple[str, ...]]:
-    """Encode a report without its invalid parts; return it and what was left out."""
+    """Encode a report without its invalid parts; return it and the names of those parts."""
     try:
         body = encode(report)
         _decoder.decode(body)
@@ -38,7 +38,7 @@ def encode_valid(report: Report) -> tuple[bytes, tuple[str, ...]]:
 
 
 def shorten_labels(labels: dict[str, str]) -> dict[str, str]:
-    """Labels within `MAX_LABEL_BYTES`: our own first, then the shortest."""
+    """Labels within `MAX_LABEL_BYTES`: those of Wattpack first, then the shortest."""
     if sum(len(key) + len(value) for key, value in labels.items()) <= MAX_LABEL_BYTES // 4:
         return labels  # no character takes more than four bytes
     kept, room = {}, MAX_LABEL_BYTES
@@ -51,7 +51,7 @@ def shorten_labels(labels: dict[str, str]) -> dict[str, str]:
 
 
 def without_labels(body: bytes) -> bytes | None:
-    """An encoded report with our own labels only; None if it has no others."""
+    """An encoded report with the labels of Wattpack only; None if it has no others."""
     report = _decoder.decode(body)
     containers = tuple(
         msgspec.structs.replace(
@@ -85,7 +85,9 @@ def _without_invalid(report: Report) -> tuple[Report, tuple[str, ...]]:
     containers = valid(report.containers, "container")
     state = None if report.state is None else _repair(report.state, "node", left_out)
     if state is not None:
-        gaps = tuple(Gap("report", f"left out: {each}"[:MAX_TEXT_LENGTH]) for each in left_out[:_MOST_GAPS])
+        gaps = tuple(
+            Gap("report", f"left out: {each}"[:MAX_TEXT_LENGTH]) for each in left_out[:_MAX_LISTED_PARTS]
+        )
         state = msgspec.structs.replace(state, gaps=(*gaps, *state.gaps)[:_MAX_GAPS])
     return (
         msgspec.structs.replace(
@@ -105,7 +107,7 @@ def _without_invalid(report: Report) -> tuple[Report, tuple[str, ...]]:
 
 
 def _repair(part: Part, where: str, left_out: list[str]) -> Part | None:
-    """The part without its invalid fields; None if it is nothing without them."""
+    """The part without its invalid fields; None if a required field is invalid."""
     changes = {}
     for field in msgspec.structs.fields(part):
         name, value = f"{where}.{field.name}", getattr(part, field.name)

@@ -28,7 +28,7 @@ class Survey:
 class Sampler:
     """Samples the host from kernel files, power meters and the container engine.
 
-    Only the agent is `persistent`; a sampler beside it must not change its energy counters.
+    Only the sampler of the agent is `persistent`; others on the same host do not change its energy counters.
     """
 
     def __init__(self, config: AgentConfig, *, persistent: bool = False) -> None:

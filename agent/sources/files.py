@@ -14,7 +14,7 @@ _SURELY_WHOLE_BYTES = 2048
 """A read may end at a page boundary: with lines under half a page, only a shorter read is surely whole."""
 _LARGEST = 2**63 - 1
 _MAX_DIGITS = 19
-"""Digits of the largest count that a report can hold; anything larger is an error of a driver."""
+"""Digits of the largest count that fits in a report; anything larger is an error of a driver."""
 
 
 def read_file(path: str) -> bytes | None:

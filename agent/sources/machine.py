@@ -1,4 +1,4 @@
-"""The identity of this machine: it tells two machines apart that report under the same name."""
+"""The identity of this machine: it distinguishes two machines that report under the same name."""
 
 from hashlib import blake2b
 

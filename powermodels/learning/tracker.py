@@ -86,7 +86,7 @@ class Tracker:
 
     @property
     def error_ratio(self) -> float:
-        """The error of recent readings, returning to the error of the curve alone."""
+        """The error of recent readings; with time since the last one, it approaches that of the curve."""
         stale_seconds = self.stale_seconds
         if stale_seconds is None or not self._error_ratios:
             return self._curve.error_ratio

@@ -6,7 +6,7 @@ RAPL measures CPUs, and often memory; a prior estimates the whole machine at the
   power supply;
 - what load adds outside that scope comes from a model of the whole machine;
 - so does the idle power outside: the modelled idle power less the measured part, whose error is that of the
-  model. It is never negative: its expectation is that of a normal distribution above zero.
+  model. It is never negative: its expectation is that of a normal distribution truncated below zero.
 
 The error combines those of the two, each with its share of the watts: near idle it is that of the model of
 the whole machine, under load it approaches that of the meter.
@@ -61,7 +61,7 @@ def lifted_error_ratio(
 
 
 def _mean_above_zero(mean: float, deviation: float) -> float:
-    """The mean of a normal distribution, of what lies above zero."""
+    """The mean of a normal distribution that is truncated below zero."""
     if deviation <= 0 or mean > _FAR * deviation:
         return max(0.0, mean)
     # Far below zero, quotients of tiny numbers lose their digits; the mean is then next to nothing.

@@ -40,7 +40,7 @@ class Generation:
     models: frozenset[int]
     steppings: range = range(256)
 
-    def holds(self, cpu: CpuIdentity) -> bool:
+    def includes(self, cpu: CpuIdentity) -> bool:
         """Whether a CPU is of this generation."""
         return (
             cpu.vendor == self.vendor
@@ -124,7 +124,7 @@ def match_machine(facts: HostFacts, machines: Mapping[str, Sequence[Machine]] = 
     """The socket of the host's generation, or a typical one of its vendor and class."""
     if facts.cpu is not None:
         for generation in GENERATIONS:
-            if generation.holds(facts.cpu) and machines[generation.name]:
+            if generation.includes(facts.cpu) and machines[generation.name]:
                 return Match(
                     generation.name, _median_socket(machines[generation.name]), is_same_generation=True
                 )

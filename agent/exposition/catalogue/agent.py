@@ -94,7 +94,7 @@ GAP_METRICS: tuple[MetricSpec[Gap], ...] = (
     MetricSpec(
         name="wattpack_agent_gap",
         kind="gauge",
-        help="Something that the agent cannot measure on this node, with the reason. Always 1.",
+        help="Value that the agent cannot measure on this node (what), and the reason (why). Always 1.",
         labels={"what": lambda gap: gap.what, "why": lambda gap: gap.why},
         value=lambda _: 1,
     ),

@@ -152,7 +152,7 @@ def _default_mounts(sys: Path) -> Iterator[Mount]:
         return
     for directory in sorted(base.iterdir()) if base.is_dir() else ():
         if directory.is_symlink():
-            continue  # `cpu` beside `cpu,cpuacct`: the same hierarchy under a second name
+            continue  # `cpu` next to `cpu,cpuacct`: the same hierarchy under a second name
         if (directory / "cgroup.controllers").exists():
             yield Mount(str(directory), "/", is_v2=True)
         elif (directory / "cgroup.procs").exists():

@@ -60,7 +60,7 @@ def parse_disk(
 def parse_service(
     text: bytes | None, skipped_devices: frozenset[bytes]
 ) -> tuple[int, int] | tuple[None, None]:
-    """Reads and writes, and writes alone, from lines such as `8:0 Read 4096`, without skipped devices."""
+    """Reads plus writes, and writes only, from lines such as `8:0 Read 4096`, without skipped devices."""
     if text is None:
         return None, None
     if text in {b"Total 0\n", b""}:

@@ -1,9 +1,9 @@
 """Names, images, labels and events of containers, from the Docker engine or Podman's socket.
 
-Counters never come from here: the engine is asked once for its list and then sends events. `models` parses
-both, `index` keeps the containers, `client` holds the connection. It uses aiohttp, which the agent has
-anyway: an SDK would take a third of the agent's memory for three GET requests. A socket comes in; a
-`ContainerInfo` per container and a `RuntimeEvent` per start, exit and out-of-memory kill go out.
+Counters never come from here: the engine lists its containers once, and then sends events. `models` parses
+both, `index` keeps the containers, `client` keeps the connection. It uses aiohttp, which the agent has
+anyway: an SDK would take a third of the agent's memory for three GET requests. Input: a socket. Output: a
+`ContainerInfo` per container, and a `RuntimeEvent` per start, exit and out-of-memory kill.
 """
 
 from agent.sources.docker.client import DockerWatcher

@@ -104,7 +104,7 @@ class DockerWatcher:
             self._images_changed.set()
 
     async def _follow_images(self, session: aiohttp.ClientSession) -> None:
-        """List the images, and again after changes. An engine that does not allow this is not asked again."""
+        """List the images, and again after changes; stop if the engine does not allow it."""
         timeout = aiohttp.ClientTimeout(total=_LIST_SECONDS)
         while True:
             await self._images_changed.wait()
