@@ -49,8 +49,7 @@ async def deploy(loop: ControlLoop, request: DeployRequest) -> Deployment:
     """
     situation, core = loop.actor.situation, loop.actor.situation.core
     if not request.dry and not situation.acts:
-        reason = "driver.name is none" if situation.is_dry else "it is paused, or another holds the lease"
-        raise ApiError(HTTPStatus.CONFLICT, f"this collector does not act now: {reason}", "$")
+        raise ApiError(HTTPStatus.CONFLICT, f"nothing is deployed: {_why_it_does_not_act(situation)}", "$")
     chosen = resolve_policy(core.config, request.policy, request.settings, "place")
     replicas = sum(each.replicas for each in request.services)
     if replicas > MAX_PLACEMENTS:
@@ -72,6 +71,14 @@ async def deploy(loop: ControlLoop, request: DeployRequest) -> Deployment:
     if keeps:
         loop.expect_deployment()
     return Deployment(policy=chosen.policy.name, services=tuple(services))
+
+
+def _why_it_does_not_act(situation: Situation) -> str:
+    if situation.is_dry:
+        return "driver.name is none. Set it to swarm, or request a dry run"
+    if situation.pause is not None:
+        return "actions are paused. Resume them with: wattpack resume"
+    return f"another collector holds the lease: {situation.holder}. Send the request there"
 
 
 def _applications(

@@ -4,17 +4,16 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass
 
-import msgspec
-
 from collector.control.constraints import UnknownConstraintError
 from collector.control.deploy.models import NewService
 from collector.control.deploy.questions import container_question
 from collector.control.situation import Situation
 from collector.drivers.interface import ServiceView
 from collector.placement.placing import place_container
-from collector.placement.question import resolve_policy, with_promise
+from collector.placement.question import PlacementQuestion, resolve_policy, with_promise
 from collector.policies.distance import bound_of
 from collector.policies.interface import Request
+from collector.policies.resolve import PolicyChoice
 from collector.snapshot.tables import Snapshot
 from wire.errors import UserError
 
@@ -46,47 +45,50 @@ async def place_replicas(situation: Situation, service: ServiceView, count: int)
         constraints=service.constraints,
     )
     try:
-        question = container_question(
-            new, situation.view.nodes, spread=True, reserve_seconds=situation.settings.reservation_seconds
-        )
+        question = container_question(new, situation.view.nodes, spread=True, reserve_seconds=0.0)
     except UnknownConstraintError as error:
         return ReplicaPlacement(left_to_orchestrator=str(error))
+    question = with_promise(question, core.config)
     chosen = resolve_policy(core.config, question.policy, question.settings, "place")
-    found: Counter[str] = Counter()
+    nodes: Counter[str] = Counter()
     reserved: list[str] = []
-    for _ in range(count):
-        snapshot = await situation.snapshot()
-        try:
-            placement = await asyncio.to_thread(
-                place_container,
-                snapshot,
-                with_promise(msgspec.structs.replace(question, reserve_seconds=0.0), core.config),
-                chosen,
-                core.reservations,
-                default_class=core.config.placement.default_class,
-                now=core.clock(),
-            )
-            best = placement.ranking.best
-            if best is None or placement.ranking.needs(best):
-                break
-            node = snapshot.nodes.names[best]
-            reserved.append(
-                core.reservations.place(
-                    snapshot,
-                    placement.request,
-                    node,
-                    now=core.clock(),
-                    seconds=question.reserve_seconds,
-                ).id
-            )
-        except UserError as error:
-            release_reservations(situation, reserved)
-            return ReplicaPlacement(left_to_orchestrator=str(error))
-        found[node] += 1
-    if len(reserved) == count:
-        return ReplicaPlacement(tuple(found.elements()), tuple(reserved))
-    release_reservations(situation, reserved)
-    return _nowhere(await situation.snapshot(), service, count, found.total())
+    try:
+        while len(reserved) < count:
+            found = await _reserve_node(situation, question, chosen)
+            if found is None:
+                release_reservations(situation, reserved)
+                return _nowhere(await situation.snapshot(), service, count, len(reserved))
+            node, reservation = found
+            nodes[node] += 1
+            reserved.append(reservation)
+    except UserError as error:
+        release_reservations(situation, reserved)
+        return ReplicaPlacement(left_to_orchestrator=str(error))
+    return ReplicaPlacement(tuple(nodes.elements()), tuple(reserved))
+
+
+async def _reserve_node(
+    situation: Situation, question: PlacementQuestion, chosen: PolicyChoice
+) -> tuple[str, str] | None:
+    """Reserve the best node for one replica; return it with the id of the reservation. None if none fits."""
+    core, snapshot = situation.core, await situation.snapshot()
+    placement = await asyncio.to_thread(
+        place_container,
+        snapshot,
+        question,
+        chosen,
+        core.reservations,
+        default_class=core.config.placement.default_class,
+        now=core.clock(),
+    )
+    best = placement.ranking.best
+    if best is None or placement.ranking.needs(best):
+        return None
+    node, seconds = snapshot.nodes.names[best], situation.settings.reservation_seconds
+    reservation = core.reservations.place(
+        snapshot, placement.request, node, now=core.clock(), seconds=seconds
+    )
+    return node, reservation.id
 
 
 def _nowhere(snapshot: Snapshot, service: ServiceView, count: int, fitting: int) -> ReplicaPlacement:

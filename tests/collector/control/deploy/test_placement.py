@@ -65,14 +65,22 @@ async def test_a_dry_run_reserves_nothing_and_needs_no_driver(stage: Stage) -> N
     [service] = (await deploy(loop, asked(dry=True))).services
     assert (service.nodes, service.constraints) == ({"gamma": 1}, ())
     assert reserved(stage) == []
-    with pytest.raises(ApiError, match=r"this collector does not act now: driver\.name is none"):
+    with pytest.raises(ApiError, match=r"nothing is deployed: driver\.name is none"):
         await deploy(loop, asked())
 
 
 async def test_while_actions_are_paused_nothing_is_deployed(stage: Stage) -> None:
     loop = await loop_of(stage)
     await loop.actor.situation.journal.set_pause(Pause(since=stage.clock.now))
-    with pytest.raises(ApiError, match="it is paused"):
+    with pytest.raises(ApiError, match=r"actions are paused\. Resume them with: wattpack resume"):
+        await deploy(loop, asked())
+    assert reserved(stage) == []
+
+
+async def test_only_the_collector_that_holds_the_lease_deploys(stage: Stage) -> None:
+    loop = await loop_of(stage)
+    loop.actor.situation.holder = "host-b"
+    with pytest.raises(ApiError, match=r"another collector holds the lease: host-b\. Send the request there"):
         await deploy(loop, asked())
     assert reserved(stage) == []
 
