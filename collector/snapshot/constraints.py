@@ -26,6 +26,9 @@ class Constraint:
     operator: Operator
     value: str
 
+    def __str__(self) -> str:
+        return f"{self.label}{self.operator}{self.value}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementRules:

@@ -305,9 +305,7 @@ class _Run:
             task_class=int(workload.task_class[row]),
             kind=_KINDS.get(int(workload.kind[row])),
             constraints=(
-                tuple(f"{each.label}{each.operator}{each.value}" for each in workload.constraints[row])
-                if workload.constraints
-                else ()
+                tuple(str(each) for each in workload.constraints[row]) if workload.constraints else ()
             ),
             labels=application_labels(workload.labels[row]) if workload.labels else {},
             reserve_seconds=self._reserve_seconds,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from collector.common.labels import DELAY_MAX_LABEL, TALKS_TO_LABEL
+from collector.control.constraints import ROLE, parse_constraint
 from collector.live.applications import is_named
 from collector.live.traits import parse_delay
 from collector.placement.applications import MAX_CONTAINERS, MAX_SERVICES, ApplicationHint
@@ -21,8 +22,6 @@ from wattpack.client.stack import (
 from wattpack.output.table import table
 from wattpack.output.text import count_text, milliseconds_text
 from wire.errors import UserError
-
-_LABEL, _HOSTNAME = "node.labels.", "node.hostname"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +123,12 @@ def _check_limits(services: list[dict[str, Any]], name: str) -> None:
 def _constraints(written: list[str]) -> tuple[list[str], list[str]]:
     """Return Swarm's constraints on names and labels of nodes as conditions, and all others."""
     known, unknown = [], []
-    for each in written:
-        operator = "!=" if "!=" in each else "=="
-        key, found, value = (part.strip() for part in each.partition(operator))
-        if found and key.startswith(_LABEL):
-            known.append(f"{key.removeprefix(_LABEL)}{operator}{value}")
-        elif found and key == _HOSTNAME:
-            known.append(f"node{operator}{value}")
+    for text in written:
+        constraint = parse_constraint(text)
+        if constraint is None or constraint.label == ROLE:
+            unknown.append(text)
         else:
-            unknown.append(each)
+            known.append(str(constraint))
     return known, unknown
 
 

@@ -32,9 +32,7 @@ def container_question(  # noqa: PLR0913 - the service, the nodes, and how to pl
         image=service.image,
         reserve=service.reserve,
         labels=service.labels,
-        constraints=tuple(
-            f"{each.label}{each.operator}{each.value}" for each in constraints if each.label != ROLE
-        ),
+        constraints=tuple(str(each) for each in constraints if each.label != ROLE),
         exclude=frozenset(excluded),
         spread=spread,
         application=application_traits(service.labels, service.application or "").name or None,

@@ -17,7 +17,6 @@ def meets_constraints(step: Step, context: GuardContext) -> Refusal:
     for each in constraints_of(snapshot, task):
         if not matching(snapshot.nodes, each)[target]:
             return (
-                f"{action.title} must not move to {action.target}: its constraint"
-                f" {each.label}{each.operator}{each.value} does not hold there"
+                f"{action.title} must not move to {action.target}: its constraint {each} does not hold there"
             )
     return None
