@@ -65,13 +65,6 @@ def _count(field: msgspec.inspect.Field) -> str | None:
     return COUNTS.get(field.name) if isinstance(field.type, msgspec.inspect.IntType) else None
 
 
-def is_described(kind: msgspec.inspect.StructType | msgspec.inspect.DataclassType, field: str) -> bool:
-    """Whether a field has a description that does more than repeat its name."""
-    if field in FIELDS or any(field in _docstrings(each) for each in kind.cls.__mro__):
-        return True
-    return any(_count(each) for each in kind.fields if each.name == field)
-
-
 @cache
 def _docstrings(kind: type) -> dict[str, str]:
     try:

@@ -46,7 +46,7 @@ def task(  # noqa: PLR0913 - one for each thing that a finding looks at
     )
 
 
-def test_a_node_without_reports_that_runs_containers_is_a_finding() -> None:
+def test_a_node_with_containers_that_does_not_report_is_a_finding() -> None:
     nodes = [
         node("down", liveness=Liveness.DOWN),
         node("empty", liveness=Liveness.DOWN),
@@ -113,7 +113,7 @@ def test_a_service_on_one_node_is_that_nodes_bottleneck() -> None:
     assert not findings(assemble([node("a", cpu=4)], tasks))
 
 
-def test_of_an_empty_cluster_nothing_is_found() -> None:
+def test_an_empty_cluster_has_no_findings() -> None:
     assert findings(assemble([])) == ()
 
 
@@ -130,7 +130,7 @@ def sign(
     return Finding(kind=kind, subject=subject, opens=opens, evidence=evidence)
 
 
-def test_it_is_opened_when_it_held_for_a_while_updated_and_closed_when_it_was_gone_for_a_while() -> None:
+def test_a_bottleneck_opens_and_closes_after_a_delay() -> None:
     watch = BottleneckTracker(debounce=DEBOUNCE)
     assert not watch.update([sign()], 0.0)
     assert not watch.update([sign()], 50.0)

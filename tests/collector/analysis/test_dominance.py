@@ -22,7 +22,7 @@ def test_the_resource_with_the_largest_share_of_the_cluster_is_dominant() -> Non
     assert "16.667% of the cluster's cpu" in found.explanation
 
 
-def test_it_is_the_surer_the_further_it_leads_and_the_longer_it_was_watched() -> None:
+def test_confidence_grows_with_the_lead_and_the_observation_time() -> None:
     def confidence(second: float, observed_seconds: float) -> float:
         found = update_dominance((0.1, second, 0.0, NAN), observed_seconds, at=0.0)
         assert found is not None
@@ -67,7 +67,7 @@ def test_the_dominant_resource_is_close_to_the_leader(times: list[tuple[float, .
             assert 0 <= found.confidence <= 1
 
 
-def test_one_node_that_claims_any_capacity_at_most_doubles_the_whole() -> None:
+def test_one_node_at_most_doubles_the_capacity_of_the_cluster() -> None:
     honest = np.tile([16.0, 64e9, 5e8, 1e9], (10, 1))
     whole = np.array(cluster_capacity(honest))
     assert whole.tolist() == (10 * honest[0]).tolist()

@@ -43,20 +43,20 @@ def test_each_group_is_named_after_its_dominant_resource() -> None:
     assert {each.name: each.size for each in found.groups} == dict.fromkeys(RESOURCES, 20)
 
 
-def test_small_and_large_containers_of_one_shape_are_of_one_class() -> None:
+def test_small_and_large_containers_of_one_shape_are_in_one_group() -> None:
     sizes = np.linspace(0.01, 3, 20)[:, None]
     found = grouped(np.concatenate([np.array(sort) * sizes for sort in FOUR_SORTS]))
     assert names(found) == [resource for resource in RESOURCES for _ in range(20)]
 
 
-def test_two_classes_of_one_resource_have_names_of_their_own() -> None:
+def test_two_groups_of_one_resource_have_different_names() -> None:
     pure, mixed = (4.0, 0.01 * GIGABYTE, 0.0, 0.0), (4.0, 1.6 * GIGABYTE, 0.0, 0.0)
     found = grouped(cluster(pure, mixed, (0.1, 8.0 * GIGABYTE, 0.0, 0.0)), count=3)
     assert sorted(each.name for each in found.groups) == ["cpu", "cpu-2", "memory"]
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_classes_keep_their_names_when_containers_come_go_and_change_their_order(seed: int) -> None:
+def test_groups_keep_their_names_when_containers_change(seed: int) -> None:
     first = grouped(cluster(*FOUR_SORTS))
     rng = np.random.default_rng(seed)
     order = rng.permutation(4 * 30)
@@ -68,7 +68,7 @@ def test_classes_keep_their_names_when_containers_come_go_and_change_their_order
     assert names(second) == [RESOURCES[place] for place in order // 30]
 
 
-def test_a_class_that_vanished_leaves_its_number_to_none_of_the_others() -> None:
+def test_the_number_of_a_vanished_group_is_not_reused() -> None:
     first = grouped(cluster(*FOUR_SORTS))
     second = grouped(cluster(*FOUR_SORTS[1:]), count=3, last=first.groups)
     number = {each.name: each.number for each in first.groups}
@@ -76,19 +76,19 @@ def test_a_class_that_vanished_leaves_its_number_to_none_of_the_others() -> None
         assert each.number == number[each.name]
 
 
-def test_the_number_of_classes_can_be_found_by_how_well_they_are_set_apart() -> None:
+def test_the_number_of_groups_is_chosen_by_their_silhouette() -> None:
     assert len(grouped(cluster(*FOUR_SORTS), count=0).groups) == 4
     assert len(grouped(cluster(*FOUR_SORTS[:2]), count=0).groups) == 2
 
 
-def test_fewer_sorts_than_classes_make_fewer_classes() -> None:
+def test_fewer_different_containers_than_groups_make_fewer_groups() -> None:
     heavy = [(2.0, GIGABYTE, 0.0, 0.0)] * 6 + [(1.0, 2 * GIGABYTE, 0.0, 0.0)] * 6
     assert names(grouped(np.array(heavy))) == ["cpu"] * 6 + ["memory"] * 6
     assert len(grouped(np.array(heavy), count=0).groups) == 1
     assert len(grouped(np.zeros((5, 4))).groups) == 1
 
 
-def test_groups_come_from_learnt_envelopes_and_unknown_containers_have_none() -> None:
+def test_groups_come_from_measured_envelopes_and_unknown_containers_have_none() -> None:
     envelopes = cluster(*FOUR_SORTS)
     measured = np.ones(80, bool)
     estimated = np.zeros(80, bool)
@@ -101,7 +101,7 @@ def test_groups_come_from_learnt_envelopes_and_unknown_containers_have_none() ->
     assert sum(each.size for each in found.groups) == 79
 
 
-def test_without_containers_the_classes_stay_as_they_were() -> None:
+def test_without_containers_groups_stay() -> None:
     first = grouped(cluster(*FOUR_SORTS))
     assert grouped(np.empty((0, 4)), last=first.groups).groups == first.groups
 
@@ -113,7 +113,7 @@ needs = st.lists(
 
 @patient
 @given(needs, st.integers(1, 5))
-def test_every_container_has_one_class_and_names_are_never_shared(
+def test_every_container_has_one_group_and_names_are_unique(
     table: list[tuple[float, ...]], count: int
 ) -> None:
     envelopes = np.array(table)

@@ -84,7 +84,7 @@ def test_only_services_with_changes_are_pooled_again() -> None:
     assert (second["web"].containers, second["web"].nodes) == (2, 2)
 
 
-def test_a_service_goes_with_its_last_container_and_is_named_after_the_image_of_most() -> None:
+def test_a_service_ends_with_its_last_container_and_has_its_most_common_image() -> None:
     running = RunningServices(WEIGHTS)
     running.put("alpha", [watched("alpha", "web", {}, image="old"), watched("alpha", "web", {}, image="new")])
     running.put("beta", [watched("beta", "web", {}, image="new")])

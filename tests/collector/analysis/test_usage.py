@@ -47,7 +47,7 @@ def ring_of(*usages: tuple[int, ContainerUsage], weights: UsageWeights = ALL_ALI
 
 @patient
 @given(heartbeats, st.data())
-def test_p90_is_that_of_every_sample_of_the_slots_that_are_left(
+def test_p90_covers_every_sample_of_the_remaining_slots(
     usages: list[tuple[int, list[float]]], data: st.DataObject
 ) -> None:
     shuffled = data.draw(st.permutations(usages))
@@ -65,7 +65,7 @@ def test_p90_is_that_of_every_sample_of_the_slots_that_are_left(
 
 @patient
 @given(heartbeats, st.data())
-def test_the_order_in_which_heartbeats_come_does_not_matter_nor_whether_a_restart_was_between(
+def test_neither_the_order_of_heartbeats_nor_a_restart_matters(
     usages: list[tuple[int, list[float]]], data: st.DataObject
 ) -> None:
     reported = [(slot, ContainerUsage("web", cpu=sketch(*each))) for slot, each in usages]
@@ -157,7 +157,7 @@ def test_absurd_numbers_stay_within_what_can_be_stored_and_sent() -> None:
 
 @patient
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.lists(values, max_size=20)), min_size=1, max_size=8))
-def test_many_at_once_are_the_same_as_one_by_one(samples: list[tuple[str, list[float]]]) -> None:
+def test_a_batch_gives_the_same_result_as_single_containers(samples: list[tuple[str, list[float]]]) -> None:
     usages = [ContainerUsage(name, *(sketch(*each) for _ in RESOURCES)) for name, each in samples]
     together: dict[str, UsageRing] = {}
     apart: dict[str, UsageRing] = {}

@@ -335,7 +335,7 @@ async def test_without_measured_times_an_application_is_placed_and_the_answer_sa
         ({"service": "a"}, "$", "unknown field `service`"),
     ],
 )
-async def test_what_is_wrong_with_a_question_is_told(
+async def test_an_invalid_question_is_an_error_about_its_field(
     asker: Asker, question: dict[str, Any], where: str, what: str
 ) -> None:
     problem = await asker.refusal(PATH, **(WHOLE | question))

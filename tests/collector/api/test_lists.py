@@ -161,7 +161,7 @@ async def test_the_map_has_every_node_in_columns(collector: Client) -> None:
     }
 
 
-async def test_alerts_are_listed_by_gravity() -> None:
+async def test_alerts_are_listed_by_severity() -> None:
     clock = Clock()
     async with running(settings(), clock=clock) as collector:
         core = collector.core

@@ -115,7 +115,7 @@ def test_results_of_a_node_are_bounded_and_expire() -> None:
     assert list(results.copy()) == ["beta"]
 
 
-def test_what_is_measured_estimated_and_unknown_is_told_apart() -> None:
+def test_measured_estimated_and_unknown_times_differ() -> None:
     results = Measurements()
     results.put("alpha", [result("beta", 0.01)], 0.0)
     times = pair_times(results.copy())

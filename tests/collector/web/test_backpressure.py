@@ -149,7 +149,7 @@ async def test_a_flood_of_one_node_is_answered_with_429_and_shown(tmp_path: Path
         assert core.counters.reports[ReportOutcome.DELAYED] == 2
 
 
-async def test_bombs_count_for_what_they_take(tmp_path: Path) -> None:
+async def test_decompression_bombs_count_by_their_size(tmp_path: Path) -> None:
     with edit_tokens(tmp_path / "tokens.jsonl") as tokens:
         token, secret = make_token(Scope.NODE, "mallory", 0.0)
         tokens.append(token)

@@ -62,7 +62,7 @@ async def test_elastic_services_are_listed_with_their_last_decision(elastic: Cli
     assert decisions[0]["id"] == status["decision"]
 
 
-async def test_one_service_has_what_was_learned_and_others_are_not_elastic(elastic: Client) -> None:
+async def test_one_service_has_its_learned_table_and_others_are_not_elastic(elastic: Client) -> None:
     await run_service(elastic)
     status, answer = await elastic.ask("/v1/elastic/shop%2Fweb")
     assert status == 200
@@ -73,7 +73,7 @@ async def test_one_service_has_what_was_learned_and_others_are_not_elastic(elast
     assert "wattpack.elastic" in answer["detail"]
 
 
-async def test_a_decision_about_a_size_is_not_made_again(elastic: Client) -> None:
+async def test_a_decision_about_a_size_is_not_replayed(elastic: Client) -> None:
     answer = await run_service(elastic)
     status, problem = await elastic.ask(f"/v1/decisions/replay?id={answer['elastic'][0]['decision']}")
     assert (status, problem["field"]) == (409, "id")

@@ -156,7 +156,7 @@ async def test_pod_without_requests_does_not_go_to_a_node_with_an_open_alert(
         {"spec": {"priorityClassName": "system-node-critical"}},
     ],
 )
-async def test_pod_that_has_to_run_is_never_refused(asker: Asker, parts: dict[str, Any]) -> None:
+async def test_essential_pod_is_never_refused(asker: Asker, parts: dict[str, Any]) -> None:
     await asker.send(sample("full", 7.9))
     assert (await filtered(asker, asked_for("full")))["NodeNames"] == []
     answer = await filtered(asker, asked_for("full", "no-agent", **parts))
@@ -353,7 +353,7 @@ async def test_admission_never_leaves_only_nodes_of_unknown_load(asker: Asker) -
     assert answer["FailedNodes"] == {"no-agent": UNKNOWN}
 
 
-async def test_pod_that_has_to_run_is_admitted_everywhere(asker: Asker) -> None:
+async def test_essential_pod_is_admitted_everywhere(asker: Asker) -> None:
     await asker.send(with_memory_use("risky", 0.97), with_memory_use("calm", 0.5))
     critical = asked_for("risky", "calm", spec={"priorityClassName": "system-cluster-critical"})
     assert (await ask(asker, "filter?policy=spread", critical))["NodeNames"] == ["risky", "calm"]
