@@ -51,8 +51,8 @@ class HttpConfig(Section, frozen=True):
         Meta(
             ge=0,
             le=10_000,
-            description="Maximum number of clients of `/v1/stream`, a quarter of them with the same token."
-            " Further ones get status 429.",
+            description="Maximum number of clients of `/v1/stream`, of which at most a quarter may use the"
+            " same token. Further clients get status 429.",
         ),
     ] = 100
 
@@ -154,7 +154,7 @@ class IngestConfig(Section, frozen=True):
             le=1 << 40,
             description="Maximum rate of bodies of one node after decompression, as a mean over a minute."
             " With the default, an agent sends 2500 containers with 3 kB of labels each every minute, and a"
-            " full spool of the default size in about nine.",
+            " full spool of the default size in about nine minutes.",
         ),
     ] = 128 << 10
 
