@@ -1,4 +1,4 @@
-"""Certificates for tests of TLS, made on the spot and good for a day."""
+"""Certificates for tests of TLS, valid for a day."""
 
 import ssl
 import subprocess
@@ -26,7 +26,7 @@ class Authority:
 
     @property
     def certificate(self) -> Path:
-        """What to trust in order to trust all that it signs."""
+        """The certificate to trust, for all that the authority signs."""
         return self._own.certificate
 
     def issue(self, name: str) -> Pair:
@@ -36,7 +36,7 @@ class Authority:
         return self._make(name, *signed, "-addext", "subjectAltName=IP:127.0.0.1")
 
     def lock(self, name: str, locked: str) -> None:
-        """Replace the key of a certificate by one that is encrypted with a password."""
+        """Encrypt the key of a certificate with a password."""
         source, target = (str(self._folder / f"{each}.key") for each in (name, locked))
         command = ["openssl", "ec", "-in", source, "-out", target, "-aes128", "-passout", "pass:secret"]
         subprocess.run(command, check=True, capture_output=True)
@@ -53,9 +53,9 @@ class Authority:
         return pair
 
 
-def trusting(authority: Authority, shown: Pair | None = None) -> ssl.SSLContext:
-    """A client that trusts an authority, and shows a certificate of its own if it has one."""
+def trusting(authority: Authority, own: Pair | None = None) -> ssl.SSLContext:
+    """Make a client context that trusts an authority, with a client certificate if given."""
     context = ssl.create_default_context(cafile=authority.certificate)
-    if shown is not None:
-        context.load_cert_chain(shown.certificate, shown.key)
+    if own is not None:
+        context.load_cert_chain(own.certificate, own.key)
     return context

@@ -1,4 +1,4 @@
-"""What all tests share: the list of what was left out, and the parts of the lab that are worth sharing."""
+"""Fixtures and plugins of all tests: the list of skipped tests, and a shared Docker engine."""
 
 import os
 from collections.abc import Iterator
@@ -21,6 +21,6 @@ pytest_plugins = ["pytester", "tests.lab.left_out"]
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Engine]:
-    """A real Docker engine, shared by all tests: each removes the containers it ran."""
+    """Run a Docker engine for all tests; each test removes its containers."""
     with docker_engine() as shared:
         yield shared

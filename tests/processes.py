@@ -1,4 +1,4 @@
-"""The real command as a real process, for tests that look at it from the outside."""
+"""The real command as a process, for tests from the outside."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def free_port() -> Iterator[tuple[int, socket.socket]]:
-    """A loopback port that is in use while the block runs."""
+    """Occupy a loopback port while the block runs."""
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
@@ -19,7 +19,7 @@ def free_port() -> Iterator[tuple[int, socket.socket]]:
 
 
 class Command:
-    """`wattpack ...`, run to its end or for the time of a block."""
+    """`wattpack ...`, run to its end or while a block runs."""
 
     def __init__(self, *arguments: str) -> None:
         self._arguments = [sys.executable, "-m", "wattpack", *arguments]
@@ -36,7 +36,7 @@ class Command:
 
     @contextmanager
     def running(self) -> Iterator[subprocess.Popen[str]]:
-        """The process while the block runs; it is asked to stop, and killed only if it does not."""
+        """Run the process while the block runs; it is terminated, and killed only if it does not stop."""
         process = subprocess.Popen(
             self._arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_environment()
         )

@@ -1,4 +1,4 @@
-"""Reports as an agent would make them, for tests that only need some."""
+"""Reports as an agent makes them, for tests that need any report."""
 
 from wire.messages import (
     ContainerPower,
@@ -38,7 +38,7 @@ def container(name: str, cpu_cores: float | None = 0.5, watts: float = 2.0) -> C
 
 
 def report(*containers: ContainerState, sequence: int = 1, node: str = "node1") -> Report:
-    """A heartbeat: the whole state of a node and all of its containers."""
+    """Make a heartbeat with the state of a node and all of its containers."""
     dynamic = sum(each.power.watts for each in containers if each.power)
     return Report(
         node=node,

@@ -1,11 +1,11 @@
-"""Waiting, in a test, for a state that offers no event."""
+"""Waiting in a test for a state that offers no event."""
 
 import asyncio
 from collections.abc import Callable
 
 
 async def until(check: Callable[[], object], timeout_seconds: float = 10.0) -> None:
-    """Let everything else run until `check` holds; a TimeoutError when it never does."""
+    """Let other tasks run until `check` is true; raises TimeoutError if it never is."""
     async with asyncio.timeout(timeout_seconds):
         while not check():  # noqa: ASYNC110 - the state belongs to someone who sets no event
             await asyncio.sleep(0.005)

@@ -73,7 +73,7 @@ async def _take(url: str, folder: Path) -> None:
 
 async def _shoot(tab: Tab, url: str, shot: Shot, path: Path) -> None:
     width, height = shot.size
-    await tab.look(width=width, height=height, dark=shot.dark)
+    await tab.set_appearance(width=width, height=height, dark=shot.dark)
     await tab.open("about:blank")
     await tab.open(f"{url}/#/{shot.route}")
     await tab.until(shot.ready, 60)

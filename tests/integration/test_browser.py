@@ -134,7 +134,7 @@ async def test_the_network_is_a_heat_map_while_there_is_a_mesh(tmp_path: Path) -
 async def test_hostile_names_change_nothing(tmp_path: Path, width: int) -> None:
     async with hostile_cluster() as collector, browsing(tmp_path / "profile") as tab:
         url = collector.address.url
-        await tab.look(width=width)
+        await tab.set_appearance(width=width)
         places = [*VIEWS]
         for name in HOSTILE:
             places += await tab.run(
@@ -188,7 +188,7 @@ async def test_accessibility_has_no_serious_finding(tmp_path: Path, width: int, 
         ".map((each) => [each.id, each.nodes.map((node) => node.html.slice(0, 200))]))"
     )
     async with hostile_cluster() as collector, browsing(tmp_path / "profile") as tab:
-        await tab.look(width=width, dark=dark)
+        await tab.set_appearance(width=width, dark=dark)
         name = quote(HOSTILE[0], safe="")
         for place in (*VIEWS, f"nodes/{name}", f"services/{name}", f"containers/id-of-{name}"):
             await shown(tab, collector.address.url, place)

@@ -119,7 +119,7 @@ async def test_every_view_shows_a_real_cluster(
     }
     async with browsing(tmp_path / "profile") as tab:
         for width in (1400, 390):
-            await tab.look(width=width)
+            await tab.set_appearance(width=width)
             for place, conditions in views.items():
                 await shown(tab, url, place)
                 for each in conditions:

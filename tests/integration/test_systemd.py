@@ -86,7 +86,7 @@ def _metric(machine: Machine, name: str) -> float:
 
 
 def _status(machine: Machine, unit: str) -> dict[str, str]:
-    """Give what the kernel says of a service's main process."""
+    """Return what the kernel says of a service's main process."""
     text = machine.run("cat", f"/proc/{machine.property_of(unit, 'MainPID')}/status").stdout
     return dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
 
@@ -203,7 +203,7 @@ def test_one_that_hangs_is_killed_and_started_again(
 
 @contextmanager
 def _settings(machine: Machine, text: str) -> Iterator[None]:
-    """Give the agent other settings for a while; it takes them up when it is started next."""
+    """Return the agent other settings for a while; it takes them up when it is started next."""
     machine.run("cp", "/etc/wattpack/agent.toml", "/root/agent.toml")
     machine.run("sh", "-c", 'printf "%s" "$1" >/etc/wattpack/agent.toml', "sh", text)
     try:

@@ -1,4 +1,4 @@
-"""A real browser, headless, driven over its DevTools protocol: clicks, keys, screenshots, what went wrong."""
+"""A real headless browser, controlled over its DevTools protocol: scripts, keys, screenshots, errors."""
 
 import asyncio
 import base64
@@ -15,7 +15,7 @@ import aiohttp
 from tests.lab.parts import require
 
 _START_SECONDS = 60.0
-_ANSWER_SECONDS = 60.0
+_RESPONSE_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 _MAX_MESSAGE_BYTES = 200_000_000
 
@@ -26,9 +26,9 @@ class Tab:
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
         self._number = 0
-        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._responses: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self.problems: list[str] = []
-        """Errors on the console, exceptions, refused resources and violations of the policy."""
+        """Errors on the console, exceptions, blocked resources and violations of the security policy."""
         self.requests: list[str] = []
         """Addresses of all requests."""
 
@@ -37,11 +37,11 @@ class Tab:
         async for message in self._socket:
             data = json.loads(message.data)
             if "id" in data:
-                self._answers.pop(data["id"]).set_result(data)
+                self._responses.pop(data["id"]).set_result(data)
             else:
-                self._note(data["method"], data["params"])
+                self._record(data["method"], data["params"])
 
-    def _note(self, method: str, what: dict[str, Any]) -> None:
+    def _record(self, method: str, what: dict[str, Any]) -> None:
         match method:
             case "Network.requestWillBeSent":
                 self.requests.append(what["request"]["url"])
@@ -56,10 +56,10 @@ class Tab:
     async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Call a method of the protocol."""
         self._number += 1
-        answer = self._answers[self._number] = asyncio.get_running_loop().create_future()
+        response = self._responses[self._number] = asyncio.get_running_loop().create_future()
         await self._socket.send_json({"id": self._number, "method": method, "params": parameters})
-        async with asyncio.timeout(_ANSWER_SECONDS):
-            done = await answer
+        async with asyncio.timeout(_RESPONSE_SECONDS):
+            done = await response
         assert "error" not in done, (method, done)
         result: dict[str, Any] = done["result"]
         return result
@@ -68,8 +68,8 @@ class Tab:
         """Open a page."""
         await self.call("Page.navigate", url=url)
 
-    async def look(self, *, width: int = 1400, height: int = 900, dark: bool = False) -> None:
-        """Change the size of the window, and the colours that the system prefers."""
+    async def set_appearance(self, *, width: int = 1400, height: int = 900, dark: bool = False) -> None:
+        """Set the size of the window, and the preferred colour scheme."""
         await self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -81,7 +81,7 @@ class Tab:
         await self.call("Emulation.setEmulatedMedia", features=[scheme])
 
     async def run(self, script: str) -> Any:
-        """The value of an expression, which may be a promise."""
+        """Return the value of an expression, which may be a promise."""
         done = await self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in done, done
         return done["result"].get("value")
@@ -104,7 +104,7 @@ class Tab:
         await self.call("Input.insertText", text=text)
 
     async def screenshot(self, path: Path, *, whole: bool = False) -> None:
-        """Save what the window shows, or the whole page, as a PNG file."""
+        """Save the window, or the whole page, as a PNG file."""
         done = await self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         await asyncio.to_thread(path.write_bytes, base64.b64decode(done["data"]))
 
@@ -134,8 +134,8 @@ async def browsing(folder: Path) -> AsyncIterator[Tab]:
         port = await _port(process.stderr)
         draining = asyncio.create_task(process.stderr.read())
         async with aiohttp.ClientSession() as http:
-            async with http.get(f"http://127.0.0.1:{port}/json/list") as answer:
-                [page] = [each for each in await answer.json() if each["type"] == "page"]
+            async with http.get(f"http://127.0.0.1:{port}/json/list") as response:
+                [page] = [each for each in await response.json() if each["type"] == "page"]
             address = page["webSocketDebuggerUrl"]
             async with http.ws_connect(address, max_msg_size=_MAX_MESSAGE_BYTES) as socket:
                 tab = Tab(socket)
@@ -144,7 +144,7 @@ async def browsing(folder: Path) -> AsyncIterator[Tab]:
                     await tab.call(f"{domain}.enable")
                 # As if the window had the focus, which a window without a screen never has.
                 await tab.call("Emulation.setFocusEmulationEnabled", enabled=True)
-                await tab.look()
+                await tab.set_appearance()
                 yield tab
                 listening.cancel()
     finally:
@@ -154,7 +154,7 @@ async def browsing(folder: Path) -> AsyncIterator[Tab]:
 
 
 async def _port(log: asyncio.StreamReader) -> int:
-    """The port of the protocol, which the browser logs once it listens."""
+    """Read the port of the protocol from the browser's log."""
     async with asyncio.timeout(_START_SECONDS):
         async for line in log:
             if found := re.search(rb"DevTools listening on ws://[^:]+:(\d+)/", line):

@@ -1,9 +1,9 @@
-"""The process that cleans up after the lab, whatever becomes of the test run.
+"""The process that cleans up after the lab, even if the test run is killed.
 
-It is started by `tests.lab.reaper` as a script of its own (only the standard library, a session of its own,
-so that neither Ctrl-C nor a crash of the tests reaches it). Undo steps come in as JSON lines on standard
-input. When that ends - because the tests are done or because they were killed - the steps are carried out in
-reverse order, and what could not be undone goes out as JSON lines on standard output.
+`tests.lab.reaper` starts it as a script with only the standard library, in a new session, so that neither
+Ctrl-C nor a crash of the tests reaches it. It reads undo steps as JSON lines from standard input. When that
+ends, because the tests are done or were killed, it executes the steps in reverse order, and prints the steps
+that failed as JSON lines.
 """
 
 import json
@@ -22,20 +22,20 @@ from typing import Any, Final
 
 POLL_SECONDS: Final = 0.02
 STEP_SECONDS: Final = 30.0
-"""How long one step may take, on top of the grace a process is given."""
+"""Timeout of one step, in addition to the grace period of a process."""
 
 
 # --- Processes ------------------------------------------------------------------------------
 
 
 def start_ticks(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot: with its pid, this names it for all time."""
+    """Return the start time of a process in clock ticks since boot; with the pid, this is a unique id."""
     stat = _stat(pid)
     return None if stat is None else int(stat[19])
 
 
 def _stat(pid: int) -> list[str] | None:
-    """Give the fields of /proc/<pid>/stat from the state on, or None when the process is gone."""
+    """Return the fields of /proc/<pid>/stat from the state on, or None if the process is gone."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
@@ -44,7 +44,7 @@ def _stat(pid: int) -> list[str] | None:
 
 
 def _members(pid: int, *, group: bool) -> list[int]:
-    """List the living processes that a step is about; a zombie only waits for its parent to look."""
+    """List the running processes of a step, without zombies."""
     found = []
     for candidate in _all_pids() if group else [pid]:
         stat = _stat(candidate)
@@ -58,7 +58,7 @@ def _all_pids() -> Iterator[int]:
 
 
 def kill(*, pid: int, ticks: int, group: bool, grace_seconds: float) -> None:
-    """Ask a process (with its whole group) to end, make it end after the grace, and see it gone."""
+    """Terminate a process or its group, kill it after the grace period, and wait until it is gone."""
     if start_ticks(pid) not in {ticks, None}:
         return  # another process has this number by now
     _signal(_members(pid, group=group), signal.SIGTERM)
@@ -79,7 +79,7 @@ def _signal(pids: list[int], number: signal.Signals) -> None:
 
 
 def mounts_below(path: str) -> list[str]:
-    """List what is mounted at or below a path, the latest (hence deepest) first."""
+    """List the mount points at and below a path, the latest (and deepest) first."""
     points = [_unescape(fields[4]) for fields in _mountinfo()]
     return [point for point in reversed(points) if point == path or point.startswith(path + "/")]
 
@@ -115,7 +115,7 @@ def hierarchies() -> list[Path]:
 
 
 def rmdir_cgroup(*, name: str) -> None:
-    """Kill whatever is left in a control group and remove it with its children, in every hierarchy."""
+    """Kill the processes of a control group and remove it with its children, in every hierarchy."""
     # All hierarchies in every round: what one of them keeps frozen cannot die in the others.
     while groups := [path for hierarchy in hierarchies() if (path := hierarchy / name).exists()]:
         for folder in (folder for group in groups for folder, _, _ in os.walk(group, topdown=False)):
@@ -137,7 +137,7 @@ def _empty(group: Path) -> None:
 
 
 def run(*, command: list[str], only_if_exists: str | None) -> None:
-    """Run a command that undoes something, unless what it would undo is not there."""
+    """Run a command that undoes something, unless a given path does not exist."""
     if only_if_exists is None or Path(only_if_exists).exists():
         subprocess.run(command, check=True, capture_output=True, text=True)
 
@@ -150,8 +150,8 @@ UNDO: Final[dict[str, Callable[..., None]]] = {
 }
 
 
-def carry_out(step: dict[str, Any]) -> str | None:
-    """Undo one step within its time; say why when that fails."""
+def undo_step(step: dict[str, Any]) -> str | None:
+    """Undo one step within its timeout; return the reason if that fails."""
     what, details = step["undo"], step["details"]
     signal.setitimer(signal.ITIMER_REAL, STEP_SECONDS + details.get("grace_seconds", 0.0))
     try:
@@ -165,22 +165,22 @@ def carry_out(step: dict[str, Any]) -> str | None:
     return None
 
 
-def _time_is_up(_number: int, _frame: FrameType | None) -> None:
+def _raise_timeout(_number: int, _frame: FrameType | None) -> None:
     raise TimeoutError("it took too long")
 
 
-def _carry_on(_number: int, _frame: FrameType | None) -> None:
-    """Take no notice: the end of standard input is the only signal to act on."""
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    """Ignore a signal: only the end of standard input counts."""
 
 
 def main() -> None:
-    """Take steps in until the tests end, then undo them, the latest first."""
+    """Read steps until the tests end, then undo them, the latest first."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _carry_on)
-    signal.signal(signal.SIGALRM, _time_is_up)
+        signal.signal(number, _ignore)
+    signal.signal(signal.SIGALRM, _raise_timeout)
     # A line without its end was being written when the tests were killed: its resource was never made.
     steps = [json.loads(line) for line in sys.stdin if line.endswith("\n")]
-    left = [reason for step in reversed(steps) if (reason := carry_out(step)) is not None]
+    left = [reason for step in reversed(steps) if (reason := undo_step(step)) is not None]
     for reason in left:
         try:
             print(json.dumps(reason), flush=True)

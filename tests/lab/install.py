@@ -1,6 +1,6 @@
-"""Install what the lab needs, where that can be done: `python -m tests.lab.install`, as root on Debian.
+"""Install the packages of the lab: `python -m tests.lab.install`, as root on Debian.
 
-Anywhere else nothing is touched, and one line says what the tests will leave out.
+Elsewhere it installs nothing, and prints the parts that tests will skip.
 """
 
 import os
@@ -16,31 +16,31 @@ from tests.lab.reaper import Reaper
 from wire.errors import UserError
 
 POLICY: Final = Path("/usr/sbin/policy-rc.d")
-"""Debian asks this program before it starts a service; 101 forbids it."""
+"""Debian runs this program before it starts a service; status 101 forbids the start."""
 
 
 def main() -> int:
-    """Install what is missing; the exit status is a failure only in CI, where nothing may be left out."""
+    """Install missing packages; the exit status is a failure only in CI, where no part may be skipped."""
     try:
         if can_install():
-            install_packages(_wanted_packages())
+            install_packages(_required_packages())
         elif lines := [f"{part.name} ({why})" for part in PARTS.values() if (why := part.why_not())]:
-            print(f"lab: only root on Debian installs its parts; left out will be: {'; '.join(lines)}")
-    except UserError as complaint:
-        print(f"lab: {complaint}", file=sys.stderr)
+            print(f"lab: parts are installed only by root on Debian; tests skip: {'; '.join(lines)}")
+    except UserError as error:
+        print(f"lab: {error}", file=sys.stderr)
         return 1 if os.environ.get("CI") == "true" else 0
     return 0
 
 
 def can_install() -> bool:
-    """Only root on Debian installs packages."""
+    """Whether this is root on Debian."""
     return os.geteuid() == 0 and _is_debian()
 
 
-def install_packages(wanted: Iterable[str]) -> None:
-    """Install those of the packages that are missing; anywhere but as root on Debian, nothing is touched."""
+def install_packages(packages: Iterable[str]) -> None:
+    """Install missing packages, but only as root on Debian."""
     if can_install():
-        _install(missing_packages(wanted))
+        _install(missing_packages(packages))
 
 
 def _is_debian() -> bool:
@@ -50,21 +50,21 @@ def _is_debian() -> bool:
         return False
 
 
-def _wanted_packages() -> set[str]:
+def _required_packages() -> set[str]:
     return {package for part in PARTS.values() for package in part.programs.values()}
 
 
-def missing_packages(wanted: Iterable[str]) -> list[str]:
-    """Give those of the packages that are not installed."""
-    names = sorted(wanted)
+def missing_packages(packages: Iterable[str]) -> list[str]:
+    """Return the packages that are not installed."""
+    names = sorted(packages)
     # It fails for an unknown package, and still lists the others.
-    answer = subprocess.run(
+    output = subprocess.run(
         ["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\n", *names],
         check=False,
         capture_output=True,
         text=True,
     ).stdout
-    installed = {line.split()[0] for line in answer.splitlines() if line.endswith(" installed")}
+    installed = {line.split()[0] for line in output.splitlines() if line.endswith(" installed")}
     return [name for name in names if name not in installed]
 
 
@@ -95,7 +95,7 @@ def _apt_get(*arguments: str) -> None:
         errors = [line for line in done.stdout.splitlines() if line.startswith("E:")]
         raise UserError(
             f"apt-get {arguments[0]} failed ({' '.join(errors) or done.stdout[-500:].strip()}): "
-            "the tests of what is missing will be left out; see to it that the package mirror can be reached"
+            "tests of missing parts are skipped; check that the package mirror can be reached"
         )
 
 

@@ -1,6 +1,6 @@
-"""A pytest plugin that ends every run with what was left out and why; with CI=true that is a failure.
+"""A pytest plugin that lists skipped tests and reasons after every run; with CI=true that is a failure.
 
-What a person asked to leave out (`-m "not lab"`) is listed as well, but is never a failure.
+Lab tests that are deselected (`-m "not lab"`) are listed too, but are never a failure.
 """
 
 import os
@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-_asked_for = pytest.StashKey[int]()
+_deselected = pytest.StashKey[int]()
 
 
 def left_out(reasons: Iterable[str], lab_tests_deselected: int = 0) -> list[str]:
-    """Give a line for each reason, with how many tests it kept from running."""
+    """Return a line for each reason, with the number of skipped tests."""
     lines = [f"{reason} ({_tests(count)})" for reason, count in sorted(Counter(reasons).items())]
     if lab_tests_deselected:
-        lines.append(f"as asked: the lab ({_tests(lab_tests_deselected)})")
+        lines.append(f"deselected: the lab ({_tests(lab_tests_deselected)})")
     return lines
 
 
@@ -25,31 +25,31 @@ def _tests(count: int) -> str:
 
 
 def reason_of(report: pytest.TestReport | pytest.CollectReport) -> str:
-    """Give the bare reason of a skipped test."""
+    """Return the bare reason of a skipped test."""
     text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     return text.removeprefix("Skipped: ")
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Count the lab tests that a person chose not to run."""
+    """Count the deselected lab tests."""
     for item in items:
         if item.get_closest_marker("lab") is not None:
-            item.config.stash[_asked_for] = item.config.stash.get(_asked_for, 0) + 1
+            item.config.stash[_deselected] = item.config.stash.get(_deselected, 0) + 1
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Write the list."""
-    lines = left_out(_skipped(terminalreporter), config.stash.get(_asked_for, 0))
+    """Print the list."""
+    lines = left_out(_skipped(terminalreporter), config.stash.get(_deselected, 0))
     if lines:
         terminalreporter.section("left out")
         for line in lines:
             terminalreporter.write_line(line)
         if _fails(terminalreporter):
-            terminalreporter.write_line("CI=true: nothing may be left out, so this run has failed", red=True)
+            terminalreporter.write_line("CI=true: no test may be left out, so this run has failed", red=True)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail the run in CI when a test did not run for want of something."""
+    """Fail the run in CI if a test was skipped."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and session.exitstatus == pytest.ExitCode.OK and _fails(reporter):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

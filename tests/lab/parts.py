@@ -1,7 +1,7 @@
-"""What the lab consists of, what each part needs, and why a part cannot be had on this machine.
+"""The parts of the lab, their requirements, and the reasons why a part cannot run on this machine.
 
-A new part is one entry in PARTS; `tests.lab.install` installs what is named there, and a context manager or
-fixture of the part calls `require` before it makes anything.
+A new part is one entry in PARTS; `tests.lab.install` installs its packages. The context manager or fixture of
+the part calls `require` first.
 """
 
 import os
@@ -21,7 +21,7 @@ _CAP_NET_ADMIN: Final = 12
 
 
 def find_program(name: str) -> str | None:
-    """Find a program, also where only root's PATH leads."""
+    """Find a program, also in the folders of root's PATH."""
     return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
 
 
@@ -76,15 +76,15 @@ def _has_tun() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One real part of the lab."""
+    """One part of the lab."""
 
     name: str
     programs: dict[str, str]
-    """The programs it runs, each with the Debian package that brings it."""
+    """Its programs, each with the Debian package that contains it."""
     conditions: tuple[Callable[[], str | None], ...] = ()
 
     def why_not(self) -> str | None:
-        """Say why this part cannot run here, or nothing if it can."""
+        """Return why this part cannot run here, or None if it can."""
         for condition in self.conditions:
             if (reason := condition()) is not None:
                 return reason
@@ -145,11 +145,11 @@ PARTS: Final = {
 
 
 def why_not(part: str) -> str | None:
-    """Say why a part cannot run here, or nothing if it can."""
+    """Return why a part cannot run here, or None if it can."""
     return PARTS[part].why_not()
 
 
 def require(part: str) -> None:
-    """Leave out the test that is running, with the reason, unless this part of the lab can be had."""
+    """Skip the running test, with the reason, unless this part of the lab can run."""
     if (reason := why_not(part)) is not None:
         pytest.skip(f"{part}: {reason}")

@@ -1,12 +1,11 @@
-"""A powercap tree as the kernel lays it out, whose counters advance along a known power curve.
+"""A fake powercap tree with the kernel's layout, whose counters advance_with_clock a known power curve.
 
-No meter is needed, nor root: `PowercapTree(folder, machine)` writes `folder/sys`, to be given to a
-reader in place of `/sys`. `advance(to_seconds)` moves every counter to where its curve's integral
-puts it, wraparound included; `live()` does so in real time, for a reader in another process.
-`joules(zone)` is the truth to compare with.
+It needs no meter and no root: `PowercapTree(folder, machine)` writes `folder/sys`, which a reader uses
+instead of `/sys`. `advance(to_seconds)` sets every counter to the integral of its curve, with wraparound;
+`live()` does that in real time, for a reader in another process. `joules(zone)` returns the true energy.
 
-A counter's file is replaced as a whole, so that a reader never sees half a number. So it has to be
-opened for every reading: a descriptor kept open goes on showing the old number.
+A counter's file is replaced atomically, so that a reader never reads half a number. A reader must open it for
+every reading: an open descriptor keeps the old number.
 """
 
 import bisect
@@ -29,7 +28,7 @@ AMD_RANGE_UJ = (2**32 - 1) * 15_258 // 1000
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Watts over time as straight lines between points, so that the integral is exact.
+    """Watts stopped time as straight lines between points, so that the integral is exact.
 
     Before the first point and after the last the curve is level. Two points at one time are a step.
     """
@@ -41,12 +40,12 @@ class Curve:
             raise ValueError("a curve needs points in the order of time")
 
     def watts(self, at_seconds: float) -> float:
-        """The power at one instant; at a step, what holds from then on."""
+        """Return the power at one instant; at a step, the later one."""
         after = bisect.bisect_right(self.points, at_seconds, key=lambda point: point[0])
         return self._between(after, at_seconds)
 
     def joules(self, from_seconds: float, to_seconds: float) -> float:
-        """The energy between two instants."""
+        """Return the energy between two instants."""
         arriving = bisect.bisect_left(self.points, to_seconds, key=lambda point: point[0])
         inside = [point for point in self.points if from_seconds < point[0] < to_seconds]
         corners = [
@@ -57,11 +56,11 @@ class Curve:
         return sum((end - start) * (low + high) / 2 for (start, low), (end, high) in pairwise(corners))
 
     def times(self, factor: float) -> "Curve":
-        """The same shape, higher or lower: a subzone's part of its package."""
+        """Scale the curve, for the share of a subzone in its package."""
         return Curve(tuple((at, watts * factor) for at, watts in self.points))
 
     def _between(self, after: int, at_seconds: float) -> float:
-        """The power on the line that ends in the point with index `after`."""
+        """Return the power on the line that ends in the point with index `after`."""
         if after in (0, len(self.points)):
             return self.points[max(0, after - 1)][1]
         (start, low), (end, high) = self.points[after - 1], self.points[after]
@@ -69,19 +68,19 @@ class Curve:
 
 
 def constant(watts: float) -> Curve:
-    """The same power for ever."""
+    """Make a curve of constant power."""
     return Curve(((0.0, watts),))
 
 
 def steps(*levels: tuple[float, float]) -> Curve:
-    """Levels as `(from_seconds, watts)`, each held until the next begins."""
+    """Make a curve of levels as `(from_seconds, watts)`, each until the next one."""
     ends = [(after, watts) for (_, watts), (after, _) in pairwise(levels)]
     return Curve(tuple(sorted([*ends, *levels], key=lambda point: point[0])))
 
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """A power zone: what it is called, what it draws, and how far its counter goes."""
+    """A power zone: its name, its power, and the range of its counter."""
 
     name: str
     curve: Curve
@@ -91,17 +90,16 @@ class Zone:
 
 
 Machine = Mapping[str, tuple[Zone, ...]]
-"""Control types ("intel-rapl") with their top-level zones, in the order in which the driver meets them."""
+"""Control types ("intel-rapl") with their top-level zones, in the order of the driver."""
 
 _LIMITS = ("long_term", "short_term")
 
 
 def intel(*packages: Curve, dies: int = 1, psys: Curve | None = None, mmio: bool = False) -> Machine:
-    """One socket per curve. Several dies share their socket's power; each is a package to the driver.
+    """Make one socket per curve. Several dies share their socket's power; each is a package for the driver.
 
-    One socket has core and uncore, as desktops do; more have dram, as servers do. `psys` stands beside
-    the first package, as a top-level zone; `mmio` shows the packages a second time through the other
-    interface.
+    One socket has core and uncore, like desktops; several have dram, like servers. `psys` is a top-level zone
+    after the first package; `mmio` lists the packages a second time in the other interface.
     """
     parts: tuple[tuple[str, float, int], ...] = (
         (("core", 0.6, INTEL_RANGE_UJ), ("uncore", 0.1, INTEL_RANGE_UJ))
@@ -128,7 +126,7 @@ def intel(*packages: Curve, dies: int = 1, psys: Curve | None = None, mmio: bool
 
 
 def amd(*packages: Curve) -> Machine:
-    """One socket per curve: the same tree under the same name, with core alone and without limits."""
+    """Make one socket per curve: the same tree under the same name, with core only and without limits."""
     return {
         "intel-rapl": tuple(
             Zone(
@@ -140,10 +138,10 @@ def amd(*packages: Curve) -> Machine:
 
 
 class Fault(Enum):
-    """What a reader meets in place of a number, root or not.
+    """An error that a reader gets instead of a number, even as root.
 
-    Mode bits do not stop root, so the first two are links to files that the kernel itself refuses:
-    write-only settings cannot be opened for reading by anyone, and nothing is mapped at address zero.
+    Mode bits do not stop root, so the first two are links to files that the kernel itself protects:
+    nobody can open a write-only setting for reading, and nothing is mapped at address zero.
     """
 
     EACCES = "/proc/sys/vm/compact_memory"
@@ -153,7 +151,7 @@ class Fault(Enum):
 
 @dataclass(slots=True)
 class _Counter:
-    """Where a zone's counter stood when it last began to count, and when that was."""
+    """The counter of a zone: its value when it last started to count, and the time of that."""
 
     folder: Path
     curve: Curve
@@ -163,12 +161,12 @@ class _Counter:
     since_seconds: float = 0.0
 
     def at(self, now_seconds: float) -> tuple[int, int]:
-        """What the register shows, and all that was ever counted; after the range itself comes zero."""
+        """Return the register, which wraps to zero after its range, and the total since the start."""
         gained_uj = round(self.curve.joules(self.since_seconds, now_seconds) * 1e6)
         return (self.register_uj + gained_uj) % (self.range_uj + 1), self.counted_uj + gained_uj
 
     def restart(self, now_seconds: float, *, since_seconds: float, keep_register: bool) -> None:
-        """Count on from `since_seconds`; what lies between now and then is not counted."""
+        """Continue to count at `since_seconds`; the time until then is not counted."""
         register_uj, self.counted_uj = self.at(now_seconds)
         self.register_uj = register_uj if keep_register else 0
         self.since_seconds = since_seconds
@@ -177,8 +175,8 @@ class _Counter:
 class PowercapTree:
     """The tree in `folder/sys`, at time zero of its curves.
 
-    Zones go by their device names ("intel-rapl:0:1"). `ranges_uj` gives one a smaller range, so that it
-    wraps while its neighbours do not; `registers_uj` says where counters start.
+    Zones have their device names ("intel-rapl:0:1"). `ranges_uj` sets a smaller range of a counter, so that
+    it wraps earlier; `registers_uj` sets the initial values.
     """
 
     def __init__(
@@ -195,7 +193,7 @@ class PowercapTree:
         self._registers_uj = dict(registers_uj or {})
         self._counters: dict[str, _Counter] = {}
         self._failed: dict[Path, str] = {}
-        """Files that cannot be read now, with what they held before."""
+        """Files that cannot be read now, with their previous contents."""
         self._now_seconds = 0.0
         self._lock = threading.RLock()
         self._scratch.mkdir(parents=True)
@@ -213,28 +211,28 @@ class PowercapTree:
         return tuple(self._counters)
 
     def joules(self, zone: str) -> float:
-        """All the energy that the zone has counted so far, whatever wrapped, was reset or unreadable."""
+        """Return the energy that the zone has counted so far, regardless of wraps, resets and faults."""
         with self._lock:
             return self._counters[zone].at(self._now_seconds)[1] / 1e6
 
     def advance(self, to_seconds: float) -> None:
-        """Let time pass until `to_seconds` and move every counter accordingly."""
+        """Advance the time to `to_seconds`, and set every counter accordingly."""
         with self._lock:
             if to_seconds < self._now_seconds:
-                raise ValueError(f"it is {self._now_seconds} s already, and time does not go back")
+                raise ValueError(f"it is already {self._now_seconds} s: time cannot go back")
             self._now_seconds = to_seconds
             for counter in self._counters.values():
-                self._show(counter)
+                self._write_counter(counter)
 
     def reset(self, zone: str) -> None:
-        """Put a counter back to zero, with no time passing."""
+        """Reset a counter to zero."""
         with self._lock:
             counter = self._counters[zone]
             counter.restart(self._now_seconds, since_seconds=self._now_seconds, keep_register=False)
-            self._show(counter)
+            self._write_counter(counter)
 
     def suspend(self, seconds: float, *, keep_registers: bool) -> None:
-        """Let time pass without counting: asleep to memory registers are lost, asleep to idle kept."""
+        """Advance the time without counting: suspend-to-RAM loses registers, suspend-to-idle keeps them."""
         with self._lock:
             awake_seconds = self._now_seconds + seconds
             for counter in self._counters.values():
@@ -242,7 +240,7 @@ class PowercapTree:
             self.advance(awake_seconds)
 
     def fail(self, zone: str, file: str, fault: Fault) -> None:
-        """Make a zone's file unreadable from now on; a counter goes on in secret."""
+        """Make a zone's file unreadable; its counter continues."""
         with self._lock:
             path = self._counters[zone].folder / file
             if path not in self._failed:
@@ -252,36 +250,36 @@ class PowercapTree:
                 path.symlink_to(fault.value)
 
     def heal(self, zone: str, file: str) -> None:
-        """Make a file readable again; a counter shows what it would show had nothing happened."""
+        """Make a file readable again; its counter has the value that it would have without the fault."""
         with self._lock:
             counter = self._counters[zone]
             path = counter.folder / file
-            self._put(path, self._failed.pop(path))
-            self._show(counter)
+            self._write(path, self._failed.pop(path))
+            self._write_counter(counter)
 
     @contextmanager
     def live(
         self, *, clock: Callable[[], float] = time.monotonic, period_seconds: float = 0.02
     ) -> Iterator[None]:
-        """Let time pass by the clock while the block runs."""
+        """Advance the time with the clock while the block runs."""
         began_seconds = clock()
-        over = threading.Event()
+        stopped = threading.Event()
 
-        def follow() -> None:
+        def advance_with_clock() -> None:
             before_seconds = began_seconds
-            while not over.wait(period_seconds):
+            while not stopped.wait(period_seconds):
                 now_seconds = clock()
                 with self._lock:
                     self.advance(self._now_seconds + now_seconds - before_seconds)
                 before_seconds = now_seconds
 
         with ThreadPoolExecutor(1, "powercap") as pool:
-            following = pool.submit(follow)
+            advancing = pool.submit(advance_with_clock)
             try:
                 yield
             finally:
-                over.set()
-            following.result()
+                stopped.set()
+            advancing.result()
 
     def _make_zone(self, parent: Path, index: int, zone: Zone) -> None:
         device = parent / f"{parent.name}:{index:x}"
@@ -300,29 +298,29 @@ class PowercapTree:
         (device / "device").symlink_to(f"../../{parent.name}")
         counter = _Counter(device, zone.curve, range_uj, self._registers_uj.get(device.name, 0))
         self._counters[device.name] = counter
-        self._show(counter)
+        self._write_counter(counter)
         for child_index, child in enumerate(zone.subzones):
             self._make_zone(device, child_index, child)
 
     def _make_device(self, device: Path, attributes: Mapping[str, str]) -> None:
-        """What the kernel gives every device of the class: its folder, and the class's link to it."""
+        """Make the folder of a device, and the link of its class to it, as the kernel does."""
         group = self.sys / "class/powercap"
         (device / "power").mkdir(parents=True)
         group.mkdir(parents=True, exist_ok=True)
         (group / device.name).symlink_to(os.path.relpath(device, group))
         (device / "subsystem").symlink_to(os.path.relpath(group, device))
-        self._put(device / "uevent", "")
+        self._write(device / "uevent", "")
         for file, text in {"control": "auto", "runtime_status": "unsupported"}.items():
-            self._put(device / "power" / file, f"{text}\n")
+            self._write(device / "power" / file, f"{text}\n")
         for file, text in attributes.items():
-            self._put(device / file, f"{text}\n")
+            self._write(device / file, f"{text}\n")
 
-    def _show(self, counter: _Counter) -> None:
+    def _write_counter(self, counter: _Counter) -> None:
         path = counter.folder / "energy_uj"
         if path not in self._failed:
-            self._put(path, f"{counter.at(self._now_seconds)[0]}\n")
+            self._write(path, f"{counter.at(self._now_seconds)[0]}\n")
 
-    def _put(self, path: Path, text: str) -> None:
+    def _write(self, path: Path, text: str) -> None:
         new = self._scratch / "new"
         new.write_text(text)
         new.chmod(_mode(path.name))

@@ -23,11 +23,11 @@ from tests.lab import guardian
 
 
 class LeftBehindError(Exception):
-    """Something that the lab made could not be undone."""
+    """Something that the lab created could not be removed."""
 
 
 class Reaper:
-    """Remembers, outside this process, how to undo what is made; leaving the block undoes it."""
+    """Records undo steps outside this process; leaving the block executes them."""
 
     def __init__(self) -> None:
         self._started: list[subprocess.Popen[bytes]] = []
@@ -53,7 +53,7 @@ class Reaper:
                 pass
         left = [json.loads(line) for line in output.splitlines()]
         if self._guardian.returncode != 0:
-            left.append(f"anything: the guardian itself ended with {self._guardian.returncode}")
+            left.append(f"anything: the guardian ended with status {self._guardian.returncode}")
         if not left:
             return
         report = "the lab could not undo:\n" + "\n".join(left)
@@ -62,7 +62,7 @@ class Reaper:
         error.add_note(report)
 
     def will_kill(self, pid: int, grace_seconds: float = 15.0) -> None:
-        """End a process (its group, if it leads one): SIGTERM, SIGKILL after the grace, until it is gone."""
+        """Terminate a process, or its group if it leads one, and kill it after the grace period."""
         ticks = guardian.start_ticks(pid)
         if ticks is not None:
             group = os.getpgid(pid) == pid
@@ -72,18 +72,18 @@ class Reaper:
         """Unmount everything at and below a path, then delete it."""
         absolute = os.path.realpath(path)
         if len(Path(absolute).parts) <= len(("/", "tmp")):
-            raise ValueError(f"{absolute} is too near the root to be deleted by a test")
+            raise ValueError(f"{absolute} is too close to the root: a test may not delete it")
         self._will("remove", path=absolute)
 
     def will_rmdir_cgroup(self, name: str) -> None:
-        """Kill what is left in the control group of this name and remove it, in every hierarchy there is."""
+        """Kill the processes of a control group and remove it, in every hierarchy."""
         relative = name.strip("/")
         if not relative or ".." in Path(relative).parts:
             raise ValueError(f"{name!r} does not name a control group of our own")
         self._will("rmdir_cgroup", name=relative)
 
     def will_run(self, command: Sequence[str], *, only_if_exists: Path | str | None = None) -> None:
-        """Run a command that must succeed - given a path, only if that exists when the time comes."""
+        """Run a command that must succeed; with a path, only if that exists at that time."""
         self._will(
             "run",
             command=list(command),
@@ -91,7 +91,7 @@ class Reaper:
         )
 
     def make_directory(self, purpose: str = "lab") -> Path:
-        """Make a new directory for scratch files; its path is short, since sockets live in it."""
+        """Make a directory for scratch files; its path is short, because it holds sockets."""
         parent = Path(tempfile.gettempdir()).resolve()
         path = parent / f"wattpack-{purpose}-{os.urandom(4).hex()}"
         self.will_remove(path)
@@ -106,7 +106,7 @@ class Reaper:
         env: Mapping[str, str] | None = None,
         grace_seconds: float = 15.0,
     ) -> subprocess.Popen[bytes]:
-        """Start a program as the leader of a group of its own; what it says goes to the end of the log."""
+        """Start a program as the leader of a new process group; its output is appended to the log."""
         with Path(log or os.devnull).open("ab") as output:
             process = subprocess.Popen(
                 # Held at a gate until the guardian knows of it; if we die before, the gate closes for good.
@@ -124,7 +124,7 @@ class Reaper:
         return process
 
     def adopt(self, process: subprocess.Popen[bytes], grace_seconds: float = 15.0) -> None:
-        """End a process that was started elsewhere, and that ends by itself if we are killed before this."""
+        """Terminate a process that was started elsewhere, and that ends by itself if we die earlier."""
         self._started.append(process)
         self.will_kill(process.pid, grace_seconds)
 

@@ -1,4 +1,4 @@
-"""Programs that serve HTTP, started on a port that the kernel picks, and asked from a test."""
+"""Programs that serve HTTP on a port that the kernel picks."""
 
 import http.client
 import json
@@ -35,17 +35,17 @@ class Server:
         return json.loads(self.request("GET", f"{path}?{urllib.parse.urlencode(parameters or {})}"))
 
     def request(self, method: str, path: str, body: bytes | None = None) -> bytes:
-        """Ask the server; an answer that is not a success is a ValueError with its text."""
+        """Send a request, and return the response; an error status raises ValueError with its text."""
         connection = http.client.HTTPConnection(self.host, timeout=REQUEST_SECONDS)
         try:
             connection.request(method, path, body)
             response = connection.getresponse()
-            answer = response.read()
+            text = response.read()
         finally:
             connection.close()
         if response.status >= http.HTTPStatus.BAD_REQUEST:
-            raise ValueError(f"{method} {path} was answered {response.status}: {answer.decode()}")
-        return answer
+            raise ValueError(f"{method} {path} returned {response.status}: {text.decode()}")
+        return text
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def serving(reaper: Reaper, command: list[str], log: Path, ready_path: str) -> I
     """Start a server on port 0, and wait until it is ready.
 
     The kernel picks the port, so that no other program can take it first, and the server's own sockets
-    tell which one it is. When the block fails, the end of the server's log is part of the error.
+    show which one it is. If the block fails, the end of the server's log is part of the error.
     """
     process = reaper.start(command, log=log)
     try:
@@ -66,7 +66,7 @@ def serving(reaper: Reaper, command: list[str], log: Path, ready_path: str) -> I
 
 
 def _listening(process: subprocess.Popen[bytes]) -> str:
-    """The address that the process listens on; empty as long as it does not."""
+    """Return the address that the process listens on, or an empty string."""
     if process.poll() is not None:
         raise RuntimeError(f"it ended with status {process.returncode} instead of starting")
     try:

@@ -1,4 +1,4 @@
-"""Our own agent and collector as real processes, found by what they say of themselves."""
+"""Our agent and collector as real processes; their addresses come from their output."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from typing import Any
 from tests.lab.waiting import eventually
 from tests.processes import wattpack
 
-_ANSWERING = re.compile(r"(http://[\d.:]+)")
+_URL = re.compile(r"(http://[\d.:]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,26 +23,26 @@ class Suite:
     agent_url: str
 
     def get(self, path: str) -> Any:
-        """What the collector answers."""
+        """Send a GET request to the collector, and return the response."""
         return json.loads(fetch(self.collector_url + path))
 
     def containers(self) -> dict[str, dict[str, Any]]:
-        """All that the collector lists, by name."""
+        """Return the containers that the collector lists, by name."""
         return {each["name"]: each for each in self.get("/v1/containers")["containers"]}
 
     def samples(self) -> int:
-        """How many samples the agent has taken."""
+        """Return the number of samples that the agent has taken."""
         counted = re.search(r"^wattpack_agent_samples_total (\S+)", self.agent_metrics(), re.MULTILINE)
         assert counted is not None
         return int(float(counted[1]))
 
     def await_sample(self) -> None:
-        """Wait until the agent has taken another."""
+        """Wait until the agent has taken another sample."""
         taken = self.samples()
         eventually(lambda: self.samples() > taken, 30)
 
     def cpu_counters(self) -> tuple[float, dict[str, float]]:
-        """When the agent took its last sample, and the CPU time of each container by then, by name."""
+        """Return the time of the agent's last sample, and the CPU time of each container by name."""
         scraped = self.agent_metrics()
         sampled_at = re.search(r"^wattpack_agent_sample_timestamp_seconds (\S+)", scraped, re.MULTILINE)
         assert sampled_at is not None
@@ -59,12 +59,12 @@ class Suite:
 def suite(
     docker_socket: Path, folder: Path, period_seconds: float = 3.0, settings: Sequence[str] = ()
 ) -> Iterator[Suite]:
-    """Start both, the agent with more settings as KEY=VALUE; ready when the collector knows the node."""
+    """Start both, the agent with more settings as KEY=VALUE, and wait until the collector lists the node."""
     collector = wattpack(
         "collector", "--set", "http.listen=127.0.0.1:0", "--set", f"history.path={folder / 'collector.db'}"
     )
     with collector.running() as collecting:
-        collector_url = _announced(collecting.stdout)
+        collector_url = _read_url(collecting.stdout)
         agent = wattpack(
             "agent",
             *("--set", "http.listen=127.0.0.1:0"),
@@ -75,22 +75,22 @@ def suite(
             *(part for setting in settings for part in ("--set", setting)),
         )
         with agent.running() as sampling:
-            started = Suite(collector_url, _announced(sampling.stdout))
+            started = Suite(collector_url, _read_url(sampling.stdout))
             eventually(lambda: started.get("/v1/nodes")["nodes"], 30)
             yield started
 
 
 def fetch(url: str) -> str:
-    """The body of an answer from a server of ours."""
-    with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - loopback, our own
-        body: bytes = answer.read()
+    """Return the body of a response of one of our servers."""
+    with urllib.request.urlopen(url, timeout=10) as response:  # noqa: S310 - loopback, our own
+        body: bytes = response.read()
     return body.decode()
 
 
-def _announced(output: Any) -> str:
+def _read_url(output: Any) -> str:
     lines = []
     for line in output:
         lines.append(line)
-        if ("listening on" in line or "metrics at" in line) and (found := _ANSWERING.search(line)):
+        if ("listening on" in line or "metrics at" in line) and (found := _URL.search(line)):
             return found[1]
     raise AssertionError("it ended before it served: " + "".join(lines))

@@ -1,24 +1,26 @@
-"""Waiting for the lab's parts where they offer no event to wait for."""
+"""Waiting for parts of the lab that offer no event to wait for."""
 
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
-Seen = TypeVar("Seen")
+Checked = TypeVar("Checked")
 
 
-def eventually(check: Callable[[], Seen], timeout_seconds: float, *, every_seconds: float = 0.05) -> Seen:
-    """Look again and again until `check` gives something true, and give that back.
+def eventually(
+    check: Callable[[], Checked], timeout_seconds: float, *, every_seconds: float = 0.05
+) -> Checked:
+    """Poll until `check` returns a true value, and return that.
 
-    A check that raises AssertionError or OSError has not come true yet; when time is up, its last error is
-    the cause of the TimeoutError.
+    A check that raises AssertionError or OSError is polled again; after the timeout, its last error is the
+    cause of the TimeoutError.
     """
     deadline = time.monotonic() + timeout_seconds
     while True:
         error: Exception | None = None
         try:
-            if seen := check():
-                return seen
+            if checked := check():
+                return checked
         except (AssertionError, OSError) as failure:
             error = failure
         if time.monotonic() >= deadline:

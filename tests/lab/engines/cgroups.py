@@ -1,4 +1,4 @@
-"""Control groups as the lab makes and limits them, on machines with v1, v2 or both."""
+"""Control groups of the lab, on machines with v1, v2 or both."""
 
 from pathlib import Path
 
@@ -8,12 +8,12 @@ _PERIOD_MICROSECONDS = 100_000
 
 
 def unified() -> Path | None:
-    """Give the mount point of cgroup v2, if there is one, with or without controllers in it."""
+    """Return the mount point of cgroup v2, if there is one, with or without controllers."""
     return next((path for path in hierarchies() if (path / "cgroup.controllers").exists()), None)
 
 
 def root_of(controller: str) -> Path:
-    """Give the top of the hierarchy that a controller (cpu, memory, ...) lives in."""
+    """Return the root of the hierarchy of a controller (cpu, memory, ...)."""
     v2 = unified()
     if v2 is not None and controller in (v2 / "cgroup.controllers").read_text(encoding="ascii").split():
         return v2
@@ -22,12 +22,12 @@ def root_of(controller: str) -> Path:
 
 
 def tracking_root() -> Path:
-    """Give a hierarchy that is good for keeping processes together, whatever else happens to them."""
+    """Return a hierarchy that is suitable for tracking processes."""
     return unified() or root_of("freezer")
 
 
 def limit(name: str, *, cpus: float | None = None, memory_bytes: int | None = None) -> None:
-    """Bound what a control group and everything below it may use; what is not given stays as it is."""
+    """Limit a control group and its children; a limit that is not given stays as it is."""
     if cpus is not None:
         group = _make("cpu", name)
         quota = round(cpus * _PERIOD_MICROSECONDS)

@@ -1,12 +1,11 @@
-"""A real Docker engine that knows nothing of any other: own files, own sockets, own mounts, own cgroups.
+"""A real Docker engine that is isolated from others: its own files, sockets, mounts and control groups.
 
     with docker_engine() as engine:
         web = engine.run("web", "sleep", "1000", memory="64m")
         engine.cgroup(web, "memory")
 
-containerd and dockerd run in a mount namespace of their own and in a control group of their own. That is what
-makes an end certain and quick: killing the group ends daemons, shims and containers alike, and every mount
-goes with the last of them.
+containerd and dockerd run in their own mount namespace and control group. That makes the teardown reliable
+and quick: killing the group ends daemons, shims and containers, and all mounts end with the last of them.
 """
 
 import http.client
@@ -41,7 +40,7 @@ exec "$@"
 
 
 class EngineError(Exception):
-    """The engine refused a command; the text is its message."""
+    """The engine rejected a command; the text is its message."""
 
 
 class Engine:
@@ -72,7 +71,7 @@ class Engine:
     # --- The daemons ------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the engine, wait until it answers, and give it the lab's image."""
+        """Start the engine, wait until it responds, and import the lab's image."""
         self._containerd = self._start_containerd()
         self.start_daemon()
         self.docker("import", "-", image.NAME, input=image.archive())
@@ -105,7 +104,7 @@ class Engine:
         return process
 
     def start_daemon(self) -> None:
-        """Start dockerd beside containerd and wait until it answers."""
+        """Start dockerd next to containerd, and wait until it responds."""
         command = [
             *("nsenter", f"--target={self._containerd.pid}", "--mount", "--net", "--uts"),
             *("sh", "-c", _JOIN, "sh", str(self._tracker / "cgroup.procs"), "dockerd"),
@@ -138,7 +137,7 @@ class Engine:
         self.start_daemon()
 
     def kill(self) -> None:
-        """End daemons and containers at once, as a loss of power would."""
+        """Kill daemons and containers at once, as in a power failure."""
         guardian.rmdir_cgroup(name=self._daemon_group)
         guardian.rmdir_cgroup(name=self.cgroup_parent)
 
@@ -158,7 +157,7 @@ class Engine:
     # --- Commands ---------------------------------------------------------------------------
 
     def docker(self, *arguments: str, input: bytes | None = None) -> str:  # noqa: A002 - as in subprocess.run
-        """Run the docker client against this engine and give what it says."""
+        """Run the docker client with this engine, and return its output."""
         done = subprocess.run(
             [_client(), *arguments],
             check=False,
@@ -185,7 +184,7 @@ class Engine:
         labels: Mapping[str, str] | None = None,
         extra: Sequence[str] = (),
     ) -> str:
-        """Run a container in the background, without a network unless `extra` says so; give its id."""
+        """Run a container in the background, without a network unless `extra` says so; return its id."""
         options = ["--detach", f"--name={name}"]
         if not any(option.startswith("--net") for option in extra):
             options.append("--network=none")
@@ -197,28 +196,28 @@ class Engine:
         return self.docker("run", *options, *extra, image.NAME, *command)
 
     def stop(self, name: str) -> None:
-        """Stop a container at once; it stays on the engine's list of stopped ones."""
+        """Stop a container at once; the engine still lists it as stopped."""
         self.docker("stop", "--time=0", name)
 
     def remove(self, *names: str) -> None:
-        """Stop containers at once and forget them."""
+        """Stop containers at once and remove them."""
         self.docker("rm", "--force", "--volumes", *names)
 
     def inspect(self, name: str) -> Any:
-        """Give everything the engine knows of a container."""
+        """Return the engine's description of a container."""
         return self.get(f"/containers/{name}/json")
 
     def cgroup(self, container_id: str, controller: str) -> Path:
-        """Give the folder in which the kernel counts for a container."""
+        """Return the folder of a container in the hierarchy of a controller."""
         return cgroups.root_of(controller) / self.cgroup_parent / container_id
 
     def cpu_seconds(self, container_id: str) -> float:
-        """Give the CPU time that a container has used, as the engine itself counts it."""
+        """Return the CPU time of a container, as the engine counts it."""
         stats = self.get(f"/containers/{container_id}/stats?stream=false&one-shot=true")
         return int(stats["cpu_stats"]["cpu_usage"]["total_usage"]) / 1e9
 
     def get(self, path: str) -> Any:
-        """Ask the engine's API a question and give the answer."""
+        """Send a GET request to the engine's API, and return the response."""
         return json.loads(self._request(path))
 
     def _request(self, path: str) -> bytes:
@@ -246,17 +245,17 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 def _client() -> str:
-    """Prefer the client that came with the daemon: a much newer one may refuse to talk to it."""
+    """Prefer the client from the package of the daemon: a much newer one may not support it."""
     daemon, client = find_program("dockerd"), find_program("docker")
     assert daemon is not None
     assert client is not None
-    beside = Path(daemon).parent.parent / "bin" / "docker"
-    return str(beside) if beside.exists() else client
+    packaged = Path(daemon).parent.parent / "bin" / "docker"
+    return str(packaged) if packaged.exists() else client
 
 
 @contextmanager
 def docker_engine() -> Iterator[Engine]:
-    """Run an engine for the time of the block."""
+    """Run an engine while the block runs."""
     require("docker")
     with Reaper() as reaper:
         engine = Engine(reaper)

@@ -1,4 +1,4 @@
-"""The image of the lab's containers: a static busybox, and programs of this machine; none can be pulled."""
+"""The image of the lab's containers: a static busybox and programs of this machine; nothing is pulled."""
 
 import io
 import os
@@ -12,7 +12,7 @@ from tests.lab.parts import find_program
 NAME: Final = "lab:latest"
 
 BURN: Final = ("sh", "-c", "while :; do :; done")
-"""A command that burns a whole core, or exactly what a CPU quota leaves of it."""
+"""A command that uses a whole core, or all of its CPU quota."""
 
 
 _LIBRARY: Final = re.compile(r"(/\S+) \(0x")
@@ -20,9 +20,9 @@ _LIBRARY: Final = re.compile(r"(/\S+) \(0x")
 
 
 def archive(*programs: str) -> bytes:
-    """Give the image's root file system as a tar archive, fit for `docker import`.
+    """Return the image's root file system as a tar archive for `docker import`.
 
-    It has these programs of this machine as well, with the libraries that they need.
+    It also has these programs of this machine, with their libraries.
     """
     busybox = find_program("busybox")
     assert busybox is not None, "the part's requirements were not checked"
@@ -45,7 +45,7 @@ def archive(*programs: str) -> bytes:
 
 
 def _files(programs: tuple[str, ...]) -> list[tuple[str, str]]:
-    """The files of the programs and of their libraries, with the path of each in the image."""
+    """List the files of the programs and their libraries, with the path of each in the image."""
     found = {}
     for program in programs:
         path = find_program(program)

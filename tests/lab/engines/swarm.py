@@ -1,13 +1,13 @@
-"""A real Docker Swarm on one machine: every node an engine in a network namespace of its own, on one bridge.
+"""A real Docker Swarm on one machine: every node is an engine in its own network namespace, on one bridge.
 
     with swarm(nodes=3) as cluster:
         cluster.limit(cluster.nodes[1], cpus=0.5, memory_bytes=256 << 20)
         cluster.create_service("web", "sleep", "1000", node="node2")
         cluster.wait_until_runs("web", on="node2")
 
-The first node is the manager. All nodes share one kernel, so what makes them differ is the control group that
-holds a node's containers (`node.engine.cgroup_parent`): it has the node's limits, and to an agent it is the
-host. The machine itself has `address` on the bridge, for a collector that the nodes report to.
+The first node is the manager. All nodes share one kernel; a node is the control group of its containers
+(`node.engine.cgroup_parent`), which has the node's limits and which an agent treats as its host. The machine
+itself has `address` on the bridge, for a collector that the nodes report to.
 """
 
 import json
@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from tests.lab.engines import cgroups, image
 from tests.lab.engines.docker import Engine
-from tests.lab.hosts.link import Link, Matrix, free_name, free_network, ip, lay_link
+from tests.lab.hosts.link import Link, Matrix, create_link, free_name, free_network, ip
 from tests.lab.parts import require
 from tests.lab.reaper import Reaper
 from tests.lab.waiting import eventually
@@ -28,24 +28,24 @@ from tests.lab.waiting import eventually
 _PORT: Final = 2377
 _SETTLE_SECONDS: Final = 60.0
 _HEARTBEAT_SECONDS: Final = 1
-"""A node that is silent for three of these is down; Docker's own choice of 5 s would only make tests slow."""
+"""A node that misses three of these is down; Docker's default of 5 s would make tests slow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node: its name, its address, the end of its cable that is pulled, and its engine."""
+    """One node of the Swarm."""
 
     name: str
     address: str
     cable: tuple[str, ...]
-    """The command of `ip` that is followed by `down` or `up`."""
+    """Arguments of `ip` that `down` or `up` follows, to cut or restore its network."""
     namespace: str
     engine: Engine
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task of a service, as the manager sees it."""
+    """One task of a service, as the manager lists it."""
 
     id: str
     node: str | None
@@ -55,18 +55,18 @@ class Task:
 
 
 class Swarm:
-    """The nodes that have joined, and what one asks of their manager."""
+    """The nodes of a Swarm, and requests to its manager."""
 
     def __init__(self, name: str, address: str, nodes: Sequence[Node], link: Link | None = None) -> None:
         self.name = name
         self.address = address
         self.nodes = tuple(nodes)
         self.link = link
-        """What delays packets between the nodes, if anything does."""
+        """Delays packets between the nodes, if it is not None."""
 
     @property
     def manager(self) -> Engine:
-        """The engine that takes orders for the whole swarm."""
+        """The engine of the manager."""
         return self.nodes[0].engine
 
     def node(self, name: str) -> Node:
@@ -76,27 +76,27 @@ class Swarm:
     # --- Nodes ------------------------------------------------------------------------------
 
     def limit(self, node: Node, *, cpus: float | None = None, memory_bytes: int | None = None) -> None:
-        """Give a node's containers so many cores and so much memory between them."""
+        """Limit the cores and the memory of all containers of a node together."""
         cgroups.limit(node.engine.cgroup_parent, cpus=cpus, memory_bytes=memory_bytes)
 
     def cut(self, node: Node) -> None:
-        """Pull a node's cable: it runs on, but cannot be reached."""
+        """Cut the network of a node, which keeps running."""
         ip(*node.cable, "down")
 
     def heal(self, node: Node) -> None:
-        """Put the cable back."""
+        """Restore the network of a node."""
         ip(*node.cable, "up")
 
     def kill(self, node: Node) -> None:
-        """Switch a node off, with all that runs on it."""
+        """Kill a node with all its containers."""
         node.engine.kill()
 
     def node_states(self) -> dict[str, str]:
-        """Tell which nodes are ready and which are down, in the manager's eyes."""
+        """Return the state of each node, as the manager lists it."""
         return {entry["Description"]["Hostname"]: entry["Status"]["State"] for entry in self._nodes()}
 
     def wait_for_node(self, name: str, state: str) -> None:
-        """Wait until the manager sees a node in a state (ready, down)."""
+        """Wait until the manager lists a node with a state (ready, down)."""
         eventually(lambda: self.node_states().get(name) == state, _SETTLE_SECONDS)
 
     def _nodes(self) -> Any:
@@ -114,9 +114,9 @@ class Swarm:
         extra: Sequence[str] = (),
         image: str = image.NAME,
     ) -> None:
-        """Ask for a service of the lab's image or another, on one node only if given.
+        """Create a service of the lab's image or another, on one node if given.
 
-        `wait_until_runs` waits for it.
+        `wait_until_runs` waits for its tasks.
         """
         options = [
             "--detach",
@@ -141,11 +141,11 @@ class Swarm:
         self.manager.docker("service", "update", "--detach", "--no-resolve-image", *changes, name)
 
     def remove_service(self, name: str) -> None:
-        """Forget a service; its tasks end soon after."""
+        """Remove a service; its tasks end soon after."""
         self.manager.docker("service", "rm", name)
 
     def tasks(self, service: str) -> list[Task]:
-        """List a service's tasks, those that have ended as well."""
+        """List a service's tasks, including those that have ended."""
         names = {entry["ID"]: entry["Description"]["Hostname"] for entry in self._nodes()}
         filters = quote(json.dumps({"service": [service]}))
         return [
@@ -160,7 +160,7 @@ class Swarm:
         ]
 
     def wait_until_runs(self, service: str, *, on: str, replicas: int = 1) -> list[Task]:
-        """Wait until so many tasks of a service run on a node and none runs elsewhere; give them."""
+        """Wait until this many tasks of a service run on a node and none elsewhere; return them."""
 
         def settled() -> list[Task] | None:
             running = [task for task in self.tasks(service) if task.state == "running"]
@@ -175,15 +175,15 @@ def _only_on(node: str) -> str:
     return f"node.hostname=={node}"
 
 
-def _lay_bridge(reaper: Reaper, name: str, address: str) -> None:
+def _create_bridge(reaper: Reaper, name: str, address: str) -> None:
     reaper.will_run(["ip", "link", "delete", name], only_if_exists=f"/sys/class/net/{name}")
     ip("link", "add", name, "type", "bridge")
     ip("address", "add", f"{address}/24", "dev", name)
     ip("link", "set", name, "up")
 
 
-def _lay_cable(reaper: Reaper, bridge: str, number: int, address: str) -> tuple[tuple[str, ...], str]:
-    """Make a node's network namespace and connect it to the bridge; give the cable and the namespace."""
+def _connect_node(reaper: Reaper, bridge: str, number: int, address: str) -> tuple[tuple[str, ...], str]:
+    """Make a node's network namespace and connect it to the bridge; return the cable and the namespace."""
     cable = namespace = f"{bridge}-{number}"
     handle = f"/run/netns/{namespace}"
     reaper.will_run(["ip", "netns", "delete", namespace], only_if_exists=handle)
@@ -203,9 +203,9 @@ def _lay_cable(reaper: Reaper, bridge: str, number: int, address: str) -> tuple[
 
 @contextmanager
 def swarm(nodes: int = 3, *, round_trips: Matrix | None = None) -> Iterator[Swarm]:
-    """Run a swarm of node1 (the manager), node2, ... for the time of the block.
+    """Run a swarm of node1 (the manager), node2, ... while the block runs.
 
-    With `round_trips`, there is a node per row, and a link that delays packets takes the place of the bridge.
+    With `round_trips`, there is a node per row, and a link that delays packets replaces the bridge.
     """
     require("swarm")
     if round_trips is not None:
@@ -215,16 +215,16 @@ def swarm(nodes: int = 3, *, round_trips: Matrix | None = None) -> Iterator[Swar
         link: Link | None = None
         places: list[tuple[str, tuple[str, ...], str]]
         if round_trips is not None:
-            link = lay_link(reaper, name, network, round_trips)
+            link = create_link(reaper, name, network, round_trips)
             places = [
                 (host.address, ("-netns", Path(host.namespace).name, "link", "set", "eth0"), host.namespace)
                 for host in link.hosts
             ]
         else:
-            _lay_bridge(reaper, name, str(network[254]))
+            _create_bridge(reaper, name, str(network[254]))
             addresses = [str(network[number]) for number in range(1, nodes + 1)]
             places = [
-                (address, *_lay_cable(reaper, name, number, address))
+                (address, *_connect_node(reaper, name, number, address))
                 for number, address in enumerate(addresses, start=1)
             ]
         members = []

@@ -1,7 +1,7 @@
-"""A whole host as most of the world's are: its own kernel, cgroup v2, systemd, Docker on its driver, PSI.
+"""An emulated host with its own kernel, cgroup v2, systemd, Docker with the systemd driver, and PSI.
 
-It is emulated, processor and all, and therefore slow: for being right, never for being fast. One call is one
-boot: things are put in, a script runs, what it left in /results comes back.
+The processor is emulated too, so it is slow: use it to test correctness, not speed. One call is one boot: a
+function prepares the root folder, a script runs, and the files in /results are returned.
 """
 
 import subprocess
@@ -30,16 +30,16 @@ ExecStopPost=/bin/systemctl --force poweroff
 
 
 class EmulatedHostError(Exception):
-    """The script failed, or the host never came so far; with the output of its console."""
+    """The script failed or did not start; the text has the output of the console."""
 
 
 def emulated_host(
     prepare: Callable[[Path], None], script: str, *, limit_seconds: float = 360.0
 ) -> dict[str, bytes]:
-    """Boot a host into whose root `prepare` has put things, run a shell script there, and give its /results.
+    """Boot a host whose root folder `prepare` has changed, run a shell script there, and return its /results.
 
-    The script runs as root once every enabled service is up. It must succeed, and the host must have powered
-    off again within the limit.
+    The script runs as root when every enabled service is up. It must succeed, and the host must power off
+    within the limit.
     """
     with Reaper() as reaper:
         scratch = reaper.make_directory("emulated")

@@ -1,8 +1,8 @@
-"""Runs inside a machine, on its own Python: writes down what Wattpack says next to what the kernel says.
+"""Runs inside a machine, with its Python: records the figures of Wattpack next to those of the kernel.
 
     python3 watch.py CONTAINER_ID SAMPLES OUTPUT
 
-A reading is taken whenever the agent has taken a new sample, so that both speak of the same moment.
+It takes a reading whenever the agent has taken a new sample, so that both are of the same moment.
 """
 
 import json
@@ -20,8 +20,8 @@ POLL_SECONDS = 0.05
 
 
 def get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=20) as answer:  # noqa: S310 - one of the two above
-        text: str = answer.read().decode()
+    with urllib.request.urlopen(url, timeout=20) as response:  # noqa: S310 - one of the two above
+        text: str = response.read().decode()
         return text
 
 

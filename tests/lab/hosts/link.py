@@ -3,9 +3,9 @@
     with linked_hosts(between_regions(("us", "us", "eu"), {("us", "eu"): 0.1})) as link:
         link.hosts[0].run("redis-cli", "-h", link.hosts[2].address, "ping")
 
-Every packet between two hosts passes `link_router`, which holds it for half the round-trip time of its pair.
-The machine itself has `address` on the same network, without a delay, for a collector that the hosts report
-to.
+Every packet between two hosts goes through `link_router`, which delays it by half the round-trip time of its
+pair. The machine itself has `address` on the same network, without a delay, for a collector that the hosts
+report to.
 """
 
 import ipaddress
@@ -25,10 +25,10 @@ from tests.lab.parts import require
 from tests.lab.reaper import Reaper
 
 Matrix = Sequence[Sequence[float]]
-"""Round-trip times in seconds, from each host to each."""
+"""Round-trip times in seconds between all hosts."""
 
 _QUEUE_PACKETS: Final = 10_000
-"""A burst waits for the router instead of being lost."""
+"""Long, so that a burst waits for the router instead of being lost."""
 _COMMAND_SECONDS: Final = 600.0
 
 GE_KUBE_REGIONS: Final = ("us-central1", "eu-west1", "eu-north1", "northamerica-northeast1")
@@ -46,7 +46,7 @@ GE_KUBE_ROUND_TRIPS: Final[Mapping[tuple[str, str], float]] = {
 def between_regions(
     regions: Sequence[str], round_trips: Mapping[tuple[str, str], float], inside_seconds: float = 0.001
 ) -> list[list[float]]:
-    """The matrix of hosts in these regions."""
+    """Return the matrix of hosts in these regions."""
     both_ways = {**round_trips, **{(two, one): seconds for (one, two), seconds in round_trips.items()}}
     return [
         [
@@ -65,12 +65,12 @@ class Host:
     namespace: str
 
     def command(self, *command: str) -> list[str]:
-        """The command that runs a command on this host."""
+        """Return the command line that runs a command on this host."""
         # Not `ip netns exec`, which mounts /sys again and thereby hides the control groups.
         return ["nsenter", f"--net={self.namespace}", *command]
 
     def run(self, *command: str) -> str:
-        """Run a command on this host and give its output."""
+        """Run a command on this host, and return its output."""
         return subprocess.run(
             self.command(*command), check=True, capture_output=True, text=True, timeout=_COMMAND_SECONDS
         ).stdout
@@ -91,13 +91,13 @@ class Link:
         self._router.stdin.flush()
 
     def router_cpu_seconds(self) -> float:
-        """The CPU time of the router so far: it must not be what limits a benchmark."""
+        """Return the CPU time of the router so far; it must not limit a benchmark."""
         stat = Path(f"/proc/{self._router.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def lay_link(reaper: Reaper, name: str, network: ipaddress.IPv4Network, round_trips: Matrix) -> Link:
-    """Make the namespaces and the router; `name` starts the names of all links and namespaces."""
+def create_link(reaper: Reaper, name: str, network: ipaddress.IPv4Network, round_trips: Matrix) -> Link:
+    """Create the namespaces and the router; `name` is the prefix of all links and namespaces."""
     count = len(round_trips)
     own_address = str(network[254])
     addresses = [*(str(network[number]) for number in range(1, count + 1)), own_address]
@@ -136,18 +136,18 @@ def _set_up(address: str, device: str, *where: str) -> None:
 
 
 def _one_way(round_trips: Matrix) -> list[list[float]]:
-    """Half of each round trip; to and from the machine itself, nothing."""
+    """Return half of each round trip, and no delay to and from the machine itself."""
     rows = [[seconds / 2 for seconds in row] + [0.0] for row in round_trips]
     return [*rows, [0.0] * (len(round_trips) + 1)]
 
 
 def ip(*arguments: str) -> str:
-    """Run `ip` and give its output."""
+    """Run `ip`, and return its output."""
     return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True).stdout
 
 
 def free_network() -> ipaddress.IPv4Network:
-    """Choose a network that no link of this machine is in."""
+    """Choose a network that no link of this machine uses."""
     links = json.loads(ip("-json", "-4", "address", "show"))
     taken = {info["local"].rsplit(".", 1)[0] for link in links for info in link["addr_info"]}
     free = [prefix for number in range(256) if (prefix := f"10.77.{number}") not in taken]
@@ -156,13 +156,13 @@ def free_network() -> ipaddress.IPv4Network:
 
 
 def free_name() -> str:
-    """Choose the start of the names of links; the name of a link has no more than 15 characters."""
+    """Choose a prefix for the names of links; a name has at most 15 characters."""
     return f"wp{os.urandom(4).hex()}"
 
 
 @contextmanager
 def linked_hosts(round_trips: Matrix) -> Iterator[Link]:
-    """Network namespaces with delays between them, and nothing in them, for the time of the block."""
+    """Run empty network namespaces with delays between them while the block runs."""
     require("link")
     with Reaper() as reaper:
-        yield lay_link(reaper, free_name(), free_network(), round_trips)
+        yield create_link(reaper, free_name(), free_network(), round_trips)

@@ -1,9 +1,9 @@
-"""The process that carries packets between the lab's hosts and holds each for the delay of its pair.
+"""The process that forwards packets between the lab's hosts with the delay of each pair.
 
 `tests.lab.hosts.link` starts it as a script of its own, with only the standard library. Its argument is a
 JSON object: `devices`, the names of the TUN devices to make; `addresses`, the IPv4 address behind each;
-`one_way_seconds`, the delay from each to each. A line `ready` on standard output says that the devices exist;
-they vanish with the process. Each later line on standard input is another `one_way_seconds`.
+`one_way_seconds`, the delay of each pair. It prints the line `ready` when the devices exist; they end with
+the process. Each line on standard input replaces `one_way_seconds`.
 """
 
 import fcntl
@@ -22,24 +22,24 @@ _IFF_TUN: Final = 0x0001
 _IFF_NO_PI: Final = 0x1000
 _PACKET_BYTES: Final = 65536
 _BATCH: Final = 64
-"""Packets that are read from one device before the others have their turn."""
+"""Number of packets that are read from one device before the others."""
 _IPV4: Final = 4
 _FIRST: Final = -20
-"""The nice value of a process that runs before all others."""
+"""The nice value with the highest priority."""
 
 Queue = deque[tuple[float, int, bytes]]
-"""Packets with one delay, in the order in which they are due: when, to which device, what."""
+"""Packets with the same delay, in order of time: the time, the target device, the packet."""
 
 
 def open_device(name: str) -> int:
-    """Make a TUN device; it exists as long as its descriptor is open."""
+    """Create a TUN device, which exists while its descriptor is open."""
     device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
     fcntl.ioctl(device, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TUN | _IFF_NO_PI))
     return device
 
 
 class Router:
-    """The devices, the packets that wait, and the delays."""
+    """The devices, the pending packets, and the delays."""
 
     def __init__(self, devices: list[int], addresses: list[str]) -> None:
         self._devices = devices
@@ -48,7 +48,7 @@ class Router:
         self._queues: dict[float, Queue] = {}
 
     def set_delays(self, one_way_seconds: list[list[float]]) -> None:
-        """Change the delays. Packets that wait keep theirs."""
+        """Change the delays. Pending packets keep theirs."""
         for row in one_way_seconds:
             for delay in row:
                 self._queues.setdefault(delay, deque())
@@ -61,7 +61,7 @@ class Router:
         }
 
     def receive(self, device: int) -> None:
-        """Queue the packets that a host has sent; drop those to an address that no host has."""
+        """Queue the packets of a host; drop those to an unknown address."""
         routes = self._routes[device]
         now = time.monotonic()
         for _ in range(_BATCH):
@@ -76,7 +76,7 @@ class Router:
                 queue.append((now + delay, target, packet))
 
     def deliver(self) -> float | None:
-        """Hand out what is due; give the seconds until the next packet is, or nothing if none waits."""
+        """Send the packets that are due; return the seconds until the next one, or None."""
         now = time.monotonic()
         nearest = None
         for queue in self._queues.values():
@@ -92,7 +92,7 @@ class Router:
 
 
 def main() -> None:
-    """Route until standard input ends, which the kernel sees to if the test run is killed."""
+    """Route until standard input ends, also because the test run was killed."""
     settings: dict[str, Any] = json.loads(sys.argv[1])
     devices = [open_device(name) for name in settings["devices"]]
     router = Router(devices, settings["addresses"])
@@ -101,16 +101,16 @@ def main() -> None:
     os.setpriority(os.PRIO_PROCESS, 0, _FIRST)
     print("ready", flush=True)
     # Without a buffer, in which a second line would wait unseen.
-    orders = open(0, "rb", buffering=0)  # noqa: SIM115 - it stays open, and is a descriptor
-    ends = [orders.fileno(), *devices]
+    changes = open(0, "rb", buffering=0)  # noqa: SIM115 - it stays open, and is a descriptor
+    ends = [changes.fileno(), *devices]
     timeout: float | None = None
     while True:
         # Not epoll, whose time-outs are whole milliseconds.
         readable, _, _ = select.select(ends, (), (), timeout)
         for end in readable:
-            if end != orders.fileno():
+            if end != changes.fileno():
                 router.receive(end)
-            elif line := orders.readline():
+            elif line := changes.readline():
                 router.set_delays(json.loads(line))
             else:
                 return

@@ -1,7 +1,7 @@
-"""A machine whose init is a real systemd: a Debian tree booted in namespaces of its own, in about a second.
+"""A machine with a real systemd as init: a Debian tree that boots in its own namespaces, in about a second.
 
-It shares this machine's kernel and control groups (whatever version they are) and has no network but its own
-loopback. What needs another kernel or cgroup v2 is for `tests.lab.hosts.emulated`.
+It shares this machine's kernel and control groups (of any version), and its only network is its own loopback.
+Tests that need another kernel or cgroup v2 use `tests.lab.hosts.emulated`.
 """
 
 import os
@@ -25,20 +25,20 @@ _ENGINE_UNITS: Final = ("docker.service", "docker.socket", "containerd.service")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A booted machine, and ways to look into it."""
+    """A booted machine."""
 
     leader: int
-    """Its init, as this machine numbers it."""
+    """Pid of its init on this machine."""
 
     @property
     def root(self) -> Path:
-        """Its files, seen from here."""
+        """Its root folder on this machine."""
         return Path(f"/proc/{self.leader}/root")
 
     def run(
         self, *command: str, check: bool = True, timeout: float = 30.0
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command inside, as root; with `check`, one that fails is an AssertionError with its words."""
+        """Run a command inside, as root; with `check`, a failure raises AssertionError with its output."""
         clean = ("env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8")
         done = subprocess.run(
             ["nsenter", f"--target={self.leader}", "--all", *clean, *command],
@@ -53,11 +53,11 @@ class Machine:
         return done
 
     def property_of(self, unit: str, name: str) -> str:
-        """What systemd says of a unit, such as its ActiveState or Result."""
+        """Return a property of a unit, such as its ActiveState or Result."""
         return self.run("systemctl", "show", "--value", f"--property={name}", unit).stdout.strip()
 
     def wait_for_unit(self, unit: str, state: str = "active", timeout_seconds: float = 30.0) -> None:
-        """Wait until a unit is in a state; its journal tells why it did not get there."""
+        """Wait until a unit is in a state; a timeout has its journal as a note."""
         try:
             eventually(lambda: self.property_of(unit, "ActiveState") == state, timeout_seconds)
         except TimeoutError as error:
@@ -65,13 +65,13 @@ class Machine:
             raise
 
     def journal(self, unit: str) -> str:
-        """The output of a unit, and of systemd about it."""
+        """Return the output of a unit, and of systemd about it."""
         return self.run("journalctl", "--no-pager", "--output=cat", f"--unit={unit}").stdout
 
 
 @contextmanager
 def systemd_machine(prepare: Callable[[Path], None] = lambda _root: None) -> Iterator[Machine]:
-    """Boot a machine; `prepare` is given its root to put things in before. No container engine runs in it."""
+    """Boot a machine without a container engine; `prepare` can change its root folder before."""
     with Reaper() as reaper:
         root = writable_copy(host_tree(), reaper)
         subprocess.run(["chroot", str(root), "systemctl", "--quiet", "mask", *_ENGINE_UNITS], check=True)
@@ -82,7 +82,7 @@ def systemd_machine(prepare: Callable[[Path], None] = lambda _root: None) -> Ite
             notices.bind(str(scratch / "notify"))
             reaper.start(
                 [
-                    *_in_cgroup_of_its_own(scratch.name, reaper),
+                    *_enter_new_cgroup(scratch.name, reaper),
                     *("systemd-nspawn", f"--directory={root}", f"--machine={scratch.name}", "--hostname=lab"),
                     *("--register=no", "--keep-unit", "--private-network", "--notify-ready=yes", "--boot"),
                 ],
@@ -93,8 +93,8 @@ def systemd_machine(prepare: Callable[[Path], None] = lambda _root: None) -> Ite
         yield Machine(leader)
 
 
-def _in_cgroup_of_its_own(name: str, reaper: Reaper) -> list[str]:
-    """Give the start of a command that goes into a new control group: nspawn divides the one it stands in."""
+def _enter_new_cgroup(name: str, reaper: Reaper) -> list[str]:
+    """Return a command prefix that enters a new control group, because nspawn divides its own group."""
     reaper.will_rmdir_cgroup(name)
     enter = []
     for hierarchy in guardian.hierarchies():
@@ -107,7 +107,7 @@ def _in_cgroup_of_its_own(name: str, reaper: Reaper) -> list[str]:
 
 
 def _wait_for_boot(notices: socket.socket, console: Path) -> int:
-    """Wait until the machine's init says that it has started everything; give its pid."""
+    """Wait until the machine's init is ready; return its pid."""
     notices.settimeout(BOOT_SECONDS)
     notified: dict[str, str] = {}
     try:

@@ -1,4 +1,4 @@
-"""Installing the project as a service into a tree that is not running, as a person would: with install.sh."""
+"""Installation of the services into a tree that is not running, with install.sh as a user would."""
 
 import hashlib
 import shutil
@@ -13,13 +13,13 @@ from tests.lab.reaper import Reaper
 
 CHECKOUT: Final = Path(__file__).resolve().parents[3]
 INSTALLER: Final = "/usr/src/wattpack/systemd/install.sh"
-"""Where the checkout's installer is inside a machine."""
+"""Path of the checkout's installer inside a machine."""
 WHEELS: Final = "/usr/src/wheels"
 _SOURCE: Final = "usr/src/wattpack"
 
 
 def wheels(tree: Path) -> Path:
-    """Give a folder with every wheel that locks/run.txt pins, for the Python of a tree."""
+    """Return a folder with every wheel that locks/run.txt pins, for the Python of a tree."""
     version = (tree / "usr/bin/python3").readlink().name.removeprefix("python")
     lock = CHECKOUT / "locks/run.txt"
     key = hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
@@ -34,7 +34,7 @@ def wheels(tree: Path) -> Path:
 
 
 def _put_checkout(root: Path, tree: Path) -> None:
-    """Copy into `root` what the installation needs of a clone, and the wheels for the Python of `tree`."""
+    """Copy the files that the installation needs into `root`, and the wheels for the Python of `tree`."""
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
     packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
     for folder in (*packages, "systemd", "locks"):
@@ -47,7 +47,7 @@ def _put_checkout(root: Path, tree: Path) -> None:
 
 
 def install_services(root: Path, tree: Path) -> None:
-    """Install agent and collector into `root`, both enabled: they start when it boots."""
+    """Install and enable agent and collector in `root`: they start when it boots."""
     _put_checkout(root, tree)
     command = ["chroot", str(root), INSTALLER, "--wheels", WHEELS]
     done = subprocess.run(command, check=False, capture_output=True, text=True)

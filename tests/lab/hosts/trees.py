@@ -1,6 +1,6 @@
-"""A small Debian for the lab's machines: built once, kept, and only ever worked on through an overlay.
+"""A small Debian for the lab's machines: built once, cached, and used only through an overlay.
 
-The cache lies in /var/cache/wattpack-lab, one entry per recipe. It may be deleted at any time.
+The cache is /var/cache/wattpack-lab, with one entry per recipe. It may be deleted at any time.
 """
 
 import fcntl
@@ -23,12 +23,12 @@ CACHE: Final = Path("/var/cache/wattpack-lab")
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a tree is made of; another recipe is another tree."""
+    """Contents of a tree; another recipe is another tree."""
 
     suite: str
     packages: tuple[str, ...]
     files: Mapping[str, str] = field(default_factory=dict)
-    """Written before the packages are installed, so that they find their settings."""
+    """Files that are written before the packages are installed, so that packages find their settings."""
 
 
 PACKAGES: Final = (
@@ -56,7 +56,7 @@ FILES: Final = {
 
 
 def host_tree() -> Path:
-    """Give the tree of an ordinary container host: systemd, Docker, Python, a kernel. Never write to it."""
+    """Return the tree of an ordinary container host: systemd, Docker, Python, a kernel. Never write to it."""
     recipe = Recipe(suite=_own_suite(), packages=PACKAGES, files=FILES)
     key = hashlib.sha256(json.dumps(asdict(recipe), sort_keys=True).encode()).hexdigest()[:16]
 
@@ -81,7 +81,7 @@ def host_tree() -> Path:
 
 
 def writable_copy(tree: Path, reaper: Reaper) -> Path:
-    """Mount a tree so that it can be changed; the changes go with the reaper, the tree stays as it is."""
+    """Mount an overlay on a tree; the reaper removes the changes, and the tree stays as it is."""
     scratch = reaper.make_directory("overlay")
     # A machine's root is walked by users other than root, and nspawn takes its mode from here.
     scratch.chmod(0o755)
@@ -94,7 +94,7 @@ def writable_copy(tree: Path, reaper: Reaper) -> Path:
 
 
 def cached(name: str, build: Callable[[Reaper, Path], None]) -> Path:
-    """Give a folder of the cache, built if it is not there: whole or not at all, by one run at a time."""
+    """Return a folder of the cache, and build it if it is missing, atomically and by one run at a time."""
     CACHE.mkdir(parents=True, exist_ok=True)
     target = CACHE / name
     with (CACHE / f"{name}.lock").open("w", encoding="utf-8") as lock:
@@ -113,7 +113,7 @@ def _own_suite() -> str:
 
 
 def _mirror(suite: str) -> str:
-    """Find where this machine itself gets its packages from."""
+    """Find the package mirror of this machine."""
     listing = subprocess.run(
         [
             "apt-get",
@@ -134,7 +134,7 @@ def _mirror(suite: str) -> str:
 
 
 def run_step(reaper: Reaper, log: Path, *command: str) -> None:
-    """Run one step of a build; it ends when we do, and what it says is shown only if it fails."""
+    """Run one step of a build; its output is shown only if it fails."""
     if reaper.start(command, log=log).wait() != 0:
         output = log.read_text(encoding="utf-8", errors="replace")[-4000:]
         raise RuntimeError(f"{' '.join(command)} failed:\n{output}")

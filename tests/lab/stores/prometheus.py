@@ -1,4 +1,4 @@
-"""A real Prometheus: scrapes the given targets, stores the samples for the test, and answers PromQL."""
+"""A real Prometheus that scrapes targets, stores samples for the test, and evaluates PromQL."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ from tests.lab.waiting import eventually
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One thing that is scraped, and how the last time went."""
+    """One scrape target, and the result of its last scrape."""
 
     job: str
     url: str
@@ -30,7 +30,7 @@ class Prometheus(PromQLServer):
     """A running Prometheus."""
 
     def targets(self) -> list[Target]:
-        """Everything that is scraped."""
+        """Return the scrape targets."""
         active = self.get_json("/api/v1/targets")["data"]["activeTargets"]
         return [
             Target(
@@ -40,7 +40,7 @@ class Prometheus(PromQLServer):
         ]
 
     def wait_until_up(self, job: str, timeout_seconds: float = 30.0) -> None:
-        """Wait until the job was scraped with success and what it gave can be queried."""
+        """Wait until the job was scraped and its samples can be queried."""
 
         def up() -> bool:
             seen = self.query(f"up{{job={json.dumps(job)}}} == 1")
@@ -61,11 +61,11 @@ def prometheus(  # noqa: PLR0913 - one argument for each thing that a test may w
     data: Path | None = None,
     address: str = "127.0.0.1:0",
 ) -> Iterator[Prometheus]:
-    """Start a Prometheus that scrapes each job at its "host:port", for the first time after some 5 seconds.
+    """Start a Prometheus that scrapes each job at its "host:port", for the first time after about 5 seconds.
 
-    `job_settings` are added to every job (credentials, TLS); `rules` is a rule file's content;
-    `remote_write` is the address that everything scraped is sent on to. With the `data` and the `address` of
-    one that ran before, that one is started again.
+    `job_settings` are added to every job (credentials, TLS); `rules` is the content of a rule file; all
+    samples are also sent to `remote_write`. `data` and `address` of an
+    earlier Prometheus restart it.
     """
     require("prometheus")
     jobs = [
@@ -96,13 +96,13 @@ def prometheus(  # noqa: PLR0913 - one argument for each thing that a test may w
 
 
 def promtool_check_metrics(exposition: str) -> str:
-    """What `promtool check metrics` has to say about a scrape; empty only if it has nothing against it."""
+    """Return the output of `promtool check metrics` for a scrape; empty if it is valid."""
     status, output = _promtool("check", "metrics", given=exposition)
     return output if output or status == 0 else f"promtool ended with status {status}"
 
 
 def promtool_check_web_config(file: Path) -> str:
-    """What `promtool check web-config` has against a file; empty if it accepts it."""
+    """Return the errors of `promtool check web-config` for a file; empty if it is valid."""
     status, output = _promtool("check", "web-config", str(file))
     return output if status else ""
 

@@ -1,4 +1,4 @@
-"""What Prometheus and everything compatible with it answers: PromQL over HTTP."""
+"""The HTTP API of Prometheus and compatible stores: PromQL."""
 
 from dataclasses import dataclass
 
@@ -9,10 +9,10 @@ Sample = tuple[dict[str, str], float]
 
 @dataclass(frozen=True, slots=True)
 class PromQLServer(Server):
-    """A running server that can be queried."""
+    """A running store that can be queried."""
 
     def query(self, promql: str, *, at_unix_seconds: float | None = None) -> list[Sample]:
-        """Every series that the expression gives at one instant, with its labels and its value."""
+        """Evaluate an expression at one instant; returns every series with its labels and value."""
         parameters = {"query": promql}
         if at_unix_seconds is not None:
             parameters["time"] = str(at_unix_seconds)

@@ -1,4 +1,4 @@
-"""A real VictoriaMetrics: a store that takes Prometheus' remote write and answers PromQL."""
+"""A real VictoriaMetrics: a store that accepts Prometheus' remote write and evaluates PromQL."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,25 +17,25 @@ class VictoriaMetrics(PromQLServer):
 
     @property
     def remote_write_url(self) -> str:
-        """Where a Prometheus, or anything that speaks as one, sends what it has."""
+        """The address for remote write."""
         return f"{self.url}/api/v1/write"
 
     def import_prometheus(self, exposition: str) -> None:
-        """Put in samples written as a scrape is, with or without timestamps in milliseconds.
+        """Import samples in the format of a scrape, with or without timestamps in milliseconds.
 
-        They can be queried at once, except those of the current second, which this store never shows.
+        They can be queried at once, except those of the current second, which this store never returns.
         """
         self.request("POST", "/api/v1/import/prometheus", exposition.encode())
-        self.show_all()
+        self.flush()
 
-    def show_all(self) -> None:
-        """Make everything that was put in visible at once, not only after some seconds."""
+    def flush(self) -> None:
+        """Make all imported samples visible at once instead of after some seconds."""
         self.request("GET", "/internal/force_flush")
 
 
 @contextmanager
 def victoria_metrics(data: Path | None = None, address: str = "127.0.0.1:0") -> Iterator[VictoriaMetrics]:
-    """Start a store: an empty one, or again the one that kept its data in a folder, where it listened."""
+    """Start an empty store, or restart the one with this data folder and address."""
     require("victoria-metrics")
     with Reaper() as reaper:
         root = reaper.make_directory("victoria")

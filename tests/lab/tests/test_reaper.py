@@ -151,9 +151,9 @@ def test_a_step_that_hangs_is_given_up_and_reported(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(guardian, "STEP_SECONDS", 0.1)
     monkeypatch.setitem(guardian.UNDO, "hang", hang)
-    previous = signal.signal(signal.SIGALRM, guardian._time_is_up)
+    previous = signal.signal(signal.SIGALRM, guardian._raise_timeout)
     try:
-        reason = guardian.carry_out({"undo": "hang", "details": {}})
+        reason = guardian.undo_step({"undo": "hang", "details": {}})
     finally:
         signal.signal(signal.SIGALRM, previous)
     assert reason is not None
@@ -169,7 +169,7 @@ def test_an_undo_whose_object_was_never_made_is_no_failure(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("path", ["/", "/usr", "/tmp/.."])
 def test_nothing_near_the_root_is_ever_removed(path: str) -> None:
-    with Reaper() as reaper, pytest.raises(ValueError, match="too near the root"):
+    with Reaper() as reaper, pytest.raises(ValueError, match="too close to the root"):
         reaper.will_remove(path)
 
 

@@ -151,7 +151,7 @@ async def test_a_new_collector_restores_from_the_store_what_sqlite_has(
             await store_reports(one, reports)
         await until(lambda: unsent(one) == 0 and not one.outages.problems)
 
-        await asyncio.to_thread(again.show_all)
+        await asyncio.to_thread(again.flush)
         two = await stack.enter_async_context(collector(on_store(tmp_path / "two.db", again.url), clock))
         await until(lambda: samples(two) == [HEARTBEATS * SAMPLES] * NODES * CONTAINERS)
         expected = statistics(plain)
@@ -212,7 +212,7 @@ async def test_a_store_takes_few_series_per_container(tmp_path: Path) -> None:
             for reports in rounds:
                 await store_reports(core, reports)
             await until(lambda: unsent(core) == 0)
-        await asyncio.to_thread(store.show_all)
+        await asyncio.to_thread(store.flush)
         [(_, series)] = await asyncio.to_thread(
             eventually,
             lambda: store.query('count(last_over_time({__name__=~"wattpack_container_.*"}[2h]))'),
