@@ -201,7 +201,7 @@ class Balancer(threading.Thread):
         self.join()
 
 
-class Load:
+class RequestLoad:
     """Sends requests at random times with an adjustable rate, without waiting for responses."""
 
     def __init__(self, balancer: Balancer) -> None:
@@ -306,7 +306,7 @@ def _run(nodes: Cluster, settings: Mapping[str, Any], progress: Progress, phases
     collector = nodes.collector(settings)
     nodes.watch(collector, {**AGENTS, "probe.enabled": "true"})
     try:
-        with Load(balancer) as load:
+        with RequestLoad(balancer) as load:
             progress.wait("elastic: quiet", phases.quiet)
             run.step_at, load.rate = time.monotonic(), BASE_RATE * RISE
             collector, run.killed_during = _kill(nodes, collector, settings, phases.high)

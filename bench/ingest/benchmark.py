@@ -90,7 +90,7 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class CollectorLoad:
     """Measurements of a collector under load."""
 
     mix: Mix
@@ -146,13 +146,13 @@ class _Cluster:
         self._first_count = count
         self._plan.write_bytes(msgspec.msgpack.encode(plan))
 
-    def measure(self) -> Load:
+    def measure(self) -> CollectorLoad:
         """Let all nodes join, then report at the given rate."""
         with self._collector() as (process, address):
             self._join(address)
             return self._load(process, address)
 
-    def measure_and_kill(self) -> tuple[Load, Restart]:
+    def measure_and_kill(self) -> tuple[CollectorLoad, Restart]:
         """Measure, then kill the collector under load, and check its history after a restart."""
         with self._collector() as (process, address):
             joins = self._join(address)
@@ -186,11 +186,11 @@ class _Cluster:
         self._progress.say(f"{nodes} joined in {joins.elapsed_seconds:.1f} s")
         return joins
 
-    def _load(self, process: psutil.Popen, address: str) -> Load:
+    def _load(self, process: psutil.Popen, address: str) -> CollectorLoad:
         before = _cpu_seconds(process)
         self._progress.say(f"{count_text(self._nodes, 'node')}: reporting for {self._seconds:g} s")
         outcome = self._send(address, joins=False)
-        return Load(
+        return CollectorLoad(
             mix=self._mix,
             outcome=outcome,
             cpu_seconds=_cpu_seconds(process) - before,
@@ -290,7 +290,9 @@ def _cpu_seconds(process: psutil.Popen) -> float:
     return float(sum(process.cpu_times()[:2]))
 
 
-def _figures(large: Load, small: Load, restart: Restart, options: argparse.Namespace) -> tuple[Figure, ...]:
+def _figures(
+    large: CollectorLoad, small: CollectorLoad, restart: Restart, options: argparse.Namespace
+) -> tuple[Figure, ...]:
     unit = "CPU milliseconds per report"
     return (
         Figure(name="reports", value=large.per_second, unit="per second", at_least=options.rate),

@@ -26,7 +26,7 @@ from bench.common.parts import choose_parts, run_parts
 from bench.common.progress import Progress
 from bench.common.requirements import Need, lab_part
 from bench.common.results import Figure, Result
-from bench.page.demo import Collector, running_cluster
+from bench.page.demo import CollectorProcess, running_cluster
 from tests.lab.browser import Tab, browsing
 
 SIZES: Mapping[str, tuple[int, int]] = {"demo": (20, 200), "large": (1000, 50_000)}
@@ -99,7 +99,9 @@ def _measure(size: str, seconds: float, progress: Progress) -> Iterator[Figure]:
         yield from asyncio.run(_measure_page(size, collector, seconds, progress))
 
 
-async def _measure_page(size: str, collector: Collector, seconds: float, progress: Progress) -> list[Figure]:
+async def _measure_page(
+    size: str, collector: CollectorProcess, seconds: float, progress: Progress
+) -> list[Figure]:
     short = _SHORT_SHARE * seconds
     progress.wait(f"{size}: the collector settles", short)
     async with _tab() as tab:
@@ -186,7 +188,7 @@ def _cpu(size: str, without: Sequence[float], with_page: Sequence[float]) -> Ite
         yield Figure(name=f"{size}: collector CPU {name}", value=value, unit="% of a core")
 
 
-async def _request_costs(collector: Collector, sent: Sequence[str], progress: Progress) -> list[float]:
+async def _request_costs(collector: CollectorProcess, sent: Sequence[str], progress: Progress) -> list[float]:
     """CPU seconds of requests, by kind. They include the collector's other work meanwhile."""
     kinds = Counter(map(_kind, sent))
     latest = {_kind(address): address for address in sent}

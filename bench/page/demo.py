@@ -12,7 +12,7 @@ from wire.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)
-class Collector:
+class CollectorProcess:
     """A running collector."""
 
     url: str
@@ -33,11 +33,11 @@ def running_demo(nodes: int, containers: int, *options: str) -> Iterator[str]:
 
 
 @contextmanager
-def running_cluster(nodes: int, containers: int) -> Iterator[Collector]:
+def running_cluster(nodes: int, containers: int) -> Iterator[CollectorProcess]:
     """Run a collector and a simulated cluster of this size, each in its own process."""
     command = ["bench.page.cluster", str(nodes), str(containers)]
     with _running(command, r"page (http://\S+) process (\d+)") as found:
-        yield Collector(found[1], int(found[2]))
+        yield CollectorProcess(found[1], int(found[2]))
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from wire.errors import UserError
 _EXPONENTS = (0.0, 0.5, CORES_EXPONENT, 0.8, 1.0)
 
 
-class Report(msgspec.Struct, frozen=True):
+class AccuracyReport(msgspec.Struct, frozen=True):
     """All results."""
 
     protocols: dict[str, Evaluation]
@@ -29,27 +29,27 @@ class Report(msgspec.Struct, frozen=True):
     cores_exponents: dict[str, float]
 
 
-def measure(paths: Sequence[Path]) -> Report:
+def measure(paths: Sequence[Path]) -> AccuracyReport:
     """Evaluate every protocol and the prior."""
-    return Report(
+    return AccuracyReport(
         protocols={protocol: evaluate(paths, protocol) for protocol in PROTOCOLS},
         prior=evaluate_prior(),
         cores_exponents={f"{key:g}": error for key, error in cores_exponent_errors(_EXPONENTS).items()},
     )
 
 
-def write(report: Report, folder: Path) -> None:
+def write(report: AccuracyReport, folder: Path) -> None:
     """Write the results and the page."""
     (folder / "power-accuracy.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
     (folder / "power-accuracy.md").write_text(page(report), encoding="utf-8")
 
 
-def page(report: Report) -> str:
+def page(report: AccuracyReport) -> str:
     """Render the page."""
     return "\n".join(_page(report)) + "\n"
 
 
-def _page(report: Report) -> Iterator[str]:
+def _page(report: AccuracyReport) -> Iterator[str]:
     yield from _INTRODUCTION
     for protocol, evaluation in report.protocols.items():
         yield from ("", f"## {_TITLES[protocol]}", "", _EXPLANATIONS[protocol], "")
@@ -141,7 +141,7 @@ def _bounds(evaluations: Iterable[Evaluation]) -> Iterator[str]:
     )
 
 
-def _prior(report: Report) -> Iterator[str]:
+def _prior(report: AccuracyReport) -> Iterator[str]:
     prior = report.prior
     yield from (
         "",

@@ -42,7 +42,7 @@ _LATE_RATIO = 0.2
 
 
 @dataclass(slots=True)
-class Comparison:
+class Equivalence:
     """Number of compared plans, and the differences."""
 
     reports: int = 0
@@ -70,7 +70,7 @@ async def compare_collectors(  # noqa: PLR0913 - the size of what is compared
     sample_seconds: float = 15.0,
     policy: str = "least-watts",
     progress: Callable[[float], None] = lambda _: None,
-) -> Comparison:
+) -> Equivalence:
     """Let simulated agents report to both for some hours, and request a plan of both every five minutes."""
     cluster = build_hosts(
         [Host(name="host", count=hosts, cpu_cores=8, memory_mb=16384, watts=(60, 110, 150))]
@@ -80,7 +80,7 @@ async def compare_collectors(  # noqa: PLR0913 - the size of what is compared
     clock = _Clock(unix(0.0))
     replayed = SimulatedCollector(_config())
     chosen = resolve(policy, {}, "rebalance")
-    comparison = Comparison()
+    equivalence = Equivalence()
     async with _live(clock) as (live, post):
         # Both make their first pass before the first report; a full pass follows every hour.
         await live.analysis.analyse()
@@ -91,7 +91,7 @@ async def compare_collectors(  # noqa: PLR0913 - the size of what is compared
             for start in range(0, len(reports), MAX_BATCH):
                 await post("/v1/reports", encode(reports[start : start + MAX_BATCH]))
             replayed.take(reports, now)
-            comparison.reports += len(reports)
+            equivalence.reports += len(reports)
 
         first = [agents.boot(host, unix(0.0)) for host in range(hosts)]
         await deliver([each for each in first if each is not None], unix(0.0))
@@ -110,13 +110,13 @@ async def compare_collectors(  # noqa: PLR0913 - the size of what is compared
                 theirs = msgspec.json.decode(await post("/v1/hints/rebalance", encode({"policy": policy})))
                 snapshot = replayed.snapshot(now)
                 ours = msgspec.json.decode(encode({"actions": chosen.rebalance(snapshot).actions}))
-                comparison.plans += 1
-                comparison.actions += len(ours["actions"])
+                equivalence.plans += 1
+                equivalence.actions += len(ours["actions"])
                 if theirs["actions"] != ours["actions"]:
-                    comparison.different_plans.append(seconds)
-                comparison.different_columns |= set(different_columns(await live.core.snapshot(), snapshot))
+                    equivalence.different_plans.append(seconds)
+                equivalence.different_columns |= set(different_columns(await live.core.snapshot(), snapshot))
                 progress(seconds)
-    return comparison
+    return equivalence
 
 
 def different_columns(one: Snapshot, other: Snapshot) -> list[str]:

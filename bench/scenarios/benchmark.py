@@ -47,7 +47,7 @@ def needs(options: argparse.Namespace) -> list[Need]:
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Replay each scenario, and compare its figures with the expected ones."""
-    kept = report.read(options.write) if options.keep and options.write else report.Report({}, {})
+    kept = report.read(options.write) if options.keep and options.write else report.ScenarioResults({}, {})
     done, absent = dict(kept.scenarios), dict(kept.absent)
     figures: list[Figure] = []
     for name, scenario in _chosen(options.only):
@@ -71,7 +71,8 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
         figures.extend(figure_of(name, each) for each in compared)
         if options.write:
             report.write(
-                report.Report(dict(sorted(done.items())), dict(sorted(absent.items()))), options.write
+                report.ScenarioResults(dict(sorted(done.items())), dict(sorted(absent.items()))),
+                options.write,
             )
     if not figures:
         raise UserError(f"no scenario could be replayed: {'; '.join(absent.values())}")

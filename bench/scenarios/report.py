@@ -27,7 +27,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     cpu_seconds: float
 
 
-class Report(msgspec.Struct, frozen=True):
+class ScenarioResults(msgspec.Struct, frozen=True):
     """The results by scenario file, and the scenarios whose trace is missing."""
 
     scenarios: dict[str, Replayed]
@@ -48,18 +48,18 @@ def replayed(
     )
 
 
-def write(report: Report, folder: Path) -> None:
+def write(report: ScenarioResults, folder: Path) -> None:
     """Write the results and the page."""
     (folder / f"{NAME}.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
     (folder / f"{NAME}.md").write_text(page(report), encoding="utf-8")
 
 
-def read(folder: Path) -> Report:
+def read(folder: Path) -> ScenarioResults:
     """Read the stored results."""
-    return msgspec.json.decode((folder / f"{NAME}.json").read_bytes(), type=Report)
+    return msgspec.json.decode((folder / f"{NAME}.json").read_bytes(), type=ScenarioResults)
 
 
-def page(report: Report) -> str:
+def page(report: ScenarioResults) -> str:
     """Render the page."""
     return "\n".join(_page(report)) + "\n"
 
@@ -74,7 +74,7 @@ _INTRODUCTION = (
 )
 
 
-def _page(report: Report) -> Iterator[str]:
+def _page(report: ScenarioResults) -> Iterator[str]:
     yield from _INTRODUCTION
     for name, each in report.scenarios.items():
         yield from ("", f"## {each.title}", "", f"`scenarios/{name}.toml`. {each.about}".rstrip(), "")

@@ -8,7 +8,7 @@ from bench.swarm.cluster import Cluster, Collector, until
 from tests.lab.engines.image import BURN
 
 _NODES = ("node1", "node2", "node3")
-_PATIENCE_SECONDS = 240.0
+_TIMEOUT_SECONDS = 240.0
 _WITHIN_SECONDS = 90.0
 _LIGHT_CORES, _HEAVY_CORES = 0.1, 0.2
 """Three light services need two nodes, three heavy ones all."""
@@ -43,15 +43,15 @@ def consolidation(cluster: Cluster, collector: Collector) -> list[Figure]:
     spread_joules = _joules(collector)
     collector.process.end()
     collector = cluster.collector({"driver": driver, **_SETTINGS})
-    _, planned_seconds = until(collector.decisions, _PATIENCE_SECONDS)
-    off, acted_seconds = until(lambda: "off" in _called(cluster), _PATIENCE_SECONDS)
+    _, planned_seconds = until(collector.decisions, _TIMEOUT_SECONDS)
+    off, acted_seconds = until(lambda: "off" in _called(cluster), _TIMEOUT_SECONDS)
     packed_joules = _joules(collector)
     left_on = sum(node["placement"]["on"] for node in collector.get("/v1/nodes")["nodes"])
     for number in (1, 2, 3):
         cluster.swarm.manager.docker(
             "service", "update", "--detach", f"--limit-cpu={_HEAVY_CORES}", f"light{number}"
         )
-    on, back_seconds = until(lambda: "on" in _called(cluster), _PATIENCE_SECONDS)
+    on, back_seconds = until(lambda: "on" in _called(cluster), _TIMEOUT_SECONDS)
     for decision in collector.decisions():
         print(
             decision["outcome"],

@@ -8,7 +8,7 @@ from bench.swarm.cluster import NODE_CORES, NODE_MEMORY_BYTES, Cluster, Collecto
 SETTINGS: dict[str, dict[str, Any]] = {
     "control": {"policy": "", "timer_policy": "energy4cloud", "timer_seconds": 5},
 }
-_PATIENCE_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
 _KEPT_SECONDS = 20.0
 _CORES = NODE_CORES * 0.7
 _MEMORY_BYTES = NODE_MEMORY_BYTES // 4
@@ -28,12 +28,12 @@ def cut(cluster: Cluster, collector: Collector) -> list[Figure]:
     before = _limits(cluster, names)
     reserve = {"cpu_cores": NODE_CORES / 2, "memory_bytes": _MEMORY_BYTES}
     request = {"reserve": reserve, "class": 1, "service": "strict"}
-    until(lambda: _fits_after_a_cut(collector, request), _PATIENCE_SECONDS)
+    until(lambda: _fits_after_a_cut(collector, request), _TIMEOUT_SECONDS)
     decision = collector.post("/v1/room", {**request, "reserve_seconds": _KEPT_SECONDS})
     print(decision["outcome"], decision["reasons"], decision["left"])
     lowered = sum(_limits(cluster, names)[name] < before[name] for name in names)
     # No container comes: when the reservation ends, the room is given back.
-    restored, seconds = until(lambda: _limits(cluster, names) == before, _KEPT_SECONDS + _PATIENCE_SECONDS)
+    restored, seconds = until(lambda: _limits(cluster, names) == before, _KEPT_SECONDS + _TIMEOUT_SECONDS)
     return [
         Figure(name="cut_lowered", value=lowered, unit="containers, by docker inspect", at_least=1),
         Figure(
@@ -41,7 +41,7 @@ def cut(cluster: Cluster, collector: Collector) -> list[Figure]:
             value=seconds if restored else None,
             unit="s after the request",
             at_least=_KEPT_SECONDS / 2,
-            at_most=_KEPT_SECONDS + _PATIENCE_SECONDS,
+            at_most=_KEPT_SECONDS + _TIMEOUT_SECONDS,
         ),
     ]
 

@@ -10,7 +10,7 @@ from bench.swarm.cluster import Cluster, Collector, until
 from bench.swarm.hog import HOG_CORES, STEADY_CORES
 from tests.lab.engines.image import BURN
 
-_PATIENCE_SECONDS = 75.0
+_TIMEOUT_SECONDS = 75.0
 _NAMES = ("hog", "steady")
 _QUIET_SECONDS = 5.0
 _CUT_OFF_SECONDS = 10.0
@@ -25,7 +25,7 @@ def _fill(cluster: Cluster) -> None:
 
 def _count_lost(cluster: Cluster) -> int:
     """Count the services that do not run exactly once."""
-    until(lambda: all(len(cluster.places(name)) == 1 for name in _NAMES), _PATIENCE_SECONDS)
+    until(lambda: all(len(cluster.places(name)) == 1 for name in _NAMES), _TIMEOUT_SECONDS)
     return sum(len(cluster.places(name)) != 1 for name in _NAMES)
 
 
@@ -49,7 +49,7 @@ def killed(cluster: Cluster, collector: Collector) -> list[Figure]:
         running = [each for each in collector.decisions() if each["outcome"] == "running"]
         return next((each["id"] for each in running if each["steps"][0]["state"] != "planned"), None)
 
-    name, _ = until(find_started, _PATIENCE_SECONDS)
+    name, _ = until(find_started, _TIMEOUT_SECONDS)
     collector.process.end(signal.SIGKILL)
     again = cluster.collector()
 
@@ -57,7 +57,7 @@ def killed(cluster: Cluster, collector: Collector) -> list[Figure]:
         (decision,) = again.decisions(id=str(name))
         return decision["outcome"] if decision["ended_at"] is not None else None
 
-    outcome, seconds = until(find_outcome, _PATIENCE_SECONDS)
+    outcome, seconds = until(find_outcome, _TIMEOUT_SECONDS)
     (decision,) = again.decisions(id=str(name))
     print(decision["outcome"], [(step["state"], step["what"], step["why"]) for step in decision["steps"]])
     return [
@@ -77,7 +77,7 @@ def two(cluster: Cluster, collector: Collector) -> list[Figure]:
     # Agents report to one; the other reads the same reports as if they had been sent to both.
     other = cluster.second(collector)
     _fill(cluster)
-    until(lambda: _is_separated(cluster) and not _has_alert(collector), _PATIENCE_SECONDS)
+    until(lambda: _is_separated(cluster) and not _has_alert(collector), _TIMEOUT_SECONDS)
     time.sleep(5)
     acting = [each.get("/v1/control")["active"] for each in (collector, other)]
     for each in (*collector.decisions(), *other.decisions()):
@@ -102,13 +102,13 @@ def away(cluster: Cluster, collector: Collector) -> list[Figure]:
     _fill(cluster)
     manager = cluster.swarm.manager
     manager.stop_daemon()
-    until(lambda: collector.get("/v1/control")["problem"], _PATIENCE_SECONDS)
+    until(lambda: collector.get("/v1/control")["problem"], _TIMEOUT_SECONDS)
     trouble = collector.get("/v1/control")["problem"]
     decisions, _ = until(
-        lambda: [each for each in collector.decisions() if each["trouble"]], _PATIENCE_SECONDS
+        lambda: [each for each in collector.decisions() if each["trouble"]], _TIMEOUT_SECONDS
     )
     manager.start_daemon()
-    healed, _ = until(lambda: _is_separated(cluster) and not _has_alert(collector), 2 * _PATIENCE_SECONDS)
+    healed, _ = until(lambda: _is_separated(cluster) and not _has_alert(collector), 2 * _TIMEOUT_SECONDS)
     for each in decisions or ():
         print(each["outcome"], each["left"], [step["why"] for step in each["steps"]], each["trouble"])
     return [
@@ -144,7 +144,7 @@ def cut_off(cluster: Cluster, collector: Collector) -> list[Figure]:
         node, agent = cluster.swarm.node(move["node"]), cluster.agents[move["node"]]
         cluster.swarm.cut(node)
         agent.freeze()
-        until(lambda: cluster.swarm.node_states()[node.name] == "down", _PATIENCE_SECONDS)
+        until(lambda: cluster.swarm.node_states()[node.name] == "down", _TIMEOUT_SECONDS)
         time.sleep(_CUT_OFF_SECONDS)
         cluster.swarm.heal(node)
         agent.thaw()
@@ -167,12 +167,12 @@ def _inject_fault(
             None,
         )
 
-    found, _ = until(find_started, _PATIENCE_SECONDS)
+    found, _ = until(find_started, _TIMEOUT_SECONDS)
     ended_at = None
     if found is not None:
         name, move = found
         inject(move)
-        ended_at, _ = until(lambda: collector.decisions(id=name)[0]["ended_at"], 2 * _PATIENCE_SECONDS)
+        ended_at, _ = until(lambda: collector.decisions(id=name)[0]["ended_at"], 2 * _TIMEOUT_SECONDS)
         for step in collector.decisions(id=name)[0]["steps"]:
             print(what, step["action"]["name"], step["action"]["target"], step["state"], step["why"])
     return [
@@ -188,12 +188,12 @@ def dry(cluster: Cluster, collector: Collector) -> list[Figure]:
     for agent in cluster.agents.values():
         agent.freeze()
     _fill(cluster)
-    until(lambda: not _events(cluster, time.time() - _QUIET_SECONDS), _PATIENCE_SECONDS)
+    until(lambda: not _events(cluster, time.time() - _QUIET_SECONDS), _TIMEOUT_SECONDS)
     since = time.time()
     for agent in cluster.agents.values():
         agent.thaw()
     planned, seconds = until(
-        lambda: [each for each in collector.decisions() if each["outcome"] == "dry"], _PATIENCE_SECONDS
+        lambda: [each for each in collector.decisions() if each["outcome"] == "dry"], _TIMEOUT_SECONDS
     )
     time.sleep(_QUIET_SECONDS)
     return [

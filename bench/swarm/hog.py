@@ -8,7 +8,7 @@ from bench.swarm.cluster import Cluster, Collector, until
 from tests.lab.engines.image import BURN
 
 WITHIN_SECONDS = 60.0
-_PATIENCE_SECONDS = 75.0
+_TIMEOUT_SECONDS = 75.0
 STEADY_CORES, HOG_CORES = 0.1, 0.2
 """Together they fill a node; the hog alone stays below the threshold of an alert."""
 
@@ -42,12 +42,12 @@ def repeated(cluster: Cluster, collector: Collector, runs: int = 20) -> list[Fig
         # The other service has used the node for a while: the last window shows more of it than of the hog.
         time.sleep(number % 7)
         cluster.service(name, *BURN, on="node2", extra=(f"--limit-cpu={HOG_CORES}",))
-        until(lambda: _is_separated(cluster.places(name), cluster.places(steady)), _PATIENCE_SECONDS)  # noqa: B023
+        until(lambda: _is_separated(cluster.places(name), cluster.places(steady)), _TIMEOUT_SECONDS)  # noqa: B023
         moved += cluster.places(steady) == ["node2"] and cluster.places(name) not in ([], ["node2"])
         print(f"run {number}: hog on {cluster.places(name)}, steady on {cluster.places(steady)}")
-        until(lambda: not _is_running(collector), _PATIENCE_SECONDS)
+        until(lambda: not _is_running(collector), _TIMEOUT_SECONDS)
         cluster.remove(steady, name)
-        until(lambda: not collector.alerts(), _PATIENCE_SECONDS)
+        until(lambda: not collector.alerts(), _TIMEOUT_SECONDS)
     return [Figure(name="hog_repeated_moved", value=moved, unit=f"of {runs} runs", at_least=runs)]
 
 
@@ -57,13 +57,11 @@ def _is_running(collector: Collector) -> bool:
 
 def _observe_move(what: str, cluster: Cluster, collector: Collector, watch_seconds: float) -> list[Figure]:
     began = time.monotonic()
-    _, alerted = until(lambda: any(each["node"] == "node2" for each in collector.alerts()), _PATIENCE_SECONDS)
-    moved, _ = until(
-        lambda: _is_separated(cluster.places("hog"), cluster.places("steady")), _PATIENCE_SECONDS
-    )
+    _, alerted = until(lambda: any(each["node"] == "node2" for each in collector.alerts()), _TIMEOUT_SECONDS)
+    moved, _ = until(lambda: _is_separated(cluster.places("hog"), cluster.places("steady")), _TIMEOUT_SECONDS)
     moved_seconds = time.monotonic() - began
     healed, _ = until(
-        lambda: not any(each["node"] == "node2" for each in collector.alerts()), _PATIENCE_SECONDS
+        lambda: not any(each["node"] == "node2" for each in collector.alerts()), _TIMEOUT_SECONDS
     )
     healed_seconds = time.monotonic() - began
     after = {name: cluster.places(name) for name in ("hog", "steady")}

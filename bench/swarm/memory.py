@@ -9,7 +9,7 @@ _MEGABYTE = 1 << 20
 _BALLAST_MB, _QUICK_MB, _GROWN_MB = 90, 50, 115
 """On a node of 192 MB, both fit until one has grown; each of them fits on an empty node."""
 _SLOW_SECONDS = 1.5
-_PATIENCE_SECONDS = 170.0
+_TIMEOUT_SECONDS = 170.0
 
 
 def _hold(megabytes: int) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ def _count_deaths_while_growing(cluster: Cluster, collector: Collector) -> int:
     cluster.service("grower", *_grow(), on="node2")
     grown_seconds = (_GROWN_MB - _QUICK_MB) * _SLOW_SECONDS + 10
     began = time.monotonic()
-    until(lambda: _deaths(cluster) > 0, min(grown_seconds, _PATIENCE_SECONDS))
+    until(lambda: _deaths(cluster) > 0, min(grown_seconds, _TIMEOUT_SECONDS))
     moved = {name: cluster.places(name) for name in ("ballast", "grower")}
     print(f"{moved} after {time.monotonic() - began:.0f} s; {collector.alerts()}")
     return _deaths(cluster)

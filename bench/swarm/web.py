@@ -8,7 +8,7 @@ from bench.swarm.cluster import Cluster, Collector, until
 from tests.lab.engines.image import BURN
 
 _PORT = 8099
-_PATIENCE_SECONDS = 75.0
+_TIMEOUT_SECONDS = 75.0
 _SERVE = f"mkdir /w && echo hello >/w/index.html; (while :; do :; done) & exec httpd -f -p {_PORT} -h /w"
 _CHECKED = (
     f"--health-cmd=wget -q -O /dev/null http://127.0.0.1:{_PORT}/",
@@ -47,14 +47,14 @@ def web(cluster: Cluster, _collector: Collector) -> list[Figure]:
     manager.docker("node", "update", "--availability=pause", "node3")
     extra = (*_CHECKED, "--replicas-max-per-node=1", "--limit-cpu=0.2")
     cluster.swarm.create_service("web", "sh", "-c", _SERVE, replicas=2, extra=extra)
-    until(lambda: cluster.places("web") == ["node1", "node2"], _PATIENCE_SECONDS)
+    until(lambda: cluster.places("web") == ["node1", "node2"], _TIMEOUT_SECONDS)
     manager.docker("node", "update", "--availability=active", "node3")
     load = WebLoad(cluster)
     load.start()
     cluster.service("steady", *BURN, on="node2", extra=("--limit-cpu=0.15",))
-    moved, seconds = until(lambda: cluster.places("web") == ["node1", "node3"], _PATIENCE_SECONDS)
+    moved, seconds = until(lambda: cluster.places("web") == ["node1", "node3"], _TIMEOUT_SECONDS)
     answered = load.answered
-    until(lambda: load.answered > answered + 20, _PATIENCE_SECONDS)
+    until(lambda: load.answered > answered + 20, _TIMEOUT_SECONDS)
     load.end()
     for failure in load.failed[:5]:
         print(failure)

@@ -15,7 +15,7 @@ from wire.messages import MAX_NAME_LENGTH, MAX_TEXT_LENGTH
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 _SERVICE = "shop_web"
-_PATIENCE_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
 _LONG_NAME = "long-" + "a" * 10_000
 _HOSTILE = '<img src=x onerror="window.broken = 1">\u202e\u05d0\u05d1\u05d2'
 _HOSTILE_KEY = "<script>window.broken()</script>'\"\u202e\u05d0"
@@ -45,7 +45,7 @@ def collector(nodes: Cluster) -> Iterator[Collector]:
         energy = {each["key"] for each in started.get("/v1/energy?by=service")["accounts"]}
         return _SERVICE in services and services[_SERVICE]["containers"] == 3 and _SERVICE in energy
 
-    eventually(is_complete, 3 * _PATIENCE_SECONDS, every_seconds=1.0)
+    eventually(is_complete, 3 * _TIMEOUT_SECONDS, every_seconds=1.0)
     yield started
     nodes.remove(_SERVICE)
 
@@ -66,7 +66,7 @@ async def test_every_view_shows_a_real_cluster(
     names = {node.name for node in nodes.swarm.nodes}
     container = collector.get(f"/v1/containers?service={_SERVICE}")["containers"][0]
     [long] = eventually(
-        lambda: collector.get(f"/v1/containers?name={hostile}")["containers"], _PATIENCE_SECONDS
+        lambda: collector.get(f"/v1/containers?name={hostile}")["containers"], _TIMEOUT_SECONDS
     )
     assert long["labels"]["long"] == _LONG_TEXT[:MAX_TEXT_LENGTH]
 
@@ -123,7 +123,7 @@ async def test_every_view_shows_a_real_cluster(
             for place, conditions in views.items():
                 await shown(tab, url, place)
                 for each in conditions:
-                    await tab.until(each, _PATIENCE_SECONDS)
+                    await tab.until(each, _TIMEOUT_SECONDS)
                 assert await tab.run("document.documentElement.scrollWidth <= innerWidth"), place
                 assert await tab.run("window.broken") is None, place
         assert_clean(tab, url)

@@ -19,7 +19,7 @@ from tests.lab.waiting import eventually
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
-_PATIENCE_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
 _STACK = f"""
 version: "3.8"
 services:
@@ -81,7 +81,7 @@ def settled(nodes: Cluster, service: str, replicas: int) -> list[str]:
         places = nodes.places(service)
         return places if is_free and len(places) == replicas else []
 
-    return eventually(free, _PATIENCE_SECONDS)
+    return eventually(free, _TIMEOUT_SECONDS)
 
 
 def decided(collector: Collector, nodes: Cluster, policy: str, file: Path) -> dict[str, list[str]]:
@@ -118,7 +118,7 @@ def test_every_task_starts_where_the_policy_said_and_is_free_afterwards(
     collector = nodes.collector({"control": {"policy": ""}, **tables}, name=policy)
     nodes.watch(collector)
     try:
-        eventually(lambda: _known(collector), _PATIENCE_SECONDS)
+        eventually(lambda: _known(collector), _TIMEOUT_SECONDS)
         chosen = decided(collector, nodes, policy, file)
         places = {name: settled(nodes, name, len(chosen[name])) for name in chosen}
         assert places == chosen, nodes.logs()
@@ -126,7 +126,7 @@ def test_every_task_starts_where_the_policy_said_and_is_free_afterwards(
             assert set(places["shop_web"]) == {"node3"}, "new services start in the nursery"
         if policy == "net-aware":
             # Its bound is a label of the service, which only Swarm knows, and not the node.
-            shop = eventually(lambda: _bounded(collector, "shop", 0.085, 5), _PATIENCE_SECONDS)
+            shop = eventually(lambda: _bounded(collector, "shop", 0.085, 5), _TIMEOUT_SECONDS)
             assert shop["services"] == ["shop_web", "shop_worker"]
             assert len(shop["nodes"]) == 1, "every node has the image, so that the stack goes to one"
         assert {name: len(each) for name, each in places.items()} == {"shop_web": 2, "shop_worker": 3}
@@ -154,7 +154,7 @@ def test_every_task_starts_where_the_policy_said_and_is_free_afterwards(
 def test_a_service_that_fits_nowhere_is_not_created(nodes: Cluster) -> None:
     collector = nodes.collector({"control": {"policy": ""}}, name="full")
     nodes.watch(collector)
-    eventually(lambda: _known(collector), _PATIENCE_SECONDS)
+    eventually(lambda: _known(collector), _TIMEOUT_SECONDS)
     huge = ("--cpu", str(NODE_CORES * 2), "--policy", "draps")
     done = wattpack(nodes, collector, "run", *huge, "huge", image.NAME, "sleep", "1000")
     assert done.returncode == 2

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 _CORES = 0.3
 _MEMORY_BYTES = 192 << 20
-_PATIENCE_SECONDS = 90.0
+_TIMEOUT_SECONDS = 90.0
 _VERIFY_SECONDS = 45
 """Agents read limits again every 30 s at the latest."""
 _KEPT_SECONDS = 8
@@ -100,7 +100,7 @@ def ended(collector: Collector, kind: str, count: int = 1) -> list[dict[str, Any
         of_kind = [each for each in all_steps if each["action"]["kind"] == kind]
         return of_kind if len(of_kind) >= count and not under_way else []
 
-    return eventually(found, _PATIENCE_SECONDS)
+    return eventually(found, _TIMEOUT_SECONDS)
 
 
 def test_a_lone_container_that_was_moved_is_verified_and_stays(hosts: Hosts, cluster: Cluster) -> None:
@@ -119,7 +119,7 @@ def test_a_lone_container_that_was_moved_is_verified_and_stays(hosts: Hosts, clu
     assert moved["containers"] == [second.inspect("hog")["Id"]]
     # Nothing undoes it once the time for verification is over.
     started = second.inspect("hog")["State"]["StartedAt"]
-    eventually(lambda: collector.decisions(outcome="done")[0]["after"], _PATIENCE_SECONDS)
+    eventually(lambda: collector.decisions(outcome="done")[0]["after"], _TIMEOUT_SECONDS)
     assert hosts.places("hog") == ["second"]
     assert second.inspect("hog")["State"]["StartedAt"] == started
     assert len(steps(collector)) == 1
@@ -133,8 +133,8 @@ def test_a_container_that_was_stopped_for_a_stricter_one_runs_elsewhere(
     second.run("strict", "sleep", "100000", cpus=0.08, memory="32m", labels={"wattpack.class": "1"})
     collector = cluster.collector({"control": {"policy": ""}})
     cluster.watch(collector)
-    eventually(lambda: _promised(collector) == {"first": 0.2, "second": 0.08}, _PATIENCE_SECONDS)
-    eventually(lambda: _used(collector, "first") > 0.5, _PATIENCE_SECONDS)
+    eventually(lambda: _promised(collector) == {"first": 0.2, "second": 0.08}, _TIMEOUT_SECONDS)
+    eventually(lambda: _used(collector, "first") > 0.5, _TIMEOUT_SECONDS)
 
     question = {"reserve": {"cpu_cores": 0.25, "memory_bytes": 32 << 20}, "class": 1, "service": "new"}
     decision = _make_room(collector, question)
@@ -151,8 +151,8 @@ def test_a_container_that_was_stopped_waits_in_sight_and_starts_again(hosts: Hos
     second.run("strict", "sleep", "100000", cpus=0.2, memory="32m", labels={"wattpack.class": "1"})
     collector = cluster.collector({"control": {"policy": ""}})
     cluster.watch(collector)
-    eventually(lambda: _promised(collector) == {"first": 0.2, "second": 0.2}, _PATIENCE_SECONDS)
-    eventually(lambda: _used(collector, "first") > 0.5, _PATIENCE_SECONDS)
+    eventually(lambda: _promised(collector) == {"first": 0.2, "second": 0.2}, _TIMEOUT_SECONDS)
+    eventually(lambda: _used(collector, "first") > 0.5, _TIMEOUT_SECONDS)
 
     question = {
         "reserve": {"cpu_cores": 0.25, "memory_bytes": 32 << 20},
@@ -185,7 +185,7 @@ def test_a_cut_and_its_return_are_verified(hosts: Hosts, cluster: Cluster) -> No
         {"control": {"policy": "", "timer_policy": "energy4cloud", "timer_seconds": 2}}
     )
     cluster.watch(collector)
-    eventually(lambda: _promised(collector) == {"first": 0.21, "second": 0.21}, _PATIENCE_SECONDS)
+    eventually(lambda: _promised(collector) == {"first": 0.21, "second": 0.21}, _TIMEOUT_SECONDS)
 
     reserve = {"cpu_cores": 0.15, "memory_bytes": 48 << 20}
     question = {"reserve": reserve, "class": 1, "service": "new", "reserve_seconds": _KEPT_SECONDS}
@@ -208,7 +208,7 @@ def _make_room(collector: Collector, question: dict[str, Any]) -> dict[str, Any]
         decision: dict[str, Any] = collector.post("/v1/room", question)
         return decision if decision["steps"] else None
 
-    decision = eventually(answer, _PATIENCE_SECONDS)
+    decision = eventually(answer, _TIMEOUT_SECONDS)
     assert decision is not None
     assert decision["outcome"] == "done", json.dumps(decision, indent=1)
     return decision

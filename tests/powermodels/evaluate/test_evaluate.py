@@ -7,7 +7,7 @@ import pytest
 
 from bench.power.prior import cores_exponent_errors, evaluate_prior, table_without
 from bench.power.published_curves import CURVES
-from bench.power.report import Report, main, page
+from bench.power.report import AccuracyReport, main, page
 from powermodels.common.interface import Load
 from powermodels.evaluate.contenders import BASELINES, MODELS, Contender
 from powermodels.evaluate.protocols import blind20, metered, unseen
@@ -138,12 +138,12 @@ def test_recordings_that_cannot_be_evaluated_are_errors(
 
 
 def test_the_page_is_made_from_the_numbers_beside_it() -> None:
-    stored = msgspec.json.decode((DOCS / "power-accuracy.json").read_bytes(), type=Report)
+    stored = msgspec.json.decode((DOCS / "power-accuracy.json").read_bytes(), type=AccuracyReport)
     assert (DOCS / "power-accuracy.md").read_text(encoding="utf-8") == page(stored)
 
 
 def test_the_page_s_prior_is_the_present_one() -> None:
-    stored = msgspec.json.decode((DOCS / "power-accuracy.json").read_bytes(), type=Report)
+    stored = msgspec.json.decode((DOCS / "power-accuracy.json").read_bytes(), type=AccuracyReport)
     assert stored.prior == evaluate_prior()
 
 
@@ -151,7 +151,7 @@ def test_a_report_is_written_from_recordings(recordings: list[Path], tmp_path: P
     folder = tmp_path / "docs"
     folder.mkdir()
     assert main([str(folder), *map(str, recordings)]) == 0
-    stored = msgspec.json.decode((folder / "power-accuracy.json").read_bytes(), type=Report)
+    stored = msgspec.json.decode((folder / "power-accuracy.json").read_bytes(), type=AccuracyReport)
     assert (folder / "power-accuracy.md").read_text(encoding="utf-8") == page(stored)
     assert list(stored.protocols) == ["unseen", "blind20", "metered"]
     assert main([str(folder)]) == 2
