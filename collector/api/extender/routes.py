@@ -27,7 +27,7 @@ from collector.api.extender.models import (
 )
 from collector.api.extender.pods import PodRequest, is_bound_to_its_node, is_essential, pod_request
 from collector.api.extender.preemption import nodes_to_preempt_on
-from collector.api.extender.scheduling import SplitNodes, only_on, score_nodes, split_nodes
+from collector.api.extender.scheduling import SplitNodes, keep_only, score_nodes, split_nodes
 from collector.api.extender.watcher import WatcherMetrics, watcher_metrics
 from collector.api.nodes import no_such_node
 from collector.common.errors import ApiError
@@ -108,7 +108,7 @@ async def filter_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> 
     if is_essential(args.pod):
         found = SplitNodes(names, {}, {})
     elif kept is not None:
-        found = only_on(kept, names)
+        found = keep_only(kept, names)
     else:
         found = split_nodes(snapshot, ranking, names, args.pod.status.nominated_node_name)
     log.debug("pod %s fits on %d of %d nodes", wanted.pod, len(found.passed), len(names))

@@ -1,4 +1,4 @@
-"""Filter and score the candidate nodes of a pod."""
+"""Filters and scores for the candidate nodes of a pod."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from collector.policies.interface import Ranking, Rejection
 from collector.snapshot.tables import Snapshot
 
 MAX_SCORE = 10
-"""Highest score of an extender."""
-_UNKNOWN = frozenset({Rejection.DOWN, Rejection.STALE, Rejection.UNKNOWN_CAPACITY})
-"""Kubernetes considers the node healthy; missing data on our side must not exclude it."""
+"""Highest score in the extender protocol."""
+_NO_DATA = frozenset({Rejection.DOWN, Rejection.STALE, Rejection.UNKNOWN_CAPACITY})
+"""Reasons that come from missing data. Kubernetes considers these nodes healthy, so they stay candidates."""
 _RESOLVABLE = frozenset(
     {
         Rejection.CPU,
@@ -30,8 +30,8 @@ _RESOLVABLE = frozenset(
     }
 )
 """Reasons that preemption can resolve."""
-_CLOSED = frozenset({Rejection.CLOSED, Rejection.EXCLUDED, Rejection.CONSTRAINT, Rejection.CAME_FROM})
-"""Reasons that hold whatever was preempted."""
+_PERMANENT = frozenset({Rejection.CLOSED, Rejection.EXCLUDED, Rejection.CONSTRAINT, Rejection.CAME_FROM})
+"""Reasons that remain after a preemption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +40,28 @@ class SplitNodes:
 
     passed: list[str]
     failed: dict[str, str]
+    """Reasons by node."""
     unresolvable: dict[str, str]
-    """Nodes where preemption would not help."""
+    """Reasons by node, for nodes where preemption would not help."""
 
 
-class _Grade(IntEnum):
-    """How good a node is for a pod. Of the offered nodes, only those of the best grade pass."""
+class _Suitability(IntEnum):
+    """How well a node suits a pod. Only the candidates of the best level pass."""
 
     FITS = 0
     ALERT = 1
-    """It fits, but an alert is open, or a resource is busy most of the time."""
+    """The pod fits, but an alert is open, or a resource is busy most of the time."""
     RISKY = 2
-    """It fits, but would be short too often. It passes only if all others are of unknown load."""
+    """The pod fits, but the node would be short too often. It passes only before nodes of unknown load."""
     UNKNOWN = 3
-    """No agent, or no recent report: Kubernetes considers it healthy, but nothing is known of its load."""
+    """The node has no agent or no recent report, so its load is unknown."""
     REFUSED = 4
 
 
-_BETTER_NODES = {
-    _Grade.ALERT: describe_rejection(Rejection.BOTTLENECK),
-    _Grade.RISKY: describe_rejection(Rejection.RISK),
-    _Grade.UNKNOWN: "the node has no recent reports, and the pod fits on a node that has",
+_FALLBACK_REASONS = {
+    _Suitability.ALERT: describe_rejection(Rejection.BOTTLENECK),
+    _Suitability.RISKY: describe_rejection(Rejection.RISK),
+    _Suitability.UNKNOWN: "the node has no recent reports, and the pod fits on a node that has",
 }
 
 
@@ -70,61 +71,61 @@ def split_nodes(
     """Split candidate nodes by whether the pod fits.
 
     A node with an open alert passes if the pod fits on no other node; a node without recent reports passes
-    if the pod fits on no node that has them. A node that would be short too often fails, unless only nodes
-    without recent reports were left: nothing speaks for those. The nominated node, where pods were preempted
-    for this one, passes always: they may still be part of its load.
+    if the pod fits on no node with recent reports. A node that would be short too often fails, unless all
+    other candidates have no recent reports. The nominated node, on which pods were preempted for this pod,
+    always passes: the preempted pods may still be part of its load.
     """
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
-    grades: dict[str, _Grade] = {}
+    suitability: dict[str, _Suitability] = {}
     for name in names:
         row = snapshot.nodes.index.get(name)
         code = Rejection.STALE if row is None else Rejection(int(ranking.refused[row]))
         if row is not None and code is Rejection.NOT and (ranking.needs(row) or ranking.gets(row)):
-            # Neither kube-scheduler nor the extender cuts, moves or stops other pods, or this one.
+            # Neither kube-scheduler nor the extender limits, moves or stops pods to make room.
             code = Rejection.NEEDS_ROOM
-        grades[name] = _grade(snapshot, row, code)
-        if name == nominated and code not in _CLOSED:
-            grades[name] = _Grade.FITS
-        elif grades[name] is _Grade.REFUSED:
+        suitability[name] = _suitability(snapshot, row, code)
+        if name == nominated and code not in _PERMANENT:
+            suitability[name] = _Suitability.FITS
+        elif suitability[name] is _Suitability.REFUSED:
             (failed if code in _RESOLVABLE else unresolvable)[name] = describe_rejection(code)
-    best = min(grades.values(), default=_Grade.REFUSED)
-    if best is _Grade.RISKY and _Grade.UNKNOWN not in grades.values():
-        best = _Grade.REFUSED
-    passed = [name for name, grade in grades.items() if grade is best is not _Grade.REFUSED]
+    best = min(suitability.values(), default=_Suitability.REFUSED)
+    if best is _Suitability.RISKY and _Suitability.UNKNOWN not in suitability.values():
+        best = _Suitability.REFUSED
+    passed = [name for name, level in suitability.items() if level is best is not _Suitability.REFUSED]
     failed |= {
-        name: _reason(snapshot, ranking, name, grade)
-        for name, grade in grades.items()
-        if grade is not best and grade in _BETTER_NODES
+        name: _reason(snapshot, ranking, name, level)
+        for name, level in suitability.items()
+        if level is not best and level in _FALLBACK_REASONS
     }
     return SplitNodes(passed, failed, unresolvable)
 
 
-def _reason(snapshot: Snapshot, ranking: Ranking, name: str, grade: _Grade) -> str:
-    """Why a node fails that would pass if there were no better one."""
-    if grade is _Grade.RISKY and ranking.risks is not None:
+def _reason(snapshot: Snapshot, ranking: Ranking, name: str, level: _Suitability) -> str:
+    """Why a node fails that would pass without a better one."""
+    if level is _Suitability.RISKY and ranking.risks is not None:
         return ranking.risks.reason(snapshot.nodes.index[name])
-    return _BETTER_NODES[grade]
+    return _FALLBACK_REASONS[level]
 
 
-def only_on(kept: str, names: Sequence[str]) -> SplitNodes:
-    """Return the one node that passes for a pod whose place is kept there."""
-    reason = f"its place is kept on {kept}"
+def keep_only(kept: str, names: Sequence[str]) -> SplitNodes:
+    """Let only the node pass on which room is reserved for a pod."""
+    reason = f"room is reserved for this pod on {kept}"
     others = {name: reason for name in names if name != kept}
     return SplitNodes([name for name in names if name == kept], {}, others)
 
 
-def _grade(snapshot: Snapshot, row: int | None, code: Rejection) -> _Grade:
-    if row is None or code in _UNKNOWN:
-        return _Grade.UNKNOWN
+def _suitability(snapshot: Snapshot, row: int | None, code: Rejection) -> _Suitability:
+    if row is None or code in _NO_DATA:
+        return _Suitability.UNKNOWN
     if code is Rejection.RISK:
-        return _Grade.UNKNOWN if doubtful(snapshot)[row] else _Grade.RISKY
+        return _Suitability.UNKNOWN if doubtful(snapshot)[row] else _Suitability.RISKY
     if code is not Rejection.NOT:
-        return _Grade.REFUSED
+        return _Suitability.REFUSED
     if doubtful(snapshot)[row]:
-        return _Grade.UNKNOWN
+        return _Suitability.UNKNOWN
     strained = snapshot.nodes.has_bottleneck[row] or snapshot.nodes.is_busy[row]
-    return _Grade.ALERT if strained else _Grade.FITS
+    return _Suitability.ALERT if strained else _Suitability.FITS
 
 
 def score_nodes(

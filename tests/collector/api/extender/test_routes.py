@@ -271,7 +271,7 @@ async def test_place_that_is_kept_for_a_pod_is_open_to_it_alone(asker: Asker) ->
     asker.core.reservations.keep(snapshot, request, uid, "b", now=asker.clock.now, seconds=60)
     answer = await filtered(asker, by_name("a", "b", "c"))
     assert answer["NodeNames"] == ["b"]
-    elsewhere = "its place is kept on b"
+    elsewhere = "room is reserved for this pod on b"
     assert answer["FailedAndUnresolvableNodes"] == {"a": elsewhere, "c": elsewhere}
     assert await points(asker, "a", "b", "c") == {"a": 0, "b": 10, "c": 0}
     _, counted = await asker.ask("/v1/hints/reservations")
