@@ -1,4 +1,4 @@
-"""Applications from Compose files: the question to a collector, and its answer as text. Pure."""
+"""Applications from Compose files: the request to a collector, and its response as text. Pure."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -133,7 +133,7 @@ def _constraints(written: list[str]) -> tuple[list[str], list[str]]:
 
 
 def format_application(hint: ApplicationHint, notes: list[str]) -> Iterator[str]:
-    """The lines of an answer."""
+    """The lines of a response."""
     bound = "" if hint.delay_max_seconds is None else f", bound {milliseconds_text(hint.delay_max_seconds)}"
     yield f"Application {hint.application}, policy {hint.policy}{bound}."
     yield ""

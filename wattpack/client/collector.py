@@ -1,4 +1,4 @@
-"""Requests to a collector: lists page by page, questions, and the options that commands share."""
+"""Requests to a collector, and the options that commands share."""
 
 import argparse
 import asyncio
@@ -17,11 +17,11 @@ from wattpack.client.session import (
     CA_VARIABLE,
     TOKEN_VARIABLE,
     URL_VARIABLE,
-    NoAnswerError,
+    UnavailableError,
     collector_url,
     explain_failure,
     explain_status,
-    no_answer,
+    explain_unavailable,
     open_session,
 )
 from wire.address import COLLECTOR_DEFAULT
@@ -36,35 +36,31 @@ _PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Collector:
-    """A connection to a collector. Answers are not validated: it may be newer than this command."""
+    """A connection to a collector. Responses are not validated: it may be newer than this command."""
 
     session: aiohttp.ClientSession
     url: str
 
     async def get(self, path: str, **parameters: str | None) -> Json:
-        """Get one answer; raises `NoAnswerError`, or `UserError` for a request that the collector rejects."""
+        """Get one response; raises `UnavailableError`, or `UserError` if the request is rejected."""
         given = {name: value for name, value in parameters.items() if value is not None}
         return await self._request("GET", path, params=given)
 
     async def get_text(self, path: str, **parameters: str | None) -> str:
-        """Get an answer that is not JSON; raises as `get` does."""
+        """Get a response that is not JSON; raises as `get` does."""
         given = {name: value for name, value in parameters.items() if value is not None}
         return (await self._read("GET", path, params=given)).decode("utf-8", "replace")
 
-    async def post(self, path: str, question: Json) -> Json:
-        """Post a question that changes nothing; raises as `get` does. Null fields are left out."""
-        return await self.send(path, {name: value for name, value in question.items() if value is not None})
-
-    async def ask(self, path: str, question: object, shape: type[Found]) -> Found:
-        """Post a question; returns the typed answer. Raises as `get` does."""
+    async def post_as(self, path: str, body: object, shape: type[Found]) -> Found:
+        """Post a body as JSON; returns the typed response. Raises as `get` does."""
         try:
-            return msgspec.convert(await self.send(path, question), shape)
+            return msgspec.convert(await self.post(path, body), shape)
         except msgspec.ValidationError as error:
             raise UserError(
                 f"the collector at {self.url} is not of this version ({error}): use the same version"
             ) from None
 
-    async def send(self, path: str, body: object) -> Json:
+    async def post(self, path: str, body: object) -> Json:
         """Post a body as JSON; raises as `get` does."""
         return await self._request("POST", path, data=msgspec.json.encode(body), headers=_JSON_HEADERS)
 
@@ -73,21 +69,21 @@ class Collector:
         try:
             return msgspec.json.decode(body, type=dict[str, Any])
         except msgspec.MsgspecError as error:
-            raise NoAnswerError(f"sends an invalid answer to {path} ({error})") from None
+            raise UnavailableError(f"sends an invalid response to {path} ({error})") from None
 
     async def _read(self, method: str, path: str, **content: Any) -> bytes:  # noqa: ANN401 - aiohttp's
         try:
-            async with self.session.request(method, self.url + path, **content) as answer:
-                body = await answer.read()
+            async with self.session.request(method, self.url + path, **content) as response:
+                body = await response.read()
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise explain_failure(self.url, error) from None
-        if answer.status != HTTPStatus.OK:
+        if response.status != HTTPStatus.OK:
             with_token = hdrs.AUTHORIZATION in self.session.headers
-            raise explain_status(self.url, path, answer.status, body, with_token=with_token)
+            raise explain_status(self.url, path, response.status, body, with_token=with_token)
         return body
 
     async def get_all(self, path: str, *, key: str = "", **parameters: str | None) -> list[Json]:
-        """Get all pages of a list; `key` names it in the answer (default: the end of the path)."""
+        """Get all pages of a list; `key` names it in the response (default: the end of the path)."""
         found: list[Json] = []
         cursor: str | None = None
         while True:
@@ -134,8 +130,8 @@ def query_collector(
 
     try:
         return asyncio.run(run())
-    except NoAnswerError as error:
-        raise no_answer(url, error) from None
+    except UnavailableError as error:
+        raise explain_unavailable(url, error) from None
 
 
 def access_environment(arguments: argparse.Namespace) -> Mapping[str, str]:

@@ -30,7 +30,7 @@ def request_deployment(arguments: argparse.Namespace, services: Sequence[dict[st
         "spread": not arguments.pack,
         "dry": arguments.dry_run,
     }
-    return query_collector(arguments, lambda collector: collector.ask("/v1/deploy", question, Deployment))
+    return query_collector(arguments, lambda collector: collector.post_as("/v1/deploy", question, Deployment))
 
 
 def print_deployment(arguments: argparse.Namespace, deployment: Deployment) -> None:

@@ -1,4 +1,4 @@
-"""Lists for people and scripts: a table or JSON, at most as many rows as asked for."""
+"""Lists for people and scripts: a table or JSON, at most `--limit` rows."""
 
 import argparse
 import math

@@ -22,11 +22,11 @@ _EXPIRED = 10
 """X509_V_ERR_CERT_HAS_EXPIRED."""
 
 
-class NoAnswerError(Exception):
-    """There is no answer now, but later there may be; the text is the predicate of a sentence."""
+class UnavailableError(Exception):
+    """The collector does not respond now, but may do so later. The text is the predicate of a sentence."""
 
 
-def no_answer(url: str, error: NoAnswerError) -> UserError:
+def explain_unavailable(url: str, error: UnavailableError) -> UserError:
     """The error for the user."""
     return UserError(
         f"the collector at {url} {error}: check that it is running, and give its address with --collector or"
@@ -68,18 +68,18 @@ def collector_url(given: str | None, environment: Mapping[str, str] = os.environ
     return url.rstrip("/")
 
 
-def explain_failure(url: str, error: Exception) -> UserError | NoAnswerError:
-    """The error for a request without an answer: what to change, if it is not only the collector's state."""
+def explain_failure(url: str, error: Exception) -> UserError | UnavailableError:
+    """The error for a request without a response: what to change, unless it is only the collector's state."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return UserError(_certificate_text(url, error))
     if isinstance(error, aiohttp.ClientSSLError):
         return UserError(f"the server at {url} does not use TLS: use http://")
     if isinstance(error, TimeoutError):
-        return NoAnswerError("does not answer in time")
+        return UnavailableError("does not answer in time")
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError):
         hint = "; if it uses TLS, its address begins with https://" if url.startswith("http://") else ""
-        return NoAnswerError(f"closes the connection without a valid answer{hint}")
-    return NoAnswerError(f"does not answer ({_reason(error)})")
+        return UnavailableError(f"closes the connection without a valid response{hint}")
+    return UnavailableError(f"does not answer ({_reason(error)})")
 
 
 def _reason(error: Exception) -> str:
@@ -110,14 +110,14 @@ def _certificate_text(url: str, error: aiohttp.ClientConnectorCertificateError) 
 
 def explain_status(
     url: str, path: str, status: int, body: bytes, *, with_token: bool
-) -> UserError | NoAnswerError:
-    """The error for an answer that is not a success."""
+) -> UserError | UnavailableError:
+    """The error for a response that is not a success."""
     try:
         detail = msgspec.json.decode(body, type=Problem).detail
     except msgspec.MsgspecError:
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             # A proxy in front of a collector that restarts.
-            return NoAnswerError(f"answers {status} to {path}")
+            return UnavailableError(f"answers {status} to {path}")
         return UserError(
             f"the server at {url} answers {status} to {path}, not as a collector of this version: check"
             f" --collector or {URL_VARIABLE}"
@@ -134,7 +134,7 @@ def explain_status(
                 f" read NAME', and give it with --token-file FILE or {TOKEN_VARIABLE}"
             )
         case HTTPStatus.TOO_MANY_REQUESTS | HTTPStatus.SERVICE_UNAVAILABLE:
-            return NoAnswerError(f"is not available now ({detail})")
+            return UnavailableError(f"is not available now ({detail})")
         case HTTPStatus.BAD_REQUEST | HTTPStatus.NOT_FOUND:
             return UserError(detail)
         case _:

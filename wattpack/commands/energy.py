@@ -53,11 +53,11 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(text.splitlines()))
         return 0
 
-    async def ask(collector: Collector) -> tuple[Json, list[Json]]:
+    async def fetch(collector: Collector) -> tuple[Json, list[Json]]:
         tariff = await collector.get("/v1/energy", limit="1", **given)
         return tariff, await collector.get_all("/v1/energy", key="accounts", **given)
 
-    tariff, found = query_collector(arguments, ask)
+    tariff, found = query_collector(arguments, fetch)
     shown = found[: arguments.limit]
     if arguments.json:
         print(json_text([each | _costs(each, tariff) for each in shown]))

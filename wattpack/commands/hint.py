@@ -149,7 +149,7 @@ def run(arguments: argparse.Namespace) -> int:
         "refused": "all" if arguments.all_rejected else "some",
     }
     hint = query_collector(
-        arguments, lambda collector: collector.ask("/v1/hints/placement", question, PlacementHint)
+        arguments, lambda collector: collector.post_as("/v1/hints/placement", question, PlacementHint)
     )
     if arguments.json:
         print(json_text(hint))
@@ -176,7 +176,7 @@ def _run_application(arguments: argparse.Namespace) -> int:
         "reserve_seconds": arguments.reserve,
     }
     hint = query_collector(
-        arguments, lambda collector: collector.ask("/v1/hints/application", question, ApplicationHint)
+        arguments, lambda collector: collector.post_as("/v1/hints/application", question, ApplicationHint)
     )
     if arguments.json:
         print(json_text(hint))

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.replay is not None:
         return _replay(arguments)
-    answer = query_collector(
+    response = query_collector(
         arguments,
         lambda collector: collector.get(
             "/v1/decisions",
@@ -38,27 +38,27 @@ def run(arguments: argparse.Namespace) -> int:
             service=arguments.service,
         ),
     )
-    if arguments.id is not None and not answer["decisions"]:
+    if arguments.id is not None and not response["decisions"]:
         raise UserError(f"no decision has the id {arguments.id!r}: 'wattpack history' lists all decisions")
     if arguments.json:
-        print(json_text(answer))
+        print(json_text(response))
     else:
-        print("\n".join(format_decisions(answer["decisions"])) or "No decisions.")
+        print("\n".join(format_decisions(response["decisions"])) or "No decisions.")
     return 0
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    answer = query_collector(
+    response = query_collector(
         arguments, lambda collector: collector.get("/v1/decisions/replay", id=arguments.replay)
     )
     if arguments.json:
-        print(json_text(answer))
+        print(json_text(response))
     else:
-        print("The plans are the same." if answer["same"] else "The plans differ.")
-        for title, actions in (("recorded", answer["recorded"]), ("replayed", answer["replayed"])):
+        print("The plans are the same." if response["same"] else "The plans differ.")
+        for title, actions in (("recorded", response["recorded"]), ("replayed", response["replayed"])):
             print(f"{title}:")
             print("\n".join(f"  {_describe(action)}" for action in actions) or "  nothing")
-    return _SAME if answer["same"] else _DIFFERS
+    return _SAME if response["same"] else _DIFFERS
 
 
 def format_decisions(decisions: list[dict[str, Any]]) -> Iterator[str]:

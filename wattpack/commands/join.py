@@ -70,11 +70,11 @@ def run(arguments: argparse.Namespace) -> int:
 async def _join(url: str, secret: str, ca_file: str, node: str, machine: str) -> _Joined:
     environment = {TOKEN_VARIABLE: secret, CA_VARIABLE: ca_file}
     async with open_session(_TIMEOUT, environment) as session:
-        body = msgspec.json.encode({"node": node, "machine": machine})
+        request = msgspec.json.encode({"node": node, "machine": machine})
         headers = {"Content-Type": "application/json"}
         try:
-            async with session.post(f"{url}/v1/join", data=body, headers=headers) as response:
-                answer = await response.read()
+            async with session.post(f"{url}/v1/join", data=request, headers=headers) as response:
+                body = await response.read()
         except (TimeoutError, aiohttp.ClientError, ValueError) as error:
             failure = explain_failure(url, error)
             if isinstance(failure, UserError):
@@ -82,8 +82,8 @@ async def _join(url: str, secret: str, ca_file: str, node: str, machine: str) ->
             raise UserError(f"the collector at {url} {failure}: check the URL") from None
     try:
         if response.status == HTTPStatus.OK:
-            return msgspec.json.decode(answer, type=_Joined)
-        detail = msgspec.json.decode(answer, type=Problem).detail
+            return msgspec.json.decode(body, type=_Joined)
+        detail = msgspec.json.decode(body, type=Problem).detail
     except msgspec.MsgspecError:
         raise UserError(f"the server at {url} is not a collector of this version: check the URL") from None
     if response.status == HTTPStatus.UNAUTHORIZED:

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     seconds = None if arguments.duration is None else parse_duration(arguments.duration)
     body = {"seconds": seconds, "why": arguments.reason}
-    status = query_collector(arguments, lambda collector: collector.send("/v1/pause", body))
+    status = query_collector(arguments, lambda collector: collector.post("/v1/pause", body))
     print(json_text(status) if arguments.json else status_text(status))
     return 0
 

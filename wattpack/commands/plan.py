@@ -25,13 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     question = policy_question(arguments) | {"moves": arguments.moves}
-    plan, alerts, answer, only = query_collector(arguments, partial(_ask, question))
+    plan, alerts, alert_plan, only = query_collector(arguments, partial(_fetch, question))
     if arguments.json:
-        print(json_text({**msgspec.to_builtins(plan), "for_alerts": answer}))
+        print(json_text({**msgspec.to_builtins(plan), "for_alerts": alert_plan}))
         return 0
-    if answer is not None:
+    if alert_plan is not None:
         print(f"{count_text(len(alerts), 'open bottleneck')}: {_alerts_text(alerts)}. The plan against them:")
-        print("\n".join(format_plan(answer)))
+        print("\n".join(format_plan(alert_plan)))
         print()
     print("\n".join(format_plan(plan)))
     if only is not None:
@@ -42,14 +42,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _ask(
+async def _fetch(
     question: Json, collector: Collector
 ) -> tuple[PlanHint, list[Json], PlanHint | None, str | None]:
     """The plan, and the only node if there is just one.
 
-    Without a chosen policy, also the open bottlenecks with the plan that answers them.
+    Without a chosen policy, also the open bottlenecks with the plan against them.
     """
-    plan = await collector.ask(_PATH, question, PlanHint)
+    plan = await collector.post_as(_PATH, question, PlanHint)
     nodes = [] if plan.actions else (await collector.get("/v1/nodes", limit="2"))["nodes"]
     only = nodes[0]["name"] if len(nodes) == 1 else None
     if question["policy"] is not None or not plan.alert_policy or plan.policy == plan.alert_policy:
@@ -57,8 +57,10 @@ async def _ask(
     alerts = await collector.get_all("/v1/alerts", state="open", kind="node")
     if not alerts:
         return plan, [], None, only
-    answer = await collector.ask(_PATH, {"policy": plan.alert_policy, "moves": question["moves"]}, PlanHint)
-    return plan, alerts, answer, only
+    alert_plan = await collector.post_as(
+        _PATH, {"policy": plan.alert_policy, "moves": question["moves"]}, PlanHint
+    )
+    return plan, alerts, alert_plan, only
 
 
 def _alerts_text(alerts: list[Json]) -> str:

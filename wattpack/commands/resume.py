@@ -12,6 +12,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    status = query_collector(arguments, lambda collector: collector.send("/v1/resume", {}))
+    status = query_collector(arguments, lambda collector: collector.post("/v1/resume", {}))
     print(json_text(status) if arguments.json else status_text(status))
     return 0

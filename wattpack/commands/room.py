@@ -30,17 +30,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.waiting:
-        answer = query_collector(arguments, lambda collector: collector.get("/v1/room"))
-        lines = list(format_waiting(msgspec.convert(answer, WaitingContainers)))
+        response = query_collector(arguments, lambda collector: collector.get("/v1/room"))
+        lines = list(format_waiting(msgspec.convert(response, WaitingContainers)))
     else:
         question = msgspec.to_builtins(container_question(arguments))
-        answer = query_collector(
+        response = query_collector(
             arguments,
-            lambda collector: collector.send("/v1/room", question),
+            lambda collector: collector.post("/v1/room", question),
             timeout_seconds=_TIMEOUT_SECONDS,
         )
-        lines = list(format_room(answer))
-    print(json_text(answer) if arguments.json else "\n".join(lines))
+        lines = list(format_room(response))
+    print(json_text(response) if arguments.json else "\n".join(lines))
     return 0
 
 

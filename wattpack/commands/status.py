@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    cluster, control, alerts, silent = query_collector(arguments, _ask)
+    cluster, control, alerts, silent = query_collector(arguments, _fetch)
     if arguments.json:
         print(json_text({"cluster": cluster, "control": control, "alerts": alerts, "silent": silent}))
     else:
@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _ask(collector: Collector) -> tuple[Json, Json, list[Json], list[Json]]:
+async def _fetch(collector: Collector) -> tuple[Json, Json, list[Json], list[Json]]:
     cluster, control, alerts, suspect, down = await asyncio.gather(
         collector.get("/v1/cluster"),
         collector.get("/v1/control"),

@@ -2,7 +2,7 @@
 
 import argparse
 
-from wattpack.client.collector import Collector, Json, query_collector
+from wattpack.client.collector import Json, query_collector
 from wattpack.client.listing import add_list_options, parse_amount, print_more
 from wattpack.output.table import table
 from wattpack.output.text import bytes_text, json_text, number_text
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    question = {
+    request = {
         "service": arguments.service,
         "times": arguments.times,
         "share": arguments.share,
@@ -45,10 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         "virtualization_ratio": arguments.virtualization,
     }
 
-    async def ask(collector: Collector) -> Json:
-        return await collector.post("/v1/what-if", question)
-
-    found = query_collector(arguments, ask)
+    found = query_collector(arguments, lambda collector: collector.post("/v1/what-if", request))
     if arguments.json:
         print(json_text(found))
         return 0

@@ -133,8 +133,8 @@ async def _reporting(
                     batch = waiting[:MAX_BATCH]
                     async with session.post(
                         url, data=encode(batch), headers={"Content-Type": "application/json"}
-                    ) as answer:
-                        if not answer.ok:
+                    ) as response:
+                        if not response.ok:
                             return  # overloaded: send them with the next sample
                     del waiting[: len(batch)]
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from wattpack.output.text import bytes_text, count_text, watts_text
 from wattpack.top.scene import DOWN, SUSPECT, Node, Scene
-from wattpack.top.spans import Line, Style, bar, printable, shortened, style_of
+from wattpack.top.spans import Line, Style, bar, shortened, style_of
 from wire.messages import NodePower, Pressure
 from wire.resources import Quantities, Resource, ratio
+from wire.text import printable
 
 _LABEL_WIDTH = 8
 _PERCENT_WIDTH = 6

@@ -10,7 +10,7 @@ import msgspec
 
 from agent.sampling.ticker import ticks
 from wattpack.client.collector import Collector
-from wattpack.client.session import NoAnswerError, no_answer, open_session
+from wattpack.client.session import UnavailableError, explain_unavailable, open_session
 from wattpack.top.scene import Scene
 
 _TIMEOUT = aiohttp.ClientTimeout(total=10)
@@ -25,15 +25,15 @@ async def remote_scenes(
         collector = Collector(session, url.rstrip("/"))
         async for _ in ticks(interval_seconds, time.monotonic):
             try:
-                last = await _ask(collector)
-            except NoAnswerError as error:
+                last = await _fetch(collector)
+            except UnavailableError as error:
                 if last is None:
-                    raise no_answer(url, error) from None
+                    raise explain_unavailable(url, error) from None
                 last = msgspec.structs.replace(last, problem=f"the collector at {url} {error}")
             yield last
 
 
-async def _ask(collector: Collector) -> Scene:
+async def _fetch(collector: Collector) -> Scene:
     nodes, containers, alerts = await asyncio.gather(
         collector.get_all("/v1/nodes"),
         collector.get_all("/v1/containers"),
@@ -44,4 +44,4 @@ async def _ask(collector: Collector) -> Scene:
             {"at": time.time(), "nodes": nodes, "containers": containers, "alerts": alerts}, Scene
         )
     except msgspec.ValidationError as error:
-        raise NoAnswerError(f"sends an invalid answer ({error})") from None
+        raise UnavailableError(f"sends an invalid response ({error})") from None

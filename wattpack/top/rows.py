@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from wattpack.output.text import bytes_text, watts_text
 from wattpack.top.scene import UP, Scene
-from wattpack.top.spans import bar, printable, shortened
+from wattpack.top.spans import bar, shortened
 from wattpack.top.view import View
 from wire.messages import ContainerPower, NodePower, Pressure
 from wire.resources import Quantities, Resource, ratio
+from wire.text import printable
 
 _UNKNOWN = "-"
 _GAP = 1

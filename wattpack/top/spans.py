@@ -57,11 +57,6 @@ def plain(line: Line) -> str:
     return "".join(text for text, _ in line)
 
 
-def printable(text: str) -> str:
-    """Replace control characters: names are untrusted."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
-
-
 def bar(share: float | None, width: int) -> str:
     """`[||||    ]`; empty if unknown."""
     inside = max(0, width - 2)

@@ -10,7 +10,7 @@ from tests.certificates import Authority
 from tests.collector.builders import collecting, settings
 from tests.collector.web.test_auth import add
 from wattpack.client.collector import Collector
-from wattpack.client.session import NoAnswerError, open_session
+from wattpack.client.session import UnavailableError, open_session
 from wire.errors import UserError
 
 PATIENCE = aiohttp.ClientTimeout(total=10)
@@ -54,9 +54,9 @@ async def test_certificate_errors_name_what_to_change(tmp_path: Path) -> None:
             await nodes_of(client.url, {})
         other_name = client.url.replace("127.0.0.1", "127.0.0.2")
         trusted = {"WATTPACK_CA_FILE": str(authority.certificate)}
-        with pytest.raises((UserError, NoAnswerError)):
+        with pytest.raises((UserError, UnavailableError)):
             await nodes_of(other_name, trusted)
-        with pytest.raises(NoAnswerError, match="its address begins with https://"):
+        with pytest.raises(UnavailableError, match="its address begins with https://"):
             await nodes_of(client.url.replace("https", "http"), trusted)
     async with collecting(settings()) as client:
         with pytest.raises(UserError, match=r"does not use TLS: use http://"):

@@ -72,7 +72,7 @@ async def test_invalid_answer_is_a_user_error() -> None:
     collector = Collector()
     collector.nodes = b"<html>"
     async with answering(collector) as url:
-        with pytest.raises(UserError, match="sends an invalid answer to /v1/nodes"):
+        with pytest.raises(UserError, match="sends an invalid response to /v1/nodes"):
             await first(remote_scenes(url, OFTEN))
 
 
