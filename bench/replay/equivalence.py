@@ -90,7 +90,7 @@ async def compare_collectors(  # noqa: PLR0913 - the size of what is compared
             clock.now = now
             for start in range(0, len(reports), MAX_BATCH):
                 await post("/v1/reports", encode(reports[start : start + MAX_BATCH]))
-            replayed.take(reports, now)
+            replayed.receive(reports, now)
             equivalence.reports += len(reports)
 
         first = [agents.boot(host, unix(0.0)) for host in range(hosts)]

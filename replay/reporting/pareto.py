@@ -18,7 +18,7 @@ from collector.policies.interface import Knob
 from collector.policies.table import POLICIES
 from replay.reporting.scatter import Dot
 from replay.setup.scenario import Scenario
-from replay.simulation.contenders import contenders
+from replay.simulation.contenders import resolve_contenders
 from replay.simulation.results import PolicyResult, Results
 from wire.errors import UserError
 
@@ -104,7 +104,7 @@ class MarkedPoint:
 
 def plan_sweep(policy: str, scenario: Scenario) -> Sweep:
     """Plan the runs of a policy over its knob; raises `UserError` if it has none."""
-    (contender,) = contenders([policy], scenario)
+    (contender,) = resolve_contenders([policy], scenario)
     chosen = contender.chosen
     if (knob := chosen.policy.knob) is None:
         names = ", ".join(each.name for each in POLICIES.values() if each.knob is not None)

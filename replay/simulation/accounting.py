@@ -1,4 +1,4 @@
-"""Sums of a run: energy, node hours, overload, counts; and the same over time, for the charts."""
+"""Energy, node hours, overload and counts of a run, in total and over time."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -18,60 +18,60 @@ _ROUNDING = 1 + 1e-9
 
 
 @dataclass(slots=True)
-class Moment:
-    """The sums from one observation to the next."""
+class IntervalSums:
+    """Sums over an interval, or over the whole run."""
 
     at: float = 0.0
     seconds: float = 0.0
     joules: float = 0.0
-    least_joules: float = 0.0
+    lower_bound_joules: float = 0.0
     """Energy of the same work on the most efficient hosts, at their most efficient point."""
     node_seconds: float = 0.0
     used: Floats = field(default_factory=lambda: np.zeros(_WIDTH))
-    """Integrals over time: the demand that could be served, and the capacity."""
-    there: Floats = field(default_factory=lambda: np.zeros(_WIDTH))
+    """Served demand, integrated over time; the next is the capacity of nodes that were on."""
+    capacity: Floats = field(default_factory=lambda: np.zeros(_WIDTH))
     overloaded_seconds: Floats = field(default_factory=lambda: np.zeros(_WIDTH))
     short_seconds: float = 0.0
-    """As CloudSim counts: hosts where a container gets less CPU than it demands, or that receive one."""
+    """As in CloudSim: time of hosts where a container gets less CPU than it demands, or that receive one."""
     moves: int = 0
     running: int = 0
     waiting: int = 0
 
 
 class Account:
-    """Adds up. Power is linear between two events, as usage is."""
+    """Adds up the intervals of a run. Power is linear between two events, as usage is."""
 
     def __init__(self, cluster: Cluster, *, idle_is_off: bool, warm_up_seconds: float) -> None:
         self._cluster = cluster
         self._idle_is_off, self._warm_up_seconds = idle_is_off, warm_up_seconds
-        self.total = Moment()
+        self.total = IntervalSums()
         self.counts: Counter[str] = Counter()
         self.waited_seconds: list[float] = []
         """For each placed container: the time from arrival to placement."""
-        self.moments: list[Moment] = []
-        self._now = Moment()
+        self.moments: list[IntervalSums] = []
+        self._now = IntervalSums()
         self._least_watts = least_watts_per_unit(cluster.hosts)
 
-    def drawing(self, load: Load) -> Flags:
+    def powered(self, load: Load) -> Flags:
         """The hosts that count as on during an interval that begins with this load."""
         if not self._idle_is_off:
             return self._cluster.on
         used: Flags = np.nan_to_num(load.by_node[:, 0], nan=0.0) > 0
         return used & self._cluster.on
 
-    def spend(self, start: float, before: Load, end: float, after: Load) -> None:
+    def add_interval(self, start: float, before: Load, end: float, after: Load) -> None:
         """Account for an interval in which no container started, ended or moved.
 
-        As CloudSim has it: half the sum of the watts at both ends, times the time; overloaded is a host that
-        begins the interval with more wanted of it than it has.
+        As in CloudSim, energy is the mean of the watts at both ends times the duration, and a host is
+        overloaded if its demand exceeds its capacity at the start.
         """
         seconds = end - max(start, self._warm_up_seconds)
         if seconds <= 0:
             return
         cluster = self._cluster
         hosts = cluster.hosts
-        drawing = self.drawing(before)
-        rows = np.flatnonzero(drawing)
+        powered = self.powered(before)
+        rows = np.flatnonzero(powered)
         capacity = hosts.capacity[rows]
         ratios = before.by_node[rows] / capacity
         watts = hosts.power.watts(ratios, rows) + hosts.power.watts(after.by_node[rows] / capacity, rows)
@@ -79,7 +79,7 @@ class Account:
         booting = cluster.booting
         if booting.any():
             joules += float((hosts.boot_joules[booting] / hosts.boot_seconds[booting]).sum()) * seconds
-        least = float(np.max(cluster.served(before).sum(axis=0) * self._least_watts)) * seconds
+        least = float(np.max(cluster.usage(before).sum(axis=0) * self._least_watts)) * seconds
         over = ratios > _ROUNDING
         receiving = np.zeros(hosts.size, dtype=np.bool_)
         receiving[cluster.target[cluster.target != NOWHERE]] = True
@@ -88,10 +88,10 @@ class Account:
         for each in (self.total, self._now):
             each.seconds += seconds
             each.joules += joules
-            each.least_joules += least
+            each.lower_bound_joules += least
             each.node_seconds += (rows.size + int(booting.sum())) * seconds
             each.used += np.nansum(served, axis=0) * seconds
-            each.there += np.nansum(capacity, axis=0) * seconds
+            each.capacity += np.nansum(capacity, axis=0) * seconds
             each.overloaded_seconds += over.sum(axis=0) * seconds
             each.short_seconds += short * seconds
 
@@ -101,23 +101,23 @@ class Account:
         if what == "migrations":
             self._now.moves += many
 
-    def placed_after(self, seconds: float) -> None:
+    def count_placement(self, seconds: float) -> None:
         """Count the first placement of a container, and its waiting time."""
         self.count("placed_later" if seconds > 0 else "placed")
         self.waited_seconds.append(seconds)
 
-    def mark(self, seconds: float, running: int, waiting: int) -> None:
-        """End an observation: it becomes a point of the charts."""
+    def add_point(self, seconds: float, running: int, waiting: int) -> None:
+        """Add the sums since the last point as a point of the charts."""
         self._now.at, self._now.running, self._now.waiting = seconds, running, waiting
         self.moments.append(self._now)
-        self._now = Moment()
+        self._now = IntervalSums()
 
 
 def least_watts_per_unit(hosts: Hosts) -> Floats:
-    """The fewest watts that one unit of each resource costs on any host.
+    """The fewest watts per unit of each resource on any host.
 
-    Of CPU: at the point of its curve where a host does most per watt. Of the others: what a host draws when
-    idle, shared by all that it has. No way to place containers draws less than the largest of these demands.
+    For CPU, at the most efficient point of the power curve of a host; for the others, its idle power divided
+    by its capacity. The largest product of these and the demand is a lower bound for any placement.
     """
     shares = GRID[1:]
     rows = np.repeat(np.arange(hosts.size), shares.size)

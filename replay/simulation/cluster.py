@@ -18,13 +18,14 @@ _CPU = 0
 class Phase(IntEnum):
     """The state of a container."""
 
-    COMING = 0
+    PENDING = 0
+    """It has not arrived yet."""
     WAITING = 1
-    """It has arrived, and has no host."""
+    """It has arrived and has no host."""
     STARTING = 2
     """Its host is still booting."""
     RUNNING = 3
-    GONE = 4
+    ENDED = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,29 +34,29 @@ class Load:
 
     seconds: float
     running: Rows
-    wanted: Floats
+    demand: Floats
     """The demand of each running container, up to its reservation."""
     by_node: Floats
 
 
 class Cluster:
-    """Hosts and containers as they are now. Changed only by `executor` and `run`."""
+    """The current state of hosts and containers. Only `driver` and `run` change it."""
 
     def __init__(self, hosts: Hosts, workload: Workload, migration_use_ratio: float) -> None:
         self.hosts, self.workload = hosts, workload
         self._migration_use_ratio = migration_use_ratio
         count = workload.size
-        self.phase: NDArray[np.int8] = np.full(count, Phase.COMING, dtype=np.int8)
+        self.phase: NDArray[np.int8] = np.full(count, Phase.PENDING, dtype=np.int8)
         self.node: Rows = np.full(count, NOWHERE, dtype=np.intp)
         self.target: Rows = np.full(count, NOWHERE, dtype=np.intp)
-        """The target of its move."""
+        """The target of the current move; `NOWHERE` without one."""
         self.came_from: Rows = np.full(count, NOWHERE, dtype=np.intp)
         self.allocated: Floats = workload.requested.copy()
         self.cut: Flags = np.zeros(count, dtype=np.bool_)
         self.since: Floats = np.zeros(count)
         """The time of its last start."""
         self.killed: Flags = np.zeros(count, dtype=np.bool_)
-        """Killed to make room for others, and not placed again yet."""
+        """Whether it was killed to make room for others, and is not placed again yet."""
         self.left: Floats = workload.lifetime_seconds.copy()
         """Its remaining runtime."""
         self.on: Flags = hosts.on.copy()
@@ -68,46 +69,46 @@ class Cluster:
     def load(self, seconds: float) -> Load:
         """The demand of all running containers, and its sum on every host.
 
-        A container on its way counts at its source in full, and at its target as far as a move causes work.
+        A moving container counts in full on its source, and with `migration_use_ratio` on its target.
         """
         running = np.flatnonzero(self.phase == Phase.RUNNING)
-        wanted = self.workload.use.at(seconds, running, self.since[running])
+        demand = self.workload.use.at(seconds, running, self.since[running])
         cut = self.cut[running]
         if cut.any():
             rows = running[cut]
             # A container that uses more than its reservation shows that this is a weight, not a limit.
-            is_limit = ~(wanted[cut] > self.workload.requested[rows])
-            wanted[cut] = np.where(is_limit, np.fmin(wanted[cut], self.allocated[rows]), wanted[cut])
+            is_limit = ~(demand[cut] > self.workload.requested[rows])
+            demand[cut] = np.where(is_limit, np.fmin(demand[cut], self.allocated[rows]), demand[cut])
         by_node = self.hosts.system * self.on[:, None]
-        by_node += sum_by_node(self.node[running], wanted, self.hosts.size)
+        by_node += sum_by_node(self.node[running], demand, self.hosts.size)
         moving = np.flatnonzero(self.target[running] != NOWHERE)
         if moving.size:
-            twice = wanted[moving] * self._migration_use_ratio
+            twice = demand[moving] * self._migration_use_ratio
             by_node += sum_by_node(self.target[running[moving]], twice, self.hosts.size)
-        return Load(seconds, running, wanted, by_node)
+        return Load(seconds, running, demand, by_node)
 
-    def served(self, load: Load) -> Floats:
-        """The usage of each running container: a host with too little CPU divides what it has.
+    def usage(self, load: Load) -> Floats:
+        """The usage of each running container: its demand, with a share of the CPU of an overloaded host.
 
-        Memory is not shared: what is wanted of it is there, or the host has run out.
+        Memory is not shared: a host that lacks memory has run out of it.
         """
-        got = load.wanted.copy()
-        got[:, _CPU] *= self.speed(load)
+        got = load.demand.copy()
+        got[:, _CPU] *= self.cpu_ratio(load)
         return got
 
-    def speed(self, load: Load) -> Floats:
+    def cpu_ratio(self, load: Load) -> Floats:
         """The share of its CPU demand that each running container gets."""
-        capacity, wanted = self.hosts.capacity[:, _CPU], load.by_node[:, _CPU]
-        share = np.divide(capacity, wanted, out=np.ones_like(wanted), where=wanted > capacity)
+        capacity, demand = self.hosts.capacity[:, _CPU], load.by_node[:, _CPU]
+        share = np.divide(capacity, demand, out=np.ones_like(demand), where=demand > capacity)
         return share[self.node[load.running]]
 
-    def cpu_share(self, load: Load) -> Floats:
-        """The share of the CPU that each running container would use, without limits, that it gets."""
+    def cpu_ratio_without_limits(self, load: Load) -> Floats:
+        """The share of its CPU demand without limits that each running container gets."""
         unlimited = self.workload.use.at(load.seconds, load.running, self.since[load.running])[:, _CPU]
-        got = load.wanted[:, _CPU] * self.speed(load)
+        got = load.demand[:, _CPU] * self.cpu_ratio(load)
         share: Floats = np.divide(got, unlimited, out=np.ones_like(got), where=unlimited > 0)
         return share
 
     def on_or_coming(self, node: int) -> Rows:
-        """The containers that run on a host or move to it."""
-        return np.flatnonzero(((self.node == node) | (self.target == node)) & (self.phase != Phase.GONE))
+        """The containers on a host or moving to it."""
+        return np.flatnonzero(((self.node == node) | (self.target == node)) & (self.phase != Phase.ENDED))

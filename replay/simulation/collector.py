@@ -32,18 +32,18 @@ _SNAPSHOT_SECONDS = PlacementConfig().snapshot_seconds
 
 
 class SimulatedCollector:
-    """Takes reports, and answers with snapshots and placements. Times are Unix times."""
+    """Receives reports, and returns snapshots and placements. Times are Unix times."""
 
     def __init__(
         self, config: CollectorConfig, *, seed: int = 0, round_trip_seconds: Floats | None = None
     ) -> None:
-        # The tables must not keep a snapshot themselves: this class knows when one is out of date.
+        # The tables must not cache a snapshot: this class knows when it is out of date.
         placement = msgspec.structs.replace(config.placement, snapshot_seconds=0.0)
         self.config, self._seed = msgspec.structs.replace(config, placement=placement), seed
         self.registry = Registry(self.config)
         self.reservations = Reservations()
         self.admission: AdmissionRule | None = None
-        """None admits a container wherever its policy does, as the papers' policies do."""
+        """None admits every placement of a policy, as the papers do."""
         self.latest = LatestAnalysis()
         self._analysis = AnalysisPass(self.registry, self.config)
         self._delays = None
@@ -54,7 +54,7 @@ class SimulatedCollector:
         self._analysed_at = self._tidied_at = -inf
         self._snapshot: Snapshot | None = None
 
-    def take(self, reports: Sequence[Report], now: float) -> None:
+    def receive(self, reports: Sequence[Report], now: float) -> None:
         """Apply the reports of one time."""
         if reports:
             self._snapshot = None
@@ -71,7 +71,7 @@ class SimulatedCollector:
         self.registry.apply_beacons(nodes, at)
         self._snapshot = None
 
-    def work(self, now: float) -> None:
+    def run_due_jobs(self, now: float) -> None:
         """Run the periodic work that is due: the analysis, and the removal of ended containers."""
         if now - self._analysed_at >= self.config.analysis.interval_seconds:
             self._analysed_at = now
@@ -90,7 +90,7 @@ class SimulatedCollector:
             self.admission.record.observe(self.snapshot(now))
 
     def put_statuses(self, statuses: Iterable[NodeStatus]) -> None:
-        """Set what the orchestrator reports of nodes."""
+        """Set the statuses of nodes that the orchestrator reports."""
         for status in statuses:
             self.registry.tables.put_status(status)
         self._snapshot = None

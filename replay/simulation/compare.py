@@ -10,13 +10,13 @@ from replay.setup.applications import find_members, with_applications
 from replay.setup.hosts import Hosts, build_hosts
 from replay.setup.scenario import Scenario
 from replay.setup.workload import Workload
-from replay.simulation.contenders import contenders
+from replay.simulation.contenders import resolve_contenders
 from replay.simulation.queue.run import run_queue
 from replay.simulation.results import Point, Results, points_of, result_of
 from replay.simulation.run import run
 
 Show = Callable[[str, float], AbstractContextManager[Callable[[float], None]]]
-"""Shows the progress of work of this name and length; the function that it yields takes how much is done."""
+"""Shows the progress of work of this name and length; call the function that it yields with the progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Comparison:
     """Notes of the scenario on policies, to print with their figures."""
 
     def only(self, names: Collection[str]) -> "Comparison":
-        """The part of these policies."""
+        """The comparison of these policies only."""
         return Comparison(
             Results({name: each for name, each in self.results.policies.items() if name in names}),
             {name: each for name, each in self.points.items() if name in names},
@@ -41,10 +41,10 @@ def compare(
     names: Sequence[str], scenario: Scenario, workload: Workload, earlier: Workload | None, progress: Show
 ) -> Comparison:
     """Replay the workload with each of these policies."""
-    chosen = contenders(names, scenario)
+    chosen = resolve_contenders(names, scenario)
     hosts = build_hosts(scenario.hosts, interleave=scenario.interleave, network=scenario.network)
     applications = find_members(workload, scenario.applications)
-    workload = with_applications(fitted(workload, hosts), applications)
+    workload = with_applications(fit_reservations(workload, hosts), applications)
     results, points = {}, {}
     for contender in chosen:
         with progress(contender.name, workload.duration_seconds) as update:
@@ -58,12 +58,12 @@ def compare(
     return Comparison(Results(results), points, notes)
 
 
-def fitted(workload: Workload, hosts: Hosts) -> Workload:
-    """The workload with reservations up to the size of the largest host.
+def fit_reservations(workload: Workload, hosts: Hosts) -> Workload:
+    """Limit the reservations of a workload to the size of the largest host.
 
-    A trace may come from larger hosts. A machine that was given more than there is here asks for a whole
-    host, else no policy that goes by promises could place it at all.
+    A trace may come from larger hosts. A larger machine then reserves a whole host; otherwise, no policy that
+    counts reservations could place it.
     """
     largest = np.nan_to_num(hosts.capacity, nan=np.inf).max(axis=0)
-    # A reservation of NaN is none, and stays none.
+    # NaN means no reservation, and stays NaN.
     return replace(workload, requested=np.minimum(workload.requested, largest))

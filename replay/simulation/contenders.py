@@ -1,4 +1,4 @@
-"""Policies with settings, from the names that a user gives."""
+"""The policies to compare, with their settings, from the names that a user gives."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ class Contender:
         return self.chosen.policy.name == PlacementConfig().policy and not self.simulation.exact
 
 
-def contenders(names: Sequence[str], scenario: Scenario) -> list[Contender]:
-    """The policies of these names, each once, in this order.
+def resolve_contenders(names: Sequence[str], scenario: Scenario) -> list[Contender]:
+    """Resolve the names of policies, each once, in this order.
 
     A name is one of `[policies]`, or a policy's own; settings may follow it: `NAME:KEY=VALUE:KEY=VALUE`.
     """
@@ -38,7 +38,7 @@ def contenders(names: Sequence[str], scenario: Scenario) -> list[Contender]:
 
 
 def _contender(text: str, scenario: Scenario) -> Contender:
-    name, assigned = assignments_of(text)
+    name, assigned = parse_assignments(text)
     choice = scenario.policies.get(name, Choice(policy=name))
     given = {**choice.settings, **assigned}
     try:
@@ -50,7 +50,7 @@ def _contender(text: str, scenario: Scenario) -> Contender:
         chosen=resolved,
         collector=_converted(
             {
-                # As users name applications that span nodes, if no orchestrator lists their services.
+                # Live, users name applications that span nodes, if no orchestrator lists their services.
                 "applications": {each.name: {} for each in scenario.applications},
                 **choice.collector,
                 "control": {**scenario.control, **choice.control},
@@ -66,8 +66,8 @@ def _contender(text: str, scenario: Scenario) -> Contender:
     )
 
 
-def assignments_of(text: str) -> tuple[str, dict[str, str]]:
-    """The name and the settings in `NAME:KEY=VALUE:KEY=VALUE`."""
+def parse_assignments(text: str) -> tuple[str, dict[str, str]]:
+    """Parse the name and the settings in `NAME:KEY=VALUE:KEY=VALUE`."""
     name, *assignments = text.split(":")
     return name, dict(_assigned(text, each) for each in assignments)
 

@@ -1,4 +1,4 @@
-"""Carries out decisions in a simulation: the collector's guards and batches, a simulated driver."""
+"""Carries out decisions in a simulation, with the collector's guards and batches and a simulated driver."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from wire.resources import Quantities
 _DAY_SECONDS = 86_400.0
 """The period that guards check."""
 _MILLISECOND = 0.001
-"""Times this close are the same: Unix times are rounded."""
+"""Times that are this close are equal, since Unix times are rounded."""
 
 
 @dataclass(slots=True)
@@ -34,11 +34,11 @@ class _Decision:
     steps: list[Step]
     batches: Iterator[list[int]]
     running: list[int] = field(default_factory=list)
-    """Positions of the steps of the batch that is under way."""
+    """Positions of the steps of the current batch."""
 
 
 class SimulatedControl:
-    """One decision at a time, step by step, as the collector's executor does it."""
+    """Carries out one decision at a time, step by step, as the collector's executor does."""
 
     def __init__(
         self,
@@ -71,15 +71,15 @@ class SimulatedControl:
             self._decision = _Decision(steps, batches(steps, most))
             self._next_batch(seconds)
 
-    def allow(self, actions: Sequence[Action], snapshot: Snapshot, seconds: float) -> bool:
-        """Carry out at once what an arrival needs; do nothing and return False if a guard refuses."""
+    def carry_out_now(self, actions: Sequence[Action], snapshot: Snapshot, seconds: float) -> bool:
+        """Carry out the actions that an arrival needs at once; returns False if a guard refuses one."""
         steps = self._planned(actions, snapshot)
         now = unix(seconds)
         if any(first_refusal(step, self._context(snapshot, now, ())) is not None for step in steps):
             return False
         for step in steps:
             started = msgspec.structs.replace(step, state=StepState.VERIFIED, started_at=now, ended_at=now)
-            self._driver.do((step.action,), seconds)
+            self._driver.carry_out((step.action,), seconds)
             self._ended.append(started)
         return True
 
@@ -96,28 +96,28 @@ class SimulatedControl:
             self._next_batch(seconds)
 
     def _verify(self, decision: _Decision, seconds: float) -> None:
-        """End the steps that agents have confirmed, and undo those that they do not confirm in time."""
+        """End the steps that agents have confirmed, and undo the steps that they do not confirm in time."""
         now = unix(seconds)
         for position in list(decision.running):
             if decision.steps[position].state is StepState.STARTED:
-                self._see_whether_done(decision, position, now)
+                self._check_done(decision, position, now)
             step = decision.steps[position]
             if step.done_at is None:
                 continue
             if find_effect(step, self._collector.snapshot(now), self._limits(step, now)) is not None:
                 self._end(decision, position, StepState.VERIFIED, now)
-                self._bar_the_way_back(step, now)
+                self._avoid_return(step, now)
             elif now >= step.done_at + self._settings.verify_seconds - _MILLISECOND:
                 self._driver.undo(step.action, seconds)
                 self._end(decision, position, StepState.UNDONE, now)
 
-    def _see_whether_done(self, decision: _Decision, position: int, now: float) -> None:
+    def _check_done(self, decision: _Decision, position: int, now: float) -> None:
         action = decision.steps[position].action
         if not self._driver.is_done(action):
             return
         successors = self._driver.successors(action)
         if isinstance(action, Move) and not successors:
-            self._end(decision, position, StepState.FAILED, now)  # it ended on its way
+            self._end(decision, position, StepState.FAILED, now)  # the container ended during the move
         else:
             self._set(decision, position, state=StepState.DONE, done_at=now, containers=successors)
 
@@ -161,9 +161,9 @@ class SimulatedControl:
             until = now + self._collector.config.driver.avoid_seconds
             self._collector.reservations.leave(step.service, step.action.node, until=until)
         decision.running.append(position)
-        self._driver.do((step.action,), seconds)
+        self._driver.carry_out((step.action,), seconds)
 
-    def _bar_the_way_back(self, step: Step, now: float) -> None:
+    def _avoid_return(self, step: Step, now: float) -> None:
         if isinstance(step.action, Move) and step.service is not None:
             until = now + self._settings.cool_down_seconds
             self._collector.reservations.leave(step.service, step.action.node, until=until)

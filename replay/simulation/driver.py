@@ -1,4 +1,4 @@
-"""The simulated driver: carries out actions. Moves and boots take time; killed containers start again."""
+"""The simulated driver carries out actions. Moves and boots take time; killed containers wait again."""
 
 import heapq
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _MEMORY = 1
 
 
 class SimulatedDriver:
-    """Changes the cluster. What takes time ends with `finish`, at the time that `next_end` returns."""
+    """Changes the cluster. `finish` ends moves and boots, at the time that `next_end` returns."""
 
     def __init__(
         self, cluster: Cluster, agents: SimulatedAgents, account: Account, migration_mb_per_second: float
@@ -32,24 +32,24 @@ class SimulatedDriver:
         self._bytes_per_second = migration_mb_per_second * MEBIBYTE
         self._node_row = {name: row for row, name in enumerate(cluster.hosts.names)}
         self._row = {name: row for row, name in enumerate(cluster.workload.ids)}
-        """By all ids that a container ever had."""
+        """The row of each container, by all ids that it ever had."""
         self._before_cut: dict[str, Quantities] = {}
-        """What containers were promised before they were last cut."""
+        """The allocation of containers before their last cut."""
         self._moving: list[tuple[float, int]] = []
         self._booting: list[tuple[float, int]] = []
         self._after_boot: dict[int, list[int]] = {}
-        """Moves to a host that has no power yet."""
+        """Moves to a host that is still booting."""
         self._off_when_empty: set[int] = set()
         self.changed: set[int] = set()
-        """Hosts on which a container started, ended or was limited; the reader clears them."""
-        self.promised: set[int] = set()
-        """Containers whose host or reservation the orchestrator has to report, likewise."""
+        """Hosts on which a container started, ended or got another limit; the reader clears them."""
+        self.reallocated: set[int] = set()
+        """Containers whose host or reservation changed; the reader clears them."""
         self.reports: list[Report | None] = []
-        """Of agents that started or stopped, likewise."""
+        """Reports of agents that started or stopped; the reader clears them."""
         self.switched: set[int] = set()
-        """Hosts that were switched on or off, likewise."""
+        """Hosts that were switched on or off; the reader clears them."""
         self.successions: list[Succession] = []
-        """Moves that ended, likewise."""
+        """Moves that ended; the reader clears them."""
 
     def next_end(self) -> float:
         """The time at which the next move or boot ends."""
@@ -58,20 +58,20 @@ class SimulatedDriver:
     def finish(self, now: float) -> None:
         """End the moves and boots whose time has come."""
         while self._booting and self._booting[0][0] <= now:
-            self._boot_ends(heapq.heappop(self._booting)[1], now)
+            self._finish_boot(heapq.heappop(self._booting)[1], now)
         while self._moving and self._moving[0][0] <= now:
-            self._move_ends(heapq.heappop(self._moving)[1], now)
+            self._finish_move(heapq.heappop(self._moving)[1], now)
 
-    def do(self, actions: Sequence[Action], now: float) -> None:
+    def carry_out(self, actions: Sequence[Action], now: float) -> None:
         """Carry out these actions in order."""
         for action in actions:
             match action:
                 case Move():
                     row, target = self._row[action.task], self._node_row[action.target]
-                    if not self.is_there(action.task):
-                        pass  # it was moved meanwhile, and has another id
-                    elif self._heads_for(row, self._node_row[action.node]):
-                        self._send_on(row, target)
+                    if not self.exists(action.task):
+                        pass  # it was moved before, and has another id
+                    elif self._is_moving_to(row, self._node_row[action.node]):
+                        self._redirect(row, target)
                     else:
                         self._move(row, target, now)
                 case PowerOn() | PowerOff():
@@ -79,15 +79,15 @@ class SimulatedDriver:
                 case Start():
                     row = self._row[action.task]
                     if self._cluster.phase[row] == Phase.WAITING:
-                        self.put_later(row, self._node_row[action.target], now)
+                        self.place_waiting(row, self._node_row[action.target], now)
                 case Cut():
                     row = self._row[action.task]
                     self._before_cut[action.task] = quantities_of(self._cluster.allocated[row])
-                    self.promise(row, action.allocated)
+                    self.set_allocation(row, action.allocated)
                 case Kill():
                     self._kill(self._row[action.task], action.target, now)
 
-    def put(self, row: int, node: int, now: float) -> None:
+    def place(self, row: int, node: int, now: float) -> None:
         """Start a container on a host, or as soon as the host has booted."""
         cluster = self._cluster
         if not cluster.on[node]:
@@ -95,44 +95,44 @@ class SimulatedDriver:
         cluster.node[row] = node
         cluster.phase[row] = Phase.STARTING
         if cluster.on[node]:
-            self._starts(row, now)
+            self._start(row, now)
 
-    def _starts(self, row: int, now: float) -> None:
+    def _start(self, row: int, now: float) -> None:
         cluster = self._cluster
         cluster.since[row] = now
         cluster.phase[row] = Phase.RUNNING
         self._row[self._agents.containers.start(row, unix(now))] = row
-        self.promised.add(row)
+        self.reallocated.add(row)
         self.changed.add(int(cluster.node[row]))
 
-    def put_later(self, row: int, node: int, now: float) -> None:
-        """Start a container that waited since it arrived or was killed."""
+    def place_waiting(self, row: int, node: int, now: float) -> None:
+        """Start a container that has waited since it arrived or was killed."""
         if self._cluster.killed[row]:
             self._account.count("killed_placed_again")
             self._cluster.killed[row] = False
         else:
-            self._account.placed_after(now - float(self._cluster.workload.arrival_seconds[row]))
-        self.put(row, node, now)
+            self._account.count_placement(now - float(self._cluster.workload.arrival_seconds[row]))
+        self.place(row, node, now)
 
-    def leave(self, rows: Rows, now: float) -> None:
-        """Containers end."""
+    def end(self, rows: Rows, now: float) -> None:
+        """End containers."""
         cluster = self._cluster
         nodes = np.unique(cluster.node[rows])
-        cluster.phase[rows] = Phase.GONE
-        self._take_off(rows)
-        self.promised.difference_update(rows.tolist())
+        cluster.phase[rows] = Phase.ENDED
+        self._remove_from_hosts(rows)
+        self.reallocated.difference_update(rows.tolist())
         for node in nodes[nodes != NOWHERE].tolist():
             self.changed.add(node)
-            self._empty(node, now)
+            self._power_off_if_empty(node, now)
 
-    def die(self, rows: Rows, now: float) -> None:
+    def kill_out_of_memory(self, rows: Rows, now: float) -> None:
         """Kill the containers of a host that has run out of memory."""
         for row in rows.tolist():
             self._agents.kill(row, int(self._cluster.node[row]), unix(now))
         self._account.count("died", int(rows.size))
-        self.leave(rows, now)
+        self.end(rows, now)
 
-    def _take_off(self, rows: Rows) -> None:
+    def _remove_from_hosts(self, rows: Rows) -> None:
         self._cluster.node[rows] = NOWHERE
         self._cluster.target[rows] = NOWHERE
 
@@ -143,26 +143,26 @@ class SimulatedDriver:
             return
         cluster.target[row] = target
         if cluster.on[target]:
-            self._move_begins(row, now)
+            self._begin_move(row, now)
             return
         self._switch(target, on=True, now=now)
         if cluster.on[target]:
-            self._move_begins(row, now)
+            self._begin_move(row, now)
         else:
             self._after_boot.setdefault(target, []).append(row)
 
-    def _heads_for(self, row: int, node: int) -> bool:
-        """Whether a container is on its way to a host that has power."""
+    def _is_moving_to(self, row: int, node: int) -> bool:
+        """Whether a container is moving to this host, and the host is on."""
         return bool(self._cluster.target[row] == node and self._cluster.on[node])
 
-    def _send_on(self, row: int, target: int) -> None:
-        """Redirect a moving container to another host, as CloudSim does; this is a second move."""
+    def _redirect(self, row: int, target: int) -> None:
+        """Redirect a moving container to another host, as CloudSim does; this counts as a second move."""
         if self._cluster.on[target]:
             self._cluster.target[row] = target
             self._account.count("migrations")
 
-    def _move_begins(self, row: int, now: float) -> None:
-        """As CloudSim: the memory that the container has, over half of the link."""
+    def _begin_move(self, row: int, now: float) -> None:
+        """Begin a move. As in CloudSim, it copies the memory of the container over half of the link."""
         cluster = self._cluster
         one = np.array([row])
         memory = cluster.workload.requested[row, _MEMORY]
@@ -171,13 +171,13 @@ class SimulatedDriver:
         heapq.heappush(self._moving, (now + size / self._bytes_per_second, row))
         self._account.count("migrations")
 
-    def _move_ends(self, row: int, now: float) -> None:
+    def _finish_move(self, row: int, now: float) -> None:
         cluster = self._cluster
         source, target = int(cluster.node[row]), int(cluster.target[row])
         if target == NOWHERE:
-            return  # it ended on its way
+            return  # the container ended during the move
         cluster.came_from[row], cluster.node[row], cluster.target[row] = source, target, NOWHERE
-        # On the target it is another container, with another id: its agent sees it start.
+        # On the target, the agent reports a new container with another id.
         before = self._agents.containers.id_of(row)
         after = self._agents.containers.start(row, unix(now))
         self._row[after] = row
@@ -185,11 +185,11 @@ class SimulatedDriver:
         self.successions.append(
             Succession(node=names[target], container=after, from_node=names[source], predecessor=before)
         )
-        self.promised.add(row)
+        self.reallocated.add(row)
         self.changed |= {source, target}
-        self._empty(source, now)
+        self._power_off_if_empty(source, now)
 
-    def _empty(self, node: int, now: float) -> None:
+    def _power_off_if_empty(self, node: int, now: float) -> None:
         if node in self._off_when_empty and not self._cluster.on_or_coming(node).size:
             self._off_when_empty.discard(node)
             self._cluster.on[node] = False
@@ -202,7 +202,7 @@ class SimulatedDriver:
             if cluster.on[node]:
                 self._account.count("switched_off")
                 self._off_when_empty.add(node)
-                self._empty(node, now)
+                self._power_off_if_empty(node, now)
             return
         self._off_when_empty.discard(node)
         if cluster.on[node] or cluster.booting[node]:
@@ -212,35 +212,35 @@ class SimulatedDriver:
             cluster.booting[node] = True
             heapq.heappush(self._booting, (now + float(cluster.hosts.boot_seconds[node]), node))
         else:
-            self._has_power(node, now)
+            self._power_on(node, now)
 
-    def _has_power(self, node: int, now: float) -> None:
+    def _power_on(self, node: int, now: float) -> None:
         self._cluster.on[node] = True
         self.reports.append(self._agents.boot(node, unix(now)))
         self.switched.add(node)
         self.changed.add(node)
 
-    def _boot_ends(self, node: int, now: float) -> None:
+    def _finish_boot(self, node: int, now: float) -> None:
         cluster = self._cluster
         cluster.booting[node] = False
-        self._has_power(node, now)
+        self._power_on(node, now)
         waiting = np.flatnonzero((cluster.node == node) & (cluster.phase == Phase.STARTING))
         for row in waiting.tolist():
-            self._starts(row, now)
+            self._start(row, now)
         for row in self._after_boot.pop(node, []):
             if cluster.target[row] == node:
-                self._move_begins(row, now)
+                self._begin_move(row, now)
 
-    def promise(self, row: int, allocated: Quantities) -> None:
-        """Cut the limit of a container, or restore it."""
+    def set_allocation(self, row: int, allocated: Quantities) -> None:
+        """Cut the allocation of a container, or restore it."""
         cluster = self._cluster
-        promised = np.array(four(allocated))
+        wanted = np.array(four(allocated))
         before = cluster.allocated[row].copy()
-        cluster.allocated[row] = np.where(np.isnan(promised), before, promised)
-        asked = cluster.workload.requested[row]
-        cluster.cut[row] = bool(np.any(cluster.allocated[row] < asked * (1 - 1e-9)))
+        cluster.allocated[row] = np.where(np.isnan(wanted), before, wanted)
+        requested = cluster.workload.requested[row]
+        cluster.cut[row] = bool(np.any(cluster.allocated[row] < requested * (1 - 1e-9)))
         self._agents.containers.set_limit(row, cluster.allocated[row])
-        self.promised.add(row)
+        self.reallocated.add(row)
         if cluster.node[row] != NOWHERE:
             self.changed.add(int(cluster.node[row]))
         self._account.count("cuts" if np.any(cluster.allocated[row] < before) else "given_back")
@@ -249,7 +249,7 @@ class SimulatedDriver:
         cluster, workload = self._cluster, self._cluster.workload
         self._account.count("kills")
         node = int(cluster.node[row])
-        self._take_off(np.array([row]))
+        self._remove_from_hosts(np.array([row]))
         cluster.allocated[row] = workload.requested[row]
         cluster.cut[row] = False
         self._agents.containers.set_limit(row, cluster.allocated[row])
@@ -257,18 +257,18 @@ class SimulatedDriver:
         cluster.phase[row] = Phase.WAITING
         cluster.killed[row] = True
         if target is not None:
-            self.put_later(row, self._node_row[target], now)
+            self.place_waiting(row, self._node_row[target], now)
         if node != NOWHERE:
             self.changed.add(node)
-            self._empty(node, now)
+            self._power_off_if_empty(node, now)
 
     def is_done(self, action: Action) -> bool:
-        """Whether an action that was begun is over, however it ended."""
+        """Whether an action that was begun has ended, with or without success."""
         cluster = self._cluster
         match action:
             case Move():
                 is_moving = cluster.target[self._row[action.task]] != NOWHERE
-                return not (is_moving and self.is_there(action.task))
+                return not (is_moving and self.exists(action.task))
             case PowerOn():
                 return bool(cluster.on[self._node_row[action.node]])
             case PowerOff():
@@ -276,30 +276,30 @@ class SimulatedDriver:
             case Cut() | Kill() | Start() | Scale() | Resize():
                 return True
 
-    def is_there(self, task: str) -> bool:
-        """Whether a container has not ended, nor was replaced by another."""
+    def exists(self, task: str) -> bool:
+        """Whether a container has not ended and was not replaced."""
         row = self._row[task]
-        return bool(self._cluster.phase[row] != Phase.GONE) and self._agents.containers.id_of(row) == task
+        return bool(self._cluster.phase[row] != Phase.ENDED) and self._agents.containers.id_of(row) == task
 
     def successors(self, action: Action) -> tuple[str, ...]:
-        """The container that replaced a moved or killed one, if it is still there."""
-        if not isinstance(action, Move | Kill) or self.is_there(action.task):
+        """The container that replaced a moved or killed one, if it still exists."""
+        if not isinstance(action, Move | Kill) or self.exists(action.task):
             return ()
         after = self._agents.containers.id_of(self._row[action.task])
-        return (after,) if self.is_there(after) else ()
+        return (after,) if self.exists(after) else ()
 
     def undo(self, action: Action, now: float) -> None:
-        """Undo a move or a cut, as a real driver does; all else stays as it is."""
+        """Undo a move or a cut, as a real driver does; other actions are not undone."""
         match action:
             case Move():
                 for task in self.successors(action):
                     self._move(self._row[task], self._node_row[action.node], now)
-            case Cut() if self.is_there(action.task):
-                self.promise(self._row[action.task], self._before_cut[action.task])
+            case Cut() if self.exists(action.task):
+                self.set_allocation(self._row[action.task], self._before_cut[action.task])
             case _:
                 pass
 
     def came_from(self, row: int) -> str | None:
-        """The host that a container was moved away from last."""
+        """The host from which a container was last moved."""
         source = int(self._cluster.came_from[row])
         return None if source == NOWHERE else self._cluster.hosts.names[source]

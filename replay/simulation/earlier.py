@@ -16,13 +16,13 @@ from replay.simulation.collector import SimulatedCollector
 
 _DAY_SECONDS = 86_400.0
 _SILENT_SECONDS = SLOTS * SLOT_SECONDS
-"""Time between the recording and the run, so that windows are empty at the start."""
+"""Time between the recording and the run, after which all windows are empty."""
 
 
 def report_earlier(
     collector: SimulatedCollector, hosts: Hosts, earlier: Workload, settings: AgentSettings, start: float
 ) -> None:
-    """Let agents report the last day of a recording, its containers distributed over the hosts in turn."""
+    """Let agents report the last day of a recording, with its containers distributed over all hosts."""
     agents = SimulatedAgents(hosts, earlier, settings, boot="earlier")
     node = np.arange(earlier.size) % hosts.size
     ends = earlier.arrival_seconds + earlier.lifetime_seconds
@@ -31,20 +31,20 @@ def report_earlier(
     for host in range(hosts.size):
         begin = unix(times[0] + shift) - settings.sample_seconds
         first = agents.boot(host, begin)
-        collector.take([] if first is None else [first], begin)
-    seen = np.zeros(earlier.size, dtype=np.bool_)
+        collector.receive([] if first is None else [first], begin)
+    started = np.zeros(earlier.size, dtype=np.bool_)
     for seconds in times:
         running = np.flatnonzero((earlier.arrival_seconds <= seconds) & (seconds < ends))
         now = unix(seconds + shift)
-        for row in running[~seen[running]].tolist():
+        for row in running[~started[running]].tolist():
             agents.containers.start(row, now)
-        seen[running] = True
+        started[running] = True
         used = earlier.use.at(seconds, running, earlier.arrival_seconds[running])
         by_node = np.fmin(sum_by_node(node[running], used, hosts.size), hosts.capacity)
-        collector.take(
+        collector.receive(
             agents.sample(now, HostLoad(running=running, node=node[running], used=used, by_node=by_node)), now
         )
-        collector.work(now)
+        collector.run_due_jobs(now)
 
 
 def _last_day(earlier: Workload, step_seconds: float) -> Sequence[float]:

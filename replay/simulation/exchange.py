@@ -1,4 +1,4 @@
-"""What agents and the orchestrator report to the collector in a simulation, and when."""
+"""The reports of agents and the orchestrator to the collector in a simulation."""
 
 from collections.abc import Iterable
 
@@ -17,9 +17,9 @@ from replay.simulation.driver import SimulatedDriver
 
 
 class Exchange:
-    """Brings the reports of the agents to the collector. Times are seconds of the trace."""
+    """Passes the reports of agents to the collector when they are due. Times are seconds of the trace."""
 
-    def __init__(  # noqa: PLR0913 - both sides, and the time between two samples
+    def __init__(  # noqa: PLR0913 - all parts that report
         self,
         cluster: Cluster,
         agents: SimulatedAgents,
@@ -34,52 +34,54 @@ class Exchange:
         self._sample_seconds, self._exact = sample_seconds, exact
         self._sampled_at = start
         self._samples_at = start + sample_seconds
-        # Windows close a tenth of a sample early: one that closes without a sample would be reported so.
+        # Windows close a tenth of a sample early. One that closes without a sample is reported as unknown.
         self._early_seconds = 0.1 * sample_seconds + 2 * DEFAULT_INTERVAL_SECONDS
         self._listings: dict[int, float] = {}
-        """Hosts whose agent lists its containers soon, with the time: one started or ended there."""
+        """The times at which agents list their containers, by host: one started or ended there."""
 
     @property
     def next_at(self) -> float:
-        """When agents sample or list their containers next."""
+        """The time at which agents sample or list their containers next."""
         return min(self._samples_at, min(self._listings.values(), default=np.inf))
 
-    def introduce(self, now: float) -> None:
-        """Report every host once: those that are off now were on before."""
+    def report_all_hosts(self, now: float) -> None:
+        """Report every host once. Hosts that are off now were on before."""
         cluster = self._cluster
         everywhere = range(cluster.hosts.size)
         reports = [self._agents.boot(host, unix(now)) for host in everywhere]
-        self._collector.take([each for each in reports if each is not None], unix(now))
+        self._collector.receive([each for each in reports if each is not None], unix(now))
         for host in everywhere:
             if not cluster.on[host]:
                 self._agents.shut_down(host, unix(now))
         self._report_hosts(everywhere)
 
     def sample(self, now: float, load: Load) -> None:
-        """Let the agents sample that are due."""
+        """Let all agents sample, or some of them list their containers, if that is due."""
         if now >= self._samples_at - SOON:
-            self._collector.take(self._agents.sample(unix(now), self._seen(load)), unix(now))
+            self._collector.receive(self._agents.sample(unix(now), self._measured_load(load)), unix(now))
             self._sampled_at = now
             self._samples_at += self._sample_seconds
             self._listings.clear()
             self._report_reservations()
-            # CloudSim has no services to analyse, and its policies read none.
+            # CloudSim's policies do not use the analysis of services.
             if not self._exact:
-                self._collector.work(unix(now))
+                self._collector.run_due_jobs(unix(now))
         elif due := [host for host, at in self._listings.items() if at <= now + SOON]:
             node = self._cluster.node[load.running]
-            self._collector.take(self._agents.list_containers(unix(now), load.running, node, due), unix(now))
+            self._collector.receive(
+                self._agents.list_containers(unix(now), load.running, node, due), unix(now)
+            )
             for host in due:
                 del self._listings[host]
             self._report_reservations(set(due))
 
-    def _seen(self, load: Load) -> HostLoad:
-        """What agents measure: the usage of containers, or their demand as in CloudSim."""
+    def _measured_load(self, load: Load) -> HostLoad:
+        """The load that agents measure: the usage of containers, or their demand as in CloudSim."""
         cluster = self._cluster
         return HostLoad(
             running=load.running,
             node=cluster.node[load.running],
-            used=load.wanted if self._exact else cluster.served(load),
+            used=load.demand if self._exact else cluster.usage(load),
             by_node=load.by_node if self._exact else np.fmin(load.by_node, cluster.hosts.capacity),
         )
 
@@ -87,7 +89,7 @@ class Exchange:
         """Schedule agents to list changed containers, and report to the collector which hosts have power."""
         driver = self._driver
         if driver.reports:
-            self._collector.take([each for each in driver.reports if each is not None], unix(now))
+            self._collector.receive([each for each in driver.reports if each is not None], unix(now))
             driver.reports.clear()
         if driver.successions:
             self._collector.registry.add_successions(driver.successions)
@@ -113,19 +115,19 @@ class Exchange:
         )
 
     def _report_reservations(self, hosts: set[int] | None = None) -> None:
-        """Report the reservations of the containers that agents just reported for the first time."""
-        cluster, promised = self._cluster, self._driver.promised
-        rows = [row for row in promised if hosts is None or int(cluster.node[row]) in hosts]
+        """Report the reservations of containers that started or changed, once agents have reported them."""
+        cluster, reallocated = self._cluster, self._driver.reallocated
+        rows = [row for row in reallocated if hosts is None or int(cluster.node[row]) in hosts]
         if not rows:
             return
-        promised.difference_update(rows)
+        reallocated.difference_update(rows)
         requested, allocated = self._cluster.workload.requested, cluster.allocated
         self._collector.put_allocations(
             Allocation(
                 node=cluster.hosts.names[int(cluster.node[row])],
                 container=self._agents.containers.id_of(row),
-                requested=_four(requested[row]),
-                allocated=_four(allocated[row]),
+                requested=_columns(requested[row]),
+                allocated=_columns(allocated[row]),
                 came_from=self._driver.came_from(row),
                 first_started_at=unix(float(self._cluster.workload.arrival_seconds[row])),
             )
@@ -133,7 +135,7 @@ class Exchange:
             if cluster.node[row] != NOWHERE
         )
 
-    def beacons(self, now: float) -> None:
+    def send_beacons(self, now: float) -> None:
         """Apply the beacons that agents sent since their last sample."""
         sent = (now - self._sampled_at) // BEACON_SECONDS
         if sent > 0:
@@ -142,6 +144,6 @@ class Exchange:
             self._collector.apply_beacons([names[host] for host in self._agents.running], at)
 
 
-def _four(row: Floats) -> tuple[float, float, float, float]:
+def _columns(row: Floats) -> tuple[float, float, float, float]:
     cpu, memory, disk, network = row.tolist()
     return cpu, memory, disk, network

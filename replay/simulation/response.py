@@ -21,7 +21,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationFigures:
-    """One application over a run."""
+    """Figures of an application over a run."""
 
     response_mean_ms: float | None
     """None if it never ran."""
@@ -36,7 +36,7 @@ class ApplicationFigures:
 
 
 class ResponseTimes:
-    """Adds up one application, from event to event."""
+    """Adds up the response times of one application, from event to event."""
 
     def __init__(self, application: ApplicationMembers, cluster: Cluster) -> None:
         self._application, self._cluster = application, cluster
@@ -47,7 +47,7 @@ class ResponseTimes:
         self._answered_seconds = self._response_seconds = self._above_seconds = self._operations = 0.0
         self._run_seconds = self._apart_seconds = self._host_seconds = self._container_seconds = 0.0
 
-    def spend(self, seconds: float, load: Load) -> None:
+    def add_interval(self, seconds: float, load: Load) -> None:
         """Account for an interval that begins with this load."""
         cluster, settings = self._cluster, self._application.settings
         running = self._running(self._application.members)
@@ -82,21 +82,21 @@ class ResponseTimes:
 
     def _service_seconds(self, servers: Rows, load: Load) -> Floats:
         """Time that each server takes for a request, with the CPU that it gets."""
-        got = self._cluster.cpu_share(load)[np.searchsorted(load.running, servers)]
+        got = self._cluster.cpu_ratio_without_limits(load)[np.searchsorted(load.running, servers)]
         seconds: Floats = self._application.settings.service_ms / MILLI / np.maximum(got, _ROUNDING)
         return seconds
 
     def _rate(self, response: Floats, service: Floats) -> float:
-        """Operations per second of all callers, if every connection always waits for an answer.
+        """Operations per second of all callers, if every connection always has a pending request.
 
-        A connection belongs to one server, so that near servers answer more than far ones. No server answers
-        more than one request in its service time.
+        A connection belongs to one server, so that near servers answer more requests than far ones. A server
+        answers at most one request in its service time.
         """
         connections = self._application.settings.connections
         if connections is None:
             return 0.0
-        asked = (connections / service.size / np.maximum(response, _SHORTEST_SECONDS)).sum(axis=0)
-        return float(np.minimum(asked, 1 / np.maximum(service, _SHORTEST_SECONDS)).sum())
+        requests = (connections / service.size / np.maximum(response, _SHORTEST_SECONDS)).sum(axis=0)
+        return float(np.minimum(requests, 1 / np.maximum(service, _SHORTEST_SECONDS)).sum())
 
     def figures(self) -> ApplicationFigures:
         """The figures of the whole run."""
@@ -129,5 +129,5 @@ class ResponseTimes:
 
 
 def response_times(applications: Sequence[ApplicationMembers], cluster: Cluster) -> dict[str, ResponseTimes]:
-    """An account for each application, by its name."""
+    """The response times of each application, by its name."""
     return {each.settings.name: ResponseTimes(each, cluster) for each in applications}

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from collector.snapshot.power_curves import Floats
-from replay.simulation.accounting import JOULES_PER_KWH, SECONDS_PER_HOUR, Moment
+from replay.simulation.accounting import JOULES_PER_KWH, SECONDS_PER_HOUR, IntervalSums
 from replay.simulation.outcome import NodeAtEnd, Outcome
 from replay.simulation.queue.figures import PromisesKept
 from wire.resources import RESOURCES, Resource
@@ -21,7 +21,7 @@ MAX_NODES_LISTED = 20
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """CPU time of decisions, on the machine that ran the replay; all else is the same on every machine."""
+    """CPU time of decisions on the machine that ran the replay; all other results are reproducible."""
 
     place_p50_ms: float | None
     place_p99_ms: float | None
@@ -63,7 +63,7 @@ class ClassResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApplicationResult(msgspec.Struct, frozen=True, kw_only=True):
-    """An application of the scenario, over the time in which it ran; None if that is no time at all."""
+    """An application of the scenario, over the time in which it ran; None if it never ran."""
 
     response_mean_ms: float | None
     """Service time under the CPU that a server gets, and the round trips between the hosts of the caller and
@@ -72,7 +72,7 @@ class ApplicationResult(msgspec.Struct, frozen=True, kw_only=True):
     above_ratio: float | None
     """Share of requests that take longer than `response_max_ms`."""
     operations_per_second: float | None
-    """If each connection sends a request as soon as the last one is answered; None without `connections`."""
+    """Operations per second if connections always have a pending request; None without `connections`."""
     apart_time_ratio: float | None
     """Share of the time in which two hosts that it uses are further apart than `delay_max_ms`."""
     hosts_mean: float | None
@@ -84,7 +84,7 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
 
     energy_kwh: float
     lower_bound_kwh: float
-    """All served load on the most efficient hosts, at their most efficient point."""
+    """Energy of all served load on the most efficient hosts, at their most efficient point."""
     node_hours: float
     migrations: int
     overloaded_node_time_ratio: dict[Resource, float]
@@ -105,19 +105,19 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     waiting_at_end: int
     finished: int
     died: int
-    """Because their node ran out of memory."""
+    """Containers killed because their node ran out of memory."""
     cuts: int
     kills: int
     killed_placed_again: int
     killed_lost: int = 0
-    """Killed, and not placed again by the end."""
+    """Containers killed to make room, and not placed again by the end."""
     switched_on: int
     switched_off: int
     job_lateness_ratio: float | None
     """Mean additional runtime of jobs because they got less than they demanded."""
     timing: Timing
     nodes: dict[str, NodeResult]
-    """At the end; empty for a large cluster."""
+    """The nodes at the end; empty for a large cluster."""
     slo: dict[str, ClassResult] | UnsetType = UNSET
     """Per class of promises; like the next three, only for a workload with promises of availability."""
     penalty: float | UnsetType = UNSET
@@ -142,12 +142,12 @@ def result_of(outcome: Outcome) -> PolicyResult:
     lateness = outcome.lateness_ratio
     return PolicyResult(
         energy_kwh=total.joules / JOULES_PER_KWH,
-        lower_bound_kwh=total.least_joules / JOULES_PER_KWH,
+        lower_bound_kwh=total.lower_bound_joules / JOULES_PER_KWH,
         node_hours=total.node_seconds / SECONDS_PER_HOUR,
         migrations=counts["migrations"],
         overloaded_node_time_ratio=_by_resource(total.overloaded_seconds / max(total.node_seconds, 1e-9)),
         short_node_time_ratio=total.short_seconds / max(total.node_seconds, 1e-9),
-        utilisation_ratio=_by_resource(_ratio(total.used, total.there)),
+        utilisation_ratio=_by_resource(_ratio(total.used, total.capacity)),
         arrived=counts["arrived"],
         placed_ratio=(counts["placed"] + counts["placed_later"]) / max(counts["arrived"], 1),
         placed=counts["placed"],
@@ -208,12 +208,12 @@ def points_of(outcome: Outcome) -> list[Point]:
     return [_point(moment) for moment in outcome.account.moments if moment.seconds > 0]
 
 
-def _point(moment: Moment) -> Point:
+def _point(moment: IntervalSums) -> Point:
     return Point(
         hours=moment.at / SECONDS_PER_HOUR,
         watts=moment.joules / moment.seconds,
         nodes_on=moment.node_seconds / moment.seconds,
-        utilisation=_by_resource(_ratio(moment.used, moment.there)),
+        utilisation=_by_resource(_ratio(moment.used, moment.capacity)),
         overloaded_nodes=_by_resource(moment.overloaded_seconds / moment.seconds),
         moves=moment.moves,
         running=moment.running,

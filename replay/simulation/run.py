@@ -72,7 +72,7 @@ def few_collections() -> Iterator[None]:
 
 
 class _Run:
-    """A simulation that is under way. Times are seconds of the trace; agents and collector get Unix times."""
+    """A running simulation. Times are seconds of the trace; agents and collector get Unix times."""
 
     def __init__(
         self,
@@ -140,21 +140,21 @@ class _Run:
         now = self._start
         end = now + self._workload.duration_seconds
         step = self._workload.step_seconds
-        mark_at, decide_at = now + step, now + self._simulation.decide_seconds + self._delay_seconds
-        self._exchange.introduce(now)
+        point_at, decide_at = now + step, now + self._simulation.decide_seconds + self._delay_seconds
+        self._exchange.report_all_hosts(now)
         self._arrive(now)
         self._exchange.report_changes(now)
         load = self._cluster.load(now)
         while now < end:
-            next_at = min(end, mark_at, decide_at, self._next_event(now, load))
+            next_at = min(end, point_at, decide_at, self._next_event(now, load))
             load = self._pass_time(now, next_at, load)
             now = next_at
             self._exchange.sample(now, load)
-            if now >= mark_at - SOON:
-                self._account.mark(
+            if now >= point_at - SOON:
+                self._account.add_point(
                     now, self._cluster.rows(Phase.RUNNING).size, self._cluster.rows(Phase.WAITING).size
                 )
-                mark_at += step
+                point_at += step
                 progress(now)
             self._apply_events(now, load)
             if now >= decide_at - SOON and now < end:
@@ -182,9 +182,9 @@ class _Run:
     def _pass_time(self, start: float, end: float, before: Load) -> Load:
         """Account for an interval between two events; returns the load at its end."""
         after = self._cluster.load(end)
-        self._account.spend(start, before, end, after)
+        self._account.add_interval(start, before, end, after)
         for response in self._responses.values():
-            response.spend(end - max(start, self._simulation.warm_up_seconds), before)
+            response.add_interval(end - max(start, self._simulation.warm_up_seconds), before)
         self._cluster.left[before.running] -= (end - start) * self._pace(before)
         return after
 
@@ -196,7 +196,7 @@ class _Run:
         self._arrive(now)
         self._exchange.report_changes(now)
         if self._control.is_busy:
-            self._exchange.beacons(now)
+            self._exchange.send_beacons(now)
             self._control.advance(now)
 
     def _next_end(self, now: float, load: Load) -> float:
@@ -210,27 +210,29 @@ class _Run:
         if not self._workload.jobs_stretch:
             return np.ones(load.running.size)
         is_job = self._workload.kind[load.running] == TaskKind.JOB
-        return np.where(is_job, np.maximum(self._cluster.speed(load), SOON), 1.0)
+        return np.where(is_job, np.maximum(self._cluster.cpu_ratio(load), SOON), 1.0)
 
     def _end_containers(self, now: float, load: Load) -> None:
         cluster = self._cluster
         ended = np.flatnonzero((cluster.phase == Phase.RUNNING) & (cluster.left <= SOON))
         if self._simulation.zero_is_the_end:
-            idle = load.running[(load.wanted[:, _CPU] <= 0) & (cluster.target[load.running] == NOWHERE)]
+            idle = load.running[(load.demand[:, _CPU] <= 0) & (cluster.target[load.running] == NOWHERE)]
             ended = np.union1d(ended, idle[cluster.phase[idle] == Phase.RUNNING])
         if ended.size:
             jobs = ended[self._workload.kind[ended] == TaskKind.JOB]
             took = now - self._workload.arrival_seconds[jobs]
             self._outcome.lateness_ratio.extend(took / self._workload.lifetime_seconds[jobs] - 1)
             self._account.count("finished", int(ended.size))
-            self._driver.leave(ended, now)
+            self._driver.end(ended, now)
 
     def _run_out_of_memory(self, now: float, load: Load) -> None:
         if self._simulation.out_of_memory != "kill":
             return
         cluster = self._cluster
         for node in np.flatnonzero(load.by_node[:, _MEMORY] > cluster.hosts.capacity[:, _MEMORY]):
-            self._driver.die(np.flatnonzero((cluster.node == node) & (cluster.phase == Phase.RUNNING)), now)
+            self._driver.kill_out_of_memory(
+                np.flatnonzero((cluster.node == node) & (cluster.phase == Phase.RUNNING)), now
+            )
 
     def _arrive(self, now: float) -> None:
         arrived = self._arrivals.pop(now)
@@ -238,14 +240,14 @@ class _Run:
             return
         self._cluster.phase[arrived] = Phase.WAITING
         self._account.count("arrived", int(arrived.size))
-        self._exchange.beacons(now)
+        self._exchange.send_beacons(now)
         together = self._place_together(arrived, now)
         for row in arrived.tolist():
-            if together[row] if row in together else self._place(row, now, self._driver.put):
-                self._account.placed_after(0.0)
+            if together[row] if row in together else self._place(row, now, self._driver.place):
+                self._account.count_placement(0.0)
             elif self._simulation.when_full == "refuse":
                 self._account.count("refused")
-                self._cluster.phase[row] = Phase.GONE
+                self._cluster.phase[row] = Phase.ENDED
 
     def _place_together(self, arrived: Rows, now: float) -> dict[int, bool]:
         """Place containers of an application that arrive at the same time as a whole, if the policy does so.
@@ -268,10 +270,10 @@ class _Run:
                 )
                 placed |= dict.fromkeys(rows, is_placed)
                 for row, node in zip(rows, answer.nodes if is_placed else (), strict=False):
-                    self._driver.put(row, self._cluster.hosts.names.index(node), now)
+                    self._driver.place(row, self._cluster.hosts.names.index(node), now)
         return placed
 
-    def _place(self, row: int, now: float, put: Callable[[int, int, float], None]) -> bool:
+    def _place(self, row: int, now: float, place: Callable[[int, int, float], None]) -> bool:
         question = self._question(row)
         began = thread_time()
         placement = self._collector.place(question, self._contender.chosen, unix(now))
@@ -286,16 +288,16 @@ class _Run:
             self._collector.reservations.release(placement.reservation.id)
             return False
         # Nodes in a snapshot are in the order of their names, as hosts are.
-        put(row, best, now)
+        place(row, best, now)
         if (gets := ranking.gets(best)) is not None:
-            self._driver.promise(row, gets)
+            self._driver.set_allocation(row, gets)
         return True
 
     def _carries_out_first(self, needs: tuple[Action, ...], now: float) -> bool:
         if self._exact:
-            self._driver.do(needs, now)
+            self._driver.carry_out(needs, now)
             return True
-        return self._control.allow(needs, self._collector.snapshot(unix(now)), now)
+        return self._control.carry_out_now(needs, self._collector.snapshot(unix(now)), now)
 
     def _question(self, row: int) -> PlacementQuestion:
         workload = self._workload
@@ -312,7 +314,7 @@ class _Run:
         )
 
     def _decide(self, now: float) -> None:
-        self._exchange.beacons(now)
+        self._exchange.send_beacons(now)
         self._retry(self._cluster.rows(Phase.WAITING), now)
         self._give_up(self._cluster.rows(Phase.WAITING), now)
         chosen = self._contender.chosen
@@ -323,13 +325,13 @@ class _Run:
         plan = chosen.rebalance(snapshot)
         self._outcome.rebalance_seconds.append(thread_time() - began)
         if self._exact:
-            self._driver.do(plan.actions, now)
+            self._driver.carry_out(plan.actions, now)
         else:
             self._control.begin(plan.actions, snapshot, now)
 
     def _retry(self, waiting: Rows, now: float) -> None:
         for row in waiting[np.argsort(self._workload.arrival_seconds[waiting], kind="stable")]:
-            self._place(int(row), now, self._driver.put_later)
+            self._place(int(row), now, self._driver.place_waiting)
 
     def _give_up(self, waiting: Rows, now: float) -> None:
         patience = self._simulation.patience_seconds
@@ -337,4 +339,4 @@ class _Run:
         if patience is not None and waiting.size:
             refused = waiting[now - self._workload.arrival_seconds[waiting] > patience]
             self._account.count("refused", int(refused.size))
-            self._driver.leave(refused, now)
+            self._driver.end(refused, now)

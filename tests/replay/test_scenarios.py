@@ -11,7 +11,7 @@ from collector.elastic.table import ELASTIC_POLICIES
 from replay.reporting.references import FigureComparison, compare_figures, format_value
 from replay.setup.scenario import Choice, read_scenario
 from replay.simulation.compare import compare
-from replay.simulation.contenders import contenders
+from replay.simulation.contenders import resolve_contenders
 from replay.simulation.elastic.figures import ElasticResult
 from replay.simulation.results import PolicyResult
 from replay.sources import GENERATORS, arrivals_of, workloads
@@ -46,7 +46,7 @@ class TestEvery:
     def test_names_policies_that_are_there(self, path: Path) -> None:
         scenario = read_scenario(path)
         if scenario.elastic is None:
-            assert len(contenders(list(scenario.run), scenario)) == len(scenario.run)
+            assert len(resolve_contenders(list(scenario.run), scenario)) == len(scenario.run)
         else:
             chosen = (scenario.policies.get(name, Choice(policy=name)).policy for name in scenario.run)
             assert set(chosen) <= set(ELASTIC_POLICIES)

@@ -11,7 +11,7 @@ from replay.generators.arrivals import Arrivals
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Choice, Scenario
 from replay.simulation.compare import Show
-from replay.simulation.contenders import assignments_of
+from replay.simulation.contenders import parse_assignments
 from replay.simulation.elastic.figures import (
     ElasticPoint,
     ElasticResults,
@@ -63,7 +63,7 @@ def compare_elastic(
 
 def _policy(text: str, choices: Mapping[str, Choice]) -> tuple[ElasticPolicy, float | None]:
     """A policy by its name, or by one of `[policies]`; `NAME:utilization_target=VALUE` sets its target."""
-    name, given = assignments_of(text)
+    name, given = parse_assignments(text)
     choice = choices.get(name, Choice(policy=name))
     if choice.policy not in ELASTIC_POLICIES:
         known = ", ".join(ELASTIC_POLICIES)

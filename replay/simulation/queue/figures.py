@@ -26,7 +26,7 @@ class ClassFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromisesKept:
-    """A run that is over."""
+    """The promises of a completed run."""
 
     classes: Mapping[str, ClassFigures]
     penalty: float
@@ -38,7 +38,7 @@ class PromisesKept:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Requests:
-    """What was promised and delivered: one row per container, or per service."""
+    """Promises and their availability: one row per container, or per service."""
 
     promises: Sequence[Promise]
     promise: Codes
@@ -50,13 +50,13 @@ class Requests:
 
 
 def figures_of(requests: Requests, *, preemptions: int, operations: int) -> PromisesKept:
-    """The figures of a run. A request that came at its very end, before any time passed, is left out."""
-    seen = requests.seconds > 0
+    """The figures of a run. A request that arrived at its very end is left out."""
+    counted = requests.seconds > 0
     target = np.array([each.availability for each in requests.promises])[requests.promise]
     broken = is_broken(target, requests.availability)
     classes = {}
     for code, promise in enumerate(requests.promises):
-        chosen = seen & (requests.promise == code)
+        chosen = counted & (requests.promise == code)
         if chosen.any():
             availability = requests.availability[chosen]
             classes[promise.name] = ClassFigures(
@@ -68,5 +68,5 @@ def figures_of(requests: Requests, *, preemptions: int, operations: int) -> Prom
             )
     cost = penalty(target, requests.availability, requests.seconds, requests.cpu_cores)
     return PromisesKept(
-        classes=classes, penalty=float(cost[seen].sum()), preemptions=preemptions, operations=operations
+        classes=classes, penalty=float(cost[counted].sum()), preemptions=preemptions, operations=operations
     )

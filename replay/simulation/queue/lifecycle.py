@@ -1,4 +1,4 @@
-"""The lives of simulated containers, as events that the collector's own ledger takes."""
+"""The lifecycles of simulated containers, as events for the collector's own ledger."""
 
 from collections.abc import Collection, Sequence
 
@@ -17,7 +17,7 @@ _COMPLETED_TO_FORGET = 1000
 
 
 class Lifecycles:
-    """Feeds the ledger, and names incarnations: one that was stopped comes back as `ID~1`, `ID~2`, ..."""
+    """Applies events to the ledger, and names incarnations: `ID~1`, `ID~2` and so on after the first stop."""
 
     def __init__(self, workload: Workload, promised: PromisedContainers, hosts: Sequence[str]) -> None:
         self._workload, self._promised, self._hosts = workload, promised, hosts
@@ -27,12 +27,12 @@ class Lifecycles:
         self.row_of: dict[str, int] = {}
         """The row of each incarnation that runs or waits."""
         self._availability: Floats = np.ones(workload.size)
-        """Of those that have ended."""
+        """The availability of containers that have ended."""
         self._seconds: Floats = np.zeros(workload.size)
         self._completed = 0
 
     def ids_of(self, rows: Rows) -> tuple[str, ...]:
-        """The incarnations of these containers."""
+        """The ids of the current incarnations of these containers."""
         return tuple(map(self._ids.__getitem__, rows.tolist()))
 
     def admit(self, row: int, now: float) -> None:
@@ -42,11 +42,11 @@ class Lifecycles:
         self._wait(row, now)
 
     def start(self, row: int, host: int, now: float, startup_seconds: float | None) -> None:
-        """Let it run."""
+        """Let a container run."""
         self._apply(row, now, LifecycleKind.STARTED, node=self._hosts[host], startup_seconds=startup_seconds)
 
     def preempt(self, row: int, now: float) -> None:
-        """Stop it; its next incarnation waits."""
+        """Stop a container; its next incarnation waits."""
         self._apply(row, now, LifecycleKind.ENDED, ending=Ending.PREEMPTED)
         del self.row_of[self._ids[row]]
         self._incarnations[row] += 1
@@ -54,7 +54,7 @@ class Lifecycles:
         self._wait(row, now)
 
     def complete(self, rows: Rows, now: float) -> None:
-        """End some for good."""
+        """End containers for good."""
         self._observe(now, set(rows.tolist()))
         for row in rows.tolist():
             self._apply(row, now, LifecycleKind.ENDED, ending=Ending.COMPLETED)
@@ -66,7 +66,7 @@ class Lifecycles:
             self._completed = 0
 
     def results(self, now: float) -> Requests:
-        """What was promised and delivered, at the end of the run."""
+        """The promises and their availability at the end of the run."""
         promised, cores = self._promised, np.nan_to_num(self._workload.requested[:, 0], nan=0.0)
         if not promised.by_service:
             self._observe(now, set(self.row_of.values()))
@@ -92,7 +92,7 @@ class Lifecycles:
         self._apply(row, now, LifecycleKind.WAITING)
 
     def _observe(self, now: float, rows: Collection[int]) -> None:
-        """Store how these containers stand."""
+        """Store the availability of these containers."""
         instances = self.ledger.standings(unix(now)).instances
         total = instances.running_seconds + instances.discarded_seconds + instances.waiting_seconds
         for place, incarnation in enumerate(instances.incarnations):

@@ -1,8 +1,8 @@
 """One policy through a workload with promises of availability: from event to event.
 
 A policy runs when a container arrives or ends, and after `decide_seconds` without a run. Its plan stops and
-starts containers at once. A container that starts waits until its start-up time is over; one that is stopped
-keeps the time that it ran, and waits again.
+starts containers at once. A started container runs when its start-up time is over; a stopped one waits again,
+and keeps the time that it ran.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def run_queue(
 
 
 class _QueueRun:
-    """A simulation that is under way. Times are seconds of the trace."""
+    """A running simulation. Times are seconds of the trace."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class _QueueRun:
         now = self._simulation.start_seconds
         end = now + self._workload.duration_seconds
         step, period = self._workload.step_seconds, self._simulation.decide_seconds
-        mark_at, decide_at = now + step, now + period
+        point_at, decide_at = now + step, now + period
         is_due = self._arrive(now)
         load = self._cluster.load(now)
         while now < end:
@@ -93,13 +93,13 @@ class _QueueRun:
                 decide_at = now + period
                 load = self._cluster.load(now)
             starts, ends = float(self._starts_at.min()), float(self._ends_at.min())
-            next_at = min(end, mark_at, decide_at, self._arrivals.next_at, starts, ends)
-            self._account.spend(now, load, next_at, load)
+            next_at = min(end, point_at, decide_at, self._arrivals.next_at, starts, ends)
+            self._account.add_interval(now, load, next_at, load)
             now = next_at
-            if now >= mark_at - SOON:
+            if now >= point_at - SOON:
                 waiting = self._cluster.rows(Phase.WAITING, Phase.STARTING)
-                self._account.mark(now, self._cluster.rows(Phase.RUNNING).size, waiting.size)
-                mark_at += step
+                self._account.add_point(now, self._cluster.rows(Phase.RUNNING).size, waiting.size)
+                point_at += step
                 progress(now)
             self._run_started(now)
             is_due = self._complete(now)
@@ -145,7 +145,7 @@ class _QueueRun:
         self._lifecycles.complete(rows, now)
         for row in rows.tolist():
             self._vacate(row)
-        self._cluster.phase[rows] = Phase.GONE
+        self._cluster.phase[rows] = Phase.ENDED
         self._ends_at[rows] = np.inf
         self._account.count("finished", int(rows.size))
         return True
@@ -168,7 +168,10 @@ class _QueueRun:
                     node = snapshot.nodes.index[action.target]
                     self._begin(self._lifecycles.row_of[action.task], node, now)
                 case _:
-                    raise UserError(f"{self._contender.name} plans to {action.kind}, which a queue has not")
+                    raise UserError(
+                        f"{self._contender.name} plans to {action.kind}, which is not possible in a queue: "
+                        "compare priority and qos-driven on this workload"
+                    )
 
     def _begin(self, row: int, node: int, now: float) -> None:
         cluster = self._cluster
@@ -177,7 +180,7 @@ class _QueueRun:
             raise ValueError(f"{self._contender.name} starts {self._workload.ids[row]} where it does not fit")
         if cluster.came_from[row] == NOWHERE:
             waited = now - float(self._workload.arrival_seconds[row])
-            self._account.placed_after(waited)
+            self._account.count_placement(waited)
         else:
             self._account.count("killed_placed_again")
         seconds = self._startup.draw(int(cluster.came_from[row]), node)

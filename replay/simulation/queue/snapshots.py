@@ -1,7 +1,7 @@
 """Snapshots of a simulated queue: the columns that the collector's live tables have, built directly.
 
-Usage is not known here: containers use what they reserve. What policies for promises read (reservations, the
-ledger, placement rules) is the same as through agents and registry; a test compares both.
+Usage is unknown: containers use what they reserve. Policies for promises read reservations, the ledger and
+placement rules; these are the same as through agents and registry, and a test compares both.
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ class QueueSnapshots:
         self._nodes = _empty_nodes(cluster.hosts)
 
     def take(self, now: float) -> Snapshot:
-        """The cluster now: containers on hosts, and then those that wait, each in the order of their ids."""
+        """A snapshot of the containers on hosts, followed by waiting ones, each in the order of their ids."""
         cluster, workload = self._cluster, self._cluster.workload
         placed = cluster.rows(Phase.STARTING, Phase.RUNNING)
         rows = np.concatenate((placed, cluster.rows(Phase.WAITING)))

@@ -1,4 +1,4 @@
-"""Start-up times: drawn from those that were measured, on the same host as before or on another one."""
+"""Start-up times, drawn from measured ones: on the same host as before, or on another one."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from replay.setup.scenario import Startup
 
 
 class StartupTimes:
-    """Draws start-up times; the same seed gives the same ones."""
+    """Draws start-up times; the same seed gives the same times."""
 
     def __init__(self, settings: Startup, *, seed: int) -> None:
         self._same = np.array(settings.same_host_seconds)
@@ -16,7 +16,7 @@ class StartupTimes:
         self._random = np.random.default_rng([seed, len("start-up")])
 
     def draw(self, last_node: int, node: int) -> float | None:
-        """Seconds until a container runs on a node; None if this start takes no time and is not measured."""
+        """Seconds until a container runs on a node; None if the start takes no time."""
         if last_node == NOWHERE and not self._first:
             return None
         measured = self._same if node == last_node else self._other

@@ -9,8 +9,8 @@ import pytest
 from collector.policies.interface import Stability
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Host, Scenario, Simulation, parse_scenario, read_scenario
-from replay.simulation.compare import fitted
-from replay.simulation.contenders import Contender, contenders
+from replay.simulation.compare import fit_reservations
+from replay.simulation.contenders import Contender, resolve_contenders
 from tests.replay.setups import PLAIN, workload
 from wire.errors import UserError
 
@@ -95,19 +95,19 @@ class TestChoosing:
     )
 
     def test_settings_follow_a_name(self) -> None:
-        plain, set_ = contenders(["draps", "calm:moves=7"], self.scenario)
+        plain, set_ = resolve_contenders(["draps", "calm:moves=7"], self.scenario)
         assert moves_of(plain) == 20
         assert moves_of(set_) == 7
         assert (set_.simulation.seed, set_.collector.control.max_moves_per_hour) == (9, 2)
         assert set_.name == "calm:moves=7"
 
     def test_the_default_policy_is_replayed_with_the_admission_that_it_has_live(self) -> None:
-        ours, theirs = contenders(["least-watts", "draps"], self.scenario)
+        ours, theirs = resolve_contenders(["least-watts", "draps"], self.scenario)
         assert (ours.has_admission, theirs.has_admission) == (True, False)
         both = msgspec.structs.replace(self.scenario, simulation=Simulation(admission=True))
-        assert all(each.has_admission for each in contenders(["least-watts", "draps"], both))
+        assert all(each.has_admission for each in resolve_contenders(["least-watts", "draps"], both))
         none = msgspec.structs.replace(self.scenario, simulation=Simulation(admission=False))
-        assert not any(each.has_admission for each in contenders(["least-watts", "draps"], none))
+        assert not any(each.has_admission for each in resolve_contenders(["least-watts", "draps"], none))
 
     @pytest.mark.parametrize(
         ("name", "why"),
@@ -120,13 +120,13 @@ class TestChoosing:
     )
     def test_mistakes_are_named(self, name: str, why: str) -> None:
         with pytest.raises(UserError, match=why):
-            contenders([name], self.scenario)
+            resolve_contenders([name], self.scenario)
 
 
 def test_no_container_asks_for_more_than_the_largest_host_has() -> None:
     hosts = build_hosts([PLAIN])
     asks = workload((0.5, 0.0), (0.5, 0.0), requested=[(8.0, float("nan")), (0.5, 0.0)])
-    requested = fitted(asks, hosts).requested
+    requested = fit_reservations(asks, hosts).requested
     assert requested[:, 0].tolist() == [1.0, 0.5]
     assert np.isnan(requested[0, 1])
 

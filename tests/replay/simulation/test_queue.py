@@ -17,7 +17,7 @@ from collector.snapshot.tables import NOWHERE, Snapshot
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Host, Simulation, Startup
 from replay.setup.workload import PromisedContainers, Workload
-from replay.simulation.compare import fitted
+from replay.simulation.compare import fit_reservations
 from replay.simulation.contenders import Contender
 from replay.simulation.queue.run import run_queue
 from replay.simulation.results import PolicyResult, result_of
@@ -76,7 +76,9 @@ def simulate(
         simulation=PERIOD,
     )
     built = build_hosts(hosts)
-    return result_of(run_queue(contender, built, fitted(containers, built), startup, lambda _: None))
+    return result_of(
+        run_queue(contender, built, fit_reservations(containers, built), startup, lambda _: None)
+    )
 
 
 def first_fit(snapshot: Snapshot) -> list[Action]:

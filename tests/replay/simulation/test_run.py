@@ -200,7 +200,7 @@ def test_killed_job_starts_over_where_it_is_sent() -> None:
 def test_lower_bound_is_all_work_at_the_best_point_of_the_best_host() -> None:
     best = msgspec.structs.replace(PLAIN, name="best", cpu_cores=2, watts=(100, 200))
     outcome = simulate(scripted({"a": "node"}), [PLAIN, best], workload((0.5, 0.0)))
-    assert outcome.account.total.least_joules == pytest.approx(600 * 0.5 * 100)
+    assert outcome.account.total.lower_bound_joules == pytest.approx(600 * 0.5 * 100)
 
 
 @given(
