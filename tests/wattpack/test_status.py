@@ -28,13 +28,13 @@ _CONTROL: dict[str, Any] = {
 
 def test_stopped_optional_services_are_listed_with_the_reason() -> None:
     stopped = [
-        {"service": name, "why": "web1 is short of memory", "waits_for": "nothing is short for 5 of 20 s"}
+        {"service": name, "why": "web1 is short of memory", "waits_for": "no shortage for 5 of 20 s"}
         for name in ("ads", "search")
     ]
     lines = list(format_status(_CLUSTER, _CONTROL | {"brownout": stopped}, [], [], limit=1))
     at = lines.index("brownout    2 optional services stopped")
     assert lines[at + 1 : at + 3] == [
-        "            ads: web1 is short of memory; it waits: nothing is short for 5 of 20 s",
+        "            ads: web1 is short of memory; it waits: no shortage for 5 of 20 s",
         "            ... and 1 more",
     ]
 

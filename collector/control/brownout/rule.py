@@ -139,7 +139,7 @@ def reason_to_wait(
     calm = required_calm_seconds(service.stops, settings)
     last = max(shortages.short_until.get(place, shortages.began_at) for place in places)
     if shortages.now - last < calm:
-        return f"no shortage for {shortages.now - last:.0f} s: it starts after {calm:.0f} s"
+        return f"no shortage for {shortages.now - last:.0f} of {calm:.0f} s"
     for node, used in service.used.items():
         for resource in RESERVED:
             need, left = used.of(resource), None if node not in free else free[node].of(resource)

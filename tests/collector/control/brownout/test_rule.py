@@ -93,7 +93,7 @@ def test_a_service_that_is_stopped_again_and_again_waits_longer() -> None:
         (shortages("a"), 10.0, None, "a is short"),
         (shortages(BUDGET), 10.0, None, "the cluster is short"),
         (shortages("b"), 10.0, None, None),
-        (shortages(until={"a": _NOW - 5}), 10.0, None, "no shortage for 5 s: it starts after 20 s"),
+        (shortages(until={"a": _NOW - 5}), 10.0, None, "no shortage for 5 of 20 s"),
         (shortages(acted={"a": _NOW - 5}), 10.0, None, "another service was just stopped or started there"),
         (shortages(until={"a": _NOW - 30}), 10.0, None, None),
         (shortages(), 0.5, None, "a has less cpu left than the service used"),
