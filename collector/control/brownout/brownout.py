@@ -96,7 +96,7 @@ class Brownout:
         shortages = self._observe(snapshot)
         if shortages.short and optional:
             relieved = await self._relieved(snapshot, shortages.short, alert_policy)
-            left = {place: why for place, why in shortages.short.items() if place not in relieved}
+            left = {subject: why for subject, why in shortages.short.items() if subject not in relieved}
             if await self._stop_next(snapshot, optional, replace(shortages, short=left)):
                 return True
         return await self._start_next(snapshot, shortages)
@@ -162,12 +162,12 @@ class Brownout:
         candidates = [each for each in optional if not self._failures.seconds_left(each.key)]
         refused = list[str]()
         while (choice := choose_to_stop(candidates, shortages, self._settings)) is not None:
-            service, places = choice
-            why = tuple(shortages.short[place] for place in places)
+            service, subjects = choice
+            why = tuple(shortages.short[subject] for subject in subjects)
             action = _stop_action(service, (*why, f"it is optional, with weight {service.weight:g}"))
             refusal = first_refusal(planned_step(action, snapshot, Trigger.BROWNOUT), context)
             if refusal is None:
-                return await self._stop(snapshot, service, action, places, "; ".join(why))
+                return await self._stop(snapshot, service, action, subjects, "; ".join(why))
             refused.append(f"{service.name} is not stopped: {refusal[1]}")
             candidates.remove(service)
         if refused:
@@ -181,7 +181,7 @@ class Brownout:
         snapshot: Snapshot,
         service: OptionalService,
         action: Kill | Scale,
-        places: Iterable[str],
+        subjects: Iterable[str],
         why: str,
     ) -> bool:
         used = dict.fromkeys(service.nodes, Quantities()) | usage_by_node(snapshot, service.containers)
@@ -203,7 +203,7 @@ class Brownout:
         decision = await self._carry_out(snapshot, service.name, action, why)
         if decision is None:
             return False
-        self._acted_at |= dict.fromkeys(places, self._core.clock())
+        self._acted_at |= dict.fromkeys(subjects, self._core.clock())
         if is_dry:
             return True
         self._note_result(stopped.key, decision)
@@ -317,8 +317,8 @@ class Brownout:
             is_removed = stopped.container is None and bool(view.nodes) and stopped.name not in names
             # A stop that was just requested may still take effect.
             is_settled = (situation.refreshed_at or 0.0) - stopped.since >= self._settings.step_seconds
-            place = "" if stopped.container is None else next(iter(stopped.used))
-            if ((key, place) in running and is_settled) or is_removed:
+            host = "" if stopped.container is None else next(iter(stopped.used))
+            if ((key, host) in running and is_settled) or is_removed:
                 log.info("optional service %s is no longer stopped", stopped.name)
                 await self._drop(key)
 

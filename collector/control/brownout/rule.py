@@ -95,20 +95,19 @@ def choose_to_stop(
 ) -> tuple[OptionalService, tuple[str, ...]] | None:
     """Return the service that stops next, and the shortages that it relieves; None if there is none."""
     urgent = {
-        place
-        for place in shortages.short
-        if shortages.now - shortages.acted_at.get(place, -settings.step_seconds) >= settings.step_seconds
+        subject
+        for subject in shortages.short
+        if shortages.now - shortages.acted_at.get(subject, -settings.step_seconds) >= settings.step_seconds
     }
     # While the effect of the last action may not show yet, nothing else stops for the same shortage.
     waiting = shortages.short.keys() - urgent
     for service in sorted(optional, key=lambda each: (each.weight, each.name)):
-        there = {node for node in service.nodes if node in shortages.short}
-        concerned = sum(node in shortages.short for node in service.nodes)
-        places = there if there and 2 * concerned >= len(service.nodes) else set()
+        short_nodes = [node for node in service.nodes if node in shortages.short]
+        subjects = set(short_nodes) if 2 * len(short_nodes) >= len(service.nodes) else set()
         if BUDGET in shortages.short:
-            places = {*places, BUDGET}
-        if places and not places & waiting:
-            return service, tuple(sorted(places))
+            subjects.add(BUDGET)
+        if subjects and not subjects & waiting:
+            return service, tuple(sorted(subjects))
     return None
 
 
@@ -130,14 +129,14 @@ def reason_to_wait(
     `free` is the capacity of each node that is left below `fill_ratio`; `free_watts` is the same for the
     power budget, if there is one.
     """
-    places = [*service.used, BUDGET]
-    for place in places:
-        if place in shortages.short:
-            return shortages.short[place]
-        if shortages.now - shortages.acted_at.get(place, shortages.began_at) < settings.step_seconds:
+    subjects = [*service.used, BUDGET]
+    for subject in subjects:
+        if subject in shortages.short:
+            return shortages.short[subject]
+        if shortages.now - shortages.acted_at.get(subject, shortages.began_at) < settings.step_seconds:
             return "another service was just stopped or started there"
     calm = required_calm_seconds(service.stops, settings)
-    last = max(shortages.short_until.get(place, shortages.began_at) for place in places)
+    last = max(shortages.short_until.get(subject, shortages.began_at) for subject in subjects)
     if shortages.now - last < calm:
         return f"no shortage for {shortages.now - last:.0f} of {calm:.0f} s"
     for node, used in service.used.items():

@@ -75,7 +75,7 @@ class StoredElasticState(msgspec.Struct, frozen=True, kw_only=True):
 def expired_services(gone: Iterable[ElasticStatus], now: float) -> list[str]:
     """Return the services whose state is deleted, out of those that are gone."""
     ended = sorted(((each.decided_at or 0.0, each.service) for each in gone), reverse=True)
-    return [name for place, (at, name) in enumerate(ended) if place >= _KEPT_GONE or at < now - _KEPT_SECONDS]
+    return [name for rank, (at, name) in enumerate(ended) if rank >= _KEPT_GONE or at < now - _KEPT_SECONDS]
 
 
 def pack_state(state: StoredElasticState) -> bytes:
