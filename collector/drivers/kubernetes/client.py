@@ -12,14 +12,7 @@ import msgspec
 
 from collector.config import DriverConfig
 from collector.drivers.interface import DriverError
-from collector.drivers.kubernetes.models import (
-    KubeNode,
-    KubeNodeList,
-    KubePod,
-    KubePodList,
-    KubeWorkload,
-    KubeWorkloadList,
-)
+from collector.drivers.kubernetes.models import KubeList, KubeNode, KubePod, KubeWorkload
 from wire.errors import INVALID_JSON, UserError
 
 Response = TypeVar("Response")
@@ -63,7 +56,7 @@ class ApiServer:
         self._seconds = seconds
 
     async def nodes(self) -> tuple[KubeNode, ...]:
-        return (await self._request(KubeNodeList, self._core.list_node)).items
+        return (await self._request(KubeList[KubeNode], self._core.list_node)).items
 
     async def node(self, name: str) -> KubeNode:
         return await self._request(KubeNode, self._core.read_node, name)
@@ -71,7 +64,9 @@ class ApiServer:
     async def pods(self, node: str = "") -> tuple[KubePod, ...]:
         """Return all pods, or those on a node."""
         selector = {"field_selector": f"spec.nodeName={node}"} if node else {}
-        return (await self._request(KubePodList, self._core.list_pod_for_all_namespaces, **selector)).items
+        return (
+            await self._request(KubeList[KubePod], self._core.list_pod_for_all_namespaces, **selector)
+        ).items
 
     async def evict(self, pod: KubePod) -> None:
         """Evict a pod. Raise `DriverError` while a disruption budget forbids it."""
@@ -97,7 +92,7 @@ class ApiServer:
             self._apps.list_stateful_set_for_all_namespaces,
         ):
             with contextlib.suppress(ApiServerError):
-                found += (await self._request(KubeWorkloadList, list_all)).items
+                found += (await self._request(KubeList[KubeWorkload], list_all)).items
         return tuple(found)
 
     async def replicas(self, namespace: str, name: str) -> int:

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from collector.common.labels import STOPPED_LABEL, parse_stopped_replicas
 from collector.common.quantities import parse_quantity
 from wire.resources import Quantities
+
+Item = TypeVar("Item")
 
 HOSTNAME = "kubernetes.io/hostname"
 _MIRROR = "kubernetes.io/config.mirror"
@@ -18,6 +20,12 @@ _CLOSING = frozenset({"NoSchedule", "NoExecute"})
 
 class _Model(msgspec.Struct, rename="camel", frozen=True):
     """Base of the models: camel case, with defaults for omitted fields."""
+
+
+class KubeList(_Model, Generic[Item], frozen=True):
+    """A list of objects."""
+
+    items: tuple[Item, ...] = ()
 
 
 class Owner(_Model, frozen=True):
@@ -271,18 +279,6 @@ class KubePod(_Model, frozen=True):
         return _unix_seconds(self.metadata.creation_timestamp)
 
 
-class KubeNodeList(_Model, frozen=True):
-    """A list of nodes."""
-
-    items: tuple[KubeNode, ...] = ()
-
-
-class KubePodList(_Model, frozen=True):
-    """A list of pods."""
-
-    items: tuple[KubePod, ...] = ()
-
-
 class _Template(_Model, frozen=True):
     metadata: Meta = Meta()
     spec: _PodSpec = _PodSpec()
@@ -321,12 +317,6 @@ class KubeWorkload(_Model, frozen=True):
         """Whether pods are being replaced or started."""
         status = self.status
         return not self.spec.replicas == status.replicas == status.ready_replicas == status.updated_replicas
-
-
-class KubeWorkloadList(_Model, frozen=True):
-    """A list of Deployments or StatefulSets."""
-
-    items: tuple[KubeWorkload, ...] = ()
 
 
 def amount(text: str | float) -> float:

@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from collector.drivers.kubernetes.models import KubePod, KubePodList
+from collector.drivers.kubernetes.models import KubeList, KubePod
 from collector.drivers.kubernetes.views import service_view, view_of
 from tests.collector.drivers.kubernetes.fake import pod
 from wire.resources import Quantities
@@ -100,7 +100,7 @@ _CREATED = 1794863452.0
 
 
 def test_pending_pods_are_listed_with_what_they_need_and_running_ones_with_their_times() -> None:
-    view = view_of([], msgspec.json.decode(_PODS, type=KubePodList).items)
+    view = view_of([], msgspec.json.decode(_PODS, type=KubeList[KubePod]).items)
     [running] = view.tasks
     assert (running.container, running.task, running.service, running.slot) == ("c-2", "u-2", "shop/db", "1")
     assert (running.created_at, running.running_since) == (_CREATED, _CREATED + 5)
