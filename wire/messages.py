@@ -25,7 +25,7 @@ Seconds = Annotated[float, Meta(ge=0, le=1e11)]
 Interval = Annotated[float, Meta(ge=0, le=86_400)]
 """Seconds between two samples or reports of an agent: a day, the longest interval of its settings."""
 CpuSeconds = Annotated[float, Meta(ge=0, le=1e15)]
-"""All cores of the largest host, for centuries."""
+"""Enough for all cores of the largest host, for centuries."""
 Joules = Annotated[float, Meta(ge=0, le=1e18)]
 """A megawatt for thousands of years."""
 Watts = Annotated[float, Meta(ge=0, le=1e9)]

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 Cores = Annotated[float, Meta(ge=0, le=1e6)]
-"""A kernel supports some thousand."""
+"""A kernel supports a few thousand cores."""
 Rate = Annotated[float, Meta(ge=0, le=1e15)]
 """In bytes per second: a thousand times the bandwidth of memory."""
 Bytes = Annotated[int, Meta(ge=0, le=2**63 - 1)]

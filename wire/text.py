@@ -19,5 +19,5 @@ def printable(text: str, *, keep: str = "") -> str:
 
 
 def printable_lines(text: str) -> str:
-    """As `printable`, for text of several lines."""
+    """Like `printable`, for text of several lines."""
     return printable(text, keep=_LINES)

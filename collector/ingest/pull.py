@@ -36,7 +36,7 @@ from wire.messages import Alert, Report
 log = logging.getLogger(__name__)
 
 _NODES_AT_ONCE: Final = 10
-"""Nodes per query: an answer has some megabytes, not some hundred."""
+"""Nodes per query, so that an answer has a few megabytes, not hundreds."""
 _AT_ONCE_SECONDS: Final = 900.0
 """Time span of one query, for the same reason."""
 _VISIBLE_SECONDS: Final = 15.0

@@ -113,7 +113,7 @@ def check_sender(reports: Sequence[Report], caller: Caller) -> None:
 
 
 def check_machine(core: Core, reports: Sequence[Report], caller: Caller) -> None:
-    """Reject a batch from a machine that is not the one that has the name of its node."""
+    """Reject a batch from a machine if another machine has the name of its node."""
     now = core.clock()
     for number, report in enumerate(reports):
         where = f"$[{number}].heartbeat.machine"

@@ -1,4 +1,4 @@
-"""Makes reports of what was read from the store. Pure.
+"""Create reports from the data that a pull reads from a store. Pure.
 
 Every pull makes one heartbeat per node: its whole state, with the samples since the last pull. Older samples,
 read after an outage of the collector or the store, come as a heartbeat of their own time. Sequence numbers
@@ -36,7 +36,7 @@ class StoredNode:
 
 @dataclass(frozen=True, slots=True)
 class StoreReading:
-    """One pull."""
+    """The data of one pull."""
 
     at: float
     """The time that was queried."""
@@ -80,7 +80,7 @@ class StoreReading:
 
 
 def _sequence(at: float) -> int:
-    """Even for a present state; the odd number below is for earlier usage."""
+    """The sequence number of a pull: even for a present state, the odd number below for earlier usage."""
     return 2 * round(at * 1000)
 
 

@@ -25,7 +25,7 @@ from collector.snapshot.tables import NOWHERE, Flags, Services
 _ANY, _LISTED = -1, -2
 """In place of a node: all containers of a service are members, or those that are listed."""
 _MOST_LINKS = 20_000
-"""Of one application; with more, all of its services talk to each other. A label can name many services."""
+"""Most links of one application: with more, all of its services count as linked, as a label can name many."""
 
 
 class ServiceClaim(msgspec.Struct, frozen=True, gc=False):
@@ -84,7 +84,7 @@ class ApplicationTable:
     """The applications of a snapshot, and which tasks are members."""
 
     applications: Applications | None = None
-    """None if there are none."""
+    """None if no service belongs to an application."""
     owner: Rows | None = None
     """Per service: the node whose containers are members, or `_LISTED`, or `_ANY`; None if all are."""
 

@@ -26,19 +26,19 @@ class TrackedNode:
     usage: UsageTracker
     first_report_at: float
     last_report_at: float
-    """Of any run, by the collector's clock."""
+    """When the last report of any run arrived, by the collector's clock."""
     beacon_seconds: float = 0.0
-    """From the last heartbeat of any run."""
+    """Beacon interval, from the last heartbeat of any run."""
     alerts: NodeAlerts = field(default_factory=NodeAlerts)
     previous_boot: str = ""
     duplicate_at: float = 0.0
-    """When two agents were last noticed that report under this name."""
+    """When the collector last noticed that two agents report under this name."""
     _other_boots: dict[str, None] = field(default_factory=dict)
     """Runs on another machine of the same name, which are refused."""
 
     @property
     def machine(self) -> str | None:
-        """Of the present run; None if it is unknown."""
+        """The machine of the present run; None if it is unknown."""
         return None if self.run.heartbeat is None else self.run.heartbeat.value.machine
 
     @property
@@ -99,7 +99,7 @@ class AlertEntry:
     reported: ReportedAlert
     state: AlertState
     liveness: Liveness
-    """Of the node."""
+    """Liveness of the node."""
 
 
 def _named_by(alert: Alert | None) -> str:

@@ -203,7 +203,7 @@ class LiveTables:
             self._tasks.put_successor(succession)
 
     def drop_successor(self, succession: Succession) -> None:
-        """Forget it."""
+        """Forget which container replaces which."""
         with self._lock:
             self._tasks.drop_successor(succession)
 
@@ -299,7 +299,7 @@ class LiveTables:
             return Quantities() if row is None else quantities(self._tasks.table.columns.allocated[row])
 
     def running(self, containers: Iterable[str]) -> set[str]:
-        """Those of some containers that a node reports."""
+        """The ids among these that a node reports."""
         with self._lock:
             return {each for each in containers if self._tasks.is_running(each)}
 

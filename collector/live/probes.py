@@ -16,7 +16,7 @@ _LATE_SECONDS = 60.0
 """What was made longer than this before a period began, and came later, waited in a spool."""
 _KEEP_SECONDS = 900.0
 _MOST_BINS = 1000
-"""Of one histogram: from a microsecond to the longest timeout are fewer."""
+"""Most bins of one histogram: fewer cover a microsecond to the longest timeout."""
 _HIGHEST_BIN = bin_of(MAX_PROBE_SECONDS)
 """No request takes longer than the longest timeout."""
 _BIN_BYTES, _PART_BYTES, _LETTER_BYTES = 100, 600, 4
@@ -29,7 +29,7 @@ class ResponseSummary:
     """The response times of a service in a period."""
 
     seconds: float
-    """The quantile that was asked for."""
+    """The requested quantile."""
     requests: int
     failed: int
 

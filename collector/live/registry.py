@@ -168,7 +168,7 @@ class Registry:
         return True
 
     def is_taken(self, node: str, machine: str, now: float) -> bool:
-        """Whether another machine reports as this node, or one that does not tell which it is."""
+        """Whether another machine reports as this node, or one that does not report its machine id."""
         entry = self._entries.get(node)
         if entry is None or entry.machine == machine:
             return False

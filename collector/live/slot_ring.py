@@ -33,12 +33,12 @@ class SlotRing:
         self._is_shared.append(False)
 
     def get(self, place: int, rows: Rows) -> Amounts:
-        """Some rows of a slot."""
+        """The values of these rows in a slot."""
         self._flush()
         return TaskWindows([self._slots[place]], rows).amounts[:, 0]
 
     def put(self, place: int, rows: Rows, values: Amounts) -> None:
-        """Replace some rows of a slot."""
+        """Replace the values of these rows in a slot."""
         self._flush()
         self._writable(place, int(rows.max(initial=0)))[rows] = values
 
@@ -60,7 +60,7 @@ class SlotRing:
         self._replaced[row] = _UNKNOWN_ROW
 
     def share(self, rows: Rows) -> TaskWindows:
-        """All slots of some rows, as they are now."""
+        """All slots of these rows, as they are now."""
         self._flush()
         for place, slot in enumerate(self._slots):
             self._is_shared[place] = slot is not None
@@ -97,7 +97,7 @@ class SlotRing:
 
 
 def _differs(before: Amounts, after: Amounts) -> NDArray[np.bool_]:
-    """Which slots differ in any of some rows."""
+    """Which slots differ in any of these rows."""
     is_equal = (before == after) | (np.isnan(before) & np.isnan(after))
     differs: NDArray[np.bool_] = ~is_equal.all(axis=(0, 2))
     return differs

@@ -99,7 +99,7 @@ class TaskColumns:
     """By the collector's clock."""
     movable: Flags
     name: NDArray[Any]
-    """As given by its runtime."""
+    """Name that the runtime reports."""
 
 
 def _blank() -> TaskColumns:
@@ -212,14 +212,14 @@ class TaskTable:
         self._rows: dict[str, dict[str, int]] = {}
         self._reported: dict[int, ReportedTask] = {}
         self._capacity: dict[str, bytes] = {}
-        """Of each node, at its last report with containers."""
+        """Capacity of each node, at its last report with containers."""
         self._unique: dict[str, int] = {}
         self._shared: dict[str, set[int]] = {}
         """Ids that several nodes report, which is unusual: these rows are named node/id."""
         self._services = _ServiceRows()
         self.applications = ApplicationClaims()
         self._ended: dict[str, KeptRow] = {}
-        """Windows of containers that ended lately, by id, the oldest first: others may have replaced them."""
+        """Windows of containers that ended recently, by id, oldest first: others may replace them."""
         self._successors: dict[str, str] = {}
         """The containers that replaced others in moves, by the ids of those."""
         self.table = Table(_blank())
@@ -255,7 +255,7 @@ class TaskTable:
         self._successors[succession.predecessor] = succession.container
 
     def drop_successor(self, succession: Succession) -> None:
-        """Forget it, when neither of the two is there any more."""
+        """Forget a succession when neither container exists any more."""
         self._successors.pop(succession.predecessor, None)
 
     def inherit(self, succession: Succession) -> None:

@@ -26,16 +26,16 @@ class TaskList:
     watts: Floats
 
     def labelled(self, is_labelled: Callable[[Mapping[str, str]], bool]) -> "TaskList":
-        """Those whose labels match."""
+        """The tasks whose labels match."""
         return self._where([is_labelled(each.state.labels) for each in self.tasks])
 
     def containing(self, text: str) -> "TaskList":
-        """Those whose name, service, image, node or id contains a text, in any case."""
+        """The tasks whose name, service, image, node or id contains a text, in any case."""
         part = text.casefold()
         return self._where([part in each.text() for each in self.tasks])
 
     def ordered(self, order: TaskOrder, *, reverse: bool = False) -> Iterator[ReportedTask]:
-        """By a used resource, by power, or by a text in any case; unknown values come last either way.
+        """The tasks by a used resource, by power, or by a text in any case; unknown values always come last.
 
         Equal ones stay in the order that they have.
         """

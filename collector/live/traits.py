@@ -39,7 +39,7 @@ _GROUP_LABELS = (
 _DELAY = re.compile(r"(?P<number>\d+(?:\.\d+)?|\.\d+)\s*(?P<unit>us|ms|s|)")
 _UNIT_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0}
 _MOST_SERVICES = 100
-"""In a label that lists services."""
+"""Most services in a label that lists services."""
 _GENERATIONS = {generation.name.lower(): generation for generation in Generation}
 
 

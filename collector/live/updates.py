@@ -11,7 +11,7 @@ from wire.messages import ContainerState, NodeState, PowerCurve
 from wire.resources import Quantities
 
 Flags = tuple[bool, bool, bool, bool]
-"""One per resource."""
+"""One flag per resource."""
 Culprits = tuple[str, str, str, str]
 """One container id per resource; empty if there is none."""
 NO_CULPRITS: Culprits = ("", "", "", "")
@@ -110,7 +110,7 @@ class OrchestratedTask:
     """A task that an orchestrator wants to run."""
 
     id: str
-    """Of the task or pod."""
+    """Id of the task or pod."""
     slot: str | None = None
     """Its place among the instances of its service, if the orchestrator numbers them."""
     container: str = ""

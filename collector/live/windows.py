@@ -51,7 +51,7 @@ class KeptRow:
     """Slots that had closed by then."""
     values: dict[str, NDArray[Any]]
     slots: Amounts
-    """From the oldest to the newest."""
+    """Slots from the oldest to the newest."""
 
 
 class UsageWindows:

@@ -38,9 +38,9 @@ class Merged(msgspec.Struct, frozen=True, gc=False):
     is_ahead: bool
     """Whether an earlier report of the run is still missing."""
     state: NodeState | None
-    """Its state, if that is the newest."""
+    """State of the node, if the report has the newest one."""
     containers: Sequence[ContainerState]
-    """Those of its containers for which it is the newest report."""
+    """Containers for which this is the newest report."""
     gone: Sequence[str]
     """Ids of the containers that ended."""
     images: Sequence[str] | None = None
@@ -53,13 +53,13 @@ class AgentRun:
 
     boot: str
     last_report_at: float
-    """By the collector's clock."""
+    """When its last report arrived, by the collector's clock."""
     newest: Reported[None] = field(default=Reported(0, 0.0, None))
     """The newest report of any kind."""
     state: Reported[NodeState] | None = None
     heartbeat: Reported[Heartbeat] | None = None
     images_sequence: int = 0
-    """Of the newest report with images."""
+    """Sequence of the newest report with images."""
     containers: dict[str, Reported[ContainerState]] = field(default_factory=dict)
     """The running containers, by id."""
     _gone: dict[str, int] = field(default_factory=dict)

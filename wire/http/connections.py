@@ -18,7 +18,7 @@ _RESERVED = 128
 """Descriptors for files and connections of the process itself."""
 _FEWEST = 16
 _MOST_UNAUTHENTICATED = 4096
-"""Each takes some kilobytes of memory too. Agents that reconnect all at once take turns."""
+"""Each of these connections takes a few kilobytes. Agents that reconnect at once take turns."""
 _MOST = 65_536
 BACKLOG = 1024
 

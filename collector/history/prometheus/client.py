@@ -76,7 +76,7 @@ class Client:
         self._session = session
         self._base = settings.url.rstrip("/")
         self.url = _without_credentials(self._base)
-        """Its address, for messages: anyone who may read sees them."""
+        """Address of the store, for messages that every reader of the API can see."""
 
     async def write(self, request: bytes, url: str = "") -> None:
         """Send a remote write request; raises `HistoryUnavailable`, or `StoreRejected` for good."""

@@ -178,7 +178,7 @@ class SqliteHistory:
         self._waiting: list[tuple[Submission, asyncio.Future[list[bool | None]]]] = []
         self._committing: asyncio.Task[None] | None = None
         self._next_commit = 0.0
-        """By the event loop's clock."""
+        """Earliest start of the next commit, by the event loop's clock."""
 
     async def add(self, reports: Sequence[Report], received_at: float) -> Sequence[bool | None]:
         done: asyncio.Future[list[bool | None]] = asyncio.get_running_loop().create_future()

@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 _DAY_SECONDS = 86_400.0
 _MAX_LOG_BYTES = 64 << 20
 _NEARLY_FULL_RATIO = 0.9
-"""Of the maximum size: from here on, each commit deletes some of the oldest rows."""
+"""Share of the maximum size from which each commit deletes some of the oldest rows."""
 _MIN_SHARES = 4
-"""Even of a single node, containers take no more than this part of the file."""
+"""The containers of one node take at most this part of the file, even without other nodes."""
 _FULL_RATIO = 0.97
-"""Of the maximum size: from here on, rows are deleted until the file is below it."""
+"""Share of the maximum size from which rows are deleted until the file is below it."""
 _REPORT_BATCH, _ROLLUP_BATCH = 200, 2000
 """Rows per transaction: few enough that waiting reports are hardly delayed."""
 _MAX_BOOTS = 1000
@@ -87,7 +87,7 @@ class RetentionJob:
         self.dropped_for_size = 0
         """Reports, rollups and containers that were deleted before their retention was over."""
         self.dropped_by_node: Counter[int] = Counter()
-        """Of these, reports and containers by node."""
+        """Dropped reports and containers, by node."""
         self.deleted_reports = 0
         """Reports that were deleted for any reason."""
 

@@ -138,9 +138,9 @@ class PendingReports(NamedTuple):
     """The reports of a node that are not rolled up yet."""
 
     ranges: Sequence[ReportRange]
-    """In the order in which they were made."""
+    """Ranges in the order in which their reports were made."""
     clock: "NodeClock"
-    """At the time up to which the rollups go."""
+    """The clock of the node, at the time up to which the rollups go."""
 
 
 class RollupReader:

@@ -62,7 +62,7 @@ class EnergyBounds:
 
     max_watts: float = inf
     held: Mapping[int, float] = field(default_factory=dict)
-    """Its energy in slots of five minutes that is rolled up already."""
+    """Energy of the node that is already rolled up, by slot of five minutes."""
 
     def room(self, slot: int) -> float:
         """The energy that a slot can still take."""

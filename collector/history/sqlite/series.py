@@ -27,7 +27,7 @@ from wire.resources import Quantities
 MAX_POINTS = 2000
 _RAW = 0
 _FEW_SLOTS = 3
-"""With fewer rollups, there is hardly a line to draw."""
+"""With fewer rollups, a chart has hardly a line to draw."""
 _MOST_SAMPLED = 20
 """Containers of a service whose samples are read: each costs a look into all reports of its node."""
 LOOKBACK_SECONDS = 900.0

@@ -98,7 +98,7 @@ class _Subjects:
         return _find(self._nodes, numbers)
 
     def containers(self, numbers: Floats) -> tuple[Numbers, Numbers]:
-        """The same of containers."""
+        """The places in `names` of containers that exist, and which of them do."""
         places, some = _find(self._containers, numbers)
         return places + self._nodes.size, some
 
@@ -130,7 +130,7 @@ class _Samples:
         return self._connection.execute(query, given).fetchall()
 
     def columns(self, subjects: _Subjects) -> SampleColumns:
-        """All that was read, by subject."""
+        """All samples that were read, by subject."""
         nodes, containers = _columns(self._nodes, width=8), _columns(self._containers, width=8)
         node, some_nodes = subjects.nodes(nodes[:, 0])
         container, some_containers = subjects.containers(containers[:, 0])

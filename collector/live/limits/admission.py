@@ -119,7 +119,7 @@ class Admission:
         }
 
     def _first(self, account: NodeAccount, items: Sequence[Item]) -> Sequence[Item]:
-        """As many items as a node may have containers; looking at more would take time."""
+        """The first items, as many as a node may have containers: checking more would take time."""
         kept = items[: self._limits.max_containers]
         account.refuse(Limit.CONTAINERS, len(items) - len(kept))
         return kept
@@ -209,7 +209,7 @@ class Admission:
         return True
 
     def _surplus_names(self, account: NodeAccount, unknown: Iterable[str]) -> set[str]:
-        """Of containers that only end in this report, those beyond the limit: the history names each."""
+        """Ids beyond the limit of containers that only end in this report: the history stores each name."""
         surplus = {each for each in unknown if not self._count_new(account)}
         account.refuse(Limit.NEW_CONTAINERS, len(surplus))
         return surplus
@@ -316,7 +316,7 @@ def _bytes(text: str) -> int:
 
 
 def _fingerprint(container: ContainerState) -> int:
-    """Of all that the history stores once per container and change."""
+    """Hash of everything that the history stores once per container and change."""
     return hash(
         (
             container.name,

@@ -43,7 +43,7 @@ class HeldContainer(msgspec.Struct, gc=False):
 
 
 NOTHING: Final = HeldContainer()
-"""Of a container that is not admitted."""
+"""Stands for a container that is not admitted."""
 
 
 @dataclass(slots=True)
@@ -62,9 +62,9 @@ class NodeAccount:
     """Fingerprint of the names of its images."""
     hour: int = 0
     new_containers: int = 0
-    """In this hour, as the next three."""
+    """New containers in this hour; the next three fields count per hour, too."""
     new_bytes: int = 0
-    """Of names, labels and other texts."""
+    """Bytes of new names, labels and other texts."""
     events: int = 0
     alerts: int = 0
     refused: Counter[Limit] = field(default_factory=Counter)

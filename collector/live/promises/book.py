@@ -59,11 +59,11 @@ class TrackedContainer(msgspec.Struct, gc=False):
         self.flags = self.flags & ~_UNREPORTED if value else self.flags | _UNREPORTED
 
     def begin(self, at: float) -> None:
-        """It runs since a time."""
+        """Note that the container runs since a time."""
         self.since, self.flags = at, self.flags & ~_LOST | _RUNNING
 
     def finish(self, at: float, *, is_lost: bool = False) -> None:
-        """It does not run since a time."""
+        """Note that the container does not run since a time."""
         self.since, self.flags = at, self.flags & ~(_RUNNING | _LOST) | (_LOST if is_lost else 0)
 
 
@@ -93,7 +93,7 @@ class PromiseBook:
         """With the state of each service that the book tracks; that of some is the id of their container."""
         self.containers: dict[str, TrackedContainer] = {}
         self.changed_services: set[str] = set()
-        """Those that changed since they were stored, as with instances."""
+        """Services that changed since they were stored."""
         self.changed_slots: defaultdict[str, dict[str, None]] = defaultdict(dict)
         """Instances, by service."""
         self.unknown_classes: dict[str, str] = {}
@@ -213,7 +213,7 @@ class PromiseBook:
             entry.finish(at if isnan(entry.since) else min(at, entry.since), is_lost=entry.is_lost)
 
     def withdraw(self, service: str, slot: str, at: float) -> None:
-        """An instance is no longer wanted."""
+        """Remove an instance that is no longer expected to run."""
         self.enter(TrackedContainer("", service, "", slot), LifecycleKind.WITHDRAWN, at)
 
     def enter(

@@ -1,4 +1,4 @@
-"""How promises stand, as columns beside the tasks of a snapshot."""
+"""How promises stand, as columns next to the tasks of a snapshot."""
 
 from collections.abc import Sequence
 

@@ -40,7 +40,7 @@ class NodeTimes:
     """The time of its newest report, by its own clock."""
     offset_seconds: float = inf
     reported_until: float | None = None
-    """The same, by the collector's clock; None before its first report."""
+    """The time of its newest report, by the collector's clock; None before the first one."""
     run_since: float = 0.0
     """The end of the run before: what a late report of this run contains happened since."""
 

@@ -1,4 +1,4 @@
-"""Instances of services that an orchestrator runs: it alone knows which tasks run, wait or are wanted."""
+"""Instances of services that an orchestrator runs: only it knows which tasks run, wait or are to run."""
 
 from collections.abc import Iterable
 from math import isnan

@@ -54,7 +54,7 @@ class ReportedContainers:
         self._book = book
         self._is_orchestrated = is_orchestrated
         self._most_tracked = 2 * max_containers
-        """Per node: those that run, and as many that have ended."""
+        """Most tracked containers per node: those that run, and as many that have ended."""
         self._replayed: defaultdict[str, set[str]] = defaultdict(set)
         """Containers by node, during a replay."""
         self.nodes: dict[str, ReportingNode] = {}

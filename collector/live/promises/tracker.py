@@ -30,7 +30,7 @@ class PromiseTracker:
         self._queue: frozenset[str] = frozenset()
         self._lock = RLock()
         self._waiting: WaitingPromises | None = None
-        """As of the last call of `columns`."""
+        """Promises of waiting tasks, as of the last call of `columns`."""
         self._is_restoring = False
 
     # --- Sources ------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ class PromiseTracker:
             return None if found is None else found[0]
 
     def waiting_columns(self, tasks: Sequence[str]) -> TaskPromises | None:
-        """As `columns`, and at the same time, for tasks that wait: pending ones, and stopped containers."""
+        """Like `columns`, at the time of its last call, for pending tasks and stopped containers."""
         with self._lock:
             return None if self._waiting is None else self._waiting.columns(self._book, tasks)
 

@@ -33,7 +33,7 @@ class ClusterUsage:
         self._changed: set[str] = set()
         self._successions = Successions()
         self._started: list[Succession] = []
-        """Of containers that just started to run."""
+        """Successions whose containers just started to run."""
 
     # --- Heartbeats ---------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ class Successions:
         return iter(list(self._by_container.values()))
 
     def add(self, succession: Succession) -> bool:
-        """Add one; returns whether it is new, and does not lead back to an earlier container."""
+        """Add a succession; returns whether it is new, and does not lead back to an earlier container."""
         if succession.container in self._by_container or succession.predecessor in self._by_predecessor:
             return False
         last: str | None = succession.container
@@ -40,12 +40,12 @@ class Successions:
         return found
 
     def replaced(self, containers: Iterable[str]) -> list[Succession]:
-        """How some containers were replaced, of those that were."""
+        """The successions of these containers, where they were replaced."""
         found = self._by_predecessor
         return [found[name] for name in containers if name in found] if found else []
 
     def drop(self, succession: Succession) -> None:
-        """Forget one."""
+        """Forget a succession."""
         del self._by_container[succession.container]
         del self._by_predecessor[succession.predecessor]
         self._continued.discard(succession.container)

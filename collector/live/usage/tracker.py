@@ -26,7 +26,7 @@ _CONTAINERS_AT_ONCE = 60
 _COMPACT_FROM = 2
 """Heartbeats whose usage is compacted into a total: adding many up would slow down a restart."""
 _COMPACT_BYTES = 1 << 18
-"""Bytes of a total for which another heartbeat is waited for: a total is written as a whole."""
+"""A node whose total has a multiple of this size waits for as many more heartbeats: totals are rewritten."""
 _UPDATE_RATIO = 1 / 16
 _RING_BYTES = 1024
 """Memory of a container's usage besides its histograms."""
@@ -45,7 +45,7 @@ class _NewUsage(msgspec.Struct, gc=False):
     keys: list[int] = msgspec.field(default_factory=list)
     counts: list[int] = msgspec.field(default_factory=list)
     packed: Packed | None = None
-    """Those that are not in `keys` and `counts` any more."""
+    """Samples that are no longer in `keys` and `counts`."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class UsageTracker:
 
     weights: UsageWeights
     rings: dict[str, UsageRing] = field(default_factory=dict)
-    """By container id, as of the last update of each."""
+    """Rings by container id, as of the last update of each."""
     _new: dict[str, _NewUsage] = field(default_factory=dict)
     _uncompacted: list[UsageKey] = field(default_factory=list)
     """Heartbeats that are here, but not in the totals of the history."""

@@ -36,7 +36,7 @@ class PastSlot:
     container_watts: Floats
     """The sum over the containers of each node."""
     containers: Floats
-    """As `nodes`."""
+    """Means and highest values per container, like `nodes`."""
     peak_factor: float
     """The highest values, relative to the means."""
     node_pressure: Floats | None = None

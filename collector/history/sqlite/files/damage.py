@@ -1,4 +1,4 @@
-"""Find damage in the file of a history, and notice when the file is taken away while it is open."""
+"""Find damage in the file of a history, and notice when the file is removed while it is open."""
 
 import os
 import sqlite3

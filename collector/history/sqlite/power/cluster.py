@@ -18,7 +18,7 @@ from collector.history.sqlite.timeline import MAX_AHEAD_SECONDS, MAX_DELAY_SECON
 Floats = NDArray[np.float64]
 
 _HELD_SECONDS = 60.0
-"""A node that reported within this time, two default beacons, is taken to use what it last reported."""
+"""A node that reported within this time, two default beacons, counts with its last reported values."""
 _MOST_SAMPLES = 200_000
 """Reports that one request reads, which takes 100 MB for a while. Rollups serve what has more."""
 _WATTS, _IDLE, _SYSTEM, _ERROR = range(4)
@@ -148,7 +148,7 @@ class ClusterReader:
 
 
 def _columns(rows: Floats, last: Floats, end: float) -> SampleColumns:
-    """Samples by node, each with a last one that repeats the values until the node is no longer heard."""
+    """Samples by node, each with a last one that repeats the values until the node stops reporting."""
     node, own, received = rows[:, 0], rows[:, 1], rows[:, 2]
     at = np.where((received - MAX_DELAY_SECONDS < own) & (own <= received + MAX_AHEAD_SECONDS), own, received)
     rows = np.column_stack((node, at, rows[:, 3:]))
