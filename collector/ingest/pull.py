@@ -28,8 +28,8 @@ from collector.history.prometheus.reader import (
     usage_query,
 )
 from collector.history.prometheus.round_trips import parse_round_trips, round_trips_query
+from collector.ingest.pulled_reports import Pull, PulledNode, batches, list_alerts
 from collector.ingest.push import store_reports
-from collector.ingest.store_reports import StoredNode, StoreReading, alerts_of, batches
 from collector.reports.alerts import AlertState
 from wire.messages import Alert, Report
 
@@ -83,10 +83,10 @@ class _Progress:
     visible_until: float = 0.0
     """The time up to which samples are certainly visible."""
 
-    def update_visible(self, times: NodeTimestamps, reading: StoreReading, now: float) -> None:
+    def update_visible(self, times: NodeTimestamps, pull: Pull, now: float) -> None:
         """Update up to when samples are visible."""
         if times.counted_until is None:
-            self.visible_until = reading.at
+            self.visible_until = pull.at
             return
         if now - self.written_at >= _VISIBLE_SECONDS:
             self.visible_until = self.written_until
@@ -141,36 +141,36 @@ class Puller:
         """
         core, settings = self._core, self._settings
         now = core.clock()
-        reading = StoreReading(now - settings.settle_seconds, settings.interval_seconds)
-        found = await self._source.query(nodes_query(), reading.at)
+        pull = Pull(now - settings.settle_seconds, settings.interval_seconds)
+        found = await self._source.query(nodes_query(), pull.at)
         # A node that reports to this collector is not pulled.
         direct = {each.node for each in core.registry.window_ends(now) if each.boot != PULLED}
         times = {
             node: each for node, each in parse_nodes(found, settings.node_label).items() if node not in direct
         }
-        await self._drop_gone(reading, times)
-        fresh = {node for node, each in times.items() if self._is_new(node, each, reading)}
+        await self._drop_gone(pull, times)
+        fresh = {node for node, each in times.items() if self._is_new(node, each, pull)}
         alerts = defaultdict(list)
         for entry in core.registry.alerts(now, state=AlertState.OPEN):
             alerts[entry.reported.node].append(entry.reported.alert)
         for nodes in batches(sorted(fresh), _NODES_AT_ONCE):
-            await self._pull_present(reading, {node: times[node] for node in nodes}, alerts)
-            await self._pull_round_trips(reading, nodes)
+            await self._pull_present(pull, {node: times[node] for node in nodes}, alerts)
+            await self._pull_round_trips(pull, nodes)
         # For a scraped node, only a new scrape brings new samples.
         more = {node: each for node, each in times.items() if node in fresh or each.counted_until is not None}
-        while (behind := self._behind(reading, more)) and asyncio.get_running_loop().time() < deadline:
+        while (behind := self._behind(pull, more)) and asyncio.get_running_loop().time() < deadline:
             for nodes in batches(sorted(behind), _NODES_AT_ONCE):
-                await self._pull_earlier(reading, {node: behind[node] for node in nodes}, times)
+                await self._pull_earlier(pull, {node: behind[node] for node in nodes}, times)
 
-    def _is_new(self, node: str, times: NodeTimestamps, reading: StoreReading) -> bool:
+    def _is_new(self, node: str, times: NodeTimestamps, pull: Pull) -> bool:
         if node not in self._progress:
-            self._progress[node] = _Progress(reading.at - self._settings.backfill_hours * 3600)
-        self._progress[node].update_visible(times, reading, self._core.clock())
+            self._progress[node] = _Progress(pull.at - self._settings.backfill_hours * 3600)
+        self._progress[node].update_visible(times, pull, self._core.clock())
         return times.sampled_at > self._progress[node].sampled_at
 
-    async def _drop_gone(self, reading: StoreReading, times: Mapping[str, NodeTimestamps]) -> None:
+    async def _drop_gone(self, pull: Pull, times: Mapping[str, NodeTimestamps]) -> None:
         """Drop the progress of nodes that were gone for longer than `backfill_hours`."""
-        oldest = reading.at - self._settings.backfill_hours * 3600
+        oldest = pull.at - self._settings.backfill_hours * 3600
         gone = [
             node
             for node, progress in self._progress.items()
@@ -182,10 +182,10 @@ class Puller:
             await self._core.history.put_values(_KIND, dict.fromkeys(gone))
 
     async def _pull_present(
-        self, reading: StoreReading, times: Mapping[str, NodeTimestamps], alerts: Mapping[str, list[Alert]]
+        self, pull: Pull, times: Mapping[str, NodeTimestamps], alerts: Mapping[str, list[Alert]]
     ) -> None:
         label = self._settings.node_label
-        found = await self._source.query(state_query(list(times), label), reading.at)
+        found = await self._source.query(state_query(list(times), label), pull.at)
         state = await asyncio.to_thread(parse_states, found, label)
         spans = {
             node: (progress.counted_until, progress.visible_until)
@@ -195,30 +195,30 @@ class Puller:
         }
         usage = await self._usage(spans, times)
         found_of = {
-            node: StoredNode(
+            node: PulledNode(
                 times[node],
                 each,
-                alerts=list(alerts_of(times[node], each, alerts.get(node, ()))),
+                alerts=list(list_alerts(times[node], each, alerts.get(node, ()))),
                 usage=usage[node].usage if node in usage else (),
                 sample_seconds=self._progress[node].sample_seconds,
             )
             for node, each in state.items()
         }
-        await self._store([reading.now(node, each) for node, each in found_of.items()], spans)
+        await self._store([pull.present_report(node, each) for node, each in found_of.items()], spans)
         for node in state:
             self._progress[node].sampled_at = times[node].sampled_at
 
-    async def _pull_round_trips(self, reading: StoreReading, nodes: Sequence[str]) -> None:
+    async def _pull_round_trips(self, pull: Pull, nodes: Sequence[str]) -> None:
         mesh, label = self._core.registry.mesh, self._settings.node_label
         if not mesh.is_enabled:
             return
-        found = await self._source.query(round_trips_query(nodes, label), reading.at)
+        found = await self._source.query(round_trips_query(nodes, label), pull.at)
         for node, results in parse_round_trips(found, label).items():
             mesh.put_results(node, results, self._core.clock())
 
-    def _behind(self, reading: StoreReading, times: Mapping[str, NodeTimestamps]) -> Spans:
+    def _behind(self, pull: Pull, times: Mapping[str, NodeTimestamps]) -> Spans:
         """The next span of each node that is not read completely."""
-        present = {each.node for each in self._core.registry.window_ends(reading.at)}
+        present = {each.node for each in self._core.registry.window_ends(pull.at)}
         spans = {}
         for node in times:
             after, until = self._progress[node].counted_until, self._progress[node].visible_until
@@ -228,13 +228,11 @@ class Puller:
         earliest = min((after for after, _ in spans.values()), default=0.0)
         return {node: span for node, span in spans.items() if span[0] < earliest + _AT_ONCE_SECONDS}
 
-    async def _pull_earlier(
-        self, reading: StoreReading, spans: Spans, times: Mapping[str, NodeTimestamps]
-    ) -> None:
+    async def _pull_earlier(self, pull: Pull, spans: Spans, times: Mapping[str, NodeTimestamps]) -> None:
         usage = await self._usage(spans, times)
         await self._store(
             [
-                reading.earlier(node, spans[node][1], self._progress[node].sample_seconds, counted.usage)
+                pull.past_report(node, spans[node][1], self._progress[node].sample_seconds, counted.usage)
                 for node, counted in usage.items()
             ],
             spans,

@@ -46,6 +46,6 @@ def _examine(path: str) -> tuple[str | None, dict[str, int]]:
     try:
         with closing(open_existing(path)) as connection:
             damage = find_damage(connection, inf)
-            return (None, count_wrong_rows(connection)) if damage is None else (damage.where, {})
+            return (None, count_wrong_rows(connection)) if damage is None else (damage, {})
     except sqlite3.DatabaseError as error:
         return str(error), {}

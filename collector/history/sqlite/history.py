@@ -282,9 +282,9 @@ class SqliteHistory:
     async def _check_for_damage(self) -> None:
         """Check the file, and set rows aside that do not have their checksum."""
         damage = await self._rollup_thread.run(self._rollup_reader.find_damage)
-        self._damage = "" if damage is None else damage.where
+        self._damage = damage or ""
         if damage is not None:
-            log.error("the history is damaged: %s", damage.where)
+            log.error("the history is damaged: %s", damage)
             damage_marker(self._path).touch()
             return
         wrong = await self._rollup_thread.run(self._rollup_reader.count_wrong_rows)

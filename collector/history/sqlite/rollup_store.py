@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple, TypedDict
 
-from collector.history.sqlite.files.damage import Damage, count_wrong_rows, find_damage
+from collector.history.sqlite.files.damage import count_wrong_rows, find_damage
 from collector.history.sqlite.rollups import (
     COARSE_SECONDS,
     FINE_SECONDS,
@@ -153,8 +153,8 @@ class RollupReader:
         """The nodes with a heartbeat that is not rolled up yet; none waits for one with many containers."""
         return [node_id for (node_id,) in self._connection.execute(_PENDING_NODES)]
 
-    def find_damage(self) -> Damage | None:
-        """Check the structure of the file."""
+    def find_damage(self) -> str | None:
+        """Check the structure of the file; returns what is damaged, None if nothing is."""
         return find_damage(self._connection, _CHECK_SECONDS)
 
     def count_wrong_rows(self) -> dict[str, int]:

@@ -12,8 +12,8 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from collector.config import LimitsConfig
-from collector.live.limits.claims import container_within, curve_within, state_within, usage_within
-from collector.live.limits.node_account import NOTHING, HeldContainer, Limit, NodeAccount
+from collector.live.limits.claims import bound_container, bound_curve, bound_state, bound_usage
+from collector.live.limits.node_account import NOT_ADMITTED, AdmittedContainer, Limit, NodeAccount
 from wire.messages import Alert, ContainerState, ContainerUsage, Event, Heartbeat, NodeState, Report
 from wire.resources import RESOURCES
 
@@ -125,7 +125,7 @@ class Admission:
         return kept
 
     def _state(self, account: NodeAccount, state: NodeState) -> NodeState:
-        bounded = state_within(state, self._limits.max_node_watts)
+        bounded = bound_state(state, self._limits.max_node_watts)
         if bounded.used is not state.used:
             account.refuse(Limit.CAPACITY)
         if bounded.power is not state.power:
@@ -145,7 +145,7 @@ class Admission:
         max_labels = self._limits.max_labels
         for reported in containers:
             each = reported if len(reported.labels) <= max_labels else self._with_labels(account, reported)
-            held, fingerprint = account.containers.get(each.id, NOTHING), _fingerprint(each)
+            held, fingerprint = account.containers.get(each.id, NOT_ADMITTED), _fingerprint(each)
             # All texts are in the fingerprint: if it is the same, so is the size.
             is_same = held.fingerprint == fingerprint
             size_bytes = held.size_bytes if is_same else _size_bytes(each)
@@ -155,26 +155,26 @@ class Admission:
                     account.refuse(limit)
                     account.drop([each.id])
                     continue
-            bounded = self._within(account, each, held)
+            bounded = self._bound(account, each, held)
             watts = 0.0 if bounded.power is None else bounded.power.watts + bounded.power.idle_watts
             if is_same:
                 account.change_watts(held, watts)
             else:
-                account.put(each.id, HeldContainer(size_bytes, fingerprint, watts))
+                account.put(each.id, AdmittedContainer(size_bytes, fingerprint, watts))
             yield bounded
 
     def _exceeded(
         self,
         account: NodeAccount,
         container: ContainerState,
-        held: HeldContainer,
+        held: AdmittedContainer,
         size_bytes: int,
         *,
         is_stored: bool,
     ) -> Limit | None:
         """The limit that keeps a new container out, or a new description of one."""
         limits = self._limits
-        if held is NOTHING and len(account.containers) >= limits.max_containers:
+        if held is NOT_ADMITTED and len(account.containers) >= limits.max_containers:
             return Limit.CONTAINERS
         if account.container_bytes + size_bytes - held.size_bytes > limits.max_bytes:
             return Limit.BYTES
@@ -184,10 +184,12 @@ class Admission:
             return Limit.NEW_CONTAINERS
         return None if self._count_bytes(account, _text_bytes(container)) else Limit.BYTES
 
-    def _within(self, account: NodeAccount, container: ContainerState, held: HeldContainer) -> ContainerState:
+    def _bound(
+        self, account: NodeAccount, container: ContainerState, held: AdmittedContainer
+    ) -> ContainerState:
         """The container with its usage and power bounded by what its node can have."""
         room = max(0.0, self._limits.max_node_watts - account.container_watts + held.watts)
-        bounded = container_within(container, account.capacity, room)
+        bounded = bound_container(container, account.capacity, room)
         if bounded.used is not container.used:
             account.refuse(Limit.CAPACITY)
         if bounded.power is not container.power:
@@ -246,7 +248,7 @@ class Admission:
         refused = account.refused.total()
         usage = tuple(self._usages(node, account, heartbeat.usage))
         curve = heartbeat.power_curve
-        bounded = None if curve is None else curve_within(curve, self._limits.max_node_watts)
+        bounded = None if curve is None else bound_curve(curve, self._limits.max_node_watts)
         if bounded is not curve:
             account.refuse(Limit.POWER)
         if account.refused.total() == refused:
@@ -267,7 +269,7 @@ class Admission:
                 account.refuse(Limit.BYTES)
                 continue
             account.usage_bytes += size_bytes
-            bounded = usage_within(each, account.capacity)
+            bounded = bound_usage(each, account.capacity)
             if bounded is not each:
                 account.refuse(Limit.CAPACITY)
             yield bounded

@@ -20,37 +20,37 @@ _CAPACITIES: Final = 256
 """How many different capacities are remembered."""
 
 
-def state_within(state: NodeState, max_watts: float) -> NodeState:
+def bound_state(state: NodeState, max_watts: float) -> NodeState:
     """The node with its CPU and memory usage bounded by its capacity, and its power by a maximum."""
-    used = _used_within(state.used, state.capacity)
-    power = None if state.power is None else node_power_within(state.power, max_watts)
+    used = _bound_used(state.used, state.capacity)
+    power = None if state.power is None else bound_node_power(state.power, max_watts)
     if used is state.used and power is state.power:
         return state
     return msgspec.structs.replace(state, used=used, power=power)
 
 
-def container_within(container: ContainerState, capacity: Quantities, max_watts: float) -> ContainerState:
+def bound_container(container: ContainerState, capacity: Quantities, max_watts: float) -> ContainerState:
     """The container with its CPU and memory usage bounded by the capacity of its node, and its power.
 
     Disk and network have no such bound: page cache and traffic between containers do not use the devices.
     """
     power = container.power
-    used = _used_within(container.used, capacity)
+    used = _bound_used(container.used, capacity)
     # Most are within the bounds, and there are very many: the others are examined closely.
     if (
         power is not None
         and not power.watts + power.idle_watts <= max_watts >= power.watts * power.error_ratio
     ):
-        power = _container_power_within(power, max_watts)
+        power = _bound_container_power(power, max_watts)
     if used is container.used and power is container.power:
         return container
     return msgspec.structs.replace(container, used=used, power=power)
 
 
-def node_power_within(power: NodePower, max_watts: float) -> NodePower:
+def bound_node_power(power: NodePower, max_watts: float) -> NodePower:
     """The power of a node, at most `max_watts`; its parts and its error are bounded by the whole."""
     watts = min(power.watts, max_watts)
-    error_ratio = _error_within(power.error_ratio, watts, max_watts)
+    error_ratio = _bound_error(power.error_ratio, watts, max_watts)
     parts_add_up = power.idle_watts + power.system_watts <= _ROUNDING * watts
     if watts == power.watts and error_ratio == power.error_ratio and parts_add_up:
         return power
@@ -61,9 +61,9 @@ def node_power_within(power: NodePower, max_watts: float) -> NodePower:
     )
 
 
-def _container_power_within(power: ContainerPower, max_watts: float) -> ContainerPower:
+def _bound_container_power(power: ContainerPower, max_watts: float) -> ContainerPower:
     whole = power.watts + power.idle_watts
-    error_ratio = _error_within(power.error_ratio, power.watts, max_watts)
+    error_ratio = _bound_error(power.error_ratio, power.watts, max_watts)
     if whole <= max_watts and error_ratio == power.error_ratio:
         return power
     share = min(1.0, max_watts / whole) if whole else 1.0
@@ -72,33 +72,33 @@ def _container_power_within(power: ContainerPower, max_watts: float) -> Containe
     )
 
 
-def _error_within(error_ratio: float, watts: float, max_watts: float) -> float:
+def _bound_error(error_ratio: float, watts: float, max_watts: float) -> float:
     """An error of no more than `max_watts`."""
     return min(error_ratio, max_watts / watts) if watts * error_ratio > max_watts else error_ratio
 
 
-def curve_within(curve: PowerCurve, max_watts: float) -> PowerCurve | None:
+def bound_curve(curve: PowerCurve, max_watts: float) -> PowerCurve | None:
     """The power curve; None if it goes above `max_watts`."""
     highest = curve.idle_watts + max(curve.cpu_watts)
     highest += curve.memory_watts + curve.disk_watts + curve.network_watts
     if highest > max_watts:
         return None
-    error_ratio = _error_within(curve.error_ratio, highest, max_watts)
+    error_ratio = _bound_error(curve.error_ratio, highest, max_watts)
     if error_ratio == curve.error_ratio:
         return curve
     return msgspec.structs.replace(curve, error_ratio=error_ratio)
 
 
-def usage_within(usage: ContainerUsage, capacity: Quantities) -> ContainerUsage:
+def bound_usage(usage: ContainerUsage, capacity: Quantities) -> ContainerUsage:
     """The usage with its samples of CPU and memory bounded by the capacity of the node."""
-    cpu = _sketch_within(usage.cpu, capacity.cpu_cores)
-    memory = _sketch_within(usage.memory, capacity.memory_bytes)
+    cpu = _bound_sketch(usage.cpu, capacity.cpu_cores)
+    memory = _bound_sketch(usage.memory, capacity.memory_bytes)
     if cpu is usage.cpu and memory is usage.memory:
         return usage
     return msgspec.structs.replace(usage, cpu=cpu, memory=memory)
 
 
-def _used_within(used: Quantities, capacity: Quantities) -> Quantities:
+def _bound_used(used: Quantities, capacity: Quantities) -> Quantities:
     cores, memory_bytes = used.cpu_cores, used.memory_bytes
     if cores and capacity.cpu_cores and cores > _TOLERANCE * capacity.cpu_cores:
         cores = capacity.cpu_cores
@@ -109,7 +109,7 @@ def _used_within(used: Quantities, capacity: Quantities) -> Quantities:
     return msgspec.structs.replace(used, cpu_cores=cores, memory_bytes=memory_bytes)
 
 
-def _sketch_within(sketch: Sketch | None, capacity: float | None) -> Sketch | None:
+def _bound_sketch(sketch: Sketch | None, capacity: float | None) -> Sketch | None:
     if sketch is None or not capacity or not sketch.bins or max(sketch.bins) <= _highest_bin(capacity):
         return sketch
     bounded, highest = Sketch(zeros=sketch.zeros), bin_of(capacity)

@@ -34,7 +34,7 @@ class Limit(StrEnum):
     """Requests that were answered with 429, because the node sends too much."""
 
 
-class HeldContainer(msgspec.Struct, gc=False):
+class AdmittedContainer(msgspec.Struct, gc=False):
     """What is known of an admitted container. There are very many: the garbage collector skips them."""
 
     size_bytes: int = 0
@@ -42,7 +42,7 @@ class HeldContainer(msgspec.Struct, gc=False):
     watts: float = 0.0
 
 
-NOTHING: Final = HeldContainer()
+NOT_ADMITTED: Final = AdmittedContainer()
 """Stands for a container that is not admitted."""
 
 
@@ -50,7 +50,7 @@ NOTHING: Final = HeldContainer()
 class NodeAccount:
     """What one node uses of its limits."""
 
-    containers: dict[str, HeldContainer] = field(default_factory=dict)
+    containers: dict[str, AdmittedContainer] = field(default_factory=dict)
     container_bytes: int = 0
     container_watts: float = 0.0
     usage_bytes: int = 0
@@ -89,19 +89,19 @@ class NodeAccount:
         if count:
             self.refused[limit] += count
 
-    def put(self, container: str, held: HeldContainer) -> None:
-        before = self.containers.get(container, NOTHING)
+    def put(self, container: str, held: AdmittedContainer) -> None:
+        before = self.containers.get(container, NOT_ADMITTED)
         self.containers[container] = held
         self.container_bytes += held.size_bytes - before.size_bytes
         self.container_watts += held.watts - before.watts
 
-    def change_watts(self, held: HeldContainer, watts: float) -> None:
+    def change_watts(self, held: AdmittedContainer, watts: float) -> None:
         self.container_watts += watts - held.watts
         held.watts = watts
 
     def drop(self, containers: Iterable[str]) -> None:
         for container in containers:
-            held = self.containers.pop(container, NOTHING)
+            held = self.containers.pop(container, NOT_ADMITTED)
             self.container_bytes -= held.size_bytes
             self.container_watts -= held.watts
         if not self.containers:

@@ -248,13 +248,13 @@ class ClusterUsage:
             if entry := self._nodes.get(node):
                 usages = [each for _, usage in some for each in usage]
                 entry.usage.restore_heartbeats(slot, [key for key, _ in some], usages)
-        self._settle()
+        self._update_statistics()
         for node, entry in self._nodes.items():
             self.put_envelopes(node, list(entry.usage.rings))
         for succession in self._successions:
             self._inherit([succession])
 
-    def _settle(self) -> None:
+    def _update_statistics(self) -> None:
         """Compute the statistics of all containers: at once, unless the usage of a node is not valid."""
         rings = [ring for entry in self._nodes.values() for ring in entry.usage.rings.values()]
         try:
@@ -262,7 +262,7 @@ class ClusterUsage:
         except Exception:  # noqa: BLE001 - whatever it is, it is logged with its node
             for node, entry in self._nodes.items():
                 try:
-                    entry.usage.settle()
+                    entry.usage.update_statistics()
                 except Exception:
                     log.exception("the stored usage of node %r is not valid: it starts without", node)
                     entry.usage = self.new_tracker()

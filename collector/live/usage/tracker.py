@@ -159,18 +159,18 @@ class UsageTracker:
         self._uncompacted.append(key)
 
     def restore_total(self, total: UsageTotal) -> None:
-        """Restore a total of the history; `settle` must follow."""
+        """Restore a total of the history; `update_statistics` must follow."""
         for container, packed in total.packed.items():
             self.rings.setdefault(container, UsageRing()).slots[total.slot] = packed
 
     def restore_heartbeats(
         self, slot: int, keys: Sequence[UsageKey], usage: Sequence[ContainerUsage]
     ) -> None:
-        """Restore the heartbeats of a slot that no total includes; `settle` must follow."""
+        """Restore the heartbeats of a slot that no total includes; `update_statistics` must follow."""
         add_samples(self.rings, slot, usage)
         self._uncompacted += keys
 
-    def settle(self) -> None:
+    def update_statistics(self) -> None:
         """Compute the statistics of all containers."""
         update_statistics(list(self.rings.values()), self.weights)
 

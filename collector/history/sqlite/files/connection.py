@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from collector.history.interface import HistoryUnavailable
-from collector.history.sqlite.files.damage import Damage, find_damage
+from collector.history.sqlite.files.damage import find_damage
 from collector.history.sqlite.files.transfer import OLDEST_FORMAT, TableCopy, copy_history
 from collector.history.sqlite.schema import TABLES, VERSION
 from wire.errors import UserError
@@ -137,7 +137,7 @@ def _lock(lock: int, path: str) -> None:
 def open_for_writing(path: str) -> sqlite3.Connection:
     """A connection to a database in the current format, which is created if missing.
 
-    A history in an older format is converted, a damaged one repaired. The original file stays beside it.
+    A history in an older format is converted, a damaged one repaired. The original file stays next to it.
     """
     try:
         connection = _connect(path)
@@ -155,18 +155,18 @@ def open_for_writing(path: str) -> sqlite3.Connection:
             raise UserError(
                 f"cannot use the database {path} ({reason(error)}): run wattpack repair, or {_CHOOSE}"
             ) from error
-        damage = Damage(str(error), is_structural=True)
+        damage = str(error)
     except UserError:
         connection.close()
         raise
     if damage is not None:
         connection.close()
-        log.error("the history %s is damaged: %s", path, damage.where)
+        log.error("the history %s is damaged: %s", path, damage)
         connection = repair_file(path)
     return connection
 
 
-def _check(connection: sqlite3.Connection, path: str) -> Damage | None:
+def _check(connection: sqlite3.Connection, path: str) -> str | None:
     """Check a file for a moment, or to its end if damage was found while it was in use."""
     marker = damage_marker(path)
     damage = find_damage(connection, inf if marker.exists() else _CHECK_SECONDS)

@@ -4,7 +4,6 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from collector.history.interface import HistoryUnavailable
@@ -14,19 +13,10 @@ _PROGRESS_STEPS = 10_000
 _HEADER_BYTES = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """What is wrong with a file."""
-
-    where: str
-    is_structural: bool
-    """Whether pages are damaged; otherwise single rows do not have their checksum."""
-
-
 def find_damage(
     connection: sqlite3.Connection, seconds: float, clock: Callable[[], float] = time.monotonic
-) -> Damage | None:
-    """Check the structure of a file for at most some seconds; None if no damage was found until then."""
+) -> str | None:
+    """Check the structure of a file for at most this time; returns what is damaged, None if nothing is."""
     until = clock() + seconds
     connection.set_progress_handler(lambda: clock() > until, _PROGRESS_STEPS)
     try:
@@ -36,10 +26,10 @@ def find_damage(
             return None
         raise
     except sqlite3.DatabaseError as error:
-        return Damage(str(error), is_structural=True)
+        return str(error)
     finally:
         connection.set_progress_handler(None, 0)
-    return None if found == "ok" else Damage(str(found).splitlines()[-1], is_structural=True)
+    return None if found == "ok" else str(found).splitlines()[-1]
 
 
 def count_wrong_rows(connection: sqlite3.Connection) -> dict[str, int]:

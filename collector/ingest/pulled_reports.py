@@ -21,7 +21,7 @@ _EVIDENCE: Final = "the agent's metrics report a bottleneck"
 
 
 @dataclass(frozen=True, slots=True)
-class StoredNode:
+class PulledNode:
     """The data of one node in one pull."""
 
     timestamps: NodeTimestamps
@@ -35,15 +35,15 @@ class StoredNode:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreReading:
-    """The data of one pull."""
+class Pull:
+    """One pull, which turns the data of nodes into reports."""
 
     at: float
     """The time that was queried."""
     interval_seconds: float
 
-    def now(self, node: str, found: StoredNode) -> Report:
-        """The present state of a node."""
+    def present_report(self, node: str, found: PulledNode) -> Report:
+        """A heartbeat with the present state of a node."""
         return Report(
             node=node,
             boot=PULLED,
@@ -55,10 +55,10 @@ class StoreReading:
             heartbeat=self._heartbeat(found.state.agent_version, found.sample_seconds, found.usage),
         )
 
-    def earlier(
+    def past_report(
         self, node: str, until: float, sample_seconds: float, usage: Sequence[ContainerUsage]
     ) -> Report:
-        """Earlier usage of the containers of a node."""
+        """A heartbeat with the usage of the containers of a node before the last pull."""
         return Report(
             node=node,
             boot=PULLED,
@@ -84,7 +84,7 @@ def _sequence(at: float) -> int:
     return 2 * round(at * 1000)
 
 
-def alerts_of(
+def list_alerts(
     timestamps: NodeTimestamps, stored: StoredNodeState, open_alerts: Iterable[Alert]
 ) -> Iterator[Alert]:
     """The alerts of a heartbeat: all open ones, and those of `open_alerts` that just closed."""
