@@ -48,7 +48,7 @@ class _Cluster:
 
     def __init__(self, nodes: int, containers: int) -> None:
         self._nodes, self._containers = nodes, containers
-        self._random = random.Random(7)  # noqa: S311 - the same cluster every time, and no secret
+        self._random = random.Random(7)  # noqa: S311 - reproducible, not a secret
         self._sequences = [1] * nodes
         self.registry = Registry(CollectorConfig(placement=PlacementConfig(snapshot_seconds=0.0)))
 
@@ -85,7 +85,7 @@ class _Cluster:
 
     def _container(self, node: int, number: int) -> ContainerState:
         return ContainerState(
-            id=f"{random.Random(node * 1000 + number).getrandbits(256):064x}",  # noqa: S311 - no secret
+            id=f"{random.Random(node * 1000 + number).getrandbits(256):064x}",  # noqa: S311 - not a secret
             name=f"task-{number}",
             runtime="docker",
             cpu_seconds_total=1.0,

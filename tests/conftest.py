@@ -8,7 +8,7 @@ from hypothesis import settings
 
 from tests.lab.engines.docker import Engine, docker_engine
 
-# A busy machine is slow, not wrong; and CI tries the same each time, so that a failure can be had again.
+# No deadline, because a busy machine is slow; CI uses the same examples each time, to reproduce failures.
 settings.register_profile("person", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, database=None)
 settings.register_profile("fast", deadline=None, max_examples=20)

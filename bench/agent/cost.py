@@ -209,7 +209,8 @@ def _busy_cores() -> Iterator[None]:
 def _agent_figures(cost: Cost, containers: int) -> tuple[Figure, ...]:
     first, last = samples(cost.first_scrape), samples(cost.last_scrape)
     passes = buckets_between(first, last, _DURATIONS)
-    # Since its start: idle containers cause a beacon every 30 s, which a short measurement can miss.
+    # Counted since the agent's start: with idle containers it sends a beacon every 30 s, and a short
+    # measurement can miss that.
     delivered = "wattpack_agent_delivered_reports_total"
     return (
         Figure(name="agent_cpu", value=cost.cpu_percent, unit=_CORE, at_most=MOST_CPU_PERCENT),
@@ -225,7 +226,7 @@ def _agent_figures(cost: Cost, containers: int) -> tuple[Figure, ...]:
         Figure(
             name="agent_pass_p99", value=histogram_quantile(passes, 0.99), unit="s", at_most=MOST_PASS_SECONDS
         ),
-        # An agent that measures little and reports nothing is cheap too.
+        # These check that the agent does its work: one that measures little is cheap too.
         Figure(
             name="agent_containers_seen",
             value=len([each for each in last if each.name == "wattpack_container_info"]),

@@ -88,7 +88,7 @@ async def _until_delivered(sender: ReportSender, count: int) -> None:
 
 def _reports() -> Iterator[tuple[float, Report]]:
     """The reports of a node with steady containers, by minute."""
-    rng = random.Random(CONTAINERS)  # noqa: S311 - the same at every run, and not a secret
+    rng = random.Random(CONTAINERS)  # noqa: S311 - reproducible, not a secret
     sample_seconds = SamplingConfig().interval_seconds
     limits = {
         f"shop-{number}": Quantities(cpu_cores=1.0, memory_bytes=1 << 30) if number % 2 else Quantities()
@@ -98,7 +98,7 @@ def _reports() -> Iterator[tuple[float, Report]]:
         (
             rng.lognormvariate(-3.5, 1.0),
             rng.lognormvariate(18.0, 1.0),
-            # Few containers write all the time, most talk to someone.
+            # Few containers write to disk, most use the network.
             rng.lognormvariate(10.0, 1.0) if number % 4 == 0 else 0.0,
             rng.lognormvariate(9.0, 1.0) if number % 4 else 0.0,
         )

@@ -22,7 +22,7 @@ class CpuMeter:
         return 100 * (self._cpu_seconds() - self._used_seconds) / elapsed_seconds
 
     def _cpu_seconds(self) -> float:
-        # A child that ends leaves its time with its parent, so that nothing is lost in between.
+        # The time of a child that ended counts for its parent, so none is lost.
         return sum(sum(process.cpu_times()[:4]) for process in _family(self._pid))
 
 

@@ -75,7 +75,7 @@ class SimulatedNode:
         *,
         id_prefix: str = "",
     ) -> None:
-        rng = random.Random(",".join(limits))  # noqa: S311 - the same at every run, and not a secret
+        rng = random.Random(",".join(limits))  # noqa: S311 - reproducible, not a secret
         factors = [rng.gauss(0.0, 1.0) for _ in range(_FACTORS)]
         self._containers = []
         for number, (name, limit) in enumerate(limits.items()):

@@ -206,7 +206,7 @@ class RequestLoad:
 
     def __init__(self, balancer: Balancer) -> None:
         self._balancer, self._stopped = balancer, threading.Event()
-        self._random = random.Random(_SEED)  # noqa: S311 - not for secrets
+        self._random = random.Random(_SEED)  # noqa: S311 - not a secret
         self._pool = ThreadPoolExecutor(512)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.rate = BASE_RATE

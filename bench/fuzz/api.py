@@ -95,7 +95,7 @@ async def fuzz(examples: int, seed: int, phases: str) -> FuzzOutcome:
 
 
 async def _run_schemathesis(url: str, examples: int, seed: int, phases: str) -> FuzzOutcome:
-    # By its module, as the script may not be on the path.
+    # Run as a module, because the script may not be on the path.
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "schemathesis.cli", "run", f"{url}/openapi.json"),
         *("--exclude-path", "/v1/stream", "--checks", ",".join(_CHECKS), "--phases", phases),

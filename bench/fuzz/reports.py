@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, progress: Progress) -> Result:
     """Parse and send the bodies, and count the outcomes."""
-    mutator = Mutator(random.Random(options.seed))  # noqa: S311 - repeatable, not secret
+    mutator = Mutator(random.Random(options.seed))  # noqa: S311 - reproducible, not a secret
     outcomes, growth_mb, cpu_seconds = _parse_all(mutator, options.bodies, progress)
     statuses, server_growth_mb = asyncio.run(_send_all(mutator, options.requests, progress))
     documented = {
@@ -108,7 +108,7 @@ def _parse_all(mutator: Mutator, bodies: int, progress: Progress) -> tuple[Count
             body = mutator.next()
             try:
                 outcomes[parse_outcome(body)] += 1
-            except Exception as error:  # noqa: BLE001 - any at all is what is looked for
+            except Exception as error:  # noqa: BLE001 - any exception is a finding
                 outcomes["crashed"] += 1
                 if outcomes["crashed"] <= _MAX_PRINTED:
                     progress.say(f"{error!r} on {describe(body)}")

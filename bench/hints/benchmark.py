@@ -144,7 +144,7 @@ def _growth(options: argparse.Namespace) -> Iterator[Figure]:
 
 def _core() -> Core:
     config = CollectorConfig()
-    # A hint asks nothing of the history.
+    # A hint does not use the history.
     return Core(config, Registry(config), History, lambda: BEGIN_SECONDS)  # type: ignore[arg-type]
 
 

@@ -60,7 +60,7 @@ class FixedSnapshotCache(SnapshotCache):
 
     async def snapshot(
         self,
-        board: LiveTables,  # noqa: ARG002 - as every snapshots is demand
+        board: LiveTables,  # noqa: ARG002 - the interface of the class
         now: float,  # noqa: ARG002
         *,
         fresh_seconds: float,  # noqa: ARG002
@@ -120,7 +120,7 @@ def server(nodes: int, containers: int) -> Iterator[Server]:
             assert line.startswith(_LISTENING), line
             yield Server(line.removeprefix(_LISTENING).strip())
         finally:
-            # Its input is closed when the block of the process ends.
+            # This closes its stdin, which stops it.
             process.communicate()
 
 

@@ -141,7 +141,7 @@ class _Cluster:
         self._database = folder / "collector.db"
         self._plan = folder / "plan"
         count = round(self._rate * self._seconds)
-        # As much again for the stretch in which the collector is killed.
+        # The second half is for the period in which the collector is killed.
         plan, self._mix = make_plan(nodes, 2 * count, time.time(), progress)
         self._first_count = count
         self._plan.write_bytes(msgspec.msgpack.encode(plan))

@@ -87,7 +87,7 @@ def make_plan(nodes: int, requests: int, now: float, progress: Progress) -> tupl
         for turn in range(turns):
             for number in range(min(nodes, requests - turn * nodes)):
                 model = number % _MODELS
-                # Each is at another place of its round, as nodes are that were started at other times.
+                # Nodes start at different times, so each is at another place in its sequence of reports.
                 place = 1 + number // _MODELS % _PHASES + turn
                 plan.follows.append(_request(number, turn + 2, templates[model][place]))
                 mix.count(models[model][place])
@@ -110,7 +110,7 @@ def _request(number: int, sequence: int, template: bytes) -> Request:
 
 def _reports(seed: str, count: int) -> list[Report]:
     """The first `count` reports of a model node."""
-    rng = random.Random(seed)  # noqa: S311 - the same at every run, and not a secret
+    rng = random.Random(seed)  # noqa: S311 - reproducible, not a secret
     sample_seconds = SamplingConfig().interval_seconds
     names = [f"shop-service-{number}.{_PLACEHOLDER}" for number in range(CONTAINERS)]
     limits = {
@@ -137,7 +137,7 @@ def _level(rng: random.Random, number: int) -> Used:
     return (
         rng.lognormvariate(-3.0, 1.5),
         rng.lognormvariate(18.5, 1.2),
-        # Few containers write all the time, most talk to someone.
+        # Few containers write to disk, most use the network.
         rng.lognormvariate(10.0, 1.0) if number % 4 == 0 else 0.0,
         rng.lognormvariate(9.0, 1.0) if number % 4 else 0.0,
     )

@@ -75,7 +75,7 @@ def estimates(progress: Progress) -> Iterator[Figure]:
             name=f"mesh_{name}_within_15_percent",
             value=100 * float((errors <= _NEAR_ENOUGH).mean()),
             unit="% of pairs",
-            # No coordinates fit a network in which detours are shorter: its figure is there to be read.
+            # No coordinates fit a network in which detours are shorter, so this figure has no bound.
             at_least=None if name == _DETOURS else _MIN_SHARE,
         )
         for share in (50, 90, 99):

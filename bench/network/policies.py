@@ -73,7 +73,7 @@ def _small(progress: Progress) -> Iterator[Figure]:
         _answer(random_state(seed), "net-optimal")
     with progress.track("states of 12 nodes", _STATES) as show:
         for seed in range(_STATES):
-            # A new snapshot for each: nothing that the other policy cached is used again.
+            # Each policy gets a new snapshot, so that it cannot use values that the other one cached.
             state = random_state(seed)
             greedy = _answer(state, "net-aware", times["net-aware"])
             optimal = _answer(random_state(seed), "net-optimal", times["net-optimal"])

@@ -127,7 +127,7 @@ class Application:
         rates = parse_rates(output)
         if len(rates) != len(operations):
             raise RuntimeError(f"redis-benchmark did not report {', '.join(operations)}: {output}")
-        # Every operation is run the same number of times, so their times add up.
+        # Every operation runs the same number of times, so their durations add up.
         return len(rates) / sum(1 / rate for rate in rates.values())
 
     def _running(self) -> dict[str, Task] | None:

@@ -167,7 +167,7 @@ def _round(nodes: Cluster, collector: Collector, places: Mapping[str, str] | Non
     throughput = application.measure(seconds)
     cores = (link.router_cpu_seconds() - before) / (time.monotonic() - began)
     application.stop()
-    # What the collector still believes to run would count as members of the next one.
+    # Containers that the collector still lists would count as members of the next application.
     until(lambda: not _reported(collector), _FORGET_SECONDS)
     regions = {node.name: region for node, region in zip(nodes.swarm.nodes, REGIONS, strict=True)}
     print(

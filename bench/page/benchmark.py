@@ -106,7 +106,7 @@ async def _measure_page(
     progress.wait(f"{size}: the collector settles", short)
     async with _tab() as tab:
         paints = [await _paint(tab, collector.url) for _ in range(_PAINTS)]
-        # Before the page stays open, so that the memory that a table leaves behind counts.
+        # Measured before the long period, so that memory that a table does not free counts.
         sorts, searches = await _change(tab, collector.url)
         memory_mb: list[float] = []
         end_mb = 0.0
@@ -209,7 +209,7 @@ async def _request_costs(collector: CollectorProcess, sent: Sequence[str], progr
 
 
 def _kind(address: str) -> str:
-    """The request without its period, which is another each time."""
+    """Return a request without its period, which differs each time."""
     return re.sub(r"(?<=[?&])(start|end)=[^&]*&?", "", address)
 
 

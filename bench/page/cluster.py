@@ -65,7 +65,7 @@ async def _report(start: _Start) -> None:
     config = demo_config(cluster.shop, start.database, "127.0.0.1:0")
     sampled_at = await write_past(config, agents, start.options.days, lambda _: None)
     async with _collector(start) as (url, pid), aiohttp.ClientSession(url) as session:
-        # This process does not carry out what the collector decides.
+        # This process does not execute the collector's decisions.
         async with session.post("/v1/pause", json={"why": "a benchmark"}) as response:
             response.raise_for_status()
 

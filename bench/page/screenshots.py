@@ -77,7 +77,7 @@ async def _shoot(tab: Tab, url: str, shot: Shot, path: Path) -> None:
     await tab.open("about:blank")
     await tab.open(f"{url}/#/{shot.route}")
     await tab.until(shot.ready, 60)
-    # Sparklines and fonts follow.
+    # Sparklines and fonts load later.
     await asyncio.sleep(2.0)
     await tab.screenshot(path)
 

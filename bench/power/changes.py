@@ -75,7 +75,7 @@ class _InProcess(Refit):
 
 def follow(change: str, seed: int) -> MinuteErrors:
     """Run the model through one change."""
-    chance = Random(f"meter {seed}")  # noqa: S311 - the same every time
+    chance = Random(f"meter {seed}")  # noqa: S311 - reproducible
     learner: Learner | None = None
     errors: list[float] = []
     for index, load in enumerate(_loads(seed)):
@@ -104,7 +104,7 @@ def follow_all(log: Callable[[str], None]) -> dict[str, MinuteErrors]:
 
 
 def _loads(seed: int) -> list[Load]:
-    chance = Random(f"load {seed}")  # noqa: S311 - the same every time
+    chance = Random(f"load {seed}")  # noqa: S311 - reproducible
     loads, level = [], _LEVELS[1]
     for _ in range(_END_SECONDS // _PERIOD_SECONDS):
         if chance.random() < _JUMP_CHANCE:

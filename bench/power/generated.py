@@ -66,7 +66,7 @@ MACHINES = (
 
 def generate(machine: GeneratedMachine, seed: int) -> tuple[Sample, ...]:
     """Make a recording; each workload has its own level of every resource and drifts around it."""
-    chance = Random(f"{machine.name} {seed}")  # noqa: S311 - the same recording every time
+    chance = Random(f"{machine.name} {seed}")  # noqa: S311 - reproducible
     samples: list[Sample] = []
     for workload in range(machine.workloads):
         factor = max(0.2, chance.gauss(1.0, machine.spread_ratio))

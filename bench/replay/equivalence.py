@@ -62,7 +62,7 @@ class _Clock:
         return self.now
 
 
-async def compare_collectors(  # noqa: PLR0913 - the size of what is compared
+async def compare_collectors(  # noqa: PLR0913 - the size of the cluster
     *,
     hours: float,
     hosts: int = 12,

@@ -108,7 +108,7 @@ def _measure(label: str, is_orchestrated: bool) -> _Cost:  # noqa: FBT001 - pass
         if is_orchestrated:
             registry.promises.put_services(_services(number, label), _BEGIN + 100 * number + 65)
             registry.promises.pack_changes()
-    # As a collector does every few minutes.
+    # A collector does this every few minutes.
     registry.promises.forget(_BEGIN)
     gc.collect()
     held_bytes = psutil.Process().memory_info().rss

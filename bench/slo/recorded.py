@@ -51,7 +51,7 @@ def recorded(data: Path | None, _progress: Progress) -> Iterator[Figure]:
                 at_least=_STARVED,
                 at_most=_STARVED,
             )
-            # Some of them ran for a few minutes before the more important ones came.
+            # Some of them ran for a few minutes before the more important ones started.
             yield Figure(
                 name=f"recorded_{policy}_{_STARVED_CLASS}_under_10_percent", value=starved, unit="controllers"
             )

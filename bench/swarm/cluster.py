@@ -297,7 +297,7 @@ def _run_everywhere(nodes: Swarm) -> None:
     )
     nodes.manager.docker(
         *("service", "create", *options, "--stop-grace-period=1s"),
-        # Without limits of its own, an agent sees those of the node as the container's.
+        # Without these limits, an agent would take those of the node for the container's.
         *("--limit-cpu=0.01", "--limit-memory=8m", image.NAME, "sleep", "100000"),
     )
     running = partial(_count_running, nodes)

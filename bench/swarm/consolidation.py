@@ -20,7 +20,7 @@ come every five minutes by default."""
 _SETTINGS: dict[str, dict[str, Any]] = {
     "control": {"timer_policy": "least-watts", "timer_seconds": 5, "cool_down_seconds": 20},
     "policies": {
-        # It takes an hour to learn that the load is steady. Here it need not be, and moves may be many.
+        # By default, it takes an hour to learn that the load is steady.
         "least-watts": {
             "cool_down_seconds": 5,
             "no_return_seconds": 30,

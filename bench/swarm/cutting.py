@@ -32,7 +32,7 @@ def cut(cluster: Cluster, collector: Collector) -> list[Figure]:
     decision = collector.post("/v1/room", {**request, "reserve_seconds": _KEPT_SECONDS})
     print(decision["outcome"], decision["reasons"], decision["left"])
     lowered = sum(_limits(cluster, names)[name] < before[name] for name in names)
-    # No container comes: when the reservation ends, the room is given back.
+    # No container starts, so the limits are restored when the reservation ends.
     restored, seconds = until(lambda: _limits(cluster, names) == before, _KEPT_SECONDS + _TIMEOUT_SECONDS)
     return [
         Figure(name="cut_lowered", value=lowered, unit="containers, by docker inspect", at_least=1),
@@ -57,7 +57,7 @@ def _limits(cluster: Cluster, names: list[str]) -> dict[str, tuple[float, int]]:
     for name in names:
         (task,) = cluster.running(name)
         host = cluster.swarm.node(str(task.node)).engine.inspect(str(task.container_id))["HostConfig"]
-        # An engine has two ways to write the same quota.
+        # An engine reports the same quota in one of two ways.
         cores = host["NanoCpus"] / 1e9 or host["CpuQuota"] / (host["CpuPeriod"] or 100_000)
         found[name] = round(cores, 2), host["Memory"]
     return found

@@ -74,7 +74,7 @@ def killed(cluster: Cluster, collector: Collector) -> list[Figure]:
 
 def two(cluster: Cluster, collector: Collector) -> list[Figure]:
     """Run two collectors with the same lease and the same reports: only one acts."""
-    # Agents report to one; the other reads the same reports as if they had been sent to both.
+    # Each collector has its own agents, with the same reports.
     other = cluster.second(collector)
     _fill(cluster)
     until(lambda: _is_separated(cluster) and not _has_alert(collector), _TIMEOUT_SECONDS)
@@ -121,7 +121,7 @@ def away(cluster: Cluster, collector: Collector) -> list[Figure]:
         ),
         Figure(name="away_healed_afterwards", value=float(bool(healed)), unit="times", at_least=1),
         Figure(name="away_moves", value=_count_constrained(cluster), unit="starts that we caused", at_most=1),
-        # A manager that comes back may take its nodes for down, and restart all that ran there.
+        # After its restart, a manager may consider nodes as down, and restart their tasks.
         Figure(name="away_starts", value=_count_restarts(cluster), unit="starts, including Swarm's own"),
         Figure(name="away_services_lost", value=_count_lost(cluster), unit="services", at_most=0),
     ]
@@ -156,7 +156,7 @@ def _inject_fault(
     what: str, cluster: Cluster, collector: Collector, inject: Callable[[Move], None]
 ) -> list[Figure]:
     """Inject a fault during a move; afterwards, every service must run exactly once."""
-    # The manager is no target: a cluster without it is another case.
+    # Fill the manager's node, so that it is not the target: a cluster without a manager is another case.
     cluster.service("filler", *BURN, on="node1", extra=("--limit-cpu=0.12",))
     _fill(cluster)
 

@@ -39,7 +39,7 @@ def repeated(cluster: Cluster, collector: Collector, runs: int = 20) -> list[Fig
     for number in range(runs):
         steady, name = f"steady{number}", f"hog{number}"
         cluster.service(steady, *BURN, on="node2", extra=(f"--limit-cpu={STEADY_CORES}",))
-        # The other service has used the node for a while: the last window shows more of it than of the hog.
+        # The other service starts earlier, so that the last window has more of its usage than of the hog's.
         time.sleep(number % 7)
         cluster.service(name, *BURN, on="node2", extra=(f"--limit-cpu={HOG_CORES}",))
         until(lambda: _is_separated(cluster.places(name), cluster.places(steady)), _TIMEOUT_SECONDS)  # noqa: B023

@@ -58,7 +58,7 @@ class Adversary:
 
     def __init__(self, http: aiohttp.ClientSession, url: str, secret: str, seed: int) -> None:
         self._http, self._url, self._secret = http, url, secret
-        self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
+        self._random = random.Random(seed)  # noqa: S311 - reproducible, not a secret
         self._mutator = Mutator(self._random)
         self._numbers = itertools.count(1)
         self.statuses: Counter[str] = Counter()
@@ -69,7 +69,7 @@ class Adversary:
         holding = asyncio.create_task(self._hold_connections(began + seconds))
         most = began + _FIRST_PART * seconds
         await asyncio.gather(*(self._repeat(attacks, most) for attacks in (_FLOODS, _LIES)))
-        # Last, as large bodies use up what a node may send.
+        # Last, because large bodies use up the bytes that a node may send.
         await self._repeat(_NOISE, began + seconds)
         await holding
 

@@ -114,7 +114,7 @@ def _figures(options: argparse.Namespace, without: _Outcome, hostile: _Outcome) 
     changes = [
         abs(hostile.needs.get(service, 0.0) / need - 1) for service, need in without.needs.items() if need
     ]
-    # The hostile node says that it runs containers of these services too: they count, by their share.
+    # The hostile node reports containers of these services too, and they count by their share.
     yield Figure(name="service_need_change", value=max(changes, default=0.0), unit="ratio")
     yield Figure(name="energy_difference", value=max(errors), unit="ratio", at_most=MOST_ENERGY_RATIO)
     yield Figure(name="energy_error", value=max(true_errors), unit="ratio", at_most=MOST_ENERGY_RATIO)
@@ -271,7 +271,7 @@ async def _request(
 async def _answers(http: aiohttp.ClientSession, url: str, secret: str, nodes: int) -> dict[str, Any]:
     """Return responses about honest nodes, without times."""
     found: dict[str, Any] = {}
-    # All at the same moment: on a slow machine, nodes would become suspect one after another.
+    # One request for all: on a slow machine, nodes would become suspect one after another.
     page = await _request(http, f"{url}/v1/nodes?limit=1000", secret)
     honest = {node_name(number) for number in range(nodes)}
     for node in page.get("nodes", ()):

@@ -180,7 +180,7 @@ class _FaultRun:
         self._offset(_STEPS[self.faults["step_clock"] % len(_STEPS)])
         await asyncio.sleep(3.0)
         if self.faults["step_clock"] % 2:
-            # It is also wrong at a start.
+            # The clock is also wrong at a start.
             self._stop(signal.SIGTERM)
             await asyncio.to_thread(self._start)
         self._offset(0.0)
@@ -194,7 +194,7 @@ class _FaultRun:
             file.seek(_PAGE_BYTES * (pages * 3 // 4))
             file.write(os.urandom(_PAGE_BYTES))
         await asyncio.to_thread(self._start)
-        # What was on the page is set aside, and is the only loss.
+        # The collector sets the damaged page aside; only reports on that page may be lost.
         self._lost_to_damage |= before - set(await asyncio.to_thread(self._read_stored))
         for aside in (self._folder / "disk").glob("*.damaged-*"):
             aside.unlink()

@@ -130,7 +130,7 @@ def _settings(folder: Path, name: str) -> CollectorConfig:
         http=HttpConfig(listen="127.0.0.1:0"),
         access=AccessConfig(tokens=str(folder / "tokens.jsonl")),
         history=HistoryConfig(path=str(folder / f"{name}.db")),
-        # Faster than live, so that the run is short; no limit that both together could exceed.
+        # Shorter times than the defaults, so that the run is short.
         control=ControlConfig(
             lease_file=str(folder / _LEASE),
             lease_seconds=_LEASE_SECONDS,
@@ -180,7 +180,7 @@ class PairOutcome:
         yield Figure(name="pair_acting_at_once", value=self.most_acting, unit="collectors", at_most=1)
         yield Figure(name="pair_steps_of_first", value=by.count(_FIRST), unit="steps", at_least=1)
         yield Figure(name="pair_steps_of_second", value=by.count(_SECOND), unit="steps", at_least=1)
-        # The second acts only after the first was killed.
+        # The second collector acts only after the first was killed.
         out_of_turn = by != sorted(by)
         yield Figure(name="pair_steps_out_of_turn", value=float(out_of_turn), unit="flag", at_most=0)
         twice = sum(not each["was_there"] for each in self.acts)
@@ -285,7 +285,7 @@ async def run_pair(folder: Path, secrets: Mapping[str, str], progress: Progress,
                 first.kill()
                 await asyncio.to_thread(first.wait)
                 cluster.crowd(1, "late")
-                # Only the second gets reports from now on.
+                # From now on, only the second collector receives reports.
                 cluster.senders.pop(0)
                 await _until_relieved(cluster, http, urls[1:])
             finally:

@@ -31,7 +31,7 @@ PERIOD_SECONDS = 1.0
 _SLOT_SECONDS = 8 * 3600.0
 _SLOTS = 3
 _LOADS = (
-    # Cores, bytes of memory, bytes per second of disk and network; and how wide each scatters.
+    # Cores, bytes of memory, bytes per second of disk and network; and the scatter of each.
     ((2.0, 4e8, 1e5, 1e5), (0.3, 0.02, 0.8, 0.8)),
     ((0.1, 6e9, 1e5, 1e5), (0.6, 0.05, 0.8, 0.8)),
     ((0.2, 4e8, 3e7, 1e5), (0.4, 0.02, 1.2, 0.8)),
@@ -63,7 +63,7 @@ class ReportedCluster:
     """Simulated nodes that report to a collector."""
 
     def __init__(self, nodes: int, containers: int) -> None:
-        rng = random.Random(1)  # noqa: S311 - the same at every run, and not a secret
+        rng = random.Random(1)  # noqa: S311 - reproducible, not a secret
         self.names = [f"node-{number:04}" for number in range(nodes)]
         self._containers = containers
         self._loads = [_usage(rng, number) for number in range(_TEMPLATES)]
@@ -131,7 +131,7 @@ def collector(folder: Path) -> Iterator[tuple[psutil.Popen, str]]:
     config.write_text(
         f'[http]\nlisten = "127.0.0.1:0"\n[history]\npath = "{folder / "collector.db"}"\n'
         f'[access]\ntokens = ""\n[analysis]\ninterval_seconds = {PERIOD_SECONDS}\n'
-        # Every pass covers everything, and not only what was reported since the last one.
+        # Every pass covers all containers, not only those that were reported since the last one.
         "full_pass_seconds = 0\n"
     )
     with log.open("w") as output:
@@ -167,7 +167,7 @@ async def fill(http: aiohttp.ClientSession, bodies: Iterator[bytes], total: int,
         async def send() -> None:
             for body in bodies:
                 async with http.post("/v1/reports", data=body) as response:
-                    if response.status != 200:  # noqa: PLR2004 - all went well
+                    if response.status != 200:  # noqa: PLR2004 - OK
                         raise UserError(f"the collector rejected a heartbeat: {await response.text()}")
                 show(next(done))
 
@@ -187,7 +187,7 @@ async def send_requests(
         try:
             async with http.get(path) as response:
                 await response.read()
-                latencies.failed += response.status != 200  # noqa: PLR2004 - all went well
+                latencies.failed += response.status != 200  # noqa: PLR2004 - OK
         except (aiohttp.ClientError, TimeoutError):
             latencies.failed += 1
         latencies.seconds.append(time.monotonic() - due)

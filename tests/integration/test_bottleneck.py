@@ -1,4 +1,4 @@
-"""A real shortage on real parts: found by the node itself, reported at once, and closed when it is over."""
+"""A real shortage of CPU: the node finds it, reports it at once, and closes the alert when it is over."""
 
 import os
 import re
@@ -16,15 +16,15 @@ from tests.processes import wattpack
 pytestmark = pytest.mark.lab
 
 NODE_CORES = 0.25
-"""A small node leaves the machine to others, and whatever they do on it is not seen as this node's."""
+"""The node is small, so that other processes on the machine do not affect it."""
 ALERT_RATIO = 0.6
-"""Whose host is busy elsewhere gets less of a core than its quota says, by a quarter at times."""
+"""On a busy machine, a container gets less CPU than its quota, sometimes by a quarter."""
 REPORTED_WITHIN_SECONDS = 60.0
 
 
 @pytest.fixture
 def node(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suite]:
-    """The engine's control group as a host of its own, with one container that does nothing."""
+    """An agent whose host is the engine's control group, with one idle container."""
     engine.run("idler", "sleep", "3600")
     cgroups.limit(engine.cgroup_parent, cpus=NODE_CORES)
     settings = (f"host.cgroup=/{engine.cgroup_parent}", "node=small", f"bottleneck.cpu_ratio={ALERT_RATIO}")
@@ -41,7 +41,7 @@ def alerts(node: Suite, state: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_hog_makes_an_alert_that_names_it_and_its_end_ends_the_alert(engine: Engine, node: Suite) -> None:
+def test_a_hog_opens_an_alert_that_names_it_and_its_end_closes_the_alert(engine: Engine, node: Suite) -> None:
     assert alerts(node, "all") == []
     hog = engine.run("hog", "sh", "-c", "while :; do :; done")
     try:

@@ -30,7 +30,7 @@ _STEADY_MB, _OPTIONAL_MB, _PRESSURE_MB = 35, 50, 88
 _OPTIONAL = {"wattpack.optional": "true", "wattpack.weight": "0.5"}
 _SHORT_SECONDS = 90.0
 _BACK_SECONDS = 60.0
-"""As promised: within a minute after the pressure ends."""
+"""The documented limit: a minute after the pressure ends."""
 _STEADY, _WORKER, _EXTRA = "steady", "worker", "extra"
 
 
@@ -40,7 +40,7 @@ def _holding(megabytes: int, end: str) -> str:
 
 
 def _commands() -> dict[str, tuple[str, ...]]:
-    """Containers that hold memory; one more of it between two signals."""
+    """Commands that hold memory; one of them holds more between two signals."""
     begins = "while ! test -e /begin; do sleep 0.5; done"
     return {
         _STEADY: ("sh", "-c", _holding(_STEADY_MB, "/never")),
@@ -51,13 +51,13 @@ def _commands() -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class Lab:
-    """What both kinds of hosts can be asked."""
+    """A cluster of either kind of host."""
 
     cluster: Cluster
     engine: Engine
-    """Of the node that is short."""
+    """Engine of the node that is short of memory."""
     container: Callable[[str], str | None]
-    """The running container of a service."""
+    """Return the running container of a service."""
 
     def signal(self, name: str, file: str) -> None:
         container = self.container(name)

@@ -39,7 +39,7 @@ HOSTILE = [
     "%2e%2e/?#&",
 ]
 LONG_TEXT = "<b>" + "x" * 1000
-"""Names have at most 253 characters, images and labels 1024: a report with more is refused."""
+"""Names have at most 253 characters, images and labels 1024: the collector rejects longer ones."""
 ROWS = "document.querySelectorAll('[data-testid={}-rows] tr[data-key]').length"
 VIEWS = ("", "nodes", "services", "containers", "decisions", "energy")
 
@@ -76,7 +76,7 @@ async def hostile_cluster() -> AsyncIterator[RunningCollector]:
         yield collector
 
 
-async def shown(tab: Tab, url: str, route: str) -> None:
+async def open_view(tab: Tab, url: str, route: str) -> None:
     """Open a view and wait for its first data."""
     await tab.open("about:blank")
     await tab.open(f"{url}/#/{route}")
@@ -88,7 +88,7 @@ def assert_clean(tab: Tab, url: str) -> None:
     assert [each for each in tab.requests if not each.startswith((url, "about:", "blob:"))] == []
 
 
-async def test_page_answers_with_credentials_in_its_url(collector: str, tmp_path: Path) -> None:
+async def test_the_page_works_with_credentials_in_its_url(collector: str, tmp_path: Path) -> None:
     async with browsing(tmp_path / "profile") as tab:
         await tab.open(f"http://anyone:secret@{collector}/")
         await tab.until("document.querySelector('[data-testid=node-states] b')?.textContent === '1'", 60)
@@ -102,7 +102,7 @@ async def test_page_answers_with_credentials_in_its_url(collector: str, tmp_path
 
 async def test_energy_is_downloaded_as_the_collector_exports_it(tmp_path: Path) -> None:
     async with browsing(tmp_path / "profile") as tab, running(settings()) as collector:
-        await shown(tab, collector.address.url, "energy?by=node&span=30d")
+        await open_view(tab, collector.address.url, "energy?by=node&span=30d")
         await tab.run("document.querySelector('[data-testid=energy-csv]').click()")
         await tab.until("document.body.textContent.includes('are downloaded')")
         [path] = [each for each in tab.requests if "/v1/energy.csv" in each]
@@ -122,7 +122,7 @@ async def test_the_network_is_a_heat_map_while_there_is_a_mesh(tmp_path: Path) -
                 for (node, peer), each in seconds.items():
                     core.registry.mesh.put_results(node, [PeerResult(peer, each, each, 5, 0)], core.clock())
                 await core.registry.mesh.update(core.clock())
-                await shown(tab, collector.address.url, "nodes")
+                await open_view(tab, collector.address.url, "nodes")
                 await tab.until("document.querySelectorAll('[data-testid=nodes-rows] tr').length === 3")
                 if is_enabled:
                     await tab.until("document.body.textContent.includes('b1: 100 ms, measured')")
@@ -142,14 +142,14 @@ async def test_hostile_names_change_nothing(tmp_path: Path, width: int) -> None:
             )
             places.append(await tab.run(f"`containers/${{encodeURIComponent({'id-of-' + name!r})}}`"))
         for place in places:
-            await shown(tab, url, place)
+            await open_view(tab, url, place)
             assert await tab.run("window.broken") is None, place
             assert (
                 await tab.run("document.querySelectorAll('main img, main script, main b > img').length") == 0
             )
             assert await tab.run("document.documentElement.scrollWidth <= innerWidth"), place
             assert await tab.run("document.documentElement.dir") == "", place
-        await shown(tab, url, "containers")
+        await open_view(tab, url, "containers")
         links = "[...document.querySelectorAll('[data-testid=containers-rows] tr a bdi')]"
         listed = f"{links}.map((each) => each.textContent)"
         await tab.until(f"{listed}.length >= {len(HOSTILE)}")
@@ -157,8 +157,8 @@ async def test_hostile_names_change_nothing(tmp_path: Path, width: int) -> None:
         assert_clean(tab, url)
 
 
-async def test_a_report_with_longer_texts_is_refused_and_the_page_stays(tmp_path: Path) -> None:
-    """Agents shorten texts: such a report is no agent's."""
+async def test_a_report_with_longer_texts_is_rejected_and_the_page_stays(tmp_path: Path) -> None:
+    """Agents shorten texts, so no agent sends such a report."""
     long = "<b>" + "x" * 10_000
     reports = [report(long), report("alpha", containers=[container(long)])]
     reports += [report("alpha", containers=[container(image=long)])]
@@ -172,7 +172,7 @@ async def test_a_report_with_longer_texts_is_refused_and_the_page_stays(tmp_path
                     assert answer.status == HTTPStatus.BAD_REQUEST
                     assert "length <=" in (await answer.json())["detail"]
         for table in ("nodes", "containers"):
-            await shown(tab, url, table)
+            await open_view(tab, url, table)
             await tab.until(
                 f"document.querySelectorAll('[data-testid={table}-rows] tr[data-key]').length === 1"
             )
@@ -191,7 +191,7 @@ async def test_accessibility_has_no_serious_finding(tmp_path: Path, width: int, 
         await tab.set_appearance(width=width, dark=dark)
         name = quote(HOSTILE[0], safe="")
         for place in (*VIEWS, f"nodes/{name}", f"services/{name}", f"containers/id-of-{name}"):
-            await shown(tab, collector.address.url, place)
+            await open_view(tab, collector.address.url, place)
             await tab.run(f"{rules}; null")
             assert await tab.run(check) == [], place
 
@@ -203,7 +203,7 @@ async def test_tables_are_searched_and_sorted_by_keyboard(tmp_path: Path) -> Non
             core.registry.apply(
                 report(f"node{number:03}", containers=[container(f"c{number}")]), core.clock()
             )
-        await shown(tab, url, "nodes")
+        await open_view(tab, url, "nodes")
         rows = "[...document.querySelectorAll('[data-testid=nodes-rows] tr')].map((each) => each.dataset.key)"
         await tab.until(f"{rows}.length > 5")
         assert len(await tab.run(rows)) < 100, "rows out of sight are elements"
@@ -250,26 +250,26 @@ async def test_pausing_asks_for_a_token_and_keeps_it_in_memory(tmp_path: Path) -
         assert not any(admin in each for each in tab.requests)
 
 
-async def ignore_the_load(tab: Tab) -> None:
-    """Stop the clock by which the page asks less often for what takes long: a busy machine makes all so."""
+async def stop_clock(tab: Tab) -> None:
+    """Stop the clock of the page, which sends slow requests less often: on a busy machine, all are slow."""
     await tab.call("Page.enable")
     await tab.call("Page.addScriptToEvaluateOnNewDocument", source="performance.now = () => 0")
 
 
 async def test_an_open_page_follows_the_event_stream(tmp_path: Path) -> None:
     async with running(settings()) as collector, browsing(tmp_path / "profile") as tab:
-        await ignore_the_load(tab)
+        await stop_clock(tab)
         core, url = collector.core, collector.address.url
         core.registry.apply(report("alpha", at=core.clock()), core.clock())
-        await shown(tab, url, "")
+        await open_view(tab, url, "")
         await tab.until("document.querySelector('[data-testid=node-states] b').textContent === '1'")
         first = "document.querySelector('[data-testid=alerts] li')"
         busy = Alert(Resource.MEMORY, core.clock(), "memory is used up")
         sent = msgspec.structs.replace(report("alpha", sequence=2, at=core.clock()), alerts=(busy,))
         core.registry.apply(sent, core.clock())
-        # Alerts are asked for every 15 s: only the stream is that fast.
+        # Alerts are requested every 15 s: only the stream is that fast.
         await tab.until(f"{first}?.textContent.includes('memory is used up')", 10)
-        # What did not change is the same element.
+        # Rows that did not change are the same elements.
         await tab.run(f"window.kept = {first}")
         core.registry.apply(report("beta", at=core.clock()), core.clock())
         await tab.until("document.querySelector('[data-testid=node-states] b').textContent === '2'", 10)
@@ -279,10 +279,10 @@ async def test_an_open_page_follows_the_event_stream(tmp_path: Path) -> None:
 
 async def test_a_list_follows_events_that_never_pause(tmp_path: Path) -> None:
     async with running(settings()) as collector, browsing(tmp_path / "profile") as tab:
-        await ignore_the_load(tab)
+        await stop_clock(tab)
         core, url = collector.core, collector.address.url
         core.registry.apply(report("alpha", at=core.clock(), containers=[container()]), core.clock())
-        await shown(tab, url, "containers")
+        await open_view(tab, url, "containers")
         await tab.until(f"{ROWS.format('containers')} === 1")
 
         async def start_containers() -> None:
@@ -297,7 +297,7 @@ async def test_a_list_follows_events_that_never_pause(tmp_path: Path) -> None:
                 await asyncio.sleep(0.1)
 
         starting = asyncio.create_task(start_containers())
-        # The list is asked for every 10 s: only events make it follow that fast.
+        # The list is requested every 10 s: only events update it that fast.
         await tab.until(f"{ROWS.format('containers')} > 1", 8)
         starting.cancel()
         assert_clean(tab, url)
@@ -329,7 +329,7 @@ async def test_pressure_is_a_graph_if_the_kernel_measures_it_and_else_a_sentence
     async with running(settings()) as collector, browsing(tmp_path / "profile") as tab:
         url = collector.address.url
         await send_two(url, collector.core.clock(), pressure)
-        await shown(tab, url, place)
+        await open_view(tab, url, place)
         if pressure == Pressure():
             await tab.until(says_so)
             assert await tab.run(f"{chart}.hidden")
@@ -344,7 +344,7 @@ async def test_a_new_service_has_graphs_before_its_first_rollup(tmp_path: Path) 
     async with running(settings()) as collector, browsing(tmp_path / "profile") as tab:
         url = collector.address.url
         await send_two(url, collector.core.clock(), Pressure())
-        await shown(tab, url, "services/shop")
+        await open_view(tab, url, "services/shop")
         await tab.until("document.querySelector('[data-testid=chart-memory] path.line[d^=M]')")
 
 
@@ -357,7 +357,7 @@ async def test_a_single_value_is_a_dot(tmp_path: Path) -> None:
             sent = report("alpha", at=at, containers=[container(window_seconds=1.0)])
             async with http.post("/v1/reports", data=encode((sent,)), headers=JSON) as answer:
                 assert answer.status == HTTPStatus.OK
-        await shown(tab, url, "containers/id-of-web")
+        await open_view(tab, url, "containers/id-of-web")
         path = "document.querySelector('[data-testid=chart-memory] svg path.line')"
         await tab.until(f"{path} && {path}.getBBox().height > 2")
         assert await tab.run(f"{path}.getBBox().width") > 2

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.swarm.cluster import Cluster, Collector, cluster
-from tests.integration.test_browser import assert_clean, shown
+from tests.integration.test_browser import assert_clean
 from tests.lab.browser import browsing
 from tests.lab.waiting import eventually
 from wire.messages import MAX_NAME_LENGTH, MAX_TEXT_LENGTH
@@ -30,7 +30,7 @@ def nodes() -> Iterator[Cluster]:
 
 @pytest.fixture
 def collector(nodes: Cluster) -> Iterator[Collector]:
-    """A collector that has all that a view shows: three agents, a service, and its energy."""
+    """A collector with data for every view: three agents, a service, and its energy."""
     started = nodes.collector({"analysis": {"interval_seconds": 1}, "history": {"rollup_seconds": 5}})
     nodes.watch(started, {"reporting.heartbeat_seconds": 5})
     nodes.swarm.create_service(
@@ -80,7 +80,7 @@ async def test_every_view_shows_a_real_cluster(
         return f"document.querySelector('[data-testid={chart}] svg path[d^=M]')"
 
     def below(condition: str) -> str:
-        """The same at the end of the page: rows out of sight are no elements."""
+        """Check the end of the page too, because rows outside the window are no elements."""
         return f"(scrollTo(0, document.body.scrollHeight), {condition})"
 
     views = {
@@ -121,7 +121,7 @@ async def test_every_view_shows_a_real_cluster(
         for width in (1400, 390):
             await tab.set_appearance(width=width)
             for place, conditions in views.items():
-                await shown(tab, url, place)
+                await open_view(tab, url, place)
                 for each in conditions:
                     await tab.until(each, _TIMEOUT_SECONDS)
                 assert await tab.run("document.documentElement.scrollWidth <= innerWidth"), place

@@ -1,4 +1,4 @@
-"""A stack deployed on a real Swarm: every task starts where the policy said, and is free afterwards."""
+"""A stack deployed on a real Swarm: every task starts on its planned node, without constraints afterwards."""
 
 import asyncio
 import os
@@ -71,8 +71,8 @@ def spec(nodes: Cluster, service: str) -> Any:
     return nodes.swarm.manager.get(f"/services/{service}")["Spec"]
 
 
-def settled(nodes: Cluster, service: str, replicas: int) -> list[str]:
-    """Where the tasks of a service run, once all do and it is free."""
+def wait_until_free(nodes: Cluster, service: str, replicas: int) -> list[str]:
+    """Return the nodes of a service's tasks, when all run and its constraints are removed."""
 
     def free() -> list[str]:
         found = spec(nodes, service)
@@ -84,8 +84,8 @@ def settled(nodes: Cluster, service: str, replicas: int) -> list[str]:
     return eventually(free, _TIMEOUT_SECONDS)
 
 
-def decided(collector: Collector, nodes: Cluster, policy: str, file: Path) -> dict[str, list[str]]:
-    """Where the policy wants the tasks, by the command's own words."""
+def planned_nodes(collector: Collector, nodes: Cluster, policy: str, file: Path) -> dict[str, list[str]]:
+    """Return the nodes that the policy chooses, from the output of the command."""
     done = wattpack(nodes, collector, "deploy", str(file), "--name", "shop", "--policy", policy, "--pack")
     assert done.returncode == 0, done.stdout + done.stderr
     print(done.stdout)
@@ -110,7 +110,7 @@ def decided(collector: Collector, nodes: Cluster, policy: str, file: Path) -> di
         ("net-aware", {}),
     ],
 )
-def test_every_task_starts_where_the_policy_said_and_is_free_afterwards(
+def test_every_task_starts_on_its_planned_node_without_constraints_afterwards(
     nodes: Cluster, tmp_path: Path, policy: str, tables: dict[str, Any]
 ) -> None:
     file = tmp_path / "stack.yml"
@@ -119,28 +119,28 @@ def test_every_task_starts_where_the_policy_said_and_is_free_afterwards(
     nodes.watch(collector)
     try:
         eventually(lambda: _known(collector), _TIMEOUT_SECONDS)
-        chosen = decided(collector, nodes, policy, file)
-        places = {name: settled(nodes, name, len(chosen[name])) for name in chosen}
+        chosen = planned_nodes(collector, nodes, policy, file)
+        places = {name: wait_until_free(nodes, name, len(chosen[name])) for name in chosen}
         assert places == chosen, nodes.logs()
         if policy == "genpack":
             assert set(places["shop_web"]) == {"node3"}, "new services start in the nursery"
         if policy == "net-aware":
-            # Its bound is a label of the service, which only Swarm knows, and not the node.
+            # Its bound is a label of the service, which only Swarm reports, not the node.
             shop = eventually(lambda: _bounded(collector, "shop", 0.085, 5), _TIMEOUT_SECONDS)
             assert shop["services"] == ["shop_web", "shop_worker"]
             assert len(shop["nodes"]) == 1, "every node has the image, so that the stack goes to one"
         assert {name: len(each) for name, each in places.items()} == {"shop_web": 2, "shop_worker": 3}
-        # Nothing of it is left, and what the user wrote is there.
+        # No constraint of the deployment is left, and those of the user are there.
         for name in places:
             labels = spec(nodes, name)["Labels"]
             assert not any(label == "wattpack.before" for label in labels)
         assert spec(nodes, "shop_web")["Labels"]["own"] == "label"
         assert spec(nodes, "shop_web")["TaskTemplate"]["Placement"]["Constraints"] == ["node.hostname!=node9"]
         assert spec(nodes, "shop_worker")["Mode"]["Replicated"]["Replicas"] == 3
-        # Every task is the first of its slot: freeing the service restarted none.
+        # Every task is the first of its slot: removing the constraints restarted none.
         assert len(nodes.swarm.tasks("shop_web")) == 2
         assert len(nodes.swarm.tasks("shop_worker")) == 3
-        # Later moves are free.
+        # Later moves are possible.
         target = min({"node1", "node2", "node3"} - {*places["shop_web"]})
         asyncio.run(_move(nodes, "shop_web", target))
         assert target in nodes.places("shop_web")
@@ -164,7 +164,7 @@ def test_a_service_that_fits_nowhere_is_not_created(nodes: Cluster) -> None:
     small = ("--cpu", "0.02", "--replicas", "3", "--policy", "draps", *options)
     done = wattpack(nodes, collector, "run", *small, "small", image.NAME, "sleep", "1000")
     assert done.returncode == 0, done.stderr
-    assert settled(nodes, "small", 3) == ["node1", "node2", "node3"], "replicas are spread"
+    assert wait_until_free(nodes, "small", 3) == ["node1", "node2", "node3"], "replicas are spread"
     nodes.remove("small")
 
 
@@ -180,7 +180,7 @@ async def _move(nodes: Cluster, service: str, target: str) -> None:
 
 
 def _bounded(collector: Collector, application: str, seconds: float, containers: int) -> Any:
-    """The application, once it has this bound and so many containers."""
+    """Return the application, when it has this bound and this many containers."""
     found = {each["name"]: each for each in collector.get("/v1/applications")["applications"]}.get(
         application
     )
@@ -190,6 +190,6 @@ def _bounded(collector: Collector, application: str, seconds: float, containers:
 
 
 def _known(collector: Collector) -> bool:
-    """Whether a snapshot with all nodes can be placed on."""
+    """Whether all nodes are available for placement."""
     hint = collector.post("/v1/hints/placement", {"reserve": {"cpu_cores": 0.01}, "policy": "spread"})
     return len(hint["nodes"]) == 3

@@ -1,4 +1,4 @@
-"""Two real Docker hosts without an orchestrator: what a running collector does is verified and stays."""
+"""Two real Docker hosts without an orchestrator: the actions of a running collector are verified and stay."""
 
 import json
 import tempfile
@@ -25,7 +25,7 @@ _CORES = 0.3
 _MEMORY_BYTES = 192 << 20
 _TIMEOUT_SECONDS = 90.0
 _VERIFY_SECONDS = 45
-"""Agents read limits again every 30 s at the latest."""
+"""Agents read limits again at least every 30 s."""
 _KEPT_SECONDS = 8
 _MOVABLE = {"wattpack.move": "allowed"}
 
@@ -38,7 +38,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Hosts:
-    """Takes the place of a Swarm where only nodes and their engines matter."""
+    """Replaces a Swarm where only nodes and their engines matter."""
 
     nodes: tuple[Host, ...]
     link: None = None
@@ -47,7 +47,7 @@ class Hosts:
         return next(each.engine for each in self.nodes if each.name == name)
 
     def places(self, container: str) -> list[str]:
-        """The hosts on which a container of this name runs."""
+        """Return the hosts on which a container with this name runs."""
         return [
             each.name
             for each in self.nodes
@@ -86,13 +86,13 @@ def cluster(hosts: Hosts) -> Iterator[Cluster]:
 
 
 def steps(collector: Collector) -> list[dict[str, Any]]:
-    """All steps that were started, the oldest first."""
+    """Return all steps that were started, the oldest first."""
     decisions = collector.decisions()[::-1]
     return [step for each in decisions for step in each["steps"] if step.get("started_at") is not None]
 
 
 def ended(collector: Collector, kind: str, count: int = 1) -> list[dict[str, Any]]:
-    """Steps of a kind, once so many have ended and nothing is under way."""
+    """Return the steps of a kind, when this many have ended and none is running."""
 
     def found() -> list[dict[str, Any]]:
         all_steps = steps(collector)
@@ -103,7 +103,7 @@ def ended(collector: Collector, kind: str, count: int = 1) -> list[dict[str, Any
     return eventually(found, _TIMEOUT_SECONDS)
 
 
-def test_a_lone_container_that_was_moved_is_verified_and_stays(hosts: Hosts, cluster: Cluster) -> None:
+def test_a_moved_container_is_verified_and_stays(hosts: Hosts, cluster: Cluster) -> None:
     first, second = (host.engine for host in hosts.nodes)
     second.run("quiet", "sleep", "100000", cpus=0.01)
     first.run("steady", *BURN, cpus=0.1)
@@ -117,7 +117,7 @@ def test_a_lone_container_that_was_moved_is_verified_and_stays(hosts: Hosts, clu
     assert moved["action"]["name"] == "hog"
     assert hosts.places("hog") == ["second"]
     assert moved["containers"] == [second.inspect("hog")["Id"]]
-    # Nothing undoes it once the time for verification is over.
+    # Nothing undoes it after the time for verification.
     started = second.inspect("hog")["State"]["StartedAt"]
     eventually(lambda: collector.decisions(outcome="done")[0]["after"], _TIMEOUT_SECONDS)
     assert hosts.places("hog") == ["second"]
@@ -125,7 +125,7 @@ def test_a_lone_container_that_was_moved_is_verified_and_stays(hosts: Hosts, clu
     assert len(steps(collector)) == 1
 
 
-def test_a_container_that_was_stopped_for_a_stricter_one_runs_elsewhere(
+def test_a_container_that_was_stopped_for_a_stricter_one_starts_elsewhere(
     hosts: Hosts, cluster: Cluster
 ) -> None:
     first, second = (host.engine for host in hosts.nodes)
@@ -145,7 +145,7 @@ def test_a_container_that_was_stopped_for_a_stricter_one_runs_elsewhere(
     assert killed["containers"] == [second.inspect("lax")["Id"]]
 
 
-def test_a_container_that_was_stopped_waits_in_sight_and_starts_again(hosts: Hosts, cluster: Cluster) -> None:
+def test_a_stopped_container_is_listed_as_waiting_and_starts_again(hosts: Hosts, cluster: Cluster) -> None:
     first, second = (host.engine for host in hosts.nodes)
     first.run("lax", *BURN, cpus=0.2, memory="32m", labels={**_MOVABLE, "wattpack.class": "2"})
     second.run("strict", "sleep", "100000", cpus=0.2, memory="32m", labels={"wattpack.class": "1"})
@@ -177,7 +177,7 @@ def test_a_container_that_was_stopped_waits_in_sight_and_starts_again(hosts: Hos
     assert collector.get("/v1/room")["waiting"] == []
 
 
-def test_a_cut_and_its_return_are_verified(hosts: Hosts, cluster: Cluster) -> None:
+def test_a_cut_and_its_restoration_are_verified(hosts: Hosts, cluster: Cluster) -> None:
     for host in hosts.nodes:
         labels = {"wattpack.class": "4"}
         host.engine.run(f"lax-{host.name}", "sleep", "100000", cpus=0.21, memory="48m", labels=labels)
@@ -195,14 +195,14 @@ def test_a_cut_and_its_return_are_verified(hosts: Hosts, cluster: Cluster) -> No
     assert (cut["action"]["kind"], cut["state"]) == ("cut", "verified")
     engine, name = hosts.of(cut["action"]["node"]), cut["action"]["name"]
     assert _cores(engine, name) < 0.2
-    # Nothing comes, and once the room is no longer reserved, the container has it back.
+    # No container starts, and when the reservation ends, the limit is restored.
     _, back = ended(collector, "cut", 2)
     assert (back["action"]["name"], back["state"]) == (name, "verified"), cluster.logs()
     assert _cores(engine, name) == pytest.approx(0.21)
 
 
 def _make_room(collector: Collector, question: dict[str, Any]) -> dict[str, Any]:
-    """Ask until the request finds what was reported; a snapshot may be a second old."""
+    """Request room until the collector has the reported containers; a snapshot may be a second old."""
 
     def answer() -> dict[str, Any] | None:
         decision: dict[str, Any] = collector.post("/v1/room", question)

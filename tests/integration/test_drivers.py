@@ -1,4 +1,4 @@
-"""What is decided, carried out on a real Swarm of three nodes and on the engines below it."""
+"""Actions on a real Swarm of three nodes and on its engines."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ def cluster() -> Iterator[Swarm]:
 def settings(cluster: Swarm) -> Settings:
     return Settings(
         name="swarm",
-        # The first does not answer: the next one is asked.
+        # The first manager does not respond, so the next one is used.
         managers=f"unix:///nowhere/docker.sock, unix://{cluster.manager.socket}",
         engines={node.name: f"unix://{node.engine.socket}" for node in cluster.nodes},
         stable_seconds=1.0,
@@ -103,7 +103,7 @@ def move(task: Task, target: str) -> Move:
 
 @contextmanager
 def service(cluster: Swarm, name: str, *command: str, **options: Any) -> Iterator[list[Task]]:
-    """A service that runs; its tasks."""
+    """Run a service; yields its tasks."""
     cluster.create_service(name, *command, **options)
     try:
 
@@ -116,9 +116,7 @@ def service(cluster: Swarm, name: str, *command: str, **options: Any) -> Iterato
         cluster.remove_service(name)
 
 
-def test_one_replica_moves_by_leave_and_nothing_of_its_spec_is_lost(
-    cluster: Swarm, settings: Settings
-) -> None:
+def test_one_replica_moves_and_its_spec_is_kept(cluster: Swarm, settings: Settings) -> None:
     options = (
         *("--constraint=node.role==worker", "--constraint=node.hostname!=node9"),
         *("--update-parallelism=7", "--env=A=b", "--limit-cpu=0.5", "--reserve-memory=16MB"),
@@ -134,7 +132,7 @@ def test_one_replica_moves_by_leave_and_nothing_of_its_spec_is_lost(
         assert done.what == f"moved a task of single from {task.node} to {other}, start-first"
         assert spec(cluster, "single") == before
 
-        # Removing a constraint restarts nothing, and the same request again has nothing to do.
+        # Removing a constraint restarts no task, and repeating the request changes nothing.
         assert carry_out(settings, action).nothing_to_do
         undo(settings, action, done)
         [again] = running(cluster, "single")
@@ -148,7 +146,7 @@ def test_one_replica_moves_by_leave_and_nothing_of_its_spec_is_lost(
 
 
 class Balancer(threading.Thread):
-    """Sends requests to the replicas that Swarm wants to run and that do, as its own balancers would."""
+    """Sends requests to the running replicas that Swarm wants to run, as its own load balancers do."""
 
     def __init__(self, cluster: Swarm, name: str) -> None:
         super().__init__()
@@ -208,7 +206,7 @@ def test_a_web_service_under_load_moves_without_a_failed_request_and_only_the_on
 
 
 def picky(flags: Path, retries: int) -> dict[str, Any]:
-    """A service that is not well, after so many tries, on a node whose name is a file in this folder."""
+    """Options of a service that becomes unhealthy on nodes whose name is a file in this folder."""
     return {
         "labels": {"wattpack.move": "allowed"},
         "extra": (
@@ -220,7 +218,7 @@ def picky(flags: Path, retries: int) -> dict[str, Any]:
     }
 
 
-def test_what_does_not_become_healthy_is_put_back(cluster: Swarm, settings: Settings, tmp_path: Path) -> None:
+def test_a_move_to_an_unhealthy_task_is_undone(cluster: Swarm, settings: Settings, tmp_path: Path) -> None:
     with service(cluster, "picky", "sleep", "1000", **picky(tmp_path, 2)) as [task]:
         (other,) = {"node2", "node3"} - {str(task.node)}
         (tmp_path / other).touch()
@@ -233,7 +231,7 @@ def test_what_does_not_become_healthy_is_put_back(cluster: Swarm, settings: Sett
         assert spec(cluster, "picky") == before
 
 
-def test_what_must_stay_stays(cluster: Swarm, settings: Settings, tmp_path: Path) -> None:
+def test_services_that_may_not_move_stay(cluster: Swarm, settings: Settings, tmp_path: Path) -> None:
     bind = f"--mount=type=bind,source={tmp_path},target=/data"
     kinds: dict[str, tuple[dict[str, Any], str]] = {
         "pinned": (
@@ -307,7 +305,7 @@ def test_a_node_is_drained_and_switched_off_and_comes_back(
         (seen,) = [each for each in look(switching).nodes if each.name == "node3"]
         assert not seen.accepts
 
-        # The hook is not a real one, so that the node looks well: it is off all the same.
+        # The hook does nothing, so the node still runs; it counts as off nevertheless.
         assert carry_out(switching, off).nothing_to_do
         assert release(switching) == ()
         undo(switching, off, done)
@@ -316,7 +314,7 @@ def test_a_node_is_drained_and_switched_off_and_comes_back(
         assert seen.accepts
         assert not any(label.startswith("wattpack") for label in seen.labels)
 
-        # What fails on the way, or is left half done, ends with a node that takes tasks.
+        # After a failed or incomplete action, the node accepts tasks.
         with pytest.raises(DriverError, match="false -- node3 failed with exit code 1"):
             carry_out(msgspec.structs.replace(switching, power_off_command="false"), off)
         assert sorted(node_states(switching)) == before
@@ -326,7 +324,7 @@ def test_a_node_is_drained_and_switched_off_and_comes_back(
         assert sorted(node_states(switching)) == before
 
 
-def test_what_is_labelled_as_a_daemon_does_not_keep_its_node_on(cluster: Swarm, settings: Settings) -> None:
+def test_a_service_with_a_daemon_label_does_not_keep_its_node_on(cluster: Swarm, settings: Settings) -> None:
     commands = {"power_off_command": "true", "power_on_command": "true"}
     switching = msgspec.structs.replace(settings, **commands)
     daemon = {"wattpack.kind": "daemon"}
@@ -348,7 +346,7 @@ def test_what_is_labelled_as_a_daemon_does_not_keep_its_node_on(cluster: Swarm, 
     node.engine.remove(stranger)
 
 
-def test_a_running_container_is_held_to_less_and_gets_it_back(cluster: Swarm, settings: Settings) -> None:
+def test_the_limits_of_a_running_container_are_cut_and_restored(cluster: Swarm, settings: Settings) -> None:
     extra = ["--limit-cpu=1", "--limit-memory=64MB"]
     with service(cluster, "cuttable", *BURN, node="node2", extra=extra) as [task]:
         engine = cluster.node("node2").engine
@@ -371,7 +369,7 @@ def test_a_running_container_is_held_to_less_and_gets_it_back(cluster: Swarm, se
         assert [each.container_id for each in wanted(cluster, "cuttable")] == [task.container_id]
 
 
-def test_what_a_killed_collector_left_is_taken_back(cluster: Swarm, settings: Settings) -> None:
+def test_changes_that_a_killed_collector_left_are_undone(cluster: Swarm, settings: Settings) -> None:
     async def killed(action: Move) -> None:
         async with open_driver(settings) as driver:
             moving = asyncio.create_task(driver.carry_out(action))
@@ -380,7 +378,7 @@ def test_what_a_killed_collector_left_is_taken_back(cluster: Swarm, settings: Se
             moving.cancel()
             await asyncio.gather(moving, return_exceptions=True)
 
-    # Its move takes longer than the test needs to notice that it began.
+    # The move takes longer than the test needs to notice its start.
     slow, labels = ("--health-cmd=true", "--health-interval=3s"), {"wattpack.move": "allowed"}
     with service(cluster, "orphan", "sleep", "1000", labels=labels, extra=slow) as [task]:
         before = spec(cluster, "orphan")
@@ -398,7 +396,7 @@ def test_what_a_killed_collector_left_is_taken_back(cluster: Swarm, settings: Se
         assert [each.node for each in running(cluster, "orphan")] == [target]
 
 
-def test_a_dry_run_is_not_noticed_by_the_engine(cluster: Swarm, settings: Settings) -> None:
+def test_a_dry_run_sends_nothing_to_the_engine(cluster: Swarm, settings: Settings) -> None:
     with service(cluster, "watched", "sleep", "1000", labels={"wattpack.move": "allowed"}) as [task]:
         since = cluster.manager.get("/info")["SystemTime"]
         dry = Settings(managers=settings.managers, engines=settings.engines, power_off_command="false")
@@ -422,7 +420,7 @@ def test_a_dry_run_is_not_noticed_by_the_engine(cluster: Swarm, settings: Settin
             ] == []
 
 
-def test_lone_container_with_permission_is_recreated_on_another_host_and_comes_back(
+def test_a_container_with_permission_is_recreated_on_another_host_and_back(
     cluster: Swarm, settings: Settings
 ) -> None:
     here, there = cluster.node("node2").engine, cluster.node("node3").engine
@@ -450,14 +448,14 @@ def test_lone_container_with_permission_is_recreated_on_another_host_and_comes_b
         back = here.inspect("lone")
         assert back["State"]["Status"] == "running"
 
-        # Stopped to make room, it stays visible, and is recreated where there is room.
+        # A container that was stopped to make room is still listed, and is recreated where there is room.
         carry_out(plain, Kill(task=back["Id"], node="node2", target=None, reasons=WHY))
         assert here.inspect("lone")["State"]["Status"] == "exited"
         [restarted] = carry_out(plain, Start(task=back["Id"], target="node3", reasons=WHY)).containers
         assert there.inspect("lone")["Id"] == restarted
         there.remove("lone")
 
-        # What does not stay up there is not taken away here.
+        # A container that fails on the target is not removed from the source.
         container = here.run("lone", "sh", "-c", "test -e /proc/1 && exit 1", labels=leave)
         with pytest.raises(DriverError, match="stopped or is unhealthy"):
             carry_out(plain, Move(task=container, node="node2", target="node3", reasons=WHY))
@@ -496,7 +494,7 @@ def test_a_container_with_rights_on_its_host_moves_only_where_the_target_grants_
                 engine.remove("mighty")
 
 
-def test_a_container_without_limits_is_cut_and_let_go(cluster: Swarm, settings: Settings) -> None:
+def test_a_container_without_limits_is_cut_and_restored(cluster: Swarm, settings: Settings) -> None:
     engine = cluster.node("node2").engine
     container = engine.run("free", "sleep", "1000")
     try:
@@ -515,7 +513,7 @@ def test_a_container_without_limits_is_cut_and_let_go(cluster: Swarm, settings: 
         engine.remove("free")
 
 
-def test_a_target_that_goes_down_on_the_way_leaves_the_service_where_it_was(
+def test_the_service_stays_if_the_target_goes_down_during_the_move(
     cluster: Swarm, settings: Settings, tmp_path: Path
 ) -> None:
     with service(cluster, "stranded", "sleep", "1000", **picky(tmp_path, 100)) as [task]:

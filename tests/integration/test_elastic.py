@@ -1,4 +1,4 @@
-"""A service of a real Swarm that is scaled with its load, while its collector is killed; and a real store."""
+"""A service of a real Swarm that scales with its load while its collector is killed; and a real store."""
 
 import asyncio
 import time
@@ -17,12 +17,12 @@ from tests.lab.tests.test_prometheus import endpoint
 pytestmark = pytest.mark.lab
 
 
-def test_a_service_follows_its_load_without_a_failed_request_and_nothing_is_doubled() -> None:
+def test_a_service_scales_with_its_load_without_a_failed_request_or_a_repeated_step() -> None:
     require("web")
     rule = {"decide_seconds": 10.0, "cool_down_seconds": 15.0}
     phases = Phases(quiet=20.0, high=110.0, fall=120.0)
     found = {each.name: each for each in measure(None, Progress(), phases, rule)}
-    # How soon it answers in time again depends on the machine: the benchmark measures that.
+    # The time until responses are fast again depends on the machine: the benchmark measures it.
     broken = {name: each.value for name, each in found.items() if not each.ok and "_p95_" not in name}
     assert broken == {}
 

@@ -1,4 +1,4 @@
-"""The services on a host with cgroup v2, Docker on the systemd driver, and PSI: all seen in one boot."""
+"""The services on a host with cgroup v2, Docker with the systemd driver, and PSI: all checks use one boot."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ from tests.lab.parts import require
 
 pytestmark = pytest.mark.lab
 
-# Cache that does not count and memory that does; then as much work as it is allowed to do.
+# Page cache, which does not count, and memory, which does; then as much work as the quota allows.
 LOAD = """\
 dd if=/dev/zero of=/cached bs=1M count=16
 dd if=/dev/zero of=/dev/shm/held bs=1M count=8
@@ -28,14 +28,14 @@ touch /ready
 while :; do :; done
 """
 
-# Windows short enough to see some, and each of them sent.
+# Short windows, so that several are reported.
 SETTINGS = """\
 [reporting]
 container_window_seconds = 9.0
 threshold_points = 0.0
 """
 
-# The output of the services goes to the console, which is shown if any of this fails.
+# The output of the services goes to the console, which is shown after a failure.
 SCRIPT = """\
 trap "journalctl --no-pager -o cat -u 'wattpack-*'" EXIT
 docker import /lab/image.tar lab:1
@@ -56,8 +56,8 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """All that came back from the host."""
+class Results:
+    """The results from the host."""
 
     readings: list[Reading]
     containers: list[dict[str, Any]]
@@ -66,11 +66,11 @@ class Seen:
 
 
 @pytest.fixture(scope="module")
-def seen() -> Seen:
+def results() -> Results:
     require("emulated")
     results = emulated_host(_prepare, SCRIPT)
     watched = json.loads(results["watch.json"])
-    return Seen(
+    return Results(
         readings=[Reading(each["kernel"], _of_burner(each["metrics"])) for each in watched["readings"]],
         containers=watched["containers"],
         units={
@@ -105,29 +105,29 @@ def _of_burner(text: str) -> dict[str, float]:
     }
 
 
-def _grown(readings: Sequence[Reading], figure: str) -> float:
+def _increase(readings: Sequence[Reading], figure: str) -> float:
     return readings[-1].kernel[figure] - readings[0].kernel[figure]
 
 
-def test_both_services_run_unprivileged_and_never_fell_over(seen: Seen) -> None:
-    for role, unit in seen.units.items():
+def test_both_services_run_unprivileged_and_never_restarted(results: Results) -> None:
+    for role, unit in results.units.items():
         assert unit["ActiveState"] == "active", role
         assert unit["NRestarts"] == "0", role
         assert unit["User"] == f"wattpack-{role}"
-    assert 0 < int(seen.units["agent"]["MemoryCurrent"]) < 128 << 20
+    assert 0 < int(results.units["agent"]["MemoryCurrent"]) < 128 << 20
 
 
-def test_cpu_is_what_the_kernel_counted(seen: Seen) -> None:
+def test_cpu_equals_the_kernels_counter(results: Results) -> None:
     counter = "wattpack_container_cpu_seconds_total"
-    counted = seen.readings[-1].agent[counter] - seen.readings[0].agent[counter]
-    assert counted == pytest.approx(_grown(seen.readings, "cpu_seconds"), rel=0.03)
-    cores = [reading.agent["wattpack_container_cpu_cores"] for reading in seen.readings[1:]]
-    expected = _grown(seen.readings, "cpu_seconds") / _grown(seen.readings, "monotonic_seconds")
+    counted = results.readings[-1].agent[counter] - results.readings[0].agent[counter]
+    assert counted == pytest.approx(_increase(results.readings, "cpu_seconds"), rel=0.03)
+    cores = [reading.agent["wattpack_container_cpu_cores"] for reading in results.readings[1:]]
+    expected = _increase(results.readings, "cpu_seconds") / _increase(results.readings, "monotonic_seconds")
     assert sum(cores) / len(cores) == pytest.approx(expected, rel=0.03)
 
 
-def test_memory_is_the_working_set(seen: Seen) -> None:
-    for reading in seen.readings:
+def test_memory_is_the_working_set(results: Results) -> None:
+    for reading in results.readings:
         cache = reading.kernel["inactive_file_bytes"]
         assert cache > 12 << 20  # else this would not tell a working set from plain usage
         assert reading.agent["wattpack_container_memory_working_set_bytes"] == pytest.approx(
@@ -135,37 +135,37 @@ def test_memory_is_the_working_set(seen: Seen) -> None:
         )
 
 
-def test_pressure_is_the_share_of_time_that_the_kernel_counts_as_waiting(seen: Seen) -> None:
+def test_pressure_is_the_share_of_time_that_the_kernel_counts_as_waiting(results: Results) -> None:
     waited = sum(
         reading.agent["wattpack_container_pressure_ratio:cpu"]
-        * _grown([before, reading], "monotonic_seconds")
-        for before, reading in pairwise(seen.readings)
+        * _increase([before, reading], "monotonic_seconds")
+        for before, reading in pairwise(results.readings)
     )
-    assert waited == pytest.approx(_grown(seen.readings, "stalled_seconds"), rel=0.05)
-    assert waited > 0.3 * _grown(seen.readings, "monotonic_seconds")
-    assert 'wattpack_node_pressure_ratio{resource="cpu"}' in seen.metrics
+    assert waited == pytest.approx(_increase(results.readings, "stalled_seconds"), rel=0.05)
+    assert waited > 0.3 * _increase(results.readings, "monotonic_seconds")
+    assert 'wattpack_node_pressure_ratio{resource="cpu"}' in results.metrics
 
 
-def test_limits_are_those_it_was_started_with(seen: Seen) -> None:
-    agent = seen.readings[-1].agent
+def test_limits_are_those_of_its_start(results: Results) -> None:
+    agent = results.readings[-1].agent
     assert agent["wattpack_container_cpu_limit_cores"] == pytest.approx(0.2)
     assert agent["wattpack_container_memory_limit_bytes"] == 64 << 20
 
 
-def test_the_collector_holds_the_mean_of_the_last_window(seen: Seen) -> None:
-    (burner,) = seen.containers
+def test_the_collector_lists_the_mean_of_the_last_window(results: Results) -> None:
+    (burner,) = results.containers
     assert (burner["name"], burner["node"], burner["runtime"]) == ("burner", "lab", "docker")
     assert burner["window_seconds"] == pytest.approx(9, abs=2)
     [end] = [
         index
-        for index, reading in enumerate(seen.readings)
-        # To the millisecond, as it is sent.
+        for index, reading in enumerate(results.readings)
+        # Reports have milliseconds.
         if abs(reading.agent["wattpack_container_cpu_seconds_total"] - burner["cpu_seconds_total"]) < 0.001
     ]
-    ended_at = seen.readings[end].kernel["monotonic_seconds"]
+    ended_at = results.readings[end].kernel["monotonic_seconds"]
     window = [
-        (reading.agent, _grown([before, reading], "monotonic_seconds"))
-        for before, reading in pairwise(seen.readings[: end + 1])
+        (reading.agent, _increase([before, reading], "monotonic_seconds"))
+        for before, reading in pairwise(results.readings[: end + 1])
         if before.kernel["monotonic_seconds"] > ended_at - burner["window_seconds"] - 1
     ]
     assert len(window) >= 2

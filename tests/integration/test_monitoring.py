@@ -94,7 +94,7 @@ def test_rules_are_valid_and_fire_as_tested() -> None:
     promtool("test", "rules", str(RULES.with_name("rules_test.yml")))
 
 
-def test_dashboards_are_whole() -> None:
+def test_dashboards_are_complete() -> None:
     for dashboard in DASHBOARDS:
         written = ROOT / f"monitoring/grafana/{dashboard.uid}.json"
         assert msgspec.json.decode(written.read_bytes()) == dashboard.to_json()

@@ -54,13 +54,13 @@ def stop(task: Task) -> Kill:
 
 
 def is_updating(cluster: Swarm, name: str) -> bool:
-    """Whether Swarm still watches the last update of a service."""
+    """Whether the last update of a service is still in progress."""
     service = cluster.manager.get(f"/services/{name}")
     return bool(service.get("UpdateStatus", {}).get("State") == "updating")
 
 
 def waiting(settings: Settings, name: str) -> str:
-    """The id of the one task of a service that waits."""
+    """Return the id of the only waiting task of a service."""
     (found,) = [each.id for each in look(settings).pending if each.service == name]
     return found
 
@@ -89,13 +89,13 @@ def test_one_replica_is_pending_while_it_is_parked_and_starts_where_it_should(
         assert [each.id for each in wanted(cluster, "single")] == [now.id]
 
 
-def test_parked_service_runs_again_when_it_is_handed_back_or_the_stop_is_undone(
+def test_a_parked_service_runs_again_when_it_is_released_or_the_stop_is_undone(
     cluster: Swarm, settings: Settings
 ) -> None:
     with service(cluster, "returned", "sleep", "1000", labels=MOVABLE) as [task]:
         before = spec(cluster, "returned")
         carry_out(settings, stop(task))
-        # Another collector knows it by its labels.
+        # Another collector recognises it by its labels.
         assert release(settings) == ("unparked returned: Swarm starts it as soon as it fits",)
         assert spec(cluster, "returned") == before
         eventually(lambda: not is_updating(cluster, "returned"), 30)
@@ -106,7 +106,7 @@ def test_parked_service_runs_again_when_it_is_handed_back_or_the_stop_is_undone(
         eventually(lambda: running(cluster, "returned"), 30)
 
 
-def test_the_very_replica_is_stopped_and_no_other_restarts(cluster: Swarm, settings: Settings) -> None:
+def test_only_the_chosen_replica_is_stopped_and_no_other_restarts(cluster: Swarm, settings: Settings) -> None:
     with service(cluster, "larger", "sleep", "1000", replicas=3) as tasks:
         before = spec(cluster, "larger")
         assert {task.node for task in tasks} == {"node1", "node2", "node3"}
@@ -116,7 +116,7 @@ def test_the_very_replica_is_stopped_and_no_other_restarts(cluster: Swarm, setti
         assert {task.container_id for task in running(cluster, "larger")} == others
         missing = waiting(settings, "larger")
 
-        # The next one waits beside it.
+        # The next one waits too.
         (second,) = [task for task in tasks if task.node == "node3"]
         carry_out(settings, stop(second))
         assert len([each for each in look(settings).pending if each.service == "larger"]) == 2
@@ -133,7 +133,7 @@ def test_the_very_replica_is_stopped_and_no_other_restarts(cluster: Swarm, setti
         assert spec(cluster, "larger") == before
 
 
-def test_task_that_finds_no_room_waits_on(cluster: Swarm, settings: Settings) -> None:
+def test_a_task_without_room_keeps_waiting(cluster: Swarm, settings: Settings) -> None:
     cores = cluster.manager.get("/info")["NCPU"]
     whole = (f"--reserve-cpu={0.9 * cores}",)
     with (
@@ -155,13 +155,13 @@ def test_task_that_finds_no_room_waits_on(cluster: Swarm, settings: Settings) ->
 
 
 def wanted_or_missing(cluster: Swarm, name: str) -> list[Task]:
-    """The tasks of a service that may have been removed."""
+    """Return the tasks of a service, which may have been removed."""
     services = {each["Spec"]["Name"] for each in cluster.manager.get("/services")}
     return wanted(cluster, name) if name in services else []
 
 
 def test_no_parked_service_is_forgotten_when_the_collector_is_killed() -> None:
-    """Six places, eight services: some wait, and all run once there is room."""
+    """Six slots for eight services: some wait, and all run when there is room."""
     with watched_cluster(cores=NODE_CORES) as nodes, UptimeSampler(nodes) as sampler:
         collector = nodes.collector(SETTINGS)
         nodes.watch(collector, AGENTS)

@@ -1,4 +1,4 @@
-"""The whole way, on real parts: real containers, our agent and collector as processes, a real Prometheus."""
+"""From containers to metrics: real containers, our agent and collector as processes, a real Prometheus."""
 
 import time
 from bisect import bisect_left
@@ -22,9 +22,9 @@ BURNERS = {
     f"burner-{number}": cpus
     for number, cpus in enumerate((0.05,) * 4 + (0.08,) * 2 + (0.1,) * 2 + (0.2, 0.5))
 }
-"""What ten containers burn, in cores; together they leave room for the rest on two."""
+"""CPU usage of ten containers, in cores; two cores have room for them and the rest."""
 SLEEPERS = [f"sleeper-{number}" for number in range(10)]
-"""The last of them has filled the page cache, and forgotten about it."""
+"""The last container has filled the page cache."""
 
 CPU_TOLERANCE_RATIO = 0.02
 CPU_TOLERANCE_CORES = 0.005
@@ -37,7 +37,7 @@ def running(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     for name in SLEEPERS[:-1]:
         engine.run(name, "sleep", "3600")
     engine.run(SLEEPERS[-1], "sh", "-c", "dd if=/dev/zero of=/cached bs=1M count=24; sleep 3600")
-    # Every window of thirty seconds is sent, so that what is listed can be held against the same time.
+    # Every window of thirty seconds is reported, so that listed values can be compared for the same time.
     every_window = ("reporting.container_window_seconds=30", "reporting.threshold_points=0")
     with suite(engine.socket, tmp_path_factory.mktemp("suite"), settings=every_window) as started:
         yield started
@@ -54,7 +54,7 @@ def test_all_containers_are_listed_by_name_with_the_cpu_that_the_engine_counts(
     track: dict[str, list[tuple[float, float]]] = {name: [] for name in wanted}
 
     def follow() -> float:
-        """Note the agent's own counters; gives the time up to which everything is known."""
+        """Record the agent's counters; returns the time up to which all are known."""
         read_at, counters = running.cpu_counters()
         for name in wanted:
             if not track[name] or track[name][-1][0] < read_at:
@@ -73,7 +73,7 @@ def test_all_containers_are_listed_by_name_with_the_cpu_that_the_engine_counts(
     after = _engine_counters(engine, ids)
 
     def windows_since() -> bool:
-        """Whether all that is listed is of windows that began after we did, and is known to its end."""
+        """Whether all listed windows started after the test, and ended before the last recorded sample."""
         listed = [running.containers()[name] for name in wanted]
         known = follow()
         return all(began <= each["sampled_at"] - each["window_seconds"] for each in listed) and known >= max(
@@ -142,9 +142,7 @@ def test_a_container_is_listed_and_gone_within_two_samples_and_leaves_no_metric(
     assert "comes-and-goes" not in running.agent_metrics()
 
 
-def test_a_real_prometheus_scrapes_both_and_promtool_has_nothing_to_say(
-    engine: Engine, running: Suite
-) -> None:
+def test_a_real_prometheus_scrapes_both_and_promtool_reports_no_error(engine: Engine, running: Suite) -> None:
     assert promtool_check_metrics(running.agent_metrics()) == ""
     assert promtool_check_metrics(fetch(running.collector_url + "/metrics")) == ""
     jobs = {"agent": running.agent_url, "collector": running.collector_url}
@@ -170,7 +168,7 @@ def _within_two_samples(running: Suite, is_so: Callable[[], bool]) -> None:
 
 
 def _engine_counters(engine: Engine, ids: dict[str, str]) -> dict[str, tuple[float, float]]:
-    """When the engine read each CPU counter, and what it was; all at once, as a call takes a second."""
+    """Return the time and value of each CPU counter of the engine, in parallel: a call takes a second."""
 
     def read(container_id: str) -> tuple[float, float]:
         stats = engine.get(f"/containers/{container_id}/stats?stream=false&one-shot=true")
@@ -182,7 +180,7 @@ def _engine_counters(engine: Engine, ids: dict[str, str]) -> dict[str, tuple[flo
 
 
 def _counter_at(track: list[tuple[float, float]], at: float) -> float:
-    """The counter at a time between two samples: both sides see the same interval."""
+    """Return the counter at a time between two samples, so that both sides have the same interval."""
     index = min(max(1, bisect_left(track, (at, 0.0))), len(track) - 1)
     (earlier, low), (later, high) = track[index - 1], track[index]
     return low + (high - low) * (at - earlier) / (later - earlier)

@@ -49,7 +49,7 @@ def containers(cluster: Swarm, name: str) -> tuple[str, ...]:
     return tuple(sorted(str(each.container_id) for each in running(cluster, name)))
 
 
-def test_new_replicas_start_on_the_chosen_nodes_and_nothing_of_the_spec_is_lost(
+def test_new_replicas_start_on_the_chosen_nodes_and_the_spec_is_kept(
     cluster: Swarm, settings: Settings
 ) -> None:
     with service(cluster, "wide", "sleep", "1000", node=None) as [task]:
@@ -79,7 +79,7 @@ def test_a_service_is_scaled_to_nothing_and_back(cluster: Swarm, settings: Setti
         assert len(carry_out(settings, scale("optional", 0, 2)).containers) == 2
 
 
-def test_replicas_that_do_not_run_are_taken_back(cluster: Swarm, settings: Settings) -> None:
+def test_replicas_that_do_not_start_are_removed(cluster: Swarm, settings: Settings) -> None:
     extra = ["--replicas-max-per-node=1"]
     with service(cluster, "narrow", "sleep", "1000", replicas=3, extra=extra):
         before, kept = spec(cluster, "narrow"), containers(cluster, "narrow")
@@ -126,7 +126,7 @@ def test_another_limit_replaces_each_task_after_its_replacement_runs(
         eventually(is_back, 30)
 
 
-def test_a_limit_below_the_reservation_is_refused(cluster: Swarm, settings: Settings) -> None:
+def test_a_limit_below_the_reservation_is_rejected(cluster: Swarm, settings: Settings) -> None:
     with service(cluster, "reserved", "sleep", "1000", extra=["--reserve-cpu=0.5", "--limit-cpu=1"]):
         with pytest.raises(DriverError, match=r"reserves 0\.5 cores per task: lower the reservation"):
             carry_out(settings, resize("reserved", 1.0, 0.25))
@@ -134,10 +134,10 @@ def test_a_limit_below_the_reservation_is_refused(cluster: Swarm, settings: Sett
             carry_out(settings, scale("nobody", 1, 2))
 
 
-def test_what_a_killed_collector_left_is_completed_and_not_repeated(
+def test_an_action_of_a_killed_collector_is_completed_and_not_repeated(
     cluster: Swarm, settings: Settings
 ) -> None:
-    # Its new task takes longer to be healthy than the test needs to notice that it began.
+    # The new task takes longer to be healthy than the test needs to notice its start.
     slow = ("--health-cmd=true", "--health-interval=3s")
 
     async def killed(action: Scale) -> None:

@@ -1,4 +1,4 @@
-"""A real Swarm that heals itself, and what is left when the collector is killed in the middle of that."""
+"""A collector that resolves a bottleneck on a real Swarm, and one that is killed during a move."""
 
 import pytest
 
@@ -13,7 +13,7 @@ _WATCHED_SECONDS = 5.0
 
 
 def missed(figures: list[Figure]) -> list[str]:
-    """What is not as it should be; how long it takes on a busy machine is a benchmark's matter."""
+    """Return the figures that miss their bounds, without durations, which depend on the machine."""
     assert figures
     return [
         str(figure)
@@ -27,5 +27,5 @@ def test_bottleneck_is_resolved_by_one_move_that_is_not_undone() -> None:
     assert missed(run_scenario(scenario)) == []
 
 
-def test_a_collector_killed_in_the_middle_of_a_move_loses_no_service_and_moves_nothing_twice() -> None:
+def test_a_collector_killed_during_a_move_loses_no_service_and_moves_nothing_twice() -> None:
     assert missed(run_scenario(Scenario(faults.killed))) == []

@@ -1,4 +1,4 @@
-"""The booted systemd, and the services in it: installed, running, stopped, upgraded and removed."""
+"""The services in a booted systemd: installed, running, stopped, upgraded and removed."""
 
 import base64
 import json
@@ -49,11 +49,11 @@ def test_a_unit_runs_is_ready_and_stops() -> None:
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    """A host that has no container engine, and both services."""
+    """A host without a container engine, with both services."""
     require("systemd")
 
     def prepare(root: Path) -> None:
-        # As on a host without Docker: a unit that named this group could not start.
+        # As on a host without Docker, where a unit that needs this group could not start.
         groups = root / "etc/group"
         text = groups.read_text(encoding="utf-8")
         groups.write_text(
@@ -68,7 +68,7 @@ def machine() -> Iterator[Machine]:
 
 
 def _get(machine: Machine, url: str, user: str = "") -> str:
-    """Ask from inside; with a user and password if given, and without a look at the server's certificate."""
+    """Send a request from inside, with user and password if given, and without checking the certificate."""
     fetch = (
         "import ssl, sys, urllib.request;"
         "request = urllib.request.Request(sys.argv[1], headers={'Authorization': sys.argv[2]});"
@@ -86,12 +86,12 @@ def _metric(machine: Machine, name: str) -> float:
 
 
 def _status(machine: Machine, unit: str) -> dict[str, str]:
-    """Return what the kernel says of a service's main process."""
+    """Return the kernel's status of a service's main process."""
     text = machine.run("cat", f"/proc/{machine.property_of(unit, 'MainPID')}/status").stdout
     return dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
 
 
-def test_the_units_have_nothing_that_systemd_would_mention(machine: Machine) -> None:
+def test_systemd_has_no_warning_about_the_units(machine: Machine) -> None:
     done = machine.run("systemd-analyze", "verify", "--man=no", AGENT, COLLECTOR)
     assert "wattpack" not in done.stdout + done.stderr
 
@@ -101,14 +101,14 @@ def test_the_sandbox_as_installed_is_rated_two_or_better(machine: Machine, unit:
     machine.run("systemd-analyze", "security", "--no-pager", "--threshold=20", unit)
 
 
-def test_the_agent_answers_and_reports_to_the_collector(machine: Machine) -> None:
+def test_the_agent_responds_and_reports_to_the_collector(machine: Machine) -> None:
     eventually(lambda: "wattpack_node_power_watts{" in _get(machine, METRICS), 15)
     (node,) = eventually(lambda: json.loads(_get(machine, "http://127.0.0.1:8640/v1/nodes"))["nodes"], 15)
     assert (node["name"], node["state"]) == ("lab", "up")
 
 
-def test_both_say_in_one_line_how_they_are(machine: Machine) -> None:
-    # Logged when the watchdog is fed, three times per patience.
+def test_both_report_their_status_in_one_line(machine: Machine) -> None:
+    # Logged with each watchdog notification, three times per watchdog timeout.
     eventually(lambda: " W by " in machine.property_of(AGENT, "StatusText"), 30)
     assert machine.property_of(COLLECTOR, "StatusText") == "listening on http://127.0.0.1:8640"
 
@@ -125,7 +125,7 @@ def test_neither_runs_as_root(machine: Machine) -> None:
     ("unit", "folder", "file"),
     [(AGENT, "wattpack-agent", "spool.db"), (COLLECTOR, "wattpack", "collector.db")],
 )
-def test_data_lies_where_only_its_service_can_go(machine: Machine, unit: str, folder: str, file: str) -> None:
+def test_only_its_service_can_access_the_data(machine: Machine, unit: str, folder: str, file: str) -> None:
     assert machine.run("readlink", f"/var/lib/{folder}").stdout.strip() == f"private/{folder}"
     mode, owner = machine.run("stat", "-Lc", "%a %u", f"/var/lib/{folder}").stdout.split()
     assert (mode, owner) == ("700", _status(machine, unit)["Uid"].split()[0])
@@ -144,7 +144,7 @@ def test_stops_cleanly_within_five_seconds_and_starts_again(machine: Machine, un
 
 
 @pytest.mark.parametrize("unit", [AGENT, COLLECTOR])
-def test_comes_back_after_being_killed(machine: Machine, unit: str) -> None:
+def test_restarts_after_being_killed(machine: Machine, unit: str) -> None:
     killed = machine.property_of(unit, "MainPID")
     machine.run("systemctl", "kill", "--signal=KILL", unit)
     machine.wait_for_unit(unit, "activating")
@@ -152,7 +152,7 @@ def test_comes_back_after_being_killed(machine: Machine, unit: str) -> None:
     assert machine.property_of(unit, "MainPID") not in {killed, "0"}
 
 
-def test_what_the_collector_has_not_taken_survives_the_agent_being_killed(machine: Machine) -> None:
+def test_undelivered_reports_survive_when_the_agent_is_killed(machine: Machine) -> None:
     machine.run("systemctl", "stop", COLLECTOR)
     machine.run("systemctl", "restart", AGENT)
     queued = eventually(lambda: _metric(machine, "wattpack_agent_queued_reports"), 15)
@@ -167,7 +167,7 @@ def test_what_the_collector_has_not_taken_survives_the_agent_being_killed(machin
 
 @contextmanager
 def _drop_in(machine: Machine, unit: str, text: str) -> Iterator[None]:
-    """Change a unit for a while, as `systemctl edit --runtime` does, and restart it before and after."""
+    """Change a unit while the block runs, like `systemctl edit --runtime`; restart it before and after."""
     folder = machine.root / f"run/systemd/system/{unit}.d"
     folder.mkdir(parents=True)
     (folder / "test.conf").write_text(f"[Service]\n{text}\n", encoding="utf-8")
@@ -182,9 +182,9 @@ def _drop_in(machine: Machine, unit: str, text: str) -> Iterator[None]:
         machine.run("systemctl", "restart", unit)
 
 
-# The agent's patience is stretched to four of its samples, whatever the unit says.
+# The agent's watchdog timeout is at least four of its samples, regardless of the unit.
 @pytest.mark.parametrize(("unit", "patience_seconds"), [(AGENT, 12), (COLLECTOR, 6)])
-def test_one_that_hangs_is_killed_and_started_again(
+def test_a_service_that_hangs_is_killed_and_started_again(
     machine: Machine, unit: str, patience_seconds: int
 ) -> None:
     with _drop_in(machine, unit, f"WatchdogSec={patience_seconds}s"):
@@ -197,13 +197,13 @@ def test_one_that_hangs_is_killed_and_started_again(
         assert "Fatal Python error: Aborted" in machine.journal(unit), "where it hung is not logged"
         machine.wait_for_unit(unit, "active")
         assert machine.property_of(unit, "MainPID") not in {hung, "0"}
-        # It may have been fed just before, and has the time that every stop has to end by itself.
+        # The watchdog may have been notified just before, and the service has the usual time to stop.
         assert patience_seconds / 2 < noticed_seconds < patience_seconds + 5 + 2
 
 
 @contextmanager
 def _settings(machine: Machine, text: str) -> Iterator[None]:
-    """Return the agent other settings for a while; it takes them up when it is started next."""
+    """Change the agent's settings while the block runs; they apply from its next start."""
     machine.run("cp", "/etc/wattpack/agent.toml", "/root/agent.toml")
     machine.run("sh", "-c", 'printf "%s" "$1" >/etc/wattpack/agent.toml', "sh", text)
     try:
@@ -217,7 +217,7 @@ def _install(machine: Machine, *arguments: str) -> subprocess.CompletedProcess[s
     return machine.run(INSTALLER, "--wheels", WHEELS, *arguments, check=False, timeout=120)
 
 
-def test_a_second_installation_keeps_the_settings_and_starts_the_new_one(machine: Machine) -> None:
+def test_a_second_installation_keeps_the_settings_and_starts_the_new_version(machine: Machine) -> None:
     before = machine.property_of(AGENT, "MainPID")
     with _settings(machine, 'node = "renamed"'):
         done = _install(machine, "--role", "agent")
@@ -227,11 +227,11 @@ def test_a_second_installation_keeps_the_settings_and_starts_the_new_one(machine
         assert machine.run("cat", "/etc/wattpack/agent.toml").stdout == 'node = "renamed"'
 
 
-def test_a_reload_puts_a_changed_period_into_force_without_a_restart(machine: Machine) -> None:
+def test_a_reload_applies_a_changed_period_without_a_restart(machine: Machine) -> None:
     before = machine.property_of(AGENT, "MainPID")
     with _settings(machine, "sampling.interval_seconds = 0.2"):
         machine.run("systemctl", "reload", AGENT)
-        # At the old pace this would take a minute.
+        # With the old period this would take a minute.
         eventually(lambda: _metric(machine, "wattpack_agent_samples_total") > 20, 15)
         assert machine.property_of(AGENT, "MainPID") == before
         assert machine.property_of(AGENT, "ActiveState") == "active"
@@ -250,7 +250,7 @@ def test_a_reload_of_a_broken_file_fails_and_changes_nothing(machine: Machine) -
         assert _metric(machine, "wattpack_agent_samples_total") > 0
 
 
-def test_the_collector_is_reloaded_as_well(machine: Machine) -> None:
+def test_the_collector_can_be_reloaded(machine: Machine) -> None:
     before = machine.property_of(COLLECTOR, "MainPID")
     starts = machine.journal(COLLECTOR).count("listening on")
     machine.run("systemctl", "reload", COLLECTOR)
@@ -259,7 +259,7 @@ def test_the_collector_is_reloaded_as_well(machine: Machine) -> None:
     eventually(lambda: json.loads(_get(machine, "http://127.0.0.1:8640/v1/nodes"))["nodes"], 10)
 
 
-def test_credentials_bring_tls_and_basic_authentication(machine: Machine, tmp_path: Path) -> None:
+def test_credentials_enable_tls_and_basic_authentication(machine: Machine, tmp_path: Path) -> None:
     pair = Authority(tmp_path).issue("server")
     web = {
         "tls_server_config": {"cert_file": "tls.crt", "key_file": "tls.key"},
@@ -281,7 +281,7 @@ def test_credentials_bring_tls_and_basic_authentication(machine: Machine, tmp_pa
                 _get(machine, url, user)
 
 
-def test_energy_counters_are_opened_to_the_agents_group_alone(machine: Machine) -> None:
+def test_only_the_agents_group_can_read_energy_counters(machine: Machine) -> None:
     tree = PowercapTree(machine.root / "srv/rapl", intel(constant(40.0)))
     shown = ("class", "devices/virtual")
     counter = "/sys/class/powercap/intel-rapl:0/energy_uj"

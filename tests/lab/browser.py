@@ -142,7 +142,7 @@ async def browsing(folder: Path) -> AsyncIterator[Tab]:
                 listening = asyncio.create_task(tab.listen())
                 for domain in ("Page", "Runtime", "Log", "Network"):
                     await tab.call(f"{domain}.enable")
-                # As if the window had the focus, which a window without a screen never has.
+                # A headless window never has the focus.
                 await tab.call("Emulation.setFocusEmulationEnabled", enabled=True)
                 await tab.set_appearance()
                 yield tab

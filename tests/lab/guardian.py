@@ -60,7 +60,7 @@ def _all_pids() -> Iterator[int]:
 def kill(*, pid: int, ticks: int, group: bool, grace_seconds: float) -> None:
     """Terminate a process or its group, kill it after the grace period, and wait until it is gone."""
     if start_ticks(pid) not in {ticks, None}:
-        return  # another process has this number by now
+        return  # another process has this pid now
     _signal(_members(pid, group=group), signal.SIGTERM)
     deadline = time.monotonic() + grace_seconds
     while left := _members(pid, group=group):
@@ -96,7 +96,7 @@ def _unescape(field: str) -> str:
 def remove(*, path: str) -> None:
     """Unmount everything at and below a path, then delete it."""
     for point in mounts_below(path):
-        # A mount that is still in use somewhere is detached here and ends with its last user.
+        # A mount that is in use is detached, and ends with its last user.
         if subprocess.run(["umount", point], check=False, capture_output=True).returncode != 0:
             subprocess.run(["umount", "--lazy", point], check=True, capture_output=True)
     if Path(path).is_dir() and not Path(path).is_symlink():
@@ -116,18 +116,18 @@ def hierarchies() -> list[Path]:
 
 def rmdir_cgroup(*, name: str) -> None:
     """Kill the processes of a control group and remove it with its children, in every hierarchy."""
-    # All hierarchies in every round: what one of them keeps frozen cannot die in the others.
+    # All hierarchies in every round: a process that is frozen in one cannot be killed in another.
     while groups := [path for hierarchy in hierarchies() if (path := hierarchy / name).exists()]:
         for folder in (folder for group in groups for folder, _, _ in os.walk(group, topdown=False)):
             _empty(Path(folder))
-            with suppress(OSError):  # busy until its last process has ended, or gone already: next round
+            with suppress(OSError):  # it has processes, or is gone already: next round
                 Path(folder).rmdir()
         time.sleep(POLL_SECONDS)
 
 
 def _empty(group: Path) -> None:
     with suppress(OSError):
-        (group / "freezer.state").write_text("THAWED", encoding="ascii")  # what is frozen cannot die
+        (group / "freezer.state").write_text("THAWED", encoding="ascii")  # a frozen process cannot be killed
     with suppress(OSError):
         pids = (group / "cgroup.procs").read_text(encoding="ascii").split()
         _signal([int(pid) for pid in pids], signal.SIGKILL)
@@ -158,7 +158,7 @@ def undo_step(step: dict[str, Any]) -> str | None:
         UNDO[what](**details)
     except subprocess.CalledProcessError as error:
         return f"{what} {details}: {error.cmd} ended with {error.returncode}: {error.stderr}"
-    except Exception as error:  # noqa: BLE001 - one step that fails must not keep the others from being undone
+    except Exception as error:  # noqa: BLE001 - the other steps must still be undone
         return f"{what} {details}: {error!r}"
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -178,7 +178,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _ignore)
     signal.signal(signal.SIGALRM, _raise_timeout)
-    # A line without its end was being written when the tests were killed: its resource was never made.
+    # The tests were killed while they wrote an incomplete line, so its resource was never created.
     steps = [json.loads(line) for line in sys.stdin if line.endswith("\n")]
     left = [reason for step in reversed(steps) if (reason := undo_step(step)) is not None]
     for reason in left:

@@ -57,7 +57,7 @@ def _required_packages() -> set[str]:
 def missing_packages(packages: Iterable[str]) -> list[str]:
     """Return the packages that are not installed."""
     names = sorted(packages)
-    # It fails for an unknown package, and still lists the others.
+    # dpkg-query fails for an unknown package, but still lists the others.
     output = subprocess.run(
         ["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\n", *names],
         check=False,

@@ -25,7 +25,7 @@ def find_program(name: str) -> str | None:
     return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
 
 
-# --- Conditions: None when met, else the reason ---------------------------------------------
+# --- Conditions: None if met, else the reason - ---------------------------------------------
 
 
 def _may_administer() -> str | None:
@@ -110,7 +110,7 @@ _HOST: Final = (_may_administer, _cgroups_are_writable)
 PARTS: Final = {
     part.name: part
     for part in (
-        Part("host", {"mount": "mount"}, _HOST),  # nothing but the right to make mounts and control groups
+        Part("host", {"mount": "mount"}, _HOST),  # only the permission to create mounts and control groups
         Part("docker", _ENGINE, (*_HOST, _busybox_is_static)),
         Part("swarm", {**_ENGINE, "ip": "iproute2", "hostname": "hostname"}, (*_HOST, _busybox_is_static)),
         Part("link", {"ip": "iproute2", "nsenter": "util-linux"}, (_may_administer, _has_tun)),

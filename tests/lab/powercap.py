@@ -20,7 +20,7 @@ from enum import Enum
 from itertools import pairwise
 from pathlib import Path
 
-# Where counters end, as the driver prints it: 32 bits times the unit, which it rounds to nanojoules.
+# Ranges of counters, as the driver prints them: 32 bits times the unit, which it rounds to nanojoules.
 INTEL_RANGE_UJ = (2**32 - 1) * 61_035 // 1000
 SERVER_DRAM_RANGE_UJ = (2**32 - 1) * 15_300 // 1000
 AMD_RANGE_UJ = (2**32 - 1) * 15_258 // 1000
@@ -329,6 +329,6 @@ class PowercapTree:
 
 def _mode(file: str) -> int:
     if file == "energy_uj":
-        return 0o400  # only root may read it since 5.10, because it can betray what is being computed
+        return 0o400  # only root may read it since 5.10, because it can leak what is computed
     settable = ("enabled", "control", "uevent", "_power_limit_uw", "_time_window_us")
     return 0o644 if file.endswith(settable) else 0o444

@@ -33,7 +33,7 @@ class Reaper:
         self._started: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
-        # Isolated and without site: only the standard library, ready in a few hundredths of a second.
+        # Isolated and without site, so that it starts quickly with only the standard library.
         self._guardian = subprocess.Popen(
             [sys.executable, "-I", "-S", guardian.__file__],
             stdin=subprocess.PIPE,
@@ -109,7 +109,7 @@ class Reaper:
         """Start a program as the leader of a new process group; its output is appended to the log."""
         with Path(log or os.devnull).open("ab") as output:
             process = subprocess.Popen(
-                # Held at a gate until the guardian knows of it; if we die before, the gate closes for good.
+                # It waits for a line until the guardian has its pid; if we die before, it never starts.
                 ["sh", "-c", 'read -r _ && exec "$@" </dev/null', "sh", *command],
                 stdin=subprocess.PIPE,
                 stdout=output,
@@ -129,7 +129,7 @@ class Reaper:
         self.will_kill(process.pid, grace_seconds)
 
     def _will(self, undo: str, **details: Any) -> None:
-        # Once written the step is in the kernel's hands, and the guardian reads it even if we are gone.
+        # Once written, the step is in the pipe, and the guardian reads it even if we are gone.
         assert self._guardian.stdin is not None
         self._guardian.stdin.write(json.dumps({"undo": undo, "details": details}).encode() + b"\n")
         self._guardian.stdin.flush()

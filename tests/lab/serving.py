@@ -71,7 +71,7 @@ def _listening(process: subprocess.Popen[bytes]) -> str:
         raise RuntimeError(f"it ended with status {process.returncode} instead of starting")
     try:
         sockets = psutil.Process(process.pid).net_connections("tcp")
-    except psutil.Error:  # it ended just now, and the next look tells how
+    except psutil.Error:  # it has just ended; the next poll reports the status
         return ""
     listening = (socket.laddr for socket in sockets if socket.status == psutil.CONN_LISTEN)
     return next((f"{address.ip}:{address.port}" for address in listening), "")

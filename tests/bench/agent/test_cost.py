@@ -74,7 +74,7 @@ def test_it_measures_a_real_agent_on_real_containers(monkeypatch: pytest.MonkeyP
         Progress(output),
     )
     figures = {figure.name: figure for figure in result.figures}
-    # How cheap it is depends on what else runs during the tests; that it was measured does not.
+    # The cost depends on the load of the machine; that it was measured does not.
     for name in ("agent_cpu", "agent_rss", "agent_pss", "agent_pass_p50", "agent_pass_p99"):
         value = figures[name].value
         assert value is not None

@@ -30,7 +30,7 @@ _CLIENT_SECONDS: Final = 120.0
 _JOIN: Final = 'set -e; echo 0 >"$1"; shift; exec "$@"'
 _SETTLE: Final = """
 set -e
-# Private, since these places cannot be chosen: the shims' sockets and the engine's identity.
+# Private, because these paths cannot be chosen: the shims' sockets and the engine's identity.
 mount -t tmpfs "$1" /run
 mount -t tmpfs "$1" /etc/docker
 [ -z "$2" ] || hostname "$2"
@@ -58,7 +58,7 @@ class Engine:
         self.socket = self.root / "docker.sock"
         self.log = self.root / "log"
         (self.root / "daemon.json").write_text("{}", encoding="ascii")
-        # The daemons end first, so that no container is made while containers are being ended.
+        # The daemons end first, so that no container starts while containers end.
         reaper.will_rmdir_cgroup(self.cgroup_parent)
         reaper.will_rmdir_cgroup(self._daemon_group)
         self._tracker = cgroups.tracking_root() / self._daemon_group
@@ -92,7 +92,7 @@ class Engine:
         )
         namespaces = ["unshare", "--mount", "--propagation=slave", "--uts"]
         if self._netns:
-            # Not `ip netns exec`, which mounts /sys again and thereby hides the control groups.
+            # Not `ip netns exec`, which mounts /sys again and so hides the control groups.
             namespaces = ["nsenter", f"--net={self._netns}", *namespaces]
         process = self._start(
             *namespaces,
@@ -142,7 +142,7 @@ class Engine:
         guardian.rmdir_cgroup(name=self.cgroup_parent)
 
     def _start(self, *command: str) -> subprocess.Popen[bytes]:
-        # No grace: what it would tidy up is thrown away.
+        # No grace period: everything that it would clean up is removed anyway.
         return self._reaper.start(command, log=self.log, grace_seconds=0)
 
     def _await(self, process: subprocess.Popen[bytes], ready: Callable[[], bool]) -> None:
@@ -164,7 +164,7 @@ class Engine:
             capture_output=True,
             input=input,
             timeout=_CLIENT_SECONDS,
-            # Nothing of the person's own settings: contexts, credentials, another engine's address.
+            # Without the user's own settings: contexts, credentials, the address of another engine.
             env={
                 "PATH": os.environ.get("PATH", os.defpath),
                 "HOME": str(self.root),

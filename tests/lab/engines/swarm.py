@@ -125,7 +125,7 @@ class Swarm:
             "--network=host",
             "--no-resolve-image",
         ]
-        # The first process of a container is deaf to SIGTERM unless it listens: most would sit out the grace.
+        # The first process of a container ignores SIGTERM by default, and would use the whole grace period.
         options += ["--stop-grace-period=1s", "--restart-delay=1s"]
         if node is not None:
             options.append(f"--constraint={_only_on(node)}")
@@ -188,7 +188,7 @@ def _connect_node(reaper: Reaper, bridge: str, number: int, address: str) -> tup
     handle = f"/run/netns/{namespace}"
     reaper.will_run(["ip", "netns", "delete", namespace], only_if_exists=handle)
     ip("netns", "add", namespace)
-    # No default route: with one, every start of a service first waits for a registry that never answers.
+    # No default route: with one, every start of a service first waits for a registry that never responds.
     reaper.will_run(["ip", "link", "delete", cable], only_if_exists=f"/sys/class/net/{cable}")
     ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", namespace)
     ip("link", "set", cable, "master", bridge, "up")
@@ -229,7 +229,7 @@ def swarm(nodes: int = 3, *, round_trips: Matrix | None = None) -> Iterator[Swar
             ]
         members = []
         for number, (address, cable, namespace) in enumerate(places, start=1):
-            # Docker keeps no containers over a restart of the daemon on a member of a swarm.
+            # On a member of a swarm, Docker does not keep containers when the daemon restarts.
             engine = Engine(reaper, hostname=f"node{number}", netns=namespace, live_restore=False)
             members.append(Node(f"node{number}", address, cable, namespace, engine))
         for member in members:

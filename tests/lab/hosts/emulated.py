@@ -14,7 +14,7 @@ from tests.lab.reaper import Reaper
 
 DISK_SIZE: Final = "3G"
 
-# Started instead of the usual target, hence after everything else; when it is over, so is the machine.
+# Started instead of the usual target, so after everything else; the machine powers off when it ends.
 _UNIT: Final = """\
 [Unit]
 Wants=multi-user.target
@@ -69,7 +69,7 @@ def _qemu(root: Path, disk: Path) -> list[str]:
     (initrd,) = (root / "boot").glob("initrd.img-*")
     return [
         *("qemu-system-x86_64", "-nographic", "-no-reboot", "-nic", "none"),
-        # Two emulated processors; virtualisation in hardware cannot be counted on inside a virtual machine.
+        # Two emulated processors, because hardware virtualisation is often missing inside a virtual machine.
         *("-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "2048"),
         *("-kernel", str(kernel), "-initrd", str(initrd)),
         *("-append", "root=/dev/vda rw console=ttyS0 quiet psi=1 systemd.unit=lab.service"),

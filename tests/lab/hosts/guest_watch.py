@@ -64,7 +64,7 @@ def main() -> None:
     identifier, samples, output = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
     (group,) = Path("/sys/fs/cgroup").glob(f"**/docker-{identifier}.scope")
     readings = list(watch(group, samples))
-    # The last report is on its way for a moment; the next is seconds off.
+    # Wait until the last report is delivered; the next one is seconds later.
     time.sleep(0.5)
     containers = json.loads(get(COLLECTOR))["containers"]
     output.write_text(json.dumps({"readings": readings, "containers": containers}), encoding="utf-8")

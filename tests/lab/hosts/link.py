@@ -66,7 +66,7 @@ class Host:
 
     def command(self, *command: str) -> list[str]:
         """Return the command line that runs a command on this host."""
-        # Not `ip netns exec`, which mounts /sys again and thereby hides the control groups.
+        # Not `ip netns exec`, which mounts /sys again and so hides the control groups.
         return ["nsenter", f"--net={self.namespace}", *command]
 
     def run(self, *command: str) -> str:
@@ -151,7 +151,7 @@ def free_network() -> ipaddress.IPv4Network:
     links = json.loads(ip("-json", "-4", "address", "show"))
     taken = {info["local"].rsplit(".", 1)[0] for link in links for info in link["addr_info"]}
     free = [prefix for number in range(256) if (prefix := f"10.77.{number}") not in taken]
-    # At random, since another swarm may be choosing at the same moment.
+    # At random, because another swarm may choose at the same moment.
     return ipaddress.IPv4Network(f"{secrets.choice(free)}.0/24")
 
 

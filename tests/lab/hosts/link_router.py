@@ -97,15 +97,15 @@ def main() -> None:
     devices = [open_device(name) for name in settings["devices"]]
     router = Router(devices, settings["addresses"])
     router.set_delays(settings["one_way_seconds"])
-    # A busy machine must not make the network slower.
+    # A busy machine must not slow the network down.
     os.setpriority(os.PRIO_PROCESS, 0, _FIRST)
     print("ready", flush=True)
-    # Without a buffer, in which a second line would wait unseen.
+    # Unbuffered, because select does not see lines in a buffer.
     changes = open(0, "rb", buffering=0)  # noqa: SIM115 - it stays open, and is a descriptor
     ends = [changes.fileno(), *devices]
     timeout: float | None = None
     while True:
-        # Not epoll, whose time-outs are whole milliseconds.
+        # Not epoll, whose timeouts are whole milliseconds.
         readable, _, _ = select.select(ends, (), (), timeout)
         for end in readable:
             if end != changes.fileno():

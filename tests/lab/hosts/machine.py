@@ -98,7 +98,7 @@ def _enter_new_cgroup(name: str, reaper: Reaper) -> list[str]:
     reaper.will_rmdir_cgroup(name)
     enter = []
     for hierarchy in guardian.hierarchies():
-        # Of v1, systemd keeps its processes apart in a hierarchy without controllers.
+        # With v1, systemd tracks its processes in a hierarchy without controllers.
         if hierarchy.name == "systemd" or (hierarchy / "cgroup.controllers").exists():
             group = hierarchy / name
             group.mkdir()

@@ -35,21 +35,21 @@ PACKAGES: Final = (
     "systemd-sysv",
     "dbus",
     "udev",
-    "linux-image-cloud-amd64",  # a quarter of the ordinary kernel's size, with all that containers need
+    "linux-image-cloud-amd64",  # a quarter of the usual kernel's size, with everything that containers need
     "initramfs-tools",
     "python3",
     "python3-venv",
     "docker.io",
-    "apparmor",  # the engine wants its tools on a kernel that has it
+    "apparmor",  # the engine needs its tools if the kernel has it
     "busybox-static",
 )
 
 FILES: Final = {
     "etc/hostname": "lab\n",
-    # Nothing here has to survive a power cut, and manuals are not needed.
+    # Nothing has to survive a power failure, and manuals are not needed.
     "etc/dpkg/dpkg.cfg.d/lean": "force-unsafe-io\n"
     "path-exclude=/usr/share/doc/*\npath-exclude=/usr/share/man/*\npath-exclude=/usr/share/locale/*\n",
-    # The emulated disk is the only device that the initial RAM disk has to know.
+    # The initial RAM disk needs only the driver of the emulated disk.
     "etc/initramfs-tools/conf.d/lean": "MODULES=list\n",
     "etc/initramfs-tools/modules": "virtio_pci\nvirtio_blk\next4\n",
 }
@@ -71,7 +71,7 @@ def host_tree() -> Path:
             path.write_text(text, encoding="utf-8")
         apt = ("chroot", str(target), "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "apt-get", "-qqy")
         run_step(reaper, log, *apt, "update")
-        # Our settings stand where a package brings its own: keep ours, without a question.
+        # Keep our settings where a package has its own, without a question.
         keep = ("-o", "Dpkg::Options::=--force-confold")
         run_step(reaper, log, *apt, "install", "--no-install-recommends", *keep, *recipe.packages)
         run_step(reaper, log, *apt, "clean")
@@ -83,7 +83,7 @@ def host_tree() -> Path:
 def writable_copy(tree: Path, reaper: Reaper) -> Path:
     """Mount an overlay on a tree; the reaper removes the changes, and the tree stays as it is."""
     scratch = reaper.make_directory("overlay")
-    # A machine's root is walked by users other than root, and nspawn takes its mode from here.
+    # Users other than root access a machine's root folder, and nspawn uses the mode of this folder.
     scratch.chmod(0o755)
     root = scratch / "root"
     for name in ("root", "changes", "work"):

@@ -51,7 +51,7 @@ class Prometheus(PromQLServer):
 
 
 @contextmanager
-def prometheus(  # noqa: PLR0913 - one argument for each thing that a test may want of it
+def prometheus(  # noqa: PLR0913 - the options of Prometheus that tests use
     scrape: Mapping[str, str],
     *,
     interval: str = "1s",
@@ -81,7 +81,7 @@ def prometheus(  # noqa: PLR0913 - one argument for each thing that a test may w
         if rules is not None:
             config["rule_files"] = [_write(root / "rules.yml", rules)]
         if remote_write is not None:
-            # A batch leaves when it is full or this old; the default of 5 s is for busier places.
+            # A batch is sent when it is full or this old; the default is 5 s.
             config["remote_write"] = [
                 {"url": remote_write, "queue_config": {"batch_send_deadline": "200ms"}},
             ]

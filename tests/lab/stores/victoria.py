@@ -45,8 +45,8 @@ def victoria_metrics(data: Path | None = None, address: str = "127.0.0.1:0") -> 
             f"-httpListenAddr={address}",
             "-loggerLevel=WARN",
             "-retentionPeriod=100y",  # recorded traces are years old
-            "-memory.allowedBytes=256MB",  # by default caches may take most of the machine
-            # Show what is there now: by default the last 30 s are held back and answers are cached.
+            "-memory.allowedBytes=256MB",  # by default, caches may use most of the machine
+            # By default, the last 30 s are not returned, and responses are cached.
             "-search.latencyOffset=0s",
             "-search.disableCache",
         ]
