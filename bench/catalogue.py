@@ -9,10 +9,10 @@ from bench.common.results import Result
 
 
 class Benchmark(Protocol):
-    """What a benchmark's module offers.
+    """The interface of a benchmark's module.
 
-    One that needs data, a part of the lab or a peer declares that in `needs(options)` as well, which gives
-    `bench.requirements.Need`s; they are checked before `run`, which finds in `options.left_out` the
+    A module that needs data, a part of the lab or a peer also has `needs(options)`, which returns
+    `bench.common.requirements.Need`s. They are checked before `run`; `options.left_out` then lists the
     comparisons that cannot be made.
     """
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.swarm.cluster import Cluster, Collector, cluster
-from tests.integration.test_browser import assert_clean
+from tests.integration.test_browser import assert_clean, open_view
 from tests.lab.browser import browsing
 from tests.lab.waiting import eventually
 from wire.messages import MAX_NAME_LENGTH, MAX_TEXT_LENGTH
