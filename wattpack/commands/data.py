@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
         shown = [_as_json(each, find(each.name, folders)) for each in DATASETS.values()]
         print(json_text(shown))
     else:
-        print("\n".join(_shown(folders)))
+        print("\n".join(_list_lines(folders)))
     return 0
 
 
@@ -53,7 +53,7 @@ def _as_json(dataset: Dataset, found: Found | None) -> dict[str, object]:
     }
 
 
-def _shown(folders: Sequence[Path]) -> Iterator[str]:
+def _list_lines(folders: Sequence[Path]) -> Iterator[str]:
     width, size_width = (
         max(map(len, texts)) for texts in (DATASETS, (each.size for each in DATASETS.values()))
     )
@@ -65,14 +65,14 @@ def _shown(folders: Sequence[Path]) -> Iterator[str]:
             found = find(each.name, folders)
             state = "absent" if found is None else "sample" if found.is_sample else "present"
             yield f"  {each.name:<{width}}  {each.size:>{size_width}}  {state}"
-            yield f"      {_place(each, found, folders)}"
+            yield f"      {_location_text(each, found, folders)}"
             yield f"      used by {', '.join(each.used_by)}"
         yield ""
     yield f"searched: {', '.join(map(str, folders))}"
     yield "a generated sample of all sets: wattpack data sample DIR"
 
 
-def _place(dataset: Dataset, found: Found | None, folders: Sequence[Path]) -> str:
+def _location_text(dataset: Dataset, found: Found | None, folders: Sequence[Path]) -> str:
     if found is None:
         return f"put it at {folders[0] / (*dataset.published, dataset.packed or '')[0]}"
     return f"at {found.path}"

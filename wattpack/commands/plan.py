@@ -75,12 +75,12 @@ def format_plan(plan: PlanHint) -> Iterator[str]:
         watts = f"from {plan.watts_before:.1f} W to {plan.watts_after:.1f} W"
         saved = round(plan.watts_before - plan.watts_after, 1)
         watts += f", which saves {saved:.1f} W" if saved > 0 else ""
-    yield f"Policy {plan.policy} ({_runs(plan)}): {count_text(len(plan.actions), 'action')}, {watts}."
+    yield f"Policy {plan.policy} ({_trigger_text(plan)}): {count_text(len(plan.actions), 'action')}, {watts}."
     for reason in plan.reasons:
         yield f"  {reason}"
     off = {action.node for action in plan.actions if isinstance(action, PowerOff)}
     for number, action in enumerate(plan.actions, start=1):
-        yield f"{number:3}. {describe(action)}{_effect(action, off)}"
+        yield f"{number:3}. {describe(action)}{_effect_text(action, off)}"
         for reason in action.reasons:
             yield f"       {reason}"
     if plan.left:
@@ -89,7 +89,7 @@ def format_plan(plan: PlanHint) -> Iterator[str]:
             yield f"  {reason}"
 
 
-def _runs(plan: PlanHint) -> str:
+def _trigger_text(plan: PlanHint) -> str:
     """When the collector itself runs the policy."""
     if plan.policy == plan.timer_policy:
         return "the collector runs it on a timer"
@@ -103,7 +103,7 @@ def _runs(plan: PlanHint) -> str:
     return f"on request only; the collector itself runs {' and '.join(own) or 'no policy'}"
 
 
-def _effect(action: Action, off: AbstractSet[str]) -> str:
+def _effect_text(action: Action, off: AbstractSet[str]) -> str:
     """The saved watts and the cost of an action. The watts of an empty node appear at its power-off."""
     parts = []
     is_counted_there = isinstance(action, Move) and action.node in off

@@ -53,19 +53,20 @@ def format_status(
         )
     yield (
         f"CPU         {cluster['cpu_cores_used']:.2f} of {cluster['cpu_cores']:g} cores"
-        f" ({_share(cluster, 'cpu_cores')})"
+        f" ({_used_text(cluster, 'cpu_cores')})"
     )
     yield (
         f"memory      {bytes_text(cluster['memory_bytes_used'])} of {bytes_text(cluster['memory_bytes'])}"
-        f" ({_share(cluster, 'memory_bytes')})"
+        f" ({_used_text(cluster, 'memory_bytes')})"
     )
-    yield f"policies    {control['policy'] or 'none'} on alerts, {_timer(control)}; {_acts(control)}"
+    policies = f"{control['policy'] or 'none'} on alerts, {control['timer_policy'] or 'none'} on a timer"
+    yield f"policies    {policies}; {_driver_text(control)}"
     yield f"alerts      {len(alerts) or 'none'}{' open' if alerts else ''}"
-    yield from _first(limit, (f"            {_alert(each)}" for each in alerts))
-    yield from _stopped(control, limit)
+    yield from _limited(limit, (f"            {_alert_text(each)}" for each in alerts))
+    yield from _brownout_lines(control, limit)
     if silent:
         yield f"silent      {count_text(len(silent), 'node')}"
-        yield from _first(
+        yield from _limited(
             limit,
             (
                 f"            {each['name']} is {each['state']}, last report"
@@ -76,19 +77,19 @@ def format_status(
     for problem in cluster["problems"]:
         yield f"problem     {problem}"
     yield ""
-    yield f"next        {_next(cluster, alerts, silent)}"
+    yield f"next        {_next_step(cluster, alerts, silent)}"
 
 
-def _alert(alert: Json) -> str:
+def _alert_text(alert: Json) -> str:
     subject, evidence = str(alert["subject"]), str(alert["evidence"])
     return evidence if evidence.startswith(f"{subject} ") else f"{subject}: {evidence}"
 
 
-def _stopped(control: Json, limit: int) -> Iterator[str]:
+def _brownout_lines(control: Json, limit: int) -> Iterator[str]:
     """The optional services that are stopped."""
     if stopped := control["brownout"]:
         yield f"brownout    {count_text(len(stopped), 'optional service')} stopped"
-        yield from _first(
+        yield from _limited(
             limit,
             (
                 f"            {each['service']}: {each['why']}"
@@ -98,11 +99,7 @@ def _stopped(control: Json, limit: int) -> Iterator[str]:
         )
 
 
-def _timer(control: Json) -> str:
-    return f"{control['timer_policy']} on a timer" if control["timer_policy"] else "none on a timer"
-
-
-def _acts(control: Json) -> str:
+def _driver_text(control: Json) -> str:
     if control["dry_run"]:
         return f"driver {control['driver']}: plans are recorded, not carried out"
     if control["pause"] is not None:
@@ -115,18 +112,18 @@ def _coverage(reporting: int, nodes: Json) -> str:
     return "" if reporting == alive else f" (reported by {reporting} of {count_text(alive, 'node')})"
 
 
-def _share(cluster: Json, what: str) -> str:
+def _used_text(cluster: Json, what: str) -> str:
     return percent_text(cluster[f"{what}_used"] / cluster[what] if cluster[what] else None)
 
 
-def _first(limit: int, lines: Iterator[str]) -> Iterator[str]:
+def _limited(limit: int, lines: Iterator[str]) -> Iterator[str]:
     every = list(lines)
     yield from every[:limit]
     if len(every) > limit:
         yield f"            ... and {len(every) - limit} more"
 
 
-def _next(cluster: Json, alerts: list[Json], silent: list[Json]) -> str:
+def _next_step(cluster: Json, alerts: list[Json], silent: list[Json]) -> str:
     if not sum(cluster["nodes"].values()):
         return "start an agent on each host: run 'wattpack agent' with collector.url set to this collector"
     if cluster["problems"]:

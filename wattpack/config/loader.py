@@ -40,12 +40,12 @@ class Key:
 _Keys = dict[tuple[str, ...], Key]
 
 
-def keys(config: type[msgspec.Struct], above: tuple[str, ...] = ()) -> Iterator[Key]:
+def keys(config: type[msgspec.Struct], prefix: tuple[str, ...] = ()) -> Iterator[Key]:
     """All keys of a configuration class, in order of declaration."""
     hints = get_type_hints(config, include_extras=True)
     for entry in msgspec.structs.fields(config):
         hint = hints[entry.name]
-        path = (*above, entry.name)
+        path = (*prefix, entry.name)
         if get_origin(hint) is Annotated:
             kind, meta = get_args(hint)
             made = entry.default_factory
@@ -103,9 +103,9 @@ def _parse(text: str, file: Path | None) -> dict[str, Any]:
         raise UserError(f"{file} is not TOML: {str(error)[:1].lower()}{str(error)[1:]}") from error
 
 
-def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(below)
-    for name, value in above.items():
+def _merged(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for name, value in override.items():
         if isinstance(value, dict) and isinstance(merged.get(name), dict):
             merged[name] = _merged(merged[name], value)
         else:
@@ -114,11 +114,11 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
 
 
 def _refuse_unknown(
-    tree: Mapping[str, Any], valid_keys: _Keys, origin: Origin, above: tuple[str, ...] = ()
+    tree: Mapping[str, Any], valid_keys: _Keys, origin: Origin, prefix: tuple[str, ...] = ()
 ) -> None:
     tables = {path[:depth] for path in valid_keys for depth in range(1, len(path))}
     for name, value in tree.items():
-        path = (*above, name)
+        path = (*prefix, name)
         dotted = ".".join(path)
         if path in valid_keys:
             continue

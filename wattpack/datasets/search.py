@@ -55,11 +55,11 @@ def require(name: str, folders: Sequence[Path]) -> Found:
     if found is None:
         dataset = by_name(name)
         sample = "" if dataset.format in {"table", "lifecycle"} else f", or try a sample: {_TRY}"
-        raise UserError(f"{absent(dataset, folders)}{sample}")
+        raise UserError(f"{describe_missing(dataset, folders)}{sample}")
     return found
 
 
-def absent(dataset: Dataset, folders: Sequence[Path]) -> str:
+def describe_missing(dataset: Dataset, folders: Sequence[Path]) -> str:
     """The error for a missing set: its source, and where to put it."""
     target = folders[0] if folders else _DEFAULTS[0]
     name = dataset.published[0] if dataset.published else dataset.packed

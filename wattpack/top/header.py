@@ -108,22 +108,22 @@ def combine(nodes: Sequence[Node]) -> Node:
         ),
         used=Quantities(
             cpu_cores=_sum(node.used.cpu_cores for node in up),
-            memory_bytes=_whole(_sum(node.used.memory_bytes for node in up)),
+            memory_bytes=_rounded(_sum(node.used.memory_bytes for node in up)),
             disk_bytes_per_second=_sum(node.used.disk_bytes_per_second for node in up),
             network_bytes_per_second=_sum(node.used.network_bytes_per_second for node in up),
         ),
         capacity=Quantities(
-            cpu_cores=_all(node.capacity.cpu_cores for node in up),
-            memory_bytes=_whole(_all(node.capacity.memory_bytes for node in up)),
-            network_bytes_per_second=_all(node.capacity.network_bytes_per_second for node in up),
+            cpu_cores=_complete_sum(node.capacity.cpu_cores for node in up),
+            memory_bytes=_rounded(_complete_sum(node.capacity.memory_bytes for node in up)),
+            network_bytes_per_second=_complete_sum(node.capacity.network_bytes_per_second for node in up),
         ),
         learned_capacities=tuple({resource for node in up for resource in node.learned_capacities}),
         pressure=Pressure(
-            cpu_ratio=_most(node.pressure.cpu_ratio for node in up),
-            memory_ratio=_most(node.pressure.memory_ratio for node in up),
-            disk_ratio=_most(node.pressure.disk_ratio for node in up),
+            cpu_ratio=_highest(node.pressure.cpu_ratio for node in up),
+            memory_ratio=_highest(node.pressure.memory_ratio for node in up),
+            disk_ratio=_highest(node.pressure.disk_ratio for node in up),
         ),
-        disk_busy_ratio=_most(node.disk_busy_ratio for node in up),
+        disk_busy_ratio=_highest(node.disk_busy_ratio for node in up),
     )
 
 
@@ -132,17 +132,17 @@ def _sum(values: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def _all(values: Iterable[float | None]) -> float | None:
+def _complete_sum(values: Iterable[float | None]) -> float | None:
     """The sum, unless a value is missing: a share of an incomplete capacity would be too high."""
     every = list(values)
     return None if None in every else _sum(every)
 
 
-def _most(values: Iterable[float | None]) -> float | None:
+def _highest(values: Iterable[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _whole(value: float | None) -> int | None:
+def _rounded(value: float | None) -> int | None:
     return None if value is None else int(value)
 
 

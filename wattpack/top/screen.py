@@ -32,14 +32,14 @@ def draw(scene: Scene, view: View, width: int, height: int) -> Screen:
     """Draw for a terminal of this size."""
     rows = rows_of(scene, view)
     columns = columns_for(scene, view, rows, width)
-    above = _above(scene, view, columns, width, height)
+    header = _header(scene, view, columns, width, height)
     help_lines: list[Line] = [
         ((line, Style.FAINT),) for line in (textwrap.wrap("; ".join(HELP), width) if view.help else ())
     ]
-    viewport = Viewport(len(rows), max(0, height - len(above) - len(help_lines) - 1))
+    viewport = Viewport(len(rows), max(0, height - len(header) - len(help_lines) - 1))
     table = _table(rows, scene, view, columns, viewport)
     padding: list[Line] = [()] * (viewport.visible - len(table))
-    lines = [*above, *table, *padding, *help_lines, _footer(view, viewport, width)]
+    lines = [*header, *table, *padding, *help_lines, _footer(view, viewport, width)]
     return Screen(tuple(cut(line, width) for line in lines[:height]), viewport)
 
 
@@ -48,11 +48,14 @@ def draw_all(scene: Scene, view: View, width: int) -> str:
     rows = rows_of(scene, view)
     columns = columns_for(scene, view, rows, width)
     viewport = Viewport(len(rows), max(1, len(rows)))
-    lines = [*_above(scene, view, columns, width, _UNLIMITED), *_table(rows, scene, view, columns, viewport)]
+    lines = [
+        *_header(scene, view, columns, width, _UNLIMITED),
+        *_table(rows, scene, view, columns, viewport),
+    ]
     return Screen(tuple(cut(line, width) for line in lines), viewport).text
 
 
-def _above(scene: Scene, view: View, columns: Sequence[SizedColumn], width: int, height: int) -> list[Line]:
+def _header(scene: Scene, view: View, columns: Sequence[SizedColumn], width: int, height: int) -> list[Line]:
     head = tuple(
         (shown.fit(shown.column.title), Style.SORTED if shown.column.sort == view.sort else Style.HEAD)
         for shown in columns
@@ -69,13 +72,13 @@ def _table(
     rows: Sequence[Row], scene: Scene, view: View, columns: Sequence[SizedColumn], viewport: Viewport
 ) -> list[Line]:
     if not rows:
-        nothing: Line = ((_nothing(scene, view), Style.FAINT),)
+        nothing: Line = ((_empty_text(scene, view), Style.FAINT),)
         return [nothing][: viewport.visible]
     first = viewport.clamp(view.first)
     return [_line(row, columns) for row in rows[first : first + viewport.visible]]
 
 
-def _nothing(scene: Scene, view: View) -> str:
+def _empty_text(scene: Scene, view: View) -> str:
     if view.filter and (scene.nodes if view.nodes else scene.containers):
         return f"No name contains {view.filter!r}; Esc shows all."
     return "No node has reported yet." if view.nodes or not scene.nodes else "No running containers."
