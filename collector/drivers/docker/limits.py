@@ -1,4 +1,4 @@
-"""Requests that change or restore the limits of a running container. Pure.
+"""The limits of a running container, and requests that change or restore them. Pure.
 
 For an engine, 0 means no change. It has two settings for CPU, and a container keeps the one that it was
 created with. A container without a CPU limit gets a quota and period, since only these can be removed again.
@@ -19,6 +19,16 @@ _UNLIMITED = -1
 def current_limits(host_config: Json) -> Json:
     """Return the current limits."""
     return {key: host_config.get(key) or 0 for key in LIMIT_KEYS}
+
+
+def limit_of(host_config: Json) -> Quantities:
+    """Return the limits of a container."""
+    memory = host_config.get("Memory") or None
+    if nano := host_config.get("NanoCpus"):
+        return Quantities(nano / _NANOCPUS, memory)
+    quota = host_config.get("CpuQuota") or 0
+    period = host_config.get("CpuPeriod") or _PERIOD_MICROSECONDS
+    return Quantities(quota / period if quota > 0 else None, memory)
 
 
 def limit_changes(now: Json, allocated: Quantities) -> Json:

@@ -4,13 +4,9 @@ from collections.abc import Collection, Iterator, Sequence
 
 from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.drivers.docker.allow_list import refusals
-from collector.drivers.docker.client import Json
+from collector.drivers.docker.limits import limit_of
 from collector.drivers.docker.models import DockerContainer
 from collector.drivers.interface import Mode, ServiceView, TaskView
-from wire.resources import Quantities
-
-_NANOCPUS = 1e9
-_PERIOD_MICROSECONDS = 100_000
 
 
 def service_names(containers: Sequence[tuple[str, DockerContainer]]) -> list[str]:
@@ -44,16 +40,6 @@ def service_view(
 def task_view(container: DockerContainer, node: str, service: str) -> TaskView:
     """Return a container as the task of its service."""
     return TaskView(container=container.id, service=service, node=node, state=container.state.status)
-
-
-def limit_of(host_config: Json) -> Quantities:
-    """Return the limits of a container."""
-    memory = host_config.get("Memory") or None
-    if nano := host_config.get("NanoCpus"):
-        return Quantities(nano / _NANOCPUS, memory)
-    quota = host_config.get("CpuQuota") or 0
-    period = host_config.get("CpuPeriod") or _PERIOD_MICROSECONDS
-    return Quantities(quota / period if quota > 0 else None, memory)
 
 
 def _reasons_to_stay(container: DockerContainer, grants: Collection[str]) -> Iterator[str]:

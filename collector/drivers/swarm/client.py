@@ -41,28 +41,26 @@ class Manager:
 
     async def change_service(self, service_id: str, change: Callable[[Json], Json]) -> None:
         """Update the spec of a service with `change`, if that changes it."""
-        for _ in range(_TRIES):
-            service = await self.service(service_id)
-            if await self._change(f"/services/{service_id}", service, change):
-                return
-        raise DriverError(f"service {service_id} keeps changing: its update failed {_TRIES} times")
+        await self._change(f"/services/{service_id}", SwarmService, change)
 
     async def change_node(self, node_id: str, change: Callable[[Json], Json]) -> None:
         """Update the spec of a node with `change`, if that changes it."""
-        for _ in range(_TRIES):
-            node = await self.node(node_id)
-            if await self._change(f"/nodes/{node_id}", node, change):
-                return
-        raise DriverError(f"node {node_id} keeps changing: its update failed {_TRIES} times")
+        await self._change(f"/nodes/{node_id}", SwarmNode, change)
 
-    async def _change(self, path: str, now: SwarmService | SwarmNode, change: Callable[[Json], Json]) -> bool:
-        wanted = change(now.spec)
-        if wanted == now.spec:
-            return True
-        try:
-            await self._engine.post(f"{path}/update", wanted, version=now.version.index)
-        except EngineError as error:
-            if error.is_conflict:
-                return False
-            raise
-        return True
+    async def _change(
+        self, path: str, kind: type[SwarmService] | type[SwarmNode], change: Callable[[Json], Json]
+    ) -> None:
+        name = path
+        for _ in range(_TRIES):
+            now = await self._engine.get(path, kind)
+            name, wanted = now.name, change(now.spec)
+            if wanted == now.spec:
+                return
+            try:
+                await self._engine.post(f"{path}/update", wanted, version=now.version.index)
+            except EngineError as error:
+                if not error.is_conflict:
+                    raise
+            else:
+                return
+        raise DriverError(f"{name} keeps changing: its update failed {_TRIES} times")

@@ -17,7 +17,8 @@ from collector.drivers.docker.client import Json
 from wire.errors import INVALID_JSON
 
 _NANOSECONDS = 1_000_000_000
-_NANOCPUS = 1e9
+NANOCPUS = 1e9
+"""A core in Swarm's unit."""
 _SHORTEST_MONITOR = 1
 """In nanoseconds; 0 means Swarm's default."""
 _UPDATE, _ROLLBACK = "UpdateConfig", "RollbackConfig"
@@ -288,7 +289,7 @@ def stopped_replicas(spec: Json) -> int:
 
 def nano_cpus(cores: float) -> int:
     """Return a CPU limit in Swarm's unit."""
-    return round(cores * _NANOCPUS)
+    return round(cores * NANOCPUS)
 
 
 def cpu_limit_of(spec: Json) -> int:

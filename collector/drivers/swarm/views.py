@@ -17,6 +17,7 @@ from collector.drivers.interface import (
 )
 from collector.drivers.swarm.models import SwarmService, SwarmState, SwarmTask, local_data, parked_id
 from collector.drivers.swarm.specs import (
+    NANOCPUS,
     NO_NODE,
     ParkedTask,
     constraints_of,
@@ -28,7 +29,6 @@ from collector.drivers.swarm.specs import (
 from wire.resources import Quantities
 
 _UNSET = Quantities()
-_NANOCPUS = 1e9
 _PIN = re.compile(r"^\s*node\.(?:hostname|id|ip)\s*==\s*(?P<value>.*?)\s*$")
 
 
@@ -185,4 +185,4 @@ def _mode(mode: Json) -> tuple[Mode, int, bool]:
 
 def _quantities(resources: Mapping[str, Any]) -> Quantities:
     cpus, memory = resources.get("NanoCPUs"), resources.get("MemoryBytes")
-    return Quantities(cpus / _NANOCPUS if cpus else None, memory or None)
+    return Quantities(cpus / NANOCPUS if cpus else None, memory or None)

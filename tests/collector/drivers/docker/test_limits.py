@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.drivers.docker.limits import current_limits, limit_changes, restore_changes
-from collector.drivers.docker.views import limit_of
+from collector.drivers.docker.limits import current_limits, limit_changes, limit_of, restore_changes
 from wire.resources import Quantities
 
 HOST = 8 << 30
