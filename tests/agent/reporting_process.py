@@ -1,9 +1,9 @@
-"""An agent's voice as a process of its own, on simulated time: what it says of one hour, and where that goes.
+"""A process that reports one simulated hour of a node to a collector.
 
     python -m tests.agent.reporting_process SPOOL URL BOOT FIRST_TICK LAST_TICK
 
 After each tick whose report is stored it prints the tick and the number of the report. After the last tick it
-stays until everything is delivered. It is made to be killed.
+stays until everything is delivered. Tests kill it.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ SAMPLE_SECONDS = 3.0
 
 
 def reports_of(boot: str, first_tick: int, last_tick: int) -> Iterator[tuple[int, Report]]:
-    """What the node says from one tick to another: every run of a boot says the same."""
+    """The reports of the node between two ticks, the same in every run with the same boot."""
     reporter = Reporter("node", boot, ReportingConfig(), SAMPLE_SECONDS)
     clock = Clock()
     clock.advance(first_tick * SAMPLE_SECONDS)

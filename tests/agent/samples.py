@@ -1,4 +1,4 @@
-"""Pictures as the agent would take them, for tests that need many."""
+"""Builders of samples and runtime events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ LIMIT = Quantities(cpu_cores=1.0, memory_bytes=1000)
 
 @dataclass
 class Container:
-    """A container as a test sets it up: as many of its sides as the test is about."""
+    """A container of a test, with defaults for everything that the test is not about."""
 
     used: Quantities = IDLE
     limit: Quantities = LIMIT
@@ -41,7 +41,7 @@ def cpu(cores: float | None, memory_bytes: int | None = 0) -> Quantities:
 
 
 class Clock:
-    """Both clocks of a node, which move only by its ticks and by being set."""
+    """Both clocks of a node, which change only by `advance` and `set`."""
 
     def __init__(self) -> None:
         self.monotonic_seconds = MONOTONIC_SECONDS
@@ -64,7 +64,7 @@ def node_sample(
     capacity: Quantities = CAPACITY,
     watts: float | None = None,
 ) -> NodeSample:
-    shown = tuple(_container(name, seen) for name, seen in (containers or {}).items())
+    built = tuple(_container(name, container) for name, container in (containers or {}).items())
     return NodeSample(
         monotonic_seconds=clock.monotonic_seconds,
         rates=HostRates(
@@ -73,26 +73,26 @@ def node_sample(
             used=used,
             capacity=capacity,
             pressure=Pressure(),
-            containers=tuple(each.rates for each in shown),
+            containers=tuple(each.rates for each in built),
         ),
         power=None if watts is None else NodePower(watts, watts, 0.0, PowerSource.PRIOR, 0.5, 1.0),
-        containers=shown,
+        containers=built,
     )
 
 
-def _container(container_id: str, seen: Container) -> ContainerSample:
+def _container(container_id: str, container: Container) -> ContainerSample:
     return ContainerSample(
         ContainerRates(
             id=container_id,
             runtime="docker",
-            cpu_seconds_total=seen.cpu_seconds_total,
-            used=seen.used,
-            limit=seen.limit,
-            pressure=seen.pressure,
-            oom_kills_total=seen.oom_kills_total,
+            cpu_seconds_total=container.cpu_seconds_total,
+            used=container.used,
+            limit=container.limit,
+            pressure=container.pressure,
+            oom_kills_total=container.oom_kills_total,
         ),
-        seen.info or ContainerInfo(container_id[:12]),
-        None if seen.watts is None else ContainerPower(seen.watts, PowerSource.PRIOR, 0.6, 1.0),
+        container.info or ContainerInfo(container_id[:12]),
+        None if container.watts is None else ContainerPower(container.watts, PowerSource.PRIOR, 0.6, 1.0),
     )
 
 

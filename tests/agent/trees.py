@@ -1,4 +1,4 @@
-"""Builds proc and sys trees as the kernel lays them out, for one host at a time."""
+"""Builds the proc and sys trees of a host, as the kernel lays them out."""
 
 import shutil
 from collections.abc import Mapping
@@ -93,7 +93,7 @@ def link(path: Path, target: str) -> None:
 
 @dataclass(frozen=True)
 class Host:
-    """A host's roots, and the ways to put something on it."""
+    """The roots of a host, with methods that add files."""
 
     proc: Path
     sys: Path
@@ -111,7 +111,7 @@ class Host:
         write(self.proc, {"self/mountinfo": "\n".join(lines) + "\n"})
 
     def process(self, pid: int | str, namespace: int, net_dev: str = NET_DEV) -> None:
-        """A process in a network namespace, with the links it sees there: one file for all who are in it."""
+        """Add a process in a network namespace; all processes of a namespace share one file."""
         write(self.proc, {f"namespaces/{namespace}": net_dev})
         path = self.proc / str(pid) / "net/dev"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ class Host:
         path.hardlink_to(self.proc / "namespaces" / str(namespace))
 
     def end(self, pid: int) -> None:
-        """The process is there no longer."""
+        """Remove a process."""
         shutil.rmtree(self.proc / str(pid))
 
 
@@ -183,7 +183,7 @@ def make_v1(host: Host, *, together: bool = False, controllers: str = V1_CONTROL
 
 
 def make_unified(host: Host, controllers: str = "") -> None:
-    """The version 2 hierarchy beside those of version 1."""
+    """The version 2 hierarchy next to those of version 1."""
     write(
         host.cgroup,
         {"unified/cgroup.controllers": f"{controllers}\n", "unified/cgroup.procs": "1\n"},
@@ -280,7 +280,7 @@ THE_CONTAINER = CgroupReading(
     limits=Limits(cpu_cores=0.5, memory_bytes=64 << 20),
     cpu_weight=0.5,
 )
-"""What both of them say, device 253:0 not being a disk."""
+"""The reading of both containers; device 253:0 is not a disk."""
 
 
 def found_container(directory: Path) -> FoundContainer:

@@ -131,13 +131,13 @@ def test_when_the_better_meter_goes_the_other_one_is_used(proc: Path, tree: Powe
     # The whole machine was measured before: the model of that continues, unless RAPL is more accurate.
     assert after.watts == pytest.approx(290, rel=0.15)
     assert after.error_ratio < 0.3
-    assert estimator.model.scope is Scope.NODE, "what RAPL says is not learned as if it were the whole"
+    assert estimator.model.scope is Scope.NODE, (
+        "the values of RAPL are not learned as those of the whole machine"
+    )
 
 
 @pytest.mark.parametrize("policy", IdlePolicy)
-def test_a_share_of_idle_power_stands_beside_and_changes_no_sum(
-    proc: Path, tmp_path: Path, policy: IdlePolicy
-) -> None:
+def test_idle_share_is_not_part_of_the_sum(proc: Path, tmp_path: Path, policy: IdlePolicy) -> None:
     estimator = Estimator.for_host(proc, tmp_path / "sys", idle_policy=policy)
     reserved = {"web": Load(0.25), "db": Load(0.1, 0.5)}
     estimate = estimator.estimate(0, LOAD, CONTAINERS, reserved=reserved)

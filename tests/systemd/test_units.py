@@ -1,4 +1,4 @@
-"""What ships in systemd/: settings that say the defaults, clear complaints, a tight sandbox."""
+"""The files in systemd/: settings with defaults, the errors of the installer, the sandbox of the units."""
 
 import re
 import subprocess
@@ -45,16 +45,16 @@ def _install(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (["--rolle", "agent"], "--rolle is not an option: see --help"),
         (["--role"], "--role needs a value: see --help"),
         (["--role", "wizard"], "wizard is not a role: use agent, collector or both"),
     ],
 )
-def test_installer_reports_errors_in_one_sentence(arguments: list[str], complaint: str) -> None:
+def test_installer_reports_errors_in_one_sentence(arguments: list[str], message: str) -> None:
     done = _install(*arguments)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"install: {complaint}\n")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"install: {message}\n")
 
 
 @pytest.mark.lab

@@ -70,7 +70,7 @@ def host(  # noqa: PLR0913 - a test names what it is about, and leaves the rest
 
 
 class Detection:
-    """A watch over pictures that come one period after the other."""
+    """A detector with samples one interval apart."""
 
     def __init__(self, settings: BottleneckConfig = SETTINGS) -> None:
         self.detector = BottleneckDetector(settings)
@@ -102,7 +102,7 @@ def times(count: int, sample: NodeSample) -> list[NodeSample]:
     return [sample] * count
 
 
-# --- What an alert says ----------------------------------------------------------------------
+# --- Content of an alert ---------------------------------------------------------------------
 
 
 def test_cpu_bottleneck_opens_an_alert_with_container_and_usage() -> None:
@@ -124,7 +124,7 @@ def test_cpu_bottleneck_opens_an_alert_with_container_and_usage() -> None:
     assert detection.update(*times(100, busy)) == []
 
 
-def test_its_end_is_the_same_alert_with_the_time_at_which_it_is_over() -> None:
+def test_closed_alert_is_the_same_with_its_end_time() -> None:
     detection = Detection()
     (opened,) = detection.update(*times(10, host(cpu_user("hog", 3.8), cpu=0.97)))
     (closed,) = detection.update(*times(10, host(cpu_user("hog", 0.1), cpu=0.2)))
@@ -188,7 +188,7 @@ def test_evidence_contains_the_mean_over_all_samples() -> None:
         (host(network=0.99), Resource.NETWORK, "by-network"),
     ],
 )
-def test_the_costliest_container_is_the_one_of_that_resource(
+def test_alert_names_the_container_with_the_highest_usage(
     sample: NodeSample, resource: Resource, top: str
 ) -> None:
     some = {
@@ -211,7 +211,7 @@ def test_the_costliest_container_is_the_one_of_that_resource(
     assert (alert.resource, alert.name) == (resource, top)
 
 
-def test_who_is_costliest_is_decided_over_the_whole_time_and_among_those_still_there() -> None:
+def test_highest_usage_is_over_all_samples_among_running_containers() -> None:
     gone, steady, burst = cpu_user("gone", 4.0), cpu_user("steady", 2.0), cpu_user("burst", 0.1)
     (alert,) = watched(
         [
@@ -244,11 +244,11 @@ def test_the_longest_names_still_make_a_message() -> None:
         pytest.param(host(cpu=0.89, memory=0.89, busy=0.89, network=0.89), id="almost"),
     ],
 )
-def test_what_is_no_shortage_of_the_node_raises_no_alert(sample: NodeSample) -> None:
+def test_other_causes_of_pressure_open_no_alert(sample: NodeSample) -> None:
     assert watched(times(FOREVER, sample)) == []
 
 
-def test_a_limit_of_zero_turns_a_sign_off() -> None:
+def test_limit_of_zero_disables_an_indicator() -> None:
     deaf = BottleneckConfig(
         cpu_ratio=0,
         memory_ratio=0,
@@ -282,7 +282,7 @@ def cpu_series(shares: Sequence[float | None]) -> list[NodeSample]:
 
 @UNHURRIED
 @given(st.lists(st.tuples(SHARES, SHARES), max_size=80), SETTINGS_TRIED)
-def test_openings_and_ends_take_turns_whatever_happens(
+def test_opens_and_closes_alternate(
     series: list[tuple[float | None, float | None]], settings: BottleneckConfig
 ) -> None:
     detection = Detection(settings)
@@ -318,7 +318,7 @@ def test_a_value_that_hovers_about_its_limit_opens_once(before: list[float], aft
     st.lists(st.integers(1, 20), min_size=1, max_size=10),
     st.floats(0.9, 1),
 )
-def test_spikes_shorter_than_asked_for_never_open(samples: int, pauses: list[int], height: float) -> None:
+def test_spikes_shorter_than_samples_never_open(samples: int, pauses: list[int], height: float) -> None:
     series: list[float | None] = []
     for pause in pauses:
         series += [height] * (samples - 1) + [0.3] * pause
@@ -327,7 +327,7 @@ def test_spikes_shorter_than_asked_for_never_open(samples: int, pauses: list[int
 
 @UNHURRIED
 @given(st.integers(2, 6), st.lists(st.integers(1, 20), min_size=1, max_size=10), st.floats(0, 0.79))
-def test_lulls_shorter_than_asked_for_never_end_it(samples: int, runs: list[int], depth: float) -> None:
+def test_lulls_shorter_than_samples_never_close(samples: int, runs: list[int], depth: float) -> None:
     series: list[float | None] = [1.0] * samples
     for run in runs:
         series += [depth] * (samples - 1) + [0.85] * run
@@ -350,7 +350,7 @@ def test_samples_without_values_neither_open_nor_close(data: st.DataObject) -> N
     assert transitions(with_holes) == transitions(seen)
 
 
-def test_a_doubt_does_not_outlive_a_long_time_of_not_seeing() -> None:
+def test_pending_samples_are_dropped_after_unreadable_ones() -> None:
     blind = [None] * SETTINGS.samples
     assert watched(cpu_series([1.0, 1.0, 1.0, *blind, 1.0])) == []
 
@@ -364,7 +364,7 @@ def test_alert_without_values_closes_after_a_while_with_the_reason() -> None:
     assert closed.evidence == f"{opened.evidence}; closed without measurements after 120 s"
 
 
-def test_an_alert_waits_for_the_sign_it_was_opened_by() -> None:
+def test_open_alert_waits_for_the_indicator_that_opened_it() -> None:
     detection = Detection()
     (opened,) = detection.update(*times(4, host(memory=0.4, pressure=Pressure(memory_ratio=0.5))))
     assert detection.update(*times(10, host(memory=0.4))) == [], "low use does not tell that nothing waits"
@@ -391,7 +391,7 @@ def test_a_clock_that_is_set_back_ends_no_alert_before_it_began() -> None:
 # --- While it lasts --------------------------------------------------------------------------
 
 
-def test_another_container_is_named_once_it_has_clearly_been_the_costliest_for_long_enough() -> None:
+def test_alert_names_another_container_after_enough_samples() -> None:
     detection = Detection()
     detection.update(*times(4, host(cpu_user("first", 3.0), cpu_user("second", 0.5), cpu=0.97)))
     moved = host(cpu_user("first", 0.5), cpu_user("second", 3.0), cpu=0.97)
@@ -404,14 +404,14 @@ def test_another_container_is_named_once_it_has_clearly_been_the_costliest_for_l
 
 @UNHURRIED
 @given(st.lists(st.floats(1.5, 1.79), max_size=60))
-def test_two_that_use_about_the_same_do_not_take_turns(uses: list[float]) -> None:
+def test_containers_of_similar_usage_do_not_alternate(uses: list[float]) -> None:
     steady = cpu_user("steady", 1.5)
     detection = Detection()
     detection.update(*times(4, host(steady, cpu=0.97)))
     assert detection.update(*(host(steady, cpu_user("other", use), cpu=0.97) for use in uses)) == []
 
 
-def test_new_settings_hold_from_the_next_sample_on_and_keep_what_is_open() -> None:
+def test_new_settings_apply_to_the_next_sample_and_keep_open_alerts() -> None:
     detection = Detection()
     (opened,) = detection.update(*times(4, host(cpu=0.92)))
     detection.detector.settings = BottleneckConfig(cpu_ratio=1.0, hysteresis_points=5.0, samples=2)

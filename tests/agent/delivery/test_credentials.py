@@ -25,13 +25,13 @@ def written(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_a_token_is_read_as_it_was_shown(tmp_path: Path) -> None:
+def test_token_is_read_without_whitespace(tmp_path: Path) -> None:
     assert read_token(DeliveryConfig()) is None
     assert read_token(DeliveryConfig(token_file=written(tmp_path / "token", " abc-DEF_1\n"))) == "abc-DEF_1"
 
 
 @pytest.mark.parametrize("text", ["", "\n", "two words", "a\nb", "ä", "a\x00b"])
-def test_what_is_no_token_is_one_clear_sentence(tmp_path: Path, text: str) -> None:
+def test_invalid_token_file_is_a_user_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "token"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match="contains no token"):
@@ -52,7 +52,7 @@ def test_what_is_no_token_is_one_clear_sentence(tmp_path: Path, text: str) -> No
         ("http://10.0.0.1:8640", True),
     ],
 )
-def test_a_token_in_the_open_is_warned_of(url: str, *, warns: bool) -> None:
+def test_token_without_tls_is_logged(url: str, *, warns: bool) -> None:
     assert sends_token_in_plaintext(DeliveryConfig(url=url, token_file="/some/token")) == warns  # noqa: S106 - a path
     assert not sends_token_in_plaintext(DeliveryConfig(url=url))
 
@@ -68,7 +68,7 @@ def test_certificates_without_tls_or_not_there_are_refused(tmp_path: Path) -> No
         tls_context(DeliveryConfig(url="https://watts.example", ca_file=letter))
 
 
-async def test_a_collector_that_asks_for_tokens_takes_the_right_one(
+async def test_reports_wait_until_the_token_is_right(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     tokens, file, waits = tmp_path / "tokens.jsonl", tmp_path / "token", Waits()
@@ -88,7 +88,7 @@ async def test_a_collector_that_asks_for_tokens_takes_the_right_one(
     assert right not in caplog.text
 
 
-async def test_too_many_requests_are_waited_out_as_long_as_asked() -> None:
+async def test_retry_after_of_429_is_respected() -> None:
     receiver, waits = FakeCollector(), Waits()
     receiver.answers = [status(429, **{"Retry-After": "40"}), status(408)]
     async with serving_reports(receiver) as collector:

@@ -27,12 +27,12 @@ def test_a_receipt_is_the_only_acknowledgement() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 410, 413, 415, 422])
-def test_what_is_wrong_with_a_report_stays_wrong(status: int) -> None:
+def test_client_errors_reject_the_report(status: int) -> None:
     assert parse_response(status, {}, b"no", 0.0) == Rejected(f"{status} no", is_too_large=status == 413)
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 599, 100])
-def test_what_may_pass_is_worth_another_try(status: int) -> None:
+def test_server_errors_are_retried(status: int) -> None:
     assert parse_response(status, {}, b"", 0.0) == Retry(str(status))
 
 
@@ -45,7 +45,7 @@ def test_wrong_setting_is_reported_and_drops_nothing(status: int) -> None:
 
 
 @given(st.integers(), st.text(), st.binary(max_size=1000))
-def test_no_answer_is_too_strange(status: int, retry_after: str, body: bytes) -> None:
+def test_any_response_is_parsed(status: int, retry_after: str, body: bytes) -> None:
     answer = parse_response(status, {"Retry-After": retry_after, "Date": retry_after}, body, 0.0)
     assert isinstance(answer, Accepted | Rejected | Retry)
 
@@ -63,29 +63,29 @@ def test_retry_after_is_a_number_or_a_date_by_the_collectors_own_clock() -> None
 
 
 @given(st.floats(0, 1, exclude_max=True))
-def test_patience_grows_to_half_a_minute_and_starts_over_after_a_success(chance: float) -> None:
-    patience = Backoff(lambda: chance)
-    waits = [patience.wait_seconds() for _ in range(20)]
+def test_backoff_grows_to_half_a_minute_and_resets(chance: float) -> None:
+    backoff = Backoff(lambda: chance)
+    waits = [backoff.wait_seconds() for _ in range(20)]
     assert waits == sorted(waits)
     assert 0.5 <= waits[0] <= 1
     assert 15 <= waits[-1] <= 30
-    patience.reset()
-    assert patience.wait_seconds() == waits[0]
+    backoff.reset()
+    assert backoff.wait_seconds() == waits[0]
 
 
 @given(st.floats(0, 1, exclude_max=True), st.floats(0, 900))
-def test_never_sooner_than_asked(chance: float, asked: float) -> None:
-    patience = Backoff(lambda: chance)
-    assert all(asked <= patience.wait_seconds(asked) <= max(asked, 30) * 1.25 for _ in range(10))
+def test_wait_is_never_shorter_than_requested(chance: float, requested: float) -> None:
+    backoff = Backoff(lambda: chance)
+    assert all(requested <= backoff.wait_seconds(requested) <= max(requested, 30) * 1.25 for _ in range(10))
 
 
-def test_what_needs_attention_is_tried_slowly_in_the_end() -> None:
-    patience = Backoff(lambda: 0.0)
-    waits = [patience.wait_seconds(needs_attention=True) for _ in range(8)]
+def test_configuration_errors_are_retried_slowly() -> None:
+    backoff = Backoff(lambda: 0.0)
+    waits = [backoff.wait_seconds(needs_attention=True) for _ in range(8)]
     assert waits == [1, 2, 4, 8, 15, 30, 120, 120]
 
 
-def test_no_two_nodes_come_back_in_the_same_instant() -> None:
+def test_waits_have_jitter() -> None:
     assert len({Backoff().wait_seconds() for _ in range(20)}) == 20
 
 
@@ -93,7 +93,7 @@ def test_the_offset_is_the_median_of_the_last_quick_answers() -> None:
     clock = ClockOffset()
     assert clock.seconds is None
     clock.update(server_time=1010.0, responded_at=1000.0, took_seconds=30.0)
-    assert clock.seconds is None, "a slow answer says little"
+    assert clock.seconds is None, "a slow response does not count"
     for error in (0.0, 0.1, -0.1, 0.2, 500.0):
         clock.update(server_time=1010.0 + error, responded_at=1000.05, took_seconds=0.1)
     assert clock.seconds == pytest.approx(10.1)

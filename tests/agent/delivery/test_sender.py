@@ -36,7 +36,7 @@ def report(sequence: int, node: str = "n", boot: str = "b") -> Report:
 
 
 class Waits:
-    """A sleep that is over at once, and says how long it would have been."""
+    """A sleep that returns at once, and records its duration."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -119,7 +119,7 @@ async def test_a_batch_is_bounded_by_its_bytes_too(
     assert collector.batches == [[1, 2, 3], [4, 5, 6], [7]]
 
 
-async def test_little_is_on_the_wire_one_connection_packed_bodies_few_headers(
+async def test_requests_are_compressed_over_one_connection(
     receiver: tuple[FakeCollector, DeliveryConfig],
 ) -> None:
     collector, settings = receiver
@@ -139,7 +139,7 @@ async def test_little_is_on_the_wire_one_connection_packed_bodies_few_headers(
     assert (packed[0], packed[-1]) == ("gzip", None)
 
 
-async def test_what_an_earlier_run_left_behind_goes_first_with_its_own_keys(
+async def test_reports_of_an_earlier_run_are_sent_first(
     receiver: tuple[FakeCollector, DeliveryConfig], tmp_path: Path
 ) -> None:
     collector, settings = receiver
@@ -183,7 +183,7 @@ async def test_temporary_errors_are_retried_and_logged_once(
     assert "cannot send reports" in line
 
 
-async def test_an_answer_that_is_no_receipt_is_no_acknowledgement(
+async def test_response_without_a_receipt_is_no_acknowledgement(
     receiver: tuple[FakeCollector, DeliveryConfig], waits: Waits, caplog: pytest.LogCaptureFixture
 ) -> None:
     collector, settings = receiver
@@ -208,7 +208,7 @@ async def test_retry_after_is_honoured(receiver: tuple[FakeCollector, DeliveryCo
     assert 60 <= waits.seconds[1] <= 60 * 1.25
 
 
-async def test_one_bad_report_does_not_take_good_ones_with_it(
+async def test_rejected_report_does_not_affect_others(
     receiver: tuple[FakeCollector, DeliveryConfig], waits: Waits, caplog: pytest.LogCaptureFixture
 ) -> None:
     collector, settings = receiver
@@ -225,7 +225,7 @@ async def test_one_bad_report_does_not_take_good_ones_with_it(
     assert "rejected a report" in line
 
 
-async def test_a_collector_that_takes_no_report_at_all_does_not_empty_the_spool_in_a_moment(
+async def test_rejecting_collector_does_not_empty_the_spool_at_once(
     receiver: tuple[FakeCollector, DeliveryConfig], waits: Waits, caplog: pytest.LogCaptureFixture
 ) -> None:
     collector, settings = receiver
@@ -324,7 +324,7 @@ async def test_hanging_disk_blocks_nothing_and_uses_bounded_memory(
     await sender.close()
 
 
-async def test_offering_never_raises_not_even_too_late(tmp_path: Path) -> None:
+async def test_enqueue_never_raises(tmp_path: Path) -> None:
     sender = ReportSender(DeliveryConfig(url="http://127.0.0.1:1"), SpoolConfig(path=str(tmp_path)))
     sender.enqueue(report(1))
     await sender.close()
@@ -419,7 +419,7 @@ def receipt_for(count: int) -> Callable[[list[int]], web.Response]:
         status(503, **{"Retry-After": "Fri, 31 Dec 9999 23:59:59 -2359"}),
     ],
 )
-async def test_no_answer_makes_it_lose_a_report_or_stop(
+async def test_no_response_loses_a_report_or_stops_the_sender(
     receiver: tuple[FakeCollector, DeliveryConfig], waits: Waits, answer: Callable[[list[int]], web.Response]
 ) -> None:
     collector, settings = receiver

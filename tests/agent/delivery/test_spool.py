@@ -79,7 +79,7 @@ def noise(seed: int, size: int) -> bytes:
 
 
 def why(waiting: Spool) -> str:
-    """What the spool says it lacks; nothing, most of the time."""
+    """The reason of the spool's gap; empty without one."""
     return waiting.gap.why if waiting.gap else ""
 
 
@@ -94,7 +94,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 # --- Keeping ---------------------------------------------------------------------------------
 
 
-def test_what_was_added_is_there_after_a_restart_in_order(opened: Opened, path: Path) -> None:
+def test_reports_survive_a_restart_in_order(opened: Opened, path: Path) -> None:
     before = opened()
     before.add(bodies(1, 3))
     before.add(bodies(4, 5))
@@ -109,7 +109,7 @@ def test_what_was_added_is_there_after_a_restart_in_order(opened: Opened, path: 
     assert stat.S_IMODE(path.with_name("spool.db-wal").stat().st_mode) == 0o600
 
 
-def test_what_was_removed_does_not_come_back(opened: Opened) -> None:
+def test_removed_reports_do_not_return(opened: Opened) -> None:
     before = opened()
     before.add(bodies(1, 5))
     assert before.remove(before.first(2, 1 << 20)) == 2
@@ -125,7 +125,7 @@ def test_the_first_are_bounded_by_number_and_bytes_but_never_none(opened: Opened
     assert [entry.body[:1] for entry in waiting.first(9, 1)] == [b"a"]
 
 
-def test_a_backlog_that_was_taken_gives_the_disk_its_room_back(opened: Opened, path: Path) -> None:
+def test_sent_backlog_frees_disk_space(opened: Opened, path: Path) -> None:
     waiting = opened()
     waiting.add([noise(number, 50_000) for number in range(100)])
     full_bytes = sum(file.stat().st_size for file in path.parent.iterdir())
@@ -135,7 +135,7 @@ def test_a_backlog_that_was_taken_gives_the_disk_its_room_back(opened: Opened, p
     assert sum(file.stat().st_size for file in path.parent.iterdir()) < 100_000
 
 
-def test_without_a_path_memory_is_all_there_is_and_nothing_is_missing(opened: Opened, tmp_path: Path) -> None:
+def test_without_a_path_reports_stay_in_memory_without_a_gap(opened: Opened, tmp_path: Path) -> None:
     waiting = opened("")
     waiting.add(bodies(1, 3))
     waiting.remove(waiting.first(1, 1 << 20))
@@ -175,7 +175,7 @@ def test_memory_is_bounded_too(opened: Opened, caplog: pytest.LogCaptureFixture)
 
 
 @pytest.mark.parametrize("at", [None, ""], ids=["disk", "memory"])
-def test_one_report_larger_than_all_the_room_is_still_brought(opened: Opened, at: str | None) -> None:
+def test_report_larger_than_the_spool_is_kept(opened: Opened, at: str | None) -> None:
     waiting = opened(max_bytes=1 << 16) if at is None else opened(at, max_bytes=1 << 16)
     large = noise(1, 100_000)
     waiting.add(bodies(1, 3))
@@ -187,7 +187,7 @@ def test_one_report_larger_than_all_the_room_is_still_brought(opened: Opened, at
 
 
 @pytest.mark.parametrize("at", [None, ""], ids=["disk", "memory"])
-def test_what_is_too_old_is_dropped_and_counted(
+def test_old_reports_are_dropped_and_counted(
     opened: Opened, clocks: Clocks, at: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     waiting = opened(max_age_hours=2) if at is None else opened(at, max_age_hours=2)
@@ -200,7 +200,7 @@ def test_what_is_too_old_is_dropped_and_counted(
     assert len(lines(caplog)) == 1
 
 
-def test_time_goes_by_while_the_agent_is_away(opened: Opened, clocks: Clocks) -> None:
+def test_age_includes_the_time_while_the_agent_is_stopped(opened: Opened, clocks: Clocks) -> None:
     before = opened(max_age_hours=2)
     before.add(bodies(1, 1))
     clocks.pass_time(1.5 * HOUR)
@@ -295,7 +295,7 @@ def test_damaged_spool_is_renamed_replaced_and_logged(
     assert aside.name in line
 
 
-def test_bytes_overwritten_anywhere_lose_what_they_hit_and_never_the_agent(
+def test_damaged_bytes_lose_only_their_reports(
     opened: Opened, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     filled(opened, path)
@@ -355,7 +355,7 @@ def test_only_the_last_few_damaged_files_are_kept(opened: Opened, path: Path, cl
     assert [file.read_text()[:13] for file in kept] == [f"not a spool {number}" for number in (3, 4, 5)]
 
 
-def test_a_folder_in_its_place_and_another_programs_database_are_left_in_peace(
+def test_directory_or_foreign_database_is_not_touched(
     opened: Opened, path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (path / "precious").mkdir(parents=True)
@@ -380,7 +380,7 @@ def test_a_folder_in_its_place_and_another_programs_database_are_left_in_peace(
 # --- Trouble with the disk -------------------------------------------------------------------
 
 
-def test_a_folder_that_cannot_be_made_leaves_memory_and_a_gap(
+def test_missing_directory_leaves_memory_and_a_gap(
     opened: Opened, clocks: Clocks, caplog: pytest.LogCaptureFixture
 ) -> None:
     waiting = opened("/proc/no/such/place/spool.db")
@@ -395,7 +395,7 @@ def test_a_folder_that_cannot_be_made_leaves_memory_and_a_gap(
     assert "/proc/no/such/place/spool.db" in line
 
 
-def test_a_disk_that_comes_back_gets_what_memory_kept_behind_what_it_had(
+def test_usable_disk_gets_reports_from_memory_in_order(
     opened: Opened, path: Path, clocks: Clocks, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -424,7 +424,7 @@ def test_a_disk_that_comes_back_gets_what_memory_kept_behind_what_it_had(
     assert contents(opened()) == bodies(1, 6)
 
 
-def test_what_was_lent_from_memory_is_found_again_on_the_disk(
+def test_report_read_from_memory_is_removed_from_disk(
     opened: Opened, clocks: Clocks, caplog: pytest.LogCaptureFixture
 ) -> None:
     waiting = opened()
@@ -445,7 +445,7 @@ def test_what_was_lent_from_memory_is_found_again_on_the_disk(
     assert len(lines(caplog)) == 1
 
 
-def test_none_in_memory_overtakes_one_on_the_disk(opened: Opened) -> None:
+def test_reports_on_disk_come_before_those_in_memory(opened: Opened) -> None:
     waiting = opened()
     waiting.add([b"first", noise(1, 1000)])
     assert waiting._file is not None

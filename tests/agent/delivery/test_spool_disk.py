@@ -139,7 +139,7 @@ async def test_a_spool_that_filled_the_disk_itself_uses_it_again_when_it_was_emp
     assert len(lines(caplog)) == 1
 
 
-async def test_a_disk_that_becomes_read_only_and_is_mended(
+async def test_disk_that_becomes_read_only_and_writable_again(
     small_disk: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     receiver = FakeCollector()

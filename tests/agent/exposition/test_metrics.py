@@ -81,9 +81,9 @@ def sample(*containers: ContainerSample) -> NodeSample:
     )
 
 
-def scrape(shown: NodeSample | None, *alerts: Alert) -> Scrape:
+def scrape(sample: NodeSample | None, *alerts: Alert) -> Scrape:
     state = AgentState(ReportSender(DeliveryConfig(), SpoolConfig(path="")))
-    state.sample = shown
+    state.sample = sample
     for alert in alerts:
         state.update_alert(alert)
     text = generate_latest(AgentMetrics(state).registry).decode()
@@ -97,10 +97,10 @@ def scrape(shown: NodeSample | None, *alerts: Alert) -> Scrape:
     }
 
 
-def names(shown: NodeSample | None) -> set[str]:
+def names(sample: NodeSample | None) -> set[str]:
     return {
         dict(labels)["name"]
-        for series in scrape(shown).values()
+        for series in scrape(sample).values()
         for labels in series
         if "name" in dict(labels)
     }
@@ -183,7 +183,7 @@ def test_every_number_of_the_node_does_too() -> None:
     }
 
 
-def test_labels_say_what_a_number_is_of() -> None:
+def test_labels_identify_each_series() -> None:
     series = scrape(sample(container("web")))
     (info,) = series["wattpack_container_info"]
     assert dict(info) == {
@@ -205,20 +205,20 @@ def test_labels_say_what_a_number_is_of() -> None:
     assert series["wattpack_agent_gap"] == {(("what", "RAPL"), ("why", "this is a virtual machine")): 1.0}
 
 
-def test_a_bottleneck_is_shown_while_it_lasts() -> None:
+def test_alert_metric_is_1_while_the_alert_is_open() -> None:
     opened = Alert(resource=Resource.CPU, opened_at=5.0, evidence="CPU at 97 %")
 
-    def shown(*alerts: Alert) -> dict[str, float]:
+    def alert_values(*alerts: Alert) -> dict[str, float]:
         series = scrape(None, *alerts)["wattpack_agent_alert"]
         return {dict(labels)["resource"]: value for labels, value in series.items()}
 
-    assert shown() == {"cpu": 0.0, "memory": 0.0, "disk": 0.0, "network": 0.0}
-    assert shown(opened) == {"cpu": 1.0, "memory": 0.0, "disk": 0.0, "network": 0.0}
+    assert alert_values() == {"cpu": 0.0, "memory": 0.0, "disk": 0.0, "network": 0.0}
+    assert alert_values(opened) == {"cpu": 1.0, "memory": 0.0, "disk": 0.0, "network": 0.0}
     closed = Alert(resource=Resource.CPU, opened_at=5.0, evidence="CPU at 12 %", closed_at=9.0)
-    assert shown(opened, closed)["cpu"] == 0.0
+    assert alert_values(opened, closed)["cpu"] == 0.0
 
 
-def test_what_is_not_known_has_no_series() -> None:
+def test_unknown_value_has_no_series() -> None:
     unknown = ContainerSample(
         ContainerRates("id", "docker", 1.0, Quantities(), Quantities(), Pressure()), ContainerInfo("web")
     )
@@ -242,8 +242,8 @@ def test_everything_exposed_is_in_the_catalogue() -> None:
 
 
 def test_a_container_costs_no_more_than_thirty_series() -> None:
-    def count(shown: NodeSample) -> int:
-        return sum(len(series) for series in scrape(shown).values())
+    def count(sample: NodeSample) -> int:
+        return sum(len(series) for series in scrape(sample).values())
 
     assert count(sample(container("web"), container("db"))) - count(sample(container("web"))) <= 30
 

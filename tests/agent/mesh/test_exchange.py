@@ -68,7 +68,7 @@ async def exchanging(collector: Collector, peers: Peers, token_file: str = "") -
         await runner.cleanup()
 
 
-async def test_a_node_says_where_it_is_and_uses_the_peers_that_it_gets(tmp_path: Path) -> None:
+async def test_node_reports_its_address_and_uses_its_peers(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("secret")
     peers, collector = Peers(), Collector(assigned(7, BETA))
     async with exchanging(collector, peers, str(tmp_path / "token")):
@@ -129,7 +129,7 @@ async def test_all_results_are_sent_again_after_a_failure() -> None:
         lambda: web.Response(status=409),
     ],
 )
-async def test_an_answer_that_is_no_assignment_changes_nothing(
+async def test_response_without_an_assignment_changes_nothing(
     answer: Answer, caplog: pytest.LogCaptureFixture
 ) -> None:
     peers = Peers()
@@ -142,7 +142,7 @@ async def test_an_answer_that_is_no_assignment_changes_nothing(
     assert caplog.text.count("cannot get peers for the mesh") == 1
 
 
-async def test_a_collector_that_answers_at_once_is_not_asked_all_the_time() -> None:
+async def test_requests_to_a_fast_collector_are_limited() -> None:
     collector = Collector(assigned(1), assigned(2), assigned(3))
     async with exchanging(collector, Peers()) as slept:
         await until(lambda: len(slept) > 2)

@@ -27,11 +27,11 @@ class Listed:
 
 
 @asynccontextmanager
-async def engine(folder: Path, asked: list[str]) -> AsyncIterator[Path]:
+async def engine(folder: Path, requests: list[str]) -> AsyncIterator[Path]:
     """An engine that describes containers as ones with the network of the host, or in an overlay."""
 
     async def inspect(request: web.Request) -> web.Response:
-        asked.append(request.match_info["id"])
+        requests.append(request.match_info["id"])
         if request.match_info["id"] == "gone":
             return web.json_response({"message": "no such container"}, status=404)
         if request.match_info["id"] == "in-overlay":
@@ -40,7 +40,7 @@ async def engine(folder: Path, asked: list[str]) -> AsyncIterator[Path]:
         return web.json_response({"HostConfig": {"NetworkMode": "host"}})
 
     async def network(request: web.Request) -> web.Response:
-        asked.append(request.match_info["id"])
+        requests.append(request.match_info["id"])
         return web.json_response({"Driver": "overlay"})
 
     app = web.Application()
@@ -99,7 +99,7 @@ async def first_probes(prober: ContainerProber, services: int) -> dict[str, Serv
 async def test_response_times_are_collected_per_service_and_failures_count_with_the_timeout(
     tmp_path: Path,
 ) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
     seen: list[str] = []
     listed, clock = Listed(), [0.0]
     config = ProbeConfig(enabled=True, interval_seconds=0.2, timeout_seconds=0.5, report_seconds=10.0)
@@ -109,7 +109,7 @@ async def test_response_times_are_collected_per_service_and_failures_count_with_
         clock[0] += 0.0001
         return asyncio.get_running_loop().time() * 100 + clock[0]
 
-    async with backend(seen) as port, engine(tmp_path, asked) as socket:
+    async with backend(seen) as port, engine(tmp_path, requests) as socket:
         for name, path in (("fine", "/"), ("broken", "/broken"), ("slow", "/slow"), ("away", "/away")):
             labels = {"wattpack.probe": f"{port}{path}"}
             listed.containers[f"id-{name}"] = ContainerInfo(name=f"{name}.1", service=name, labels=labels)
@@ -125,8 +125,8 @@ async def test_response_times_are_collected_per_service_and_failures_count_with_
         assert found[name].failed == found[name].seconds.count
         assert found[name].seconds.quantile(0.5) == pytest.approx(0.5, rel=0.02)
     assert "/elsewhere" not in seen, "redirects are not followed"
-    assert sorted(set(asked) - {"gone"}) == ["id-away", "id-broken", "id-fine", "id-slow"]
-    assert asked.count("id-fine") == 1, "an address is asked for once"
+    assert sorted(set(requests) - {"gone"}) == ["id-away", "id-broken", "id-fine", "id-slow"]
+    assert requests.count("id-fine") == 1, "an address is looked up once"
 
 
 async def test_nothing_is_reported_before_it_is_due_and_no_more_containers_are_probed_than_allowed(
@@ -163,7 +163,7 @@ def test_the_services_of_a_report_are_bounded() -> None:
 async def test_an_address_in_an_overlay_is_not_probed_since_it_may_be_that_of_another_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
     urls: list[str] = []
     listed = Listed()
     listed.containers["in-overlay"] = ContainerInfo(name="web", labels={"wattpack.probe": "80"})
@@ -173,28 +173,28 @@ async def test_an_address_in_an_overlay_is_not_probed_since_it_may_be_that_of_an
         return 0.1, False
 
     monkeypatch.setattr(ContainerProber, "_get", get)
-    async with engine(tmp_path, asked) as socket:
+    async with engine(tmp_path, requests) as socket:
         prober = ContainerProber(listed, socket, ProbeConfig(enabled=True, interval_seconds=0.2))
         async with probing(prober), asyncio.timeout(20):
-            while asked != ["in-overlay", "shop"]:  # noqa: ASYNC110 - another task appends
+            while requests != ["in-overlay", "shop"]:  # noqa: ASYNC110 - another task appends
                 await asyncio.sleep(0.02)
             await asyncio.sleep(0.05)
     assert urls == []
 
 
-async def test_after_a_restart_the_address_is_asked_for_again(tmp_path: Path) -> None:
-    asked: list[str] = []
+async def test_address_is_looked_up_again_after_a_restart(tmp_path: Path) -> None:
+    requests: list[str] = []
     seen: list[str] = []
     listed = Listed()
-    async with backend(seen) as port, engine(tmp_path, asked) as socket:
+    async with backend(seen) as port, engine(tmp_path, requests) as socket:
         labels = {"wattpack.probe": f"{port}/"}
         listed.containers["id"] = ContainerInfo(name="web", labels=labels, started_at=1.0)
         prober = ContainerProber(listed, socket, ProbeConfig(enabled=True, interval_seconds=0.2))
         async with probing(prober), asyncio.timeout(20):
             while len(seen) < 2:  # noqa: ASYNC110 - another task appends
                 await asyncio.sleep(0.02)
-            assert asked == ["id"]
+            assert requests == ["id"]
             listed.containers["id"] = ContainerInfo(name="web", labels=labels, started_at=2.0)
             while len(seen) < 4:  # noqa: ASYNC110 - another task appends
                 await asyncio.sleep(0.02)
-    assert asked == ["id", "id"]
+    assert requests == ["id", "id"]

@@ -50,7 +50,7 @@ def kinds(events: Sequence[Event]) -> list[EventKind]:
 # --- Starts ---------------------------------------------------------------------------------
 
 
-def test_those_that_have_been_there_all_along_did_not_start() -> None:
+def test_containers_of_the_first_sample_have_no_start_event() -> None:
     story = Story(a=Container(), b=Container())
     assert story.changes == ContainerChanges(started=("a", "b"))
     story.next()
@@ -109,7 +109,7 @@ def test_start_without_an_event_is_reported_one_tick_later() -> None:
     assert story.tick({"a": Container()}, start("a", story.clock)).events == ()
 
 
-def test_a_startup_time_that_a_clock_made_negative_is_none_at_all() -> None:
+def test_negative_startup_time_is_zero() -> None:
     story = Story()
     changes = story.tick({}, start("a", story.next(), startup=-3599.5))
     assert changes.events[0].startup_seconds == 0.0
@@ -207,7 +207,7 @@ def test_exit_uses_the_last_name() -> None:
     assert [event.name for event in story.events] == ["web"]
 
 
-def test_names_are_as_long_as_the_wire_takes_them() -> None:
+def test_names_are_cut_to_the_limit_of_a_report() -> None:
     story = Story()
     long_id, clock = "f" * 300, story.next()
     changes = story.tick({}, RuntimeEvent("die", long_id, "n" * 300, clock.unix_seconds))
@@ -244,7 +244,7 @@ def test_a_restart_over_two_ticks_is_gone_and_there_again() -> None:
     assert (kinds(changes.events), changes.started) == ([STARTED], ("a",))
 
 
-def test_restart_shown_by_counters_is_reported_and_late_events_are_ignored() -> None:
+def test_restart_found_by_counters_is_reported_and_late_events_are_ignored() -> None:
     story = Story(a=Container(cpu_seconds_total=50.0))
     story.next()
     changes = story.tick({"a": Container(cpu_seconds_total=0.1)})
@@ -310,7 +310,7 @@ def test_oom_kill_and_the_exit_it_causes_are_both_reported() -> None:
     assert kinds(story.tick({}, oom("a", clock), die("a", clock, code=137)).events) == [OUT_OF_MEMORY, DIED]
 
 
-def test_kills_from_before_the_agent_came_are_not_news() -> None:
+def test_oom_kills_before_the_start_of_the_agent_are_not_reported() -> None:
     assert Story(a=Container(oom_kills_total=7)).events == []
 
 
@@ -350,7 +350,7 @@ def test_a_start_that_becomes_known_later_counts_from_then_on() -> None:
     assert changes.events[0].lifetime_seconds == pytest.approx(106)
 
 
-def test_a_start_that_is_announced_late_still_dates_the_life() -> None:
+def test_late_start_event_sets_the_start_time() -> None:
     story = Story()
     story.next()
     story.tick({"a": Container()})
@@ -394,7 +394,7 @@ ticks = st.lists(
 
 
 @given(ticks)
-def test_whatever_comes_begun_and_gone_take_turns_and_nothing_is_kept_for_ever(
+def test_starts_and_exits_alternate_and_state_is_bounded(
     steps: list[tuple[dict[str, float], list[tuple[str, str, float]]]],
 ) -> None:
     clock, chronicle = Clock(), ContainerTracker()
@@ -424,7 +424,7 @@ def test_whatever_comes_begun_and_gone_take_turns_and_nothing_is_kept_for_ever(
 
 
 @given(st.lists(st.sets(st.sampled_from("abcd")), max_size=25))
-def test_without_a_runtime_starts_and_ends_take_turns_for_every_container(seen: list[set[str]]) -> None:
+def test_starts_and_exits_alternate_without_a_runtime(seen: list[set[str]]) -> None:
     story = Story()
     for present in [*seen, set(), set()]:
         story.next()

@@ -19,7 +19,7 @@ def state_of(seen: Container, container_id: str = "a") -> ContainerState:
 
 
 @given(name=text, image=text, service=text, labels=st.dictionaries(text, text, max_size=3))
-def test_whatever_people_call_their_containers_the_wire_takes_it(
+def test_any_container_name_fits_into_a_report(
     name: str, image: str, service: str, labels: dict[str, str]
 ) -> None:
     info = ContainerInfo(name, image, service, labels=labels)

@@ -49,7 +49,7 @@ class Node:
 
 
 def quiet(**given: float) -> ReportingConfig:
-    """Settings in which only what is given says anything by itself."""
+    """Settings with which nothing but the given ones causes a report."""
     settings = {
         "host_window_seconds": 3600.0,
         "container_window_seconds": 3600.0,
@@ -90,7 +90,7 @@ def test_reports_are_counted_from_one() -> None:
     assert [report.sequence for report in node.reported] == [1, 2, 3, 4]
 
 
-def test_a_promise_of_beacons_is_one_that_the_sampling_can_keep() -> None:
+def test_announced_beacon_interval_is_at_least_the_sample_interval() -> None:
     heartbeat = the(Node(quiet(beacon_seconds=30.0), sample_seconds=60.0).tick()).heartbeat
     assert heartbeat is not None
     assert heartbeat.beacon_seconds == 60.0
@@ -193,7 +193,7 @@ def test_report_contains_the_means_over_the_window() -> None:
     assert reported.window_seconds == 6.0
 
 
-def test_a_resource_that_becomes_known_or_unknown_has_moved() -> None:
+def test_resource_that_becomes_known_or_unknown_is_reported() -> None:
     node = Node(quiet(container_window_seconds=3.0))
     blind = Quantities(cpu_cores=0.0, memory_bytes=0)
     node.ticks(3, lambda _: {"a": Container(blind)})
@@ -378,7 +378,7 @@ def test_any_report_postpones_the_beacon() -> None:
     assert [number for number, report in enumerate(node.ticks(12), 8) if report] == [17]
 
 
-def test_a_heartbeat_repeats_what_is_still_short() -> None:
+def test_heartbeat_repeats_open_alerts() -> None:
     node = Node(quiet(heartbeat_seconds=60.0))
     cpu_alert, memory_alert = Alert(Resource.CPU, 1.0, "CPU"), Alert(Resource.MEMORY, 2.0, "memory")
     node.tick(alerts=[cpu_alert, memory_alert])
@@ -462,7 +462,7 @@ def test_samples_of_a_container_that_ended_are_in_the_next_heartbeat() -> None:
     assert usage.cpu.count == 5
 
 
-def test_a_restarted_container_keeps_one_sketch_through_its_lives() -> None:
+def test_restarted_container_keeps_its_histogram() -> None:
     node = Node(quiet(heartbeat_seconds=300.0))
     node.tick()
     node.ticks(2, lambda _: {"a": Container(cpu(0.5), cpu_seconds_total=9.0)})
@@ -484,7 +484,7 @@ def test_heartbeats_of_nodes_that_were_started_together_are_spread() -> None:
     assert max(seconds) - min(seconds) > 200
 
 
-def test_a_crowd_of_short_lives_brings_the_heartbeat_forward() -> None:
+def test_many_ended_containers_cause_an_early_heartbeat() -> None:
     node = Node(quiet())
     node.tick()
     for number in range(30):
@@ -533,7 +533,7 @@ def test_a_clock_that_is_set_disturbs_nothing(step_seconds: float) -> None:
 # --- Cost -----------------------------------------------------------------------------------
 
 
-def test_a_hundred_containers_are_remembered_in_two_megabytes() -> None:
+def test_state_of_a_hundred_containers_fits_in_two_megabytes() -> None:
     node = Node(quiet())
     rng = random.Random(1)  # noqa: S311 - the same at every run, and not a secret
 

@@ -81,7 +81,7 @@ def points_off(held: Quantities, mean: tuple[float | None, ...]) -> float:
 
 @settings(max_examples=300)
 @given(lives, pushes, names)
-def test_what_is_held_is_never_a_threshold_away_from_the_last_whole_window(
+def test_reported_usage_is_within_the_threshold_of_the_last_window(
     samples_seen: list[Looks], push: ReportingConfig, name: str
 ) -> None:
     clock, receiver = Clock(), Receiver()
@@ -109,7 +109,7 @@ def test_what_is_held_is_never_a_threshold_away_from_the_last_whole_window(
 
 @settings(max_examples=100)
 @given(st.lists(use, max_size=60), pushes, names)
-def test_what_is_held_of_the_host_is_never_a_threshold_away_either(
+def test_reported_usage_of_the_host_is_within_the_threshold(
     samples_seen: list[tuple[float | None, int]], push: ReportingConfig, name: str
 ) -> None:
     clock, receiver = Clock(), Receiver()
@@ -132,9 +132,7 @@ def test_what_is_held_of_the_host_is_never_a_threshold_away_either(
 
 
 @given(lives, pushes, names)
-def test_all_heartbeats_together_hold_every_sample(
-    samples_seen: list[Looks], push: ReportingConfig, name: str
-) -> None:
+def test_heartbeats_contain_every_sample(samples_seen: list[Looks], push: ReportingConfig, name: str) -> None:
     clock, receiver = Clock(), Receiver()
     reporter = Reporter(name, "b00t", push, 3.0)
     expected: dict[str, tuple[Sketch, Sketch]] = defaultdict(lambda: (Sketch(), Sketch()))

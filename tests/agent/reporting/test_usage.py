@@ -34,7 +34,7 @@ def test_it_is_the_sketch_of_all_samples_however_many(
     assert tally.usage("a") == expected
 
 
-def test_the_greediest_come_first_and_idlers_not_at_all() -> None:
+def test_highest_usage_comes_first_and_idle_containers_are_left_out() -> None:
     tallies = {name: UsageTally() for name in "abcd"}
     for _ in range(3):
         tallies["a"].add((0.5, 10.0, None, 0.0), 3.0)
@@ -50,7 +50,7 @@ def test_the_greediest_come_first_and_idlers_not_at_all() -> None:
     assert top_containers(tallies, 0) == {}
 
 
-def test_who_used_little_for_long_used_more_than_who_used_much_for_a_moment() -> None:
+def test_containers_are_ranked_by_usage_times_time() -> None:
     tallies = {"long": UsageTally(), "short": UsageTally()}
     for _ in range(100):
         tallies["long"].add((0.5, 0.0, 0.0, 0.0), 3.0)

@@ -21,13 +21,13 @@ def using(disk: float | None, network: float | None = 0.0) -> HostRates:
     return replace(QUIET, used=Quantities(1.0, 1000, disk, network))
 
 
-def test_what_the_settings_say_holds() -> None:
+def test_configured_capacity_is_used() -> None:
     rates = Capacities(5e8, 2e9).complete(using(6e8, 3e9))
     assert rates.capacity == Quantities(4.0, 8000, 5e8, 2e9)
     assert rates.learned_capacities == ()
 
 
-def test_what_the_links_say_is_not_learned() -> None:
+def test_link_speed_is_not_learned() -> None:
     limited = replace(using(0.0, 9e9), capacity=Quantities(4.0, 8000, None, 1.25e9))
     rates = Capacities().complete(limited)
     assert rates.capacity.network_bytes_per_second == 1.25e9

@@ -38,7 +38,7 @@ def test_containers_system_and_idle_are_the_node_and_joules_are_watts_over_time(
     assert taken[-1].containers["a"].watts > taken[-1].containers["b"].watts > 0
 
 
-def test_joules_go_on_where_the_last_run_ended(tmp_path: Path) -> None:
+def test_energy_counters_continue_after_a_restart(tmp_path: Path) -> None:
     clock, containers = Clock(), {"a": Container(used=cpu(1.0, 1000))}
     first = PowerSampler(settings(tmp_path), NOTHING_HERE, NOTHING_HERE)
     before = measured(first, clock, containers)[-1]
@@ -60,9 +60,7 @@ def test_counters_without_a_file_start_at_zero(tmp_path: Path) -> None:
     ("policy", "shared"),
     [("none", False), ("equal", True), ("by-use", True), ("by-reservation", True)],
 )
-def test_idle_power_is_shared_out_by_the_policy_beside_what_containers_add(
-    policy: str, *, shared: bool, tmp_path: Path
-) -> None:
+def test_idle_power_is_divided_by_the_policy(policy: str, *, shared: bool, tmp_path: Path) -> None:
     meter = PowerSampler(settings(tmp_path, idle_policy=policy), NOTHING_HERE, NOTHING_HERE)
     taken = measured(
         meter, Clock(), {"a": Container(used=cpu(1.0, 1000)), "b": Container(used=cpu(0.5, 500))}
@@ -72,7 +70,7 @@ def test_idle_power_is_shared_out_by_the_policy_beside_what_containers_add(
     assert idle_watts <= taken.node.idle_watts * 1.000001
 
 
-def test_a_slice_has_no_meter_and_says_so(tmp_path: Path) -> None:
+def test_slice_without_a_meter_has_a_gap(tmp_path: Path) -> None:
     meter = PowerSampler(settings(tmp_path), NOTHING_HERE, NOTHING_HERE, is_slice=True)
     (gap,) = meter.gaps
     assert gap.why.startswith("a meter measures the whole machine, and host.cgroup is a part of it")

@@ -101,7 +101,7 @@ def test_unreadable_host_has_no_values() -> None:
     assert again.used == Quantities(memory_bytes=3000)
 
 
-def test_a_disk_or_a_link_that_is_plugged_in_is_no_burst() -> None:
+def test_new_disk_or_link_is_not_a_burst() -> None:
     more = replace(
         LATER_HOST,
         disks={**LATER_HOST.disks, "sdc": DiskTotals(10**15, 10**9, 10**6)},
@@ -112,7 +112,7 @@ def test_a_disk_or_a_link_that_is_plugged_in_is_no_burst() -> None:
     assert plugged.disk_busy_ratio == 0.75
 
 
-def test_one_that_is_pulled_out_takes_only_its_own_part_along() -> None:
+def test_removed_disk_affects_only_its_own_rate() -> None:
     less = replace(LATER_HOST, disks={"sda": LATER_HOST.disks["sda"]}, links={})
     pulled = compute_rates(FIRST, replace(SECOND, host=less))
     assert pulled.used == Quantities(1.0, 3000, 100.0, None)
@@ -151,7 +151,7 @@ def test_a_container_that_has_gone_is_not_in_the_sample() -> None:
     assert compute_rates(FIRST, replace(SECOND, containers=())).containers == ()
 
 
-def test_a_restart_under_the_same_id_is_a_new_beginning_for_every_rate() -> None:
+def test_restart_under_the_same_id_resets_all_rates() -> None:
     restarted = with_cgroup(cpu=CpuTotals(0.5))
     (web,) = compute_rates(FIRST, replace(SECOND, containers=(restarted,))).containers
     assert web.used == Quantities(memory_bytes=2000)
@@ -207,7 +207,7 @@ def test_the_wall_clock_may_be_set_back() -> None:
     assert compute_rates(FIRST, stepped).used == compute_rates(FIRST, SECOND).used
 
 
-def test_gaps_go_along() -> None:
+def test_gaps_are_passed_on() -> None:
     gap = Gap("container memory", "why")
     assert compute_rates(FIRST, replace(SECOND, gaps=(gap,))).gaps == (gap,)
 

@@ -18,7 +18,7 @@ class Time:
 
 
 async def beats(work: list[float], period: float = 3.0) -> list[tuple[float, int]]:
-    """When each beat came, and how many it says were missed, for passes that take `work` seconds."""
+    """The time of each tick and its number of missed ticks, for passes that take `work` seconds."""
     time = Time()
     seen = []
     beat = ticks(period, time, time.sleep)
@@ -30,14 +30,14 @@ async def beats(work: list[float], period: float = 3.0) -> list[tuple[float, int
     return seen
 
 
-async def test_work_does_not_shift_the_beats() -> None:
+async def test_work_does_not_shift_ticks() -> None:
     assert await beats([0.1, 1.5, 2.9, 0.0]) == [(0, 0), (3, 0), (6, 0), (9, 0)]
 
 
-async def test_beats_that_were_slept_through_are_counted_and_not_made_up_for() -> None:
+async def test_missed_ticks_are_counted_and_skipped() -> None:
     assert await beats([0.1, 7.0, 0.1, 0.1]) == [(0, 0), (3, 0), (12, 2), (15, 0)]
 
 
-async def test_a_thousand_beats_drift_by_nothing() -> None:
+async def test_a_thousand_ticks_do_not_drift() -> None:
     seen = await beats([0.013] * 1000, period=0.7)
     assert seen[-1][0] == pytest.approx(999 * 0.7, abs=1e-6)

@@ -74,7 +74,7 @@ def reader_of(host: Host, subtree: str = "/node1") -> Reader:
 @pytest.mark.parametrize(
     ("make", "oom_kills", "has_pressure"), [(v1, 8, False), (hybrid, 8, True), (v2, 4, True)]
 )
-def test_the_cgroups_use_is_the_use_and_its_limits_are_the_capacity(
+def test_usage_and_limits_of_the_cgroup_are_those_of_the_host(
     host: Host, make: Callable[[Host], None], oom_kills: int, *, has_pressure: bool
 ) -> None:
     make(host)
@@ -93,7 +93,7 @@ def test_the_cgroups_use_is_the_use_and_its_limits_are_the_capacity(
     assert [container.id for container in reading.containers] == [container_id(1)]
 
 
-def test_what_only_a_machine_has_is_a_gap(host: Host) -> None:
+def test_values_of_the_whole_machine_are_a_gap(host: Host) -> None:
     v2(host)
     assert [gap.what for gap in reader_of(host).read().gaps] == [
         "host I/O wait, stolen time, load, busy disks",
@@ -101,7 +101,7 @@ def test_what_only_a_machine_has_is_a_gap(host: Host) -> None:
     ]
 
 
-def test_rates_come_of_it_as_of_any_host(host: Host) -> None:
+def test_rates_of_a_cgroup_host(host: Host) -> None:
     v2(host)
     reader = reader_of(host)
     first = reader.read()
@@ -124,13 +124,13 @@ def test_without_limits_the_machine_is_the_capacity(host: Host) -> None:
     assert reading.memory.total_bytes == 8_000_000 * 1024
 
 
-def test_cores_that_it_is_bound_to_are_its_capacity(host: Host) -> None:
+def test_cpuset_of_the_cgroup_is_its_capacity(host: Host) -> None:
     v2(host)
     write(host.cgroup, {"node1/cpu.max": "max 100000\n", "node1/cpuset.cpus.effective": "1\n"})
     assert reader_of(host).read().host.cores == 1
 
 
-def test_in_a_network_of_its_own_the_links_are_its_own(host: Host) -> None:
+def test_links_in_a_network_namespace_of_its_own_are_read(host: Host) -> None:
     v2(host)
     host.process("self", NODE_NAMESPACE, NET_DEV.replace("1000000", "5000000"))
     reading = reader_of(host).read()
@@ -138,7 +138,7 @@ def test_in_a_network_of_its_own_the_links_are_its_own(host: Host) -> None:
     assert "host network" not in {gap.what for gap in reading.gaps}
 
 
-def test_a_network_without_a_way_out_is_a_gap(host: Host) -> None:
+def test_network_namespace_without_an_external_link_is_a_gap(host: Host) -> None:
     v2(host)
     host.process("self", NODE_NAMESPACE, "\n".join(NET_DEV.splitlines()[:3]) + "\n")
     reading = reader_of(host).read()
@@ -157,7 +157,7 @@ def test_description_names_the_cgroup_that_is_the_host(host: Host) -> None:
     ]
 
 
-def test_a_container_can_be_the_host_of_those_in_it(host: Host) -> None:
+def test_container_as_the_host_of_its_nested_containers(host: Host) -> None:
     make_v2(host)
     outer = f"docker/{container_id(1)}"
     for path in (outer, f"{outer}/docker/{container_id(2)}"):
@@ -176,24 +176,24 @@ def test_the_root_of_the_tree_is_the_whole_machine(host: Host, root: str) -> Non
 
 
 @pytest.mark.parametrize("make", [v1, v2])
-def test_one_that_is_not_there_is_a_mistake_in_the_settings(host: Host, make: Callable[[Host], None]) -> None:
+def test_missing_cgroup_is_a_user_error(host: Host, make: Callable[[Host], None]) -> None:
     make(host)
     with pytest.raises(UserError, match=r"host\.cgroup: there is no cgroup /node9 .* create it first"):
         reader_of(host, "/node9")
 
 
-def test_so_is_one_outside_of_the_tree(host: Host) -> None:
+def test_path_outside_the_cgroup_root_is_a_user_error(host: Host) -> None:
     v2(host)
     with pytest.raises(UserError, match=r"host\.cgroup: /\.\./net is not below the cgroup root"):
         reader_of(host, "/../net")
 
 
-def test_and_one_where_there_are_no_cgroups(host: Host) -> None:
+def test_host_cgroup_without_mounted_cgroups_is_a_user_error(host: Host) -> None:
     with pytest.raises(UserError, match=r"host\.cgroup: .* no cgroup file system is mounted"):
         reader_of(host)
 
 
-def test_one_that_vanishes_is_a_gap(host: Host) -> None:
+def test_removed_cgroup_is_a_gap(host: Host) -> None:
     v2(host)
     reader = reader_of(host)
     reader.read()
@@ -211,7 +211,7 @@ def killed(identifier: str, kills: int | None) -> ContainerReading:
     return ContainerReading(id=identifier, runtime="docker", monotonic_seconds=0.0, cgroup=cgroup)
 
 
-def test_kills_of_containers_are_kept_when_the_containers_go() -> None:
+def test_oom_kills_of_ended_containers_stay_counted() -> None:
     kills = OomKillCounter()
     assert kills.add([killed("a", 2), killed("b", 0)]) == 2
     assert kills.add([killed("a", 3), killed("b", 1)]) == 4

@@ -46,6 +46,6 @@ def test_unknown_disks_give_no_values(tmp_path: Path) -> None:
 
 
 @given(st.binary())
-def test_any_bytes_are_survived(text: bytes) -> None:
+def test_any_bytes_can_be_parsed(text: bytes) -> None:
     parse_diskstats(text)
     parse_diskstats(b"8 0 sda 1 2 " + text + b" 4 5 6 7 8 9 10 " + text)

@@ -20,7 +20,7 @@ def test_a_list_that_the_kernel_hands_out_in_pieces_is_read_whole() -> None:
     assert b"[stack]" in text[-4096:]
 
 
-def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:
+def test_unreadable_file_is_none(tmp_path: Path) -> None:
     assert read_file(str(tmp_path / "missing")) is None
     assert read_file(str(tmp_path)) is None
 
@@ -60,6 +60,6 @@ def test_every_field_of_a_file_is_found(fields: dict[str, int]) -> None:
 
 
 @given(st.binary(), st.binary())
-def test_any_bytes_are_survived(text: bytes, key: bytes) -> None:
+def test_any_bytes_can_be_parsed(text: bytes, key: bytes) -> None:
     parse_count(text)
     parse_field(text, key)

@@ -38,7 +38,7 @@ def test_frequency_is_read_each_time(host: Host) -> None:
     assert watched.read(3.0) == 3e9
 
 
-def test_of_many_cores_a_few_are_asked_at_a_time_and_all_in_turn(host: Host) -> None:
+def test_a_pass_reads_a_few_cores_and_later_ones_the_others(host: Host) -> None:
     with_driver(host, *[1_000_000] * 8, *[3_000_000] * 8)
     watched = reader(host)
     rates = [watched.read(float(second)) for second in range(6)]
@@ -47,7 +47,7 @@ def test_of_many_cores_a_few_are_asked_at_a_time_and_all_in_turn(host: Host) -> 
     assert len(set(rates)) > 1
 
 
-def test_where_asking_takes_long_one_core_is_enough(host: Host) -> None:
+def test_slow_reads_end_the_pass_after_one_core(host: Host) -> None:
     with_driver(host, *(1_000_000 * (core + 1) for core in range(4)))
     watched = reader(host, itertools.count(0.0, 0.01).__next__)
     assert sorted(watched.read(float(second)) or 0 for second in range(4)) == [1e9, 2e9, 3e9, 4e9]
@@ -75,6 +75,6 @@ def test_frequency_is_unknown_without_a_source(host: Host) -> None:
 
 
 @given(st.binary())
-def test_any_bytes_are_survived(text: bytes) -> None:
+def test_any_bytes_can_be_parsed(text: bytes) -> None:
     parse_cpuinfo_hertz(text)
     parse_cpuinfo_hertz(b"cpu MHz : " + text)

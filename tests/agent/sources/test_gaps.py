@@ -2,7 +2,7 @@ from agent.sources.gaps import GapRecorder
 from wire.messages import Gap
 
 
-def test_a_source_that_breaks_is_a_gap_and_the_next_is_read() -> None:
+def test_failed_source_is_a_gap_and_the_next_is_read() -> None:
     attempts = GapRecorder()
 
     def broken() -> int:

@@ -50,13 +50,13 @@ def test_every_field(host: Host) -> None:
     )
 
 
-def test_a_host_that_shows_everything_has_no_gaps(host: Host) -> None:
+def test_host_with_all_values_has_no_gaps(host: Host) -> None:
     found = read(host)
     assert found.failures == ()
     assert host_gaps(found.reading) == []
 
 
-def test_stolen_time_is_not_our_work(host: Host) -> None:
+def test_stolen_time_is_not_busy_time(host: Host) -> None:
     before = read(host).reading.cpu
     stat = (host.proc / "stat").read_text()
     (host.proc / "stat").write_text(stat.replace(" 400 40 0\n", " 9400 40 0\n"))
@@ -80,7 +80,7 @@ def test_without_the_first_process_our_own_network_is_read(host: Host) -> None:
         ("proc/1", "host network"),
     ],
 )
-def test_what_is_missing_is_a_gap_and_the_rest_is_read(host: Host, gone: str, what: str) -> None:
+def test_missing_file_is_a_gap_and_the_rest_is_read(host: Host, gone: str, what: str) -> None:
     path = host.proc.parent / gone
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     found = read(host)
@@ -94,7 +94,7 @@ def test_what_is_missing_is_a_gap_and_the_rest_is_read(host: Host, gone: str, wh
     ("gone", "what", "field"),
     [("stat", "host CPU", "cpu"), ("meminfo", "host memory", "memory")],
 )
-def test_a_source_that_breaks_leaves_the_others_alone(host: Host, gone: str, what: str, field: str) -> None:
+def test_failed_source_does_not_affect_the_others(host: Host, gone: str, what: str, field: str) -> None:
     whole = read(host).reading
     (host.proc / gone).unlink()
     found = read(host)
@@ -105,9 +105,7 @@ def test_a_source_that_breaks_leaves_the_others_alone(host: Host, gone: str, wha
     assert lost - {"cores"} == {field}
 
 
-def test_disks_that_cannot_be_listed_leave_the_others_alone(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_disks_do_not_affect_other_values(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_proc: str, _sys: str) -> Disks:
         raise RuntimeError("no more devices")
 
@@ -120,7 +118,7 @@ def test_disks_that_cannot_be_listed_leave_the_others_alone(
 
 
 @pytest.mark.parametrize("gone", ["loadavg", "vmstat"])
-def test_older_kernels_tell_less(host: Host, gone: str) -> None:
+def test_older_kernels_have_fewer_files(host: Host, gone: str) -> None:
     (host.proc / gone).write_text("")
     reading = read(host).reading
     assert (reading.load_1m is None) == (gone == "loadavg")
@@ -128,7 +126,7 @@ def test_older_kernels_tell_less(host: Host, gone: str) -> None:
 
 
 @given(st.binary())
-def test_any_bytes_are_survived(text: bytes) -> None:
+def test_any_bytes_can_be_parsed(text: bytes) -> None:
     load = parse_load(text)
     assert load is None or load >= 0
     parse_swap_used_bytes(text)

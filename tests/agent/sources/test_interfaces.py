@@ -54,6 +54,6 @@ def test_without_any_device_the_names_tell(tmp_path: Path) -> None:
 
 
 @given(st.binary())
-def test_any_bytes_are_survived(text: bytes) -> None:
+def test_any_bytes_can_be_parsed(text: bytes) -> None:
     parse_net_dev(text)
     parse_net_dev(b"eth0: " + text)

@@ -43,13 +43,13 @@ def test_bytes_of_all_links_but_the_loopback(host: Host, cgroups: Cgroups) -> No
     assert NetworkReader(host.proc).read(cgroups.all()) == NetworkPass({"a": LinkTotals(1_200_000, 200_000)})
 
 
-def test_a_container_in_the_hosts_network_has_no_figure_of_its_own(host: Host, cgroups: Cgroups) -> None:
+def test_container_with_host_networking_has_no_value(host: Host, cgroups: Cgroups) -> None:
     host.process(100, HOST_NAMESPACE)
     cgroups.put("a", 100)
     assert NetworkReader(host.proc).read(cgroups.all()) == NetworkPass()
 
 
-def test_so_has_one_in_the_network_that_is_the_host_to_us(host: Host, cgroups: Cgroups) -> None:
+def test_container_in_the_namespace_of_the_agent_has_no_value(host: Host, cgroups: Cgroups) -> None:
     host.process("self", 7777)
     host.process(100, 7777)
     cgroups.put("a", 100)
@@ -66,13 +66,13 @@ def test_a_shared_namespace_is_counted_once_for_the_first(host: Host, cgroups: C
     )
 
 
-def test_processes_may_live_below_the_container(host: Host, cgroups: Cgroups) -> None:
+def test_processes_in_nested_cgroups_are_found(host: Host, cgroups: Cgroups) -> None:
     host.process(100, 5001, ETH0_ONLY)
     cgroups.put("a", 100, below="container")
     assert NetworkReader(host.proc).read(cgroups.all()).totals == {"a": LinkTotals(1_200_000, 200_000)}
 
 
-def test_a_remembered_process_is_read_again_without_asking_the_cgroup(host: Host, cgroups: Cgroups) -> None:
+def test_cached_process_is_read_without_the_cgroup(host: Host, cgroups: Cgroups) -> None:
     host.process(100, 5001, ETH0_ONLY)
     cgroups.put("a", 100)
     reader = NetworkReader(host.proc)
@@ -93,7 +93,7 @@ def test_a_process_that_ended_is_replaced_by_another(host: Host, cgroups: Cgroup
     assert reader.read(cgroups.all()).totals == {"a": LinkTotals(1_700_000, 200_000)}
 
 
-def test_a_process_id_that_a_stranger_took_over_is_not_trusted(host: Host, cgroups: Cgroups) -> None:
+def test_reused_process_id_is_not_read(host: Host, cgroups: Cgroups) -> None:
     host.process(100, 5001, ETH0_ONLY)
     cgroups.put("a", 100)
     reader = NetworkReader(host.proc)
@@ -104,7 +104,7 @@ def test_a_process_id_that_a_stranger_took_over_is_not_trusted(host: Host, cgrou
     assert reader.read(cgroups.all()).totals == {"a": LinkTotals(1_200_000, 200_000)}
 
 
-def test_a_container_without_processes_or_that_is_gone_has_no_figure(host: Host, cgroups: Cgroups) -> None:
+def test_container_without_processes_has_no_value(host: Host, cgroups: Cgroups) -> None:
     cgroups.put("a")
     cgroups.put("b", 999)
     missing = found_container(host.proc / "nowhere")
@@ -129,5 +129,5 @@ def test_processes_that_proc_hides_are_a_gap_as_well(host: Host, cgroups: Cgroup
     assert "hidepid" in result.gaps[0].why
 
 
-def test_the_first_process_of_nothing(tmp_path: Path) -> None:
+def test_missing_cgroup_has_no_process(tmp_path: Path) -> None:
     assert first_process(str(tmp_path / "gone")) is None

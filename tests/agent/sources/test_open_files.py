@@ -21,7 +21,7 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a Path would open one more
 
 
-def test_what_is_written_meanwhile_is_read(path: Path) -> None:
+def test_open_file_is_read_again(path: Path) -> None:
     kept = OpenFile(OpenFileBudget(1), str(path))
     assert kept.read() == b"1\n"
     path.write_text("2222\n")
@@ -36,7 +36,7 @@ def test_a_long_text_is_read_whole_every_time(path: Path) -> None:
     assert kept.read() == kept.read() == path.read_bytes()
 
 
-def test_it_stays_open_while_someone_refers_to_it_and_no_longer(path: Path) -> None:
+def test_file_is_closed_with_its_last_reference(path: Path) -> None:
     budget, before = OpenFileBudget(5), open_files()
     kept = OpenFile(budget, str(path))
     assert (budget.left, open_files()) == (5, before)
@@ -54,13 +54,13 @@ def test_beyond_the_budget_files_are_read_but_not_kept(path: Path) -> None:
     assert open_files() == before + 1
 
 
-def test_the_first_path_there_is_counts(path: Path) -> None:
+def test_first_existing_path_is_read(path: Path) -> None:
     assert OpenFile(OpenFileBudget(1), f"{path}.new", str(path)).read() == b"1\n"
     Path(f"{path}.new").write_text("new\n")
     assert OpenFile(OpenFileBudget(1), f"{path}.new", str(path)).read() == b"new\n"
 
 
-def test_what_cannot_be_read_is_none_and_costs_nothing(tmp_path: Path) -> None:
+def test_unreadable_file_is_none_and_uses_no_budget(tmp_path: Path) -> None:
     budget, before = OpenFileBudget(1), open_files()
     assert OpenFile(budget, str(tmp_path / "missing")).read() is None
     assert OpenFile(budget, str(tmp_path)).read() is None
@@ -93,7 +93,7 @@ def test_a_low_limit_is_raised_and_half_of_it_left_for_others(limits: dict[str, 
 
 
 @pytest.mark.parametrize("files", [(1024, 1024), (2000, 1500)])
-def test_what_may_not_be_raised_is_halved(limits: dict[str, tuple[int, int]], files: tuple[int, int]) -> None:
+def test_half_of_a_fixed_limit_is_used(limits: dict[str, tuple[int, int]], files: tuple[int, int]) -> None:
     limits["files"] = files
     assert default_budget().left == files[0] // 2
     assert limits["files"] == files
@@ -109,7 +109,7 @@ def test_a_sandbox_that_forbids_it_is_respected(
     assert default_budget().left == limits["files"][0] // 2
 
 
-def test_no_limit_at_all_is_no_licence_to_keep_everything(limits: dict[str, tuple[int, int]]) -> None:
+def test_number_of_open_files_is_bounded_without_a_limit(limits: dict[str, tuple[int, int]]) -> None:
     limits["files"] = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     assert 0 < default_budget().left < 10_000
 
@@ -124,7 +124,7 @@ def cgroup() -> Iterator[Path]:
 
 
 @pytest.mark.lab
-def test_removed_cgroup_is_gone_and_a_new_one_is_read(cgroup: Path) -> None:
+def test_new_cgroup_of_the_same_name_is_read(cgroup: Path) -> None:
     budget = OpenFileBudget(1)
     kept = OpenFile(budget, str(cgroup / "cgroup.procs"), str(cgroup / "tasks"))
     assert kept.read() == b""

@@ -21,7 +21,7 @@ def test_the_host(tmp_path: Path) -> None:
     assert read_host_pressure(str(host.proc)) == PressureTotals(2.0, 3.0, 4.0)
 
 
-def test_each_file_stands_for_itself() -> None:
+def test_each_pressure_file_is_parsed_separately() -> None:
     texts = (pressure(1).encode(), pressure(0).encode(), b"?")
     assert parse_totals(*texts) == PressureTotals(1e-6, 0.0, None)
     assert parse_totals(None, None, None) == PressureTotals()
@@ -32,6 +32,6 @@ def test_without_psi_all_is_unknown(tmp_path: Path) -> None:
 
 
 @given(st.binary())
-def test_any_bytes_are_survived(text: bytes) -> None:
+def test_any_bytes_can_be_parsed(text: bytes) -> None:
     parse_pressure(text)
     parse_pressure(b"some avg10=0 total=" + text)

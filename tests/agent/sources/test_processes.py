@@ -53,7 +53,7 @@ def test_processes_below_it_count_and_those_of_other_namespaces_do_not(machine: 
     assert machine.read("web", "hidden") == {"web": NOW - 100}
 
 
-def test_a_container_that_was_restarted_is_young_again(machine: Machine) -> None:
+def test_restarted_container_has_a_new_start_time(machine: Machine) -> None:
     machine.process(5, age_seconds=100.0)
     machine.put("web", 5)
     assert machine.read("web") == {"web": NOW - 100}
@@ -64,7 +64,7 @@ def test_a_container_that_was_restarted_is_young_again(machine: Machine) -> None
     assert machine.read("web") == {"web": NOW - 1}
 
 
-def test_what_has_ended_meanwhile_is_unknown(machine: Machine) -> None:
+def test_start_of_an_ended_process_is_unknown(machine: Machine) -> None:
     machine.put("web", 5)
     assert machine.read("web", "gone") == {}
     machine.process(5, age_seconds=3.0)
@@ -72,5 +72,5 @@ def test_what_has_ended_meanwhile_is_unknown(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("stat", [None, b"", b"5 (sh) S 1 2"])
-def test_a_file_that_is_cut_short_says_nothing(stat: bytes | None) -> None:
+def test_truncated_stat_file_has_no_start(stat: bytes | None) -> None:
     assert parse_start_ticks(stat) is None

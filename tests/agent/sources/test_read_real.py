@@ -177,7 +177,7 @@ def test_recreated_container_of_the_same_name_is_read_again(parent: str, identif
         assert again.pids == 1
 
 
-def test_a_process_killed_for_want_of_memory_is_counted(parent: str, identifier: str) -> None:
+def test_oom_kill_is_counted(parent: str, identifier: str) -> None:
     limit("memory", parent, "memory.limit_in_bytes", "memory.max", str(HELD_BYTES // 2))
     reader = Reader(Path("/proc"), Path("/sys"), subtree=parent)
     with cgroup(f"{parent}/{identifier}") as path, worker_in(path) as worker:

@@ -133,7 +133,7 @@ def test_containers_come_and_go(host: Host) -> None:
     assert [c.id for c in reader.read().containers] == [container_id(2)]
 
 
-def test_a_container_that_disappears_while_it_is_read_is_not_there(host: Host) -> None:
+def test_container_that_ends_during_a_pass_is_left_out(host: Host) -> None:
     make_v2(host)
     v2_container(host, f"docker/{container_id(1)}")
     v2_container(host, f"docker/{container_id(2)}")
@@ -160,9 +160,7 @@ def test_a_container_that_disappears_while_it_is_read_is_not_there(host: Host) -
         (lambda host: make_v2(host, controllers="cpu memory"), "container disk"),
     ],
 )
-def test_what_no_container_can_tell_is_a_gap_in_every_reading(
-    host: Host, make: Callable[[Host], None], what: str
-) -> None:
+def test_values_that_no_container_has_are_a_gap(host: Host, make: Callable[[Host], None], what: str) -> None:
     make(host)
     reader = reader_of(host)
     first, second = reader.read(), reader.read()

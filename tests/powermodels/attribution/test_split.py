@@ -58,7 +58,7 @@ def test_containers_that_seem_to_use_more_than_the_host_share_all_of_it() -> Non
     assert parts.system_watts == pytest.approx(0)
 
 
-def test_what_is_not_known_is_the_systems() -> None:
+def test_unknown_usage_belongs_to_the_system() -> None:
     terms = Terms(idle_watts=10, cpu_watts=20, memory_watts=6)
     unknown_of_host = split(terms, Load(0.5, None), {"a": Load(0.5, 0.3)})
     unknown_of_container = split(terms, Load(0.5, 0.5), {"a": Load(0.5, None)})

@@ -45,7 +45,7 @@ def samples() -> tuple[Sample, ...]:
 
 
 class World:
-    """A host at half load under a meter that says 75 W, in a time that is ours."""
+    """A host at half load with a meter at 75 W, on a simulated clock."""
 
     def __init__(self, folder: Path) -> None:
         self.seconds = 0.0
@@ -70,7 +70,7 @@ def alive(pid: int) -> bool:
     return True
 
 
-def test_a_plan_is_as_long_as_asked_for_and_begins_and_ends_idle() -> None:
+def test_plan_has_the_requested_length_and_starts_and_ends_idle() -> None:
     plan = ramp(5, 0.0)
     assert plan.seconds == pytest.approx(300)
     assert plan.sample_seconds == 1
@@ -207,7 +207,7 @@ def test_what_is_no_recording_is_refused(tmp_path: Path, text: str) -> None:
         read_recording(tmp_path / "none.jsonl", NOW)
 
 
-def test_a_recording_that_cannot_be_kept_is_a_complaint(tmp_path: Path) -> None:
+def test_unwritable_recording_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UserError, match="choose another path"):
         write_recording(tmp_path / "file/run.jsonl", CalibrationRecording(HEAD, samples()))

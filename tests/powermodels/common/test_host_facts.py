@@ -57,7 +57,7 @@ def test_an_unknown_stepping_does_not_lose_the_rest() -> None:
     assert cpu.identity == CpuIdentity("GenuineIntel", 6, 85, 0)
 
 
-def test_a_cpu_that_does_not_say_its_model_has_no_identity() -> None:
+def test_cpu_without_a_model_has_no_identity() -> None:
     cpu = parse_cpuinfo(xeon(1, 1, 1).replace("model\t\t: 85\n", ""))
     assert cpu.identity is None
     assert cpu.model_name.startswith("Intel")

@@ -10,7 +10,7 @@ def test_the_same_use_is_another_share_of_another_capacity() -> None:
     assert rescaled(load, here, there) == Load(0.5, 0.3, 0.1, 0.4, 0.9)
 
 
-def test_where_either_is_not_known_nothing_changes() -> None:
+def test_unknown_capacity_changes_nothing() -> None:
     load = Load(0.5, 0.3, 0.4, None)
     known = Quantities(disk_bytes_per_second=1e8, network_bytes_per_second=1e9)
     assert rescaled(load, known, Quantities()) == load

@@ -34,15 +34,15 @@ class Spy:
     def __init__(self) -> None:
         self.calls: list[str] = []
 
-    def make(self, others: Sequence[Sample], seen: Sequence[Sample]) -> Contender:
-        self.calls.append(f"made {len(others)} {len(seen)}")
+    def make(self, others: Sequence[Sample], first: Sequence[Sample]) -> Contender:
+        self.calls.append(f"created {len(others)} {len(first)}")
         return self
 
     def observe(self, sample: Sample) -> None:
         self.calls.append(f"learned {sample.watts:.0f}")
 
     def blind_watts(self, load: Load) -> float:
-        self.calls.append(f"asked {load.cpu_ratio}")
+        self.calls.append(f"predicted {load.cpu_ratio}")
         return 0.0
 
     next_watts = blind_watts
@@ -54,22 +54,43 @@ WORKLOAD = [Sample(float(index), 100.0 + index, Load(index / 10)) for index in r
 
 def test_unseen_protocol_never_shows_watts_to_the_model() -> None:
     spy = Spy()
-    guesses = unseen(spy.make, OTHERS, WORKLOAD)
-    assert spy.calls == ["made 3 0", "asked 0.0", "asked 0.1", "asked 0.2", "asked 0.3", "asked 0.4"]
-    assert [truth for truth, _ in guesses] == [100, 101, 102, 103, 104]
+    predictions = unseen(spy.make, OTHERS, WORKLOAD)
+    assert spy.calls == [
+        "created 3 0",
+        "predicted 0.0",
+        "predicted 0.1",
+        "predicted 0.2",
+        "predicted 0.3",
+        "predicted 0.4",
+    ]
+    assert [measured for measured, _ in predictions] == [100, 101, 102, 103, 104]
 
 
 def test_blind20_learns_from_the_first_fifth_and_predicts_the_rest() -> None:
     spy = Spy()
-    guesses = blind20(spy.make, OTHERS, WORKLOAD)
-    assert spy.calls == ["made 3 1", "learned 100", "asked 0.1", "asked 0.2", "asked 0.3", "asked 0.4"]
-    assert len(guesses) == 4
+    predictions = blind20(spy.make, OTHERS, WORKLOAD)
+    assert spy.calls == [
+        "created 3 1",
+        "learned 100",
+        "predicted 0.1",
+        "predicted 0.2",
+        "predicted 0.3",
+        "predicted 0.4",
+    ]
+    assert len(predictions) == 4
 
 
 def test_metered_protocol_predicts_before_it_learns() -> None:
     spy = Spy()
     metered(spy.make, OTHERS, WORKLOAD[:3])
-    assert spy.calls == ["made 3 0", "learned 100", "asked 0.1", "learned 101", "asked 0.2", "learned 102"]
+    assert spy.calls == [
+        "created 3 0",
+        "learned 100",
+        "predicted 0.1",
+        "learned 101",
+        "predicted 0.2",
+        "learned 102",
+    ]
 
 
 @pytest.fixture
@@ -118,7 +139,7 @@ def test_the_command_prints_the_agreed_json(
     assert set(printed["baselines"]) == set(BASELINES)
 
 
-def test_every_model_can_be_asked_for(recordings: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_model_can_be_evaluated(recordings: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     for model in MODELS:
         assert wattpack(["evaluate", str(recordings[0]), "--protocol", "blind20", "--model", model]) == 0
         assert f"{model}, mean of all machines" in capsys.readouterr().out
@@ -137,7 +158,7 @@ def test_recordings_that_cannot_be_evaluated_are_errors(
         assert message in capsys.readouterr().err
 
 
-def test_the_page_is_made_from_the_numbers_beside_it() -> None:
+def test_page_is_generated_from_its_numbers() -> None:
     stored = msgspec.json.decode((DOCS / "power-accuracy.json").read_bytes(), type=AccuracyReport)
     assert (DOCS / "power-accuracy.md").read_text(encoding="utf-8") == page(stored)
 
@@ -164,7 +185,7 @@ def test_the_prior_keeps_its_bound_on_machines_left_out_of_its_table() -> None:
     assert result.mean < result.straight_line < result.cubic
 
 
-def test_a_machine_asked_about_is_out_of_the_table() -> None:
+def test_evaluated_machine_is_left_out_of_the_table() -> None:
     for curve in CURVES:
         rows = [machine for machines in MACHINES.values() for machine in machines]
         left = [machine for machines in table_without(curve.source).values() for machine in machines]

@@ -47,7 +47,7 @@ def test_an_odd_workload_is_in_the_stated_error() -> None:
     assert fit(request([*usual, *odd]), MADE).error_ratio > 0.2
 
 
-def test_workloads_weigh_the_same_and_the_current_one_as_asked() -> None:
+def test_workloads_have_equal_weights_except_the_current_one() -> None:
     workloads = workloads_of([*metered(30, "a"), *metered(10, "b"), *metered(5, "now")])
 
     def weights(current: int | None, weight: float = 1.0) -> list[float]:
@@ -78,7 +78,7 @@ def test_fit_is_judged_by_the_watts_of_its_model() -> None:
             assert list(fitted.predict(workload)) == pytest.approx(expected)
 
 
-def test_frequency_is_used_where_it_tells_more() -> None:
+def test_frequency_is_used_if_it_reduces_the_error() -> None:
     def slowed(sample: Sample, frequency_ratio: float) -> Sample:
         used = frequency_ratio * sample.load.cpu_ratio
         load = replace(sample.load, frequency_ratio=frequency_ratio, disk_ratio=0.0, network_ratio=0.0)
@@ -128,7 +128,7 @@ def test_any_samples_make_a_model_within_their_bounds(samples: list[Sample]) -> 
             assert 0 <= model.terms(load).watts <= 1.1 * highest_watts * (1 + 1e-9) + 1e-9
 
 
-def test_too_few_samples_are_complained_about() -> None:
+def test_too_few_samples_are_an_error() -> None:
     with pytest.raises(UserError, match="9 samples are too few"):
         fit(request(metered(9)), MADE)
     with pytest.raises(UserError, match="without a number"):

@@ -53,7 +53,7 @@ def test_packed_and_plain_files_are_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "message"),
     [
         ("", "no column workload, timestamp, watts, cpu_idle"),
         (HEAD + "\n", "contains no samples"),
@@ -63,8 +63,8 @@ def test_packed_and_plain_files_are_the_same(tmp_path: Path) -> None:
         (TEXT.replace(",160,", ",,"), "line 3.*no value for watts"),
     ],
 )
-def test_errors_name_their_line(text: str, complaint: str) -> None:
-    with pytest.raises(UserError, match=complaint):
+def test_errors_name_their_line(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         parse_recording("m", text)
 
 

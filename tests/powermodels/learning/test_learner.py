@@ -79,7 +79,7 @@ class Moment:
 
 
 class Lab:
-    """A host with one RAPL package that draws what a truth says."""
+    """A host with one RAPL package whose power is a given function of load."""
 
     def __init__(self, folder: Path, truth: Truth, loads: list[Load]) -> None:
         self.loads = loads
@@ -188,7 +188,7 @@ def test_an_idle_host_is_not_fitted_to_its_one_load(tmp_path: Path) -> None:
 
 
 class Waiting(Refit):
-    """A fit that is asked for and never comes."""
+    """A fit that never ends."""
 
     def start(self, request: FitRequest, monotonic_seconds: float) -> Fitted | None:
         del request, monotonic_seconds

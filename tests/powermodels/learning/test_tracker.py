@@ -139,18 +139,18 @@ def test_a_better_curve_is_taken_and_a_worse_one_is_not() -> None:
     assert not is_due(tracker)
 
 
-def test_refused_refits_are_asked_for_ever_more_rarely() -> None:
+def test_rejected_refits_become_less_frequent() -> None:
     clock = Clock()
     wrong = curve(140.0, {"cpu": 20.0, "cpu_sqrt": 20.0}, origin(100.0, 260.0))
     tracker = Tracker(wrong, clock)
-    asked = []
+    requested = []
     for reading in range(600):
         follow(tracker, clock, PERIOD_SECONDS, true_watts, seed=reading)
         if tracker.refit_due:
-            asked.append(reading)
+            requested.append(reading)
             tracker.request()
             tracker.offer(wrong)
-    waits = [after - before for before, after in pairwise(asked)]
+    waits = [after - before for before, after in pairwise(requested)]
     # Twelve readings until enough was held back to judge by, then ever more.
     assert waits[-4:] == [24, 48, 96, 192]
 
@@ -160,7 +160,7 @@ def test_nothing_is_taken_without_samples_to_judge_by() -> None:
     assert not tracker.offer(fitted())
 
 
-def test_the_next_reading_is_the_last_one_moved_by_some_of_what_changed() -> None:
+def test_next_reading_follows_a_share_of_the_change() -> None:
     clock = Clock()
     tracker = Tracker(fitted(), clock)
     assert tracker.expected_watts(Load(0.25)) == pytest.approx(155)
@@ -211,7 +211,7 @@ def test_memory_keeps_idle_and_peak_through_a_long_time_in_between() -> None:
     assert [sample.seconds for sample in kept] == sorted(sample.seconds for sample in kept)
 
 
-def test_held_back_samples_are_in_no_fit() -> None:
+def test_held_out_samples_are_in_no_fit() -> None:
     memory = StratifiedMemory()
     samples = [Sample(float(index), 100.0 + index, Load(0.3)) for index in range(25)]
     for sample in samples:

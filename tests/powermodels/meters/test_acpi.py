@@ -32,7 +32,7 @@ def test_the_firmwares_figure_is_the_whole_machine(tmp_path: Path) -> None:
     assert meter.describe() == "ACPI power meter: System (the whole machine), ±3%"
 
 
-def test_a_second_one_may_overlap_and_is_only_shown(tmp_path: Path) -> None:
+def test_second_meter_is_only_listed(tmp_path: Path) -> None:
     firmware_meter(tmp_path, 0)
     firmware_meter(tmp_path, 1, power1_average=80_000_000)
     meter = meter_under(tmp_path)

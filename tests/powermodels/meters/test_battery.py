@@ -46,7 +46,7 @@ def test_plugged_in_battery_has_a_gap(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("files", [{}, {"current_now": 5}, {"power_now": "?"}, {"power_now": 10**12}])
-def test_a_battery_that_does_not_say_is_named(tmp_path: Path, files: dict[str, object]) -> None:
+def test_battery_without_power_is_named_in_the_gap(tmp_path: Path, files: dict[str, object]) -> None:
     folder = write_files(battery(tmp_path), files)
     meter = meter_under(tmp_path)
     assert meter.watts(0) is None

@@ -31,7 +31,7 @@ Power Measurement                    : Active
 
 
 class Controller:
-    """A tool that says what a test wants it to say, and the meter that asks it."""
+    """A tool with the output of a test, and the meter that runs it."""
 
     def __init__(self, folder: Path) -> None:
         self._answer = folder / "answer"
@@ -82,7 +82,7 @@ def test_an_answer_comes_with_a_later_sample_and_holds_while_it_is_fresh(control
     assert (meter.source, meter.scope, meter.gap) == (PowerSource.IPMI, Scope.NODE, None)
     assert meter.watts(6) == 220
     controller.prints(IPMITOOL_OUTPUT.replace("220", "300"))
-    assert meter.watts(10) == 220, "asked again, and not waited for"
+    assert meter.watts(10) == 220, "the tool runs again, and the meter does not wait"
     controller.ended()
     assert meter.watts(13) == 300
     assert [part.watts for part in meter.parts] == [300]
@@ -107,7 +107,7 @@ def test_hanging_controller_blocks_no_sample_and_its_value_expires(controller: C
     assert meter._running is None
 
 
-def test_after_a_refusal_it_is_asked_less_often_and_comes_back(controller: Controller) -> None:
+def test_failed_controller_is_queried_less_often(controller: Controller) -> None:
     meter = controller.meter
     controller.prints("Could not open device at /dev/ipmi0: Permission denied", status=1)
     meter.watts(0)

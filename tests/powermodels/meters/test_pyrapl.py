@@ -93,10 +93,10 @@ def test_the_agent_s_meter_reads_through_pyrapl_if_that_is_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = PowercapTree(tmp_path, TWO_SOCKETS)
-    asked = []
+    calls = []
 
     def read() -> Sequence[float]:
-        asked.append("pyRAPL")
+        calls.append("pyRAPL")
         return energies(tree, 2)
 
     library = SimpleNamespace(Sensor=lambda: SimpleNamespace(energy=read), PyRAPLException=OSError)
@@ -107,10 +107,10 @@ def test_the_agent_s_meter_reads_through_pyrapl_if_that_is_chosen(
         return PowerSampler(settings, tmp_path / "proc", tree.sys)
 
     assert "pyRAPL" not in [gap.what for gap in sampler("kernel").gaps]
-    assert asked == []
+    assert calls == []
     through = sampler("pyrapl")
     through.begin(0.0)
-    assert asked
+    assert calls
     monkeypatch.setitem(python.modules, "pyRAPL", None)
     missing = [gap for gap in sampler("pyrapl").gaps if gap.what == "pyRAPL"]
     assert [gap.why for gap in missing] == ["it is not installed: pip install 'wattpack[pyrapl]'"]

@@ -51,7 +51,7 @@ def every_3_seconds(until_seconds: int = 120) -> range:
         pytest.param(
             intel(RAMP, constant(90)),
             ["intel-rapl:0", "intel-rapl:0:0", "intel-rapl:1", "intel-rapl:1:0"],
-            id="two sockets, dram beside",
+            id="two sockets with dram",
         ),
         pytest.param(
             intel(RAMP, constant(90), dies=2),
@@ -186,7 +186,7 @@ def test_missing_zones_are_a_gap_with_a_reason(tmp_path: Path) -> None:
     assert "modprobe intel_rapl_msr" in gap.why
 
 
-def test_what_overlaps_is_shown_and_not_added(tmp_path: Path) -> None:
+def test_overlapping_zones_are_listed_and_not_added(tmp_path: Path) -> None:
     tree = PowercapTree(tmp_path, intel(constant(80), psys=constant(130)))
     meter = meter_of(tree)
     meter.watts(0)
@@ -202,7 +202,7 @@ def test_what_overlaps_is_shown_and_not_added(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("zone", ["intel-rapl:1", "intel-rapl:0:0"])
-def test_what_is_only_shown_may_fail_without_harm(tmp_path: Path, zone: str) -> None:
+def test_failed_uncounted_zone_does_not_affect_the_sum(tmp_path: Path, zone: str) -> None:
     tree = PowercapTree(tmp_path, intel(constant(80), psys=constant(130)))
     tree.fail(zone, "energy_uj", Fault.EACCES)
     meter = meter_of(tree)

@@ -160,7 +160,7 @@ def test_a_file_that_is_not_a_model_is_refused_with_a_way_out(tmp_path: Path, ol
         load(path)
 
 
-def test_a_missing_file_and_an_unwritable_place_are_complained_about(tmp_path: Path) -> None:
+def test_missing_file_and_unwritable_path_are_errors(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot read the model"):
         load(tmp_path / "none.json")
     with pytest.raises(UserError, match="cannot write the model"):

@@ -27,7 +27,7 @@ def test_exceeded_resources_are_named() -> None:
     assert addition.after_watts == pytest.approx(240)
 
 
-def test_what_a_node_does_not_tell_adds_nothing() -> None:
+def test_unknown_resource_adds_nothing() -> None:
     model = curve(100.0, {"network_sqrt": 10.0})
     assert add(model, Load(0.0), Load(0.0, network_ratio=1.0)).added_watts == 0
 

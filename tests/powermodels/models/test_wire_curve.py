@@ -29,6 +29,6 @@ def test_a_curve_takes_a_few_hundred_bytes() -> None:
     assert len(encode(power_curve_of(PRIOR))) < 450
 
 
-def test_a_stranger_s_uneven_points_are_no_trap() -> None:
+def test_points_without_watts_are_ignored() -> None:
     curve = PowerCurve(PowerSource.MODEL, 0.1, 10.0, cpu_ratios=(0.0, 0.5, 0.5, 1.0), cpu_watts=(0.0, 5.0))
     assert PowerCurveModel(curve).terms(Load(0.7)).watts == pytest.approx(15.0)

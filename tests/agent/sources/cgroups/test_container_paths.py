@@ -71,7 +71,7 @@ STEP = "x1qf2mz8k4n7p0w3s5t6u9v2a"
         (f"/system.slice/nerdctl-{ID}.scope", "containerd", None),
     ],
 )
-def test_a_container_is_known_by_its_path(path: str, runtime: str, pod: str | None) -> None:
+def test_container_is_recognized_by_its_path(path: str, runtime: str, pod: str | None) -> None:
     assert container_of(path) == ContainerRef(ID, runtime, pod)
     assert container_of(path.removeprefix("/")) == ContainerRef(ID, runtime, pod)
 
@@ -112,7 +112,7 @@ def test_everything_else_is_not_a_container(path: str) -> None:
 
 
 @given(st.text())
-def test_any_path_has_an_answer(path: str) -> None:
+def test_any_path_can_be_parsed(path: str) -> None:
     container_of(path)
 
 

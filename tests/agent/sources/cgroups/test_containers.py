@@ -73,7 +73,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     assert ids(find_containers(str(tmp_path))) == [container_id(1)]
 
 
-def test_a_hierarchy_that_is_gone_holds_nothing(tmp_path: Path) -> None:
+def test_missing_hierarchy_has_no_containers(tmp_path: Path) -> None:
     assert find_containers(str(tmp_path / "gone")) == CgroupWalk()
 
 

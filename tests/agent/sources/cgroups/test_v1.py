@@ -36,7 +36,7 @@ def test_shares_are_a_multiple_of_the_default() -> None:
 
 
 @given(st.binary(), st.binary())
-def test_any_bytes_are_survived(text: bytes, other: bytes) -> None:
+def test_any_bytes_can_be_parsed(text: bytes, other: bytes) -> None:
     v1.parse_cpu(text, other, text)
     v1.parse_cpu(b"1\n", b"user " + text, b"throttled_time " + text)
     v1.parse_memory(text, other, text)

@@ -28,7 +28,7 @@ def test_weight_is_a_multiple_of_the_default() -> None:
 
 
 @given(st.binary(), st.binary())
-def test_any_bytes_are_survived(text: bytes, other: bytes) -> None:
+def test_any_bytes_can_be_parsed(text: bytes, other: bytes) -> None:
     v2.parse_cpu(text)
     v2.parse_cpu(b"usage_usec " + text)
     v2.parse_cpu(b"usage_usec 1\nthrottled_usec " + text)

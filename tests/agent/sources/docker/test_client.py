@@ -106,7 +106,7 @@ async def test_unread_events_are_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("nonsense", [b"not json\n", b"[]\n", b'{"Action": 5}\n', b'{"Actor": null}\n'])
-async def test_nonsense_from_the_engine_is_a_gap_and_not_the_end(tmp_path: Path, nonsense: bytes) -> None:
+async def test_invalid_response_of_the_engine_is_a_gap(tmp_path: Path, nonsense: bytes) -> None:
     async with engine(tmp_path / "s", [], nonsense), names(tmp_path / "s") as watched:
         await until(lambda: watched.gap is not None)
 

@@ -88,7 +88,7 @@ async def test_oom_kill_is_reported(engine: Engine) -> None:
         greedy = await asyncio.to_thread(
             engine.run, "greedy", "sh", "-c", "sleep 0.5; tail -c 100m /dev/zero", memory="8m"
         )
-        # The engine hears of the kill and of the death from two sides, and tells them as they come.
+        # The engine receives the kill and the exit from two sources, and sends them in either order.
         by_kind = {
             event.kind: event for event in await Ears(names).wait_for_events(greedy, "start", "oom", "die")
         }
@@ -96,7 +96,7 @@ async def test_oom_kill_is_reported(engine: Engine) -> None:
         assert by_kind["die"].exit_code == 137
 
 
-async def test_an_engine_that_restarts_takes_no_names_along(
+async def test_names_survive_a_restart_of_the_engine(
     engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "agent.sources.docker")

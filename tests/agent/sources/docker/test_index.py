@@ -61,7 +61,7 @@ def test_start_of_a_listed_container_is_not_a_restart() -> None:
     assert stored_info(index).restarts == 0
 
 
-def test_a_new_list_replaces_the_old_and_keeps_what_only_events_tell() -> None:
+def test_a_new_list_replaces_the_old_and_keeps_values_of_events() -> None:
     index = ContainerIndex()
     apply_lines(index, line("create", 0.0), line("start", 1.0), line("start", 1.0, "b" * 64))
     apply_lines(index, line("die", 2.0), line("start", 3.0))
@@ -80,7 +80,7 @@ def test_a_rename_is_followed() -> None:
     assert index.get("f" * 64) is None
 
 
-def test_an_event_of_a_kind_not_known_changes_nothing() -> None:
+def test_unknown_event_changes_nothing() -> None:
     index = ContainerIndex()
     apply_lines(index, line("start", 1.0))
     before = stored_info(index)
@@ -88,7 +88,7 @@ def test_an_event_of_a_kind_not_known_changes_nothing() -> None:
     assert stored_info(index) == before
 
 
-def test_the_dead_and_the_unborn_are_not_remembered_for_ever() -> None:
+def test_ended_and_unstarted_containers_are_bounded() -> None:
     index = ContainerIndex()
     ids = [f"{number:064x}" for number in range(3000)]
     for number, each in enumerate(ids):
@@ -104,7 +104,7 @@ def test_the_dead_and_the_unborn_are_not_remembered_for_ever() -> None:
     assert apply_lines(index, line("start", 9999.0, f"f{ids[0][1:]}"))[0].startup_seconds is None
 
 
-def test_one_that_runs_is_never_forgotten_for_the_dead() -> None:
+def test_running_containers_are_never_dropped() -> None:
     index = ContainerIndex()
     apply_lines(index, line("start", 1.0))
     for number in range(3000):

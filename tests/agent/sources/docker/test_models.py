@@ -40,7 +40,7 @@ def test_a_listing_names_each_container_without_its_slash() -> None:
     }
 
 
-def test_a_start_carries_all_there_is_to_know() -> None:
+def test_start_event_contains_name_image_and_labels() -> None:
     event = parse_event(line("start", 1.5e9, attributes=LABELS))
     assert (event.action, event.container_id, event.unix_seconds) == ("start", ID, 1.5e9)
     assert event.describe() == ContainerInfo("web", "nginx", "s", 1.5e9, LABELS, restarts=0)
@@ -51,13 +51,13 @@ def test_exit_code_of_a_stopped_container(text: str, code: int | None) -> None:
     assert parse_event(line("die", attributes={"exitCode": text})).exit_code == code
 
 
-def test_an_event_without_attributes_goes_by_the_id() -> None:
+def test_event_without_attributes_is_named_by_id() -> None:
     event = parse_event(json.dumps({"Action": "oom", "Actor": {"ID": ID, "Attributes": None}}).encode())
     assert event.name == ID[:12]
     assert event.exit_code is None
 
 
-def test_orchestrators_say_which_workload_a_container_is_part_of() -> None:
+def test_service_comes_from_the_labels_of_the_orchestrator() -> None:
     assert service_of({"com.docker.swarm.service.name": "shop"}) == "shop"
     assert service_of({"com.docker.compose.project": "blog", "com.docker.compose.service": "db"}) == "blog/db"
     assert (
@@ -86,7 +86,7 @@ def test_service_is_known_even_if_its_label_is_cut() -> None:
     st.binary()
     | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(lambda x: json.dumps(x).encode())
 )
-def test_nonsense_is_one_kind_of_error(body: bytes) -> None:
+def test_invalid_bodies_raise_decode_errors_only(body: bytes) -> None:
     with suppress(msgspec.MsgspecError, UnicodeDecodeError):
         parse_event(body)
     with suppress(msgspec.MsgspecError, UnicodeDecodeError):
