@@ -58,7 +58,7 @@ Locate = Callable[[str], TraceFile]
 
 
 def read_trace(trace: TraceFile, machines: Sequence[Machines]) -> Workload:
-    """A workload from a file or a folder."""
+    """Read a workload from a file or a folder."""
     if trace.format not in FORMATS:
         raise UserError(f"unknown trace format {trace.format!r}: use one of {', '.join(FORMATS)}")
     return FORMATS[trace.format](trace.path, machines, trace.period)
@@ -76,7 +76,7 @@ def generate(name: str, settings: Mapping[str, Any], seed: int) -> Workload:
 
 
 def with_data(scenario: Scenario, locate: Locate) -> Scenario:
-    """The scenario with the hosts and start-up times of the data sets that it names."""
+    """Add the hosts and start-up times of the data sets that a scenario names."""
 
     def find(name: str, format_name: str) -> Path:
         found = locate(name)

@@ -11,7 +11,7 @@ from collector.snapshot.power_curves import Floats
 
 STEP_SECONDS = 10.0
 _NOISE_SECONDS = 60.0
-"""Noise takes this long to change from one value to the next."""
+"""Time from one value of the noise to the next."""
 _Positive = Annotated[float, Meta(gt=0)]
 _NotNegative = Annotated[float, Meta(ge=0)]
 
@@ -25,18 +25,18 @@ class Arrivals:
 
     @property
     def seconds(self) -> float:
-        """Their duration."""
+        """The duration of all steps."""
         return self.step_seconds * self.rates.size
 
 
 class Burst(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A change of the rate at a time: for good, or for a while."""
+    """A change of the rate, permanent or temporary."""
 
     at_seconds: _NotNegative
     ratio: _NotNegative
-    """The rate is multiplied by it."""
+    """Factor of the rate."""
     seconds: _Positive | None = None
-    """None is until the end."""
+    """Duration of the change; None lasts until the end."""
     ramp_seconds: _NotNegative = 0.0
     """How long the rate takes to change."""
 
@@ -56,12 +56,12 @@ class ArrivalsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     noise_ratio: Annotated[float, Meta(ge=0, lt=1)] = 0.05
     """Standard deviation of the noise, relative to the rate."""
     day_noise_ratio: Annotated[float, Meta(ge=0, lt=1)] = 0.1
-    """The same for whole days: how much one differs from the next."""
+    """Standard deviation of the noise of whole days: how much one day differs from the next."""
     bursts: tuple[Burst, ...] = ()
 
 
 def generate_arrivals(settings: ArrivalsSettings, seed: int) -> Arrivals:
-    """The rates: the same for the same settings and seed."""
+    """Generate rates: the same for the same settings and seed."""
     random = np.random.default_rng(seed)
     steps = int(settings.seconds / STEP_SECONDS)
     at: Floats = STEP_SECONDS * (np.arange(steps, dtype=np.float64) + 0.5)
@@ -83,7 +83,7 @@ def _pattern(settings: ArrivalsSettings, at: Floats) -> Floats:
 
 
 def _noise(random: np.random.Generator, at: Floats, seconds: float) -> Floats:
-    """Normal values, one each so many seconds, interpolated."""
+    """Interpolated normal values, with one value every `seconds`."""
     knots = np.arange(int(at[-1] / seconds) + 2) if at.size else np.arange(1)
     found: Floats = np.interp(at / seconds, knots, random.standard_normal(knots.size))
     return found

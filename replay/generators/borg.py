@@ -43,7 +43,7 @@ _MOST = 6.0
 
 
 def generate(settings: BorgSettings, seed: int) -> Workload:
-    """The jobs."""
+    """Generate the jobs."""
     rng = np.random.default_rng(seed)
     seconds = settings.hours * 3600
     count = round(settings.jobs_per_minute * seconds / 60)

@@ -1,7 +1,7 @@
 """An hour of requests as in Energy4Cloud's evaluation: more than fit, in four classes.
 
-Two requests arrive every second until together they request 150 % of the cluster; then none arrives for as
-long as their average lifetime. Demands and lifetimes are exponential, between limits.
+Two requests arrive every second until together they request 150 % of the cluster. Then requests pause for
+their average lifetime. Demands and lifetimes are distributed exponentially, between limits.
 """
 
 from typing import Annotated
@@ -26,7 +26,8 @@ _STEP_SECONDS = 30.0
 _TYPES = ("ffmpeg", "redis", "deep-learning", "timeserver")
 _IS_JOB = np.array([True, False, True, False])
 _JOB_CORES = 1.7
-"""CPU that a job uses if available, as shares are weights, not limits. Spread then uses as much as there."""
+"""CPU that a job uses if available, since shares are weights, not limits. With this value, spread uses as
+much CPU as in the thesis."""
 _CPU_USED = np.array([0.0, 0.3, 0.0, 0.05])
 _MEMORY_USED = np.array([0.3, 0.9, 0.9, 0.1])
 """Share of its request that each type uses: the thesis names the dominant resource, but no amounts."""
@@ -46,13 +47,13 @@ class CloudHourSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     The thesis does not state it, but its 636 cuts took 177 shares and 305 MB each: tasks request a gigabyte.
     """
     lifetime_rate: Annotated[float, Meta(gt=0)] = 22.0
-    """The same for lifetimes, so that the number of requests in the hour is that of spread in the thesis."""
+    """Rate of the distribution of lifetimes. The default gives the number of requests of the thesis."""
     stop_seconds: Annotated[float, Meta(ge=0)] = 10.0
-    """Time that a stopping container still holds its place: as long as Docker waits for it."""
+    """Time for which a stopping container keeps its place: the default of Docker."""
 
 
 def generate(settings: CloudHourSettings, seed: int) -> Workload:
-    """The requests."""
+    """Generate the requests."""
     rng = np.random.default_rng(seed)
     seconds = settings.hours * 3600
     most = int(settings.requests_per_second * seconds) + 1

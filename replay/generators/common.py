@@ -25,7 +25,7 @@ def numbered(count: int, names: Sequence[str] | None = None) -> tuple[str, ...]:
 def steady(
     level: Floats, rng: np.random.Generator, wave_ratio: float = 0.0, ramp_seconds: float = 0.0
 ) -> Steady:
-    """Usage around a level, with waves of a length and phase of each container."""
+    """Usage around a level, with waves whose length and phase differ between containers."""
     count = len(level)
     waves = np.full((count, _WIDTH), wave_ratio)
     waves[:, 1] /= 2  # memory varies less than the others

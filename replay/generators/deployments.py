@@ -36,12 +36,12 @@ class DeploymentsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     pods: Annotated[int, Meta(ge=1)] = 2
     mode: ServiceMode = ServiceMode.INDEPENDENT
     late: tuple[Annotated[int, Meta(ge=0)], ...] = ()
-    """How many pods of the last deployment, of the one before it, and so on, come after all other pods."""
+    """Number of pods that come after all others: of the last deployment, the one before it, and so on."""
     seconds: Annotated[float, Meta(gt=0)] = 3600.0
 
 
 def generate(settings: DeploymentsSettings, seed: int) -> Workload:
-    """The pods in the order in which they are submitted, all at the start."""
+    """Generate the pods in the order in which they are submitted, all at the start."""
     del seed  # nothing is drawn
     of_class = [place for place, each in enumerate(settings.classes) for _ in range(each.deployments)]
     late = dict(enumerate(settings.late, start=1))

@@ -24,14 +24,14 @@ class ElasticSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     service: Annotated[str, Meta(min_length=1)] = "web"
     cpu_cores: Annotated[float, Meta(gt=0)] = 1.0
-    """Reservation of an instance; likewise the next."""
+    """Reserved CPU of an instance; the next key is its memory."""
     memory_mb: Annotated[float, Meta(gt=0)] = 512.0
     low_cores: Annotated[float, Meta(gt=0)] = 1.0
-    """CPU that all instances demand together, at the lowest point of the wave; then at the highest."""
+    """CPU demand of all instances at the lowest point of the wave; the next key is that at the highest."""
     high_cores: Annotated[float, Meta(gt=0)] = 4.0
     wave_seconds: Annotated[float, Meta(gt=0)] = 7200.0
     noise_ratio: Annotated[float, Meta(ge=0, lt=1)] = 0.2
-    """How far the load is off the wave at most, each minute."""
+    """Maximum difference between the load and the wave, each minute."""
     target_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.5
     """Share of its reservation that an instance is to use."""
     most: Annotated[int, Meta(ge=1)] = 10
@@ -42,11 +42,11 @@ class ElasticSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 
 def generate(settings: ElasticSettings, seed: int) -> Workload:
-    """The instances, in the order of their start."""
+    """Generate the instances, in the order of their start."""
     steps = int(settings.seconds / _STEP_SECONDS) + 1
     load = _load(settings, steps, np.random.default_rng(seed))
     instances = _instances(settings, load)
-    first, last = _lives(instances)
+    first, last = _lifetimes(instances)
     values = [
         columns(
             load[begin : end + 1] / instances[begin : end + 1],
@@ -92,19 +92,19 @@ def _instances(settings: ElasticSettings, load: Floats) -> Rows:
     every, each = settings.decide_minutes, settings.target_ratio * settings.cpu_cores
     found = np.empty(load.size, dtype=np.intp)
     for begin in range(0, load.size, every):
-        seen = load[max(0, begin - every) : max(1, begin)].mean()
-        found[begin : begin + every] = min(settings.most, max(1, ceil(seen / each)))
+        observed = load[max(0, begin - every) : max(1, begin)].mean()
+        found[begin : begin + every] = min(settings.most, max(1, ceil(observed / each)))
     return found
 
 
-def _lives(instances: Rows) -> tuple[Rows, Rows]:
+def _lifetimes(instances: Rows) -> tuple[Rows, Rows]:
     """The first and the last step of each instance, in the order of their start."""
-    lives = []
+    lifetimes = []
     for number in range(int(instances.max())):
         runs = np.concatenate([[False], instances > number, [False]])
         changes = np.flatnonzero(runs[1:] != runs[:-1])
-        lives += [
+        lifetimes += [
             (begin, end - 1) for begin, end in zip(changes[::2].tolist(), changes[1::2].tolist(), strict=True)
         ]
-    first, last = np.array(sorted(lives), dtype=np.intp).T
+    first, last = np.array(sorted(lifetimes), dtype=np.intp).T
     return first, last

@@ -12,7 +12,7 @@ from replay.setup.workload import Steady, Workload
 
 _DAY_SECONDS = 86_400.0
 _STEP_SECONDS = 300.0
-_ASKED_RATIO = 2.5
+_RESERVED_RATIO = 2.5
 """Reservation relative to usage: people reserve more than they need."""
 
 
@@ -24,18 +24,20 @@ class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     mean_cores: Annotated[float, Meta(gt=0)] = 0.8
     mean_memory_mb: Annotated[float, Meta(gt=0)] = 1200.0
     arrive_seconds: Annotated[float, Meta(ge=0)] = 0.0
-    """Time over which they arrive; 0: all at once."""
+    """Time over which the containers arrive; 0 means all at once."""
 
 
 def generate(settings: FleetSettings, seed: int) -> Workload:
-    """The containers."""
+    """Generate the containers."""
     rng = np.random.default_rng(seed)
     count = settings.containers
     drawn = rng.lognormal(-0.5, 1.0, (count, 4))
     scale = np.array([settings.mean_cores, settings.mean_memory_mb * MEGABYTE, MEGABYTE, MEGABYTE])
     level = np.minimum(drawn, 8.0) * scale
     waves = np.tile([0.6, 0.1, 0.8, 0.8], (count, 1))
-    requested = columns(level[:, 0] * _ASKED_RATIO, level[:, 1] * _ASKED_RATIO, np.nan, np.nan, count=count)
+    requested = columns(
+        level[:, 0] * _RESERVED_RATIO, level[:, 1] * _RESERVED_RATIO, np.nan, np.nan, count=count
+    )
     return workload(
         numbered(count),
         requested,

@@ -52,7 +52,7 @@ class ImagesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 def generate(settings: ImagesSettings, seed: int) -> Workload:
-    """The containers, in random order."""
+    """Generate the containers, in random order."""
     rng = np.random.default_rng(seed)
     images = rng.permutation(sorted(_IDLE))[: -(-settings.containers // _PER_IMAGE)]
     names = [str(name) for name in rng.permutation(np.repeat(images, _PER_IMAGE))[: settings.containers]]

@@ -33,7 +33,7 @@ class ListedSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 def generate(settings: ListedSettings, seed: int) -> Workload:
-    """The containers, each a service of its own that uses all of its reservation."""
+    """Generate the containers. Each is a service of its own, and uses all of its reservation."""
     count = len(settings.order)
     kinds = [settings.kinds[name] for name in settings.order]
     cores = np.array([kind.cpu_cores for kind in kinds])

@@ -1,4 +1,4 @@
-"""Published traces: one module per format, each returns a `Workload`.
+"""Recorded traces: one module per format, and the history of a collector.
 
-In: a file, plain or gzip. Out: a workload, or an error that names the line.
+In: a file or a folder, plain or gzip. Out: a `Workload`, or an error that names the line.
 """

@@ -1,8 +1,8 @@
 """Alibaba's cluster trace of 2018: `container_usage`, a line per container and moment, without a header.
 
 Fields: container, machine, seconds, CPU percent, memory percent, cpi, mem_gps, mpki, network in, network out,
-disk percent. Percentages refer to the reservation of the container, which is in `container_meta.csv`. Without
-that file beside the usage, every container has the most frequent size. Network and disk have no published
+disk percent. Percentages refer to the reservation of the container, which is in `container_meta.csv` in the
+same folder. Without that file, every container has the most frequent size. Network and disk have no published
 unit, and are left out.
 """
 
@@ -44,7 +44,7 @@ def read(path: Path, machines: Sequence[Machines], period: Period | None = None)
         except ValueError as error:
             raise UserError(f"{path}, line {number}: {error}") from None
         if min(seconds, cpu, memory) < 0:
-            continue  # the trace marks missing values like this
+            continue  # a negative value means that it is missing
         if period is not None and not period.covers(np.array(seconds)):
             continue
         who.append(names.setdefault(cells[0], len(names)))

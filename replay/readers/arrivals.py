@@ -14,7 +14,7 @@ _FEWEST = 2
 
 
 def read_arrivals(path: Path) -> Arrivals:
-    """The rates of the file. They end with its last row, whose rate does not count."""
+    """Read the rates of the file. They end with its last row, whose rate does not count."""
 
     def parse(row: Mapping[str, str]) -> tuple[float, float]:
         return not_negative(row["seconds"]), not_negative(row["requests_per_second"])

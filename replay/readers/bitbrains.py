@@ -3,7 +3,7 @@
 GWA-T-12 (Shen, van Beek, Iosup: "Statistical characterization of business-critical workloads hosted in cloud
 datacenters", CCGrid 2015). As published: a folder with one file per machine, whose lines also contain the
 reservation of the machine. Or all machines in one file: `vm,slot,cpu_mhz,mem_mb,disk_read_kbs,...`, with the
-reservations in a file beside it whose name ends in `vms.csv`; without one, sizes are those of the scenario.
+reservations in a file of the same folder whose name ends in `vms.csv`, or in the scenario.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ _MILLISECONDS_FROM = 1e11
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """The contents of either form: a row per machine and time."""
+    """The samples of a trace in either form: a row per machine and time."""
 
     names: list[str]
     who: NDArray[np.intp]
@@ -67,7 +67,7 @@ class _Samples:
 
 
 def read(path: Path, machines: Sequence[Machines], period: Period | None = None) -> Workload:
-    """All machines; a missing slot repeats the previous one.
+    """Read all machines; a missing slot repeats the previous one.
 
     A period refers to the time stamps of the published files, or to the slots of the other form.
     """
@@ -93,7 +93,7 @@ def _names(machines: Sequence[str]) -> list[str]:
 
 
 def _in_units(used: Floats) -> Floats:
-    """Cores, and bytes, of which disk and network are per second."""
+    """Convert the usage to cores, bytes, and bytes per second."""
     return np.column_stack(
         [
             used[:, 0] / MIPS_PER_CORE,
@@ -105,7 +105,7 @@ def _in_units(used: Floats) -> Floats:
 
 
 def _size(values: Floats) -> Floats:
-    """A size of zero is unknown."""
+    """Sizes of machines; 0 means unknown."""
     sized: Floats = np.where(values > 0, values, np.nan)
     return sized
 
@@ -168,17 +168,17 @@ def _read_table(path: Path, period: Period | None) -> _Samples:
 
 
 def _read_sizes(path: Path, names: Sequence[str]) -> Floats | None:
-    """From the file in the same folder whose name is most similar to that of the trace."""
-    beside = [*path.parent.glob("*vms.csv"), *path.parent.glob("*vms.csv.gz")]
-    if not beside:
+    """Read sizes from the file `*vms.csv` in the same folder whose name is most similar to the trace."""
+    files = [*path.parent.glob("*vms.csv"), *path.parent.glob("*vms.csv.gz")]
+    if not files:
         return None
-    nearest = max(sorted(beside), key=lambda file: _alike(file.name, path.name))
-    sizes = {str(int(row[0])): row[1:] for row in read_columns(nearest, _SIZES)}
+    best = max(sorted(files), key=lambda file: _common_prefix(file.name, path.name))
+    sizes = {str(int(row[0])): row[1:] for row in read_columns(best, _SIZES)}
     return _size(np.array([sizes.get(name, (np.nan, np.nan)) for name in names]))
 
 
-def _alike(first: str, second: str) -> int:
-    """Length of the common prefix of two names."""
+def _common_prefix(first: str, second: str) -> int:
+    """The length of the common prefix of two names."""
     pairs = zip(first, second, strict=False)
     return next((place for place, (one, other) in enumerate(pairs) if one != other), len(first))
 
@@ -186,8 +186,8 @@ def _alike(first: str, second: str) -> int:
 def _default_sizes(path: Path, count: int, machines: Sequence[Machines]) -> Floats:
     if not machines:
         raise UserError(
-            f"the sizes of the machines of {path} are unknown: put their file (*vms.csv) beside it, "
-            "or give [[machines]] with the hosts"
+            f"the sizes of the machines of {path} are unknown: put the file *vms.csv into its folder, "
+            "or add [[machines]] to the scenario"
         )
     block = -(-count // len(machines))
     sizes = [machines[place // block] for place in range(count)]

@@ -2,8 +2,8 @@
 
 Reiss, Wilkes, Hellerstein: "Google cluster-usage traces: format + schema". Amounts are shares of the largest
 machine of that cluster, whose size is not published; the scenario's first `[[machines]]` sets it. A task runs
-from its first line to its last. Its reservation is the memory assigned to it; the CPU that it requested is in
-another table, so policies do not have it.
+from its first line to its last. Its reservation is the assigned memory; the requested CPU is in another
+table, so it is unknown.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _MICROSECONDS = 1e6
 
 
 def read(path: Path, machines: Sequence[Machines], period: Period | None = None) -> Workload:
-    """All tasks of the file."""
+    """Read all tasks of the file."""
     whole = machines[0] if machines else WHOLE
     table = read_numbers(path, _COLUMNS, fields=_FIELDS)
     if period is not None:

@@ -1,14 +1,14 @@
 """A collector's own history: its hosts, and the usage of their containers.
 
-Reads the SQLite file of a collector, which may continue to write. Nodes report changes, and everything with
-every heartbeat; the usage of a container holds until its next report. Policies place every container again,
-as if they had run from the beginning, except daemons, which stay on their host. Labels, generations, domains,
-classes and kinds are those that the collector stored last. The load of a host outside containers is the
-median of the difference between its usage and that of its containers.
+Reads the SQLite file of a collector, which may continue to write. Nodes report changes, and all containers
+with every heartbeat; the usage of a container holds until its next report. Policies place every container
+again, as if they had run from the beginning, except daemons, which stay on their host. Labels, generations,
+domains, classes and kinds are those that the collector stored last. The load of a host outside containers is
+the median of the difference between its usage and that of its containers.
 
-Samples are stored for some hours (`history.retention_hours`). More days are read from the sums of every five
-minutes, or of every hour: whichever goes back far enough. Within a step, usage is its mean: peaks are lost,
-and a container that ran for a part of it counts as less for all of it, with the same work.
+Samples are stored for some hours (`history.retention_hours`). More days are read from the sums of five
+minutes, or of an hour if those do not go back far enough. Usage is the mean of such a step: peaks are lost,
+and a container that ran for a part of the step counts with less usage for all of it.
 """
 
 import sqlite3
@@ -112,13 +112,13 @@ class _NodeFacts(msgspec.Struct):
 
 
 class _Heartbeat(msgspec.Struct):
-    """The same of a heartbeat."""
+    """The part of a heartbeat that replay needs."""
 
     power_curve: PowerCurve | None = None
 
 
 class _ContainerFacts(msgspec.Struct):
-    """The same of a container."""
+    """The stored facts of a container that replay needs."""
 
     name: str = ""
     limit: Quantities = Quantities()
@@ -127,7 +127,7 @@ class _ContainerFacts(msgspec.Struct):
 
 
 def read_history(path: Path, days: float | None = None) -> tuple[Scenario, Workload]:
-    """The hosts as a scenario, and their containers over these days, by default over all samples."""
+    """Read the hosts as a scenario, and their containers over these days, by default over all samples."""
     if not path.is_file():
         raise UserError(f"there is no history at {path}: give the collector's history.path")
     try:
@@ -165,13 +165,13 @@ def _recording(connection: sqlite3.Connection, days: float | None) -> _Recording
 
 
 def _step_for(since: float, known_from: float, connection: sqlite3.Connection) -> int | None:
-    """The finest sums that go back to this time, or else furthest; None if samples go back as far."""
+    """The step of the finest sums that go back to this time, or else furthest; None if samples do."""
     found = None
     for step in _ROLLUP_SECONDS:
         (oldest,) = connection.execute(
             "SELECT min(slot) FROM container_rollups WHERE step = ?", (step,)
         ).fetchone()
-        # A slot that began earlier may contain no older data.
+        # The oldest slot may contain no older data than the samples.
         if known_from > since and oldest is not None and (oldest + 1) * step < known_from:
             found, known_from = step, float(oldest * step)
     return found

@@ -14,6 +14,6 @@ class Period:
     end_seconds: float
 
     def covers(self, seconds: Floats) -> Flags:
-        """Which of these times are in it."""
+        """Whether each of these times is in the period."""
         inside: Flags = (seconds >= self.start_seconds) & (seconds < self.end_seconds)
         return inside

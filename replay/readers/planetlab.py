@@ -1,7 +1,7 @@
-"""PlanetLab: the CPU use of virtual machines in percent, every five minutes of a day.
+"""PlanetLab: the CPU usage of virtual machines in percent, every five minutes of a day.
 
 A day of CoMon's recordings as A. Beloglazov published them with CloudSim: a folder with one file per machine,
-named after it, a percentage per line. Or a day in one file, a machine per line: its name and then its
+named after it, with a percentage per line. Or one file with a machine per line: its name, followed by its
 percentages. A name may contain spaces, so the values are counted from the end of the line.
 """
 
@@ -33,7 +33,7 @@ CLOUDSIM = (
 
 
 def read(path: Path, machines: Sequence[Machines], period: Period | None = None) -> Workload:
-    """One day, the machines in the order of their names."""
+    """Read a day, with the machines in the order of their names."""
     percentages: dict[str, NDArray[np.float32]] = {}
     for name, values, where in _read_folder(path) if path.is_dir() else _read_file(path):
         if name in percentages:
@@ -71,7 +71,7 @@ def _read_file(path: Path) -> Iterator[tuple[str, NDArray[np.float32], str]]:
 
 
 def _read_folder(folder: Path) -> Iterator[tuple[str, NDArray[np.float32], str]]:
-    """A machine per file; a line without a value repeats the previous one, as does a day that ends early."""
+    """Read a machine per file; a missing value repeats the previous one, also at the end of the day."""
     for name, path in machine_files(folder):
         values = np.full(STEPS, np.nan, dtype=np.float32)
         for number, line in open_lines(path):

@@ -1,4 +1,4 @@
-"""From samples in any order to a recording: sorted, averaged per step, gaps filled with the last value."""
+"""Turns samples in any order into a recording: sorted, averaged per step, gaps filled with the last value."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from replay.setup.workload import Recorded
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """A recording, and its containers."""
+    """A recording, and the names of its containers."""
 
     use: Recorded
     names: tuple[str, ...]
@@ -22,7 +22,7 @@ class Timeline:
 def timeline(
     who: NDArray[np.intp], names: Sequence[str], step: Rows, values: Floats, step_seconds: float
 ) -> Timeline:
-    """Samples, each with its container (`who`, an index of `names`), step and row of values."""
+    """Create a recording from samples, each with a container (an index of `names`), step and values."""
     order = np.argsort(names)
     place = np.empty(len(names), dtype=np.intp)
     place[order] = np.arange(len(names))

@@ -15,7 +15,7 @@ from wire.errors import UserError
 
 
 def read_numbers(path: Path, columns: Sequence[int], *, fields: int) -> Floats:
-    """Some columns of a file without a header whose fields are all numbers; an empty one is NaN.
+    """Read columns of a file without a header whose fields are all numbers; an empty field is NaN.
 
     `fields` is the minimum number of fields of a line.
     """
@@ -25,7 +25,7 @@ def read_numbers(path: Path, columns: Sequence[int], *, fields: int) -> Floats:
 def read_columns(
     path: Path, names: Sequence[str], *, optional: Sequence[str] = (), fallback: Sequence[str] = ()
 ) -> Floats:
-    """Columns by their names in the header, in any order and among others; an empty field is NaN.
+    """Read columns by their names in the header, in any order and among others; an empty field is NaN.
 
     Fields are separated by commas or semicolons, and may have blanks around them. A missing
     optional column is all NaN. `fallback` names the columns of a file without a header.
@@ -39,12 +39,12 @@ def read_columns(
         raise UserError(
             f"{path}, line 1: the columns {', '.join(missing)} are missing: expected {', '.join(names)}"
         )
-    there = [name for name in names if name in found]
-    layout = _Layout(separator, [found[name] for name in there], len(names), first_line=1 + is_header)
+    present = [name for name in names if name in found]
+    layout = _Layout(separator, [found[name] for name in present], len(names), first_line=1 + is_header)
     layout = replace(layout, fields=max(layout.columns) + 1)
     table = _read(path, layout)
     whole = np.full((len(table), len(names)), np.nan)
-    whole[:, [names.index(name) for name in there]] = table
+    whole[:, [names.index(name) for name in present]] = table
     return whole
 
 
@@ -60,7 +60,7 @@ class _Layout:
 
 
 def _by_name(cells: Sequence[str], names: Sequence[str]) -> dict[str, int]:
-    """The index of each; a header may have a unit after the name, such as `timestamp [ms]`."""
+    """The index of each column; a header may have a unit after the name, such as `timestamp [ms]`."""
     return {
         name: next(place for place, cell in enumerate(cells) if _is_called(cell, name))
         for name in names
@@ -88,7 +88,7 @@ def _read(path: Path, layout: _Layout) -> Floats:
             else path.open(encoding="utf-8") as lines,
             warnings.catch_warnings(),
         ):
-            warnings.simplefilter("ignore")  # about missing data: the caller reports it better
+            warnings.simplefilter("ignore")  # the caller reports missing data
             table: Floats = np.loadtxt(
                 lines,
                 delimiter=layout.separator,

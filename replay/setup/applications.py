@@ -24,7 +24,7 @@ class ApplicationMembers:
 
 
 def find_members(workload: Workload, applications: Sequence[Application]) -> tuple[ApplicationMembers, ...]:
-    """The containers of each application; raises `UserError` if a pattern names none."""
+    """Find the containers of each application; raises `UserError` if a pattern matches none."""
     return tuple(_members(workload, each) for each in applications)
 
 
@@ -38,7 +38,9 @@ def _members(workload: Workload, settings: Application) -> ApplicationMembers:
     )
     for key, rows in (("services", found.members), ("callers", found.callers), ("servers", found.servers)):
         if not rows.size:
-            raise UserError(f"{key} of application {settings.name} name no service of the trace")
+            raise UserError(
+                f"{key} of application {settings.name} match no service of the trace: check the patterns"
+            )
     return found
 
 
@@ -53,7 +55,7 @@ def application_labels(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_applications(workload: Workload, applications: Sequence[ApplicationMembers]) -> Workload:
-    """The workload with labels that name the application of each container, as users set them."""
+    """Add labels that name the application of each container, as users set them."""
     if not applications:
         return workload
     if workload.promised is not None:

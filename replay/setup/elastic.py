@@ -23,9 +23,9 @@ class ElasticService(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     service_ms: _Positive
     """CPU time that a request needs on average; it is distributed exponentially."""
     round_trips: _NotNegative = 0.0
-    """Between the first host and the host of the replica, per request."""
+    """Round trips between the first host and the host of the replica, per request."""
     replicas: Annotated[int, Meta(ge=1)] = 1
-    """At the start; likewise the next."""
+    """Replicas at the start; the next key is their CPU limit at the start."""
     cpu_limit_cores: _Positive = 1.0
     replicas_min: Annotated[int, Meta(ge=1)] = 1
     replicas_max: Annotated[int, Meta(ge=1)] = 10
@@ -36,12 +36,12 @@ class ElasticService(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     explore: bool = True
     weights: Weights = Weights()
     startup_seconds: _NotNegative = 4.5
-    """Time that a new replica takes to start. The default is between those of another host in `[startup]`."""
+    """Start-up time of a new replica. The default is the mean of `other_host_seconds` in `[startup]`."""
     ready_check: bool = True
     """Whether requests go to a replica only once it has started. If not, they wait there, as in Kubernetes
     without readiness probes."""
     patience_seconds: _Positive = 5.0
-    """A request that would wait longer is not served; this is then its response time."""
+    """Maximum waiting time of a request. A longer one is not served; this is then its response time."""
     arrivals: dict[str, object] = {}
     """Settings of the generator of arrivals."""
     arrivals_file: str | None = None
@@ -55,11 +55,11 @@ class ElasticService(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     @property
     def metric_max(self) -> float:
-        """The bound, in seconds."""
+        """The bound of the response time, in seconds."""
         return self.response_max_ms / MILLI
 
     def target(self, decide_seconds: float, utilization_target: float | None) -> Target:
-        """What the policies must reach."""
+        """The target of the service for the policies."""
         target = Target(
             service=self.service,
             metric_max=self.metric_max,

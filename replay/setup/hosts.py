@@ -23,7 +23,7 @@ _DOMAIN_LABEL = PlacementConfig().domain_label
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Hosts:
-    """Columns, in the order of the names."""
+    """The hosts of a scenario in columns, in the order of their names."""
 
     names: tuple[str, ...]
     capacity: Floats
@@ -32,12 +32,12 @@ class Hosts:
     """Usage of the host itself."""
     curves: tuple[PowerCurve, ...]
     power: PowerCurves
-    """The same in columns."""
+    """The power curves in columns."""
     boot_seconds: Floats
     boot_joules: Floats
     on: Flags
     labels: tuple[Mapping[str, str], ...]
-    """As the orchestrator has them: those of the scenario, and labels for generation and domain."""
+    """The labels of the scenario, and labels for generation and domain."""
     round_trip_seconds: Floats | None = None
     """From each host to each; None if the scenario has no regions."""
 
@@ -48,7 +48,7 @@ class Hosts:
 
 
 def build_hosts(kinds: Sequence[Host], *, interleave: bool = False, network: Network = _PLAIN) -> Hosts:
-    """Every host of every kind. Names sort in the order of the scenario."""
+    """Create every host of every kind. Names sort in the order of the scenario."""
     named = sorted(_named(kinds, interleave=interleave), key=lambda each: each[0])
     each_kind = [kind for _, kind in named]
     curves = tuple(_curve(kind) for kind in each_kind)

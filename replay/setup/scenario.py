@@ -55,7 +55,7 @@ class Host(_Table, frozen=True, kw_only=True):
     generation: str = "any"
     domain: str | None = None
     region: str | None = None
-    """Its place in `[network]`."""
+    """The region of the host in `[network]`."""
     labels: dict[str, str] = {}
 
     def __post_init__(self) -> None:
@@ -106,8 +106,9 @@ class Application(_Table, frozen=True, kw_only=True):
     response_max_ms: Positive
     """Results contain the share of requests that take longer."""
     connections: Annotated[int, Meta(ge=1)] | None = None
-    """Of each caller, spread over the servers. If each sends a request as soon as the last one is answered,
-    this and the response times give the operations per second; a server answers one request at a time."""
+    """Connections of each caller, spread over the servers. With them, results contain the operations per
+    second if each connection sends a request as soon as the last one is answered; a server answers one at a
+    time."""
 
 
 class Machines(_Table, frozen=True, kw_only=True):
@@ -120,7 +121,7 @@ class Machines(_Table, frozen=True, kw_only=True):
 
 
 class Simulation(_Table, frozen=True, kw_only=True):
-    """Settings of the whole run."""
+    """Settings of the simulation."""
 
     seed: int = 0
     decide_seconds: Positive = 300.0
@@ -128,14 +129,13 @@ class Simulation(_Table, frozen=True, kw_only=True):
     sample_seconds: Positive | None = None
     """Sample interval of agents; by default that of the trace."""
     delay_seconds: NotNegative = 1.0
-    """From a sample of the agents to the decision that uses it."""
+    """Time from a sample of the agents to the decision that uses it."""
     exact: bool = False
     """As in CloudSim: agents report every sample, and the demand of containers instead of their share; plans
     are carried out at once, without guards. For the papers' policies only."""
     admission: bool | None = None
-    """Whether containers are refused where the collector's admission refuses them (`placement.risk_max`). By
-    default for the default policy, which runs as it is shipped; the others place as their papers and products
-    do."""
+    """Whether the collector's admission may refuse placements (`placement.risk_max`). By default only for the
+    default policy, which runs as live; the others place containers as their papers and products do."""
     idle_is_off: bool = False
     """A host that is unused at the start of an interval draws nothing and counts as off, as in CloudSim."""
     zero_is_the_end: bool = False
@@ -205,7 +205,7 @@ class Choice(_Table, frozen=True, kw_only=True):
     policy: Annotated[str, Meta(min_length=1)]
     settings: dict[str, Any] = {}
     control: dict[str, Any] = {}
-    """The collector's `[control]` for this policy: its guards and budgets. The rest has the defaults."""
+    """The collector's `[control]` for this policy (guards and budgets); other keys have their defaults."""
     collector: dict[str, Any] = {}
     """Other tables of the collector's settings, such as `envelopes`."""
     simulation: dict[str, Any] = {}
@@ -214,13 +214,13 @@ class Choice(_Table, frozen=True, kw_only=True):
 
 
 class Expected(_Table, frozen=True, kw_only=True):
-    """A figure of a paper or a peer, shown beside ours."""
+    """A figure of a paper or a peer, to compare with ours."""
 
     policy: str
     figure: str
-    """Its name in the results, with dots for nested values: `utilisation_ratio.cpu`."""
+    """The name of the figure in the results, with dots for nested values: `utilisation_ratio.cpu`."""
     value: float | None = None
-    """Their figure; none if only a bound is checked."""
+    """Their figure; None if only a bound is checked."""
     source: str = ""
     relative_to: str | None = None
     """Another policy: the figure is then the difference to it."""
@@ -232,7 +232,7 @@ class Expected(_Table, frozen=True, kw_only=True):
 
 
 class Scenario(_Table, frozen=True, kw_only=True):
-    """A whole file."""
+    """A scenario file."""
 
     title: str = ""
     about: str = ""
@@ -249,10 +249,9 @@ class Scenario(_Table, frozen=True, kw_only=True):
     """The machines of a trace are divided into as many blocks of equal size, in the order of the file."""
     trace: Trace | None = None
     elastic: ElasticService | None = None
-    """A service whose replicas follow its load, instead of a trace of containers. Policies are then those of
-    elasticity."""
+    """A service whose replicas follow its load, instead of a trace of containers; for elasticity policies."""
     control: dict[str, Any] = {}
-    """The collector's `[control]` for all policies: guards and budgets. The rest has the defaults."""
+    """The collector's `[control]` for all policies (guards and budgets); other keys have their defaults."""
     simulation: Simulation = Simulation()
     startup: Startup = Startup()
     policies: dict[str, Choice] = {}
@@ -266,20 +265,20 @@ def read_scenario(path: Path) -> Scenario:
     scenario = parse_scenario(_text(path), str(path))
     if scenario.hosts_file is not None:
         other = path.parent / scenario.hosts_file
-        below = parse_scenario(_text(other), str(other))
+        base = parse_scenario(_text(other), str(other))
         if scenario.hosts or scenario.hosts_dataset:
             raise UserError(f"{path}: set only one of hosts, hosts_dataset and hosts_file")
         scenario = msgspec.structs.replace(
             scenario,
-            hosts=below.hosts,
-            hosts_dataset=below.hosts_dataset,
-            startup=_either(scenario.startup, below.startup),
-            interleave=below.interleave,
-            network=below.network,
-            machines=scenario.machines or below.machines,
-            control=scenario.control or below.control,
-            simulation=_either(scenario.simulation, below.simulation),
-            policies={**below.policies, **scenario.policies},
+            hosts=base.hosts,
+            hosts_dataset=base.hosts_dataset,
+            startup=_set_or(scenario.startup, base.startup),
+            interleave=base.interleave,
+            network=base.network,
+            machines=scenario.machines or base.machines,
+            control=scenario.control or base.control,
+            simulation=_set_or(scenario.simulation, base.simulation),
+            policies={**base.policies, **scenario.policies},
         )
     if not scenario.hosts and scenario.hosts_dataset is None:
         raise UserError(f"{path} has no hosts: add a [[hosts]] table, hosts_dataset or hosts_file")
@@ -296,8 +295,9 @@ def parse_scenario(text: str, name: str) -> Scenario:
         raise UserError(f"{name}: {error}: docs/replay.md describes scenarios") from None
 
 
-def _either(above: Any, below: Any) -> Any:  # noqa: ANN401 - both are of one table's type
-    return below if above == type(above)() else above
+def _set_or(table: Any, default: Any) -> Any:  # noqa: ANN401 - both have the type of the same table
+    """The table if the file sets it, else the default."""
+    return default if table == type(table)() else table
 
 
 def _text(path: Path) -> str:

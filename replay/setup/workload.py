@@ -1,6 +1,6 @@
 """A workload: containers with arrivals, lifetimes and reservations, and their usage over time.
 
-Every reader and generator returns one; the simulation gets nothing else from a trace.
+Every reader and generator returns a workload, which is the only input of the simulation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class Use(Protocol):
         """The number of known resources, the first of `RESOURCES`."""
 
     def at(self, seconds: float, rows: Rows, since: Floats) -> Floats:
-        """Four columns for these containers; `since` is the start of each."""
+        """The demand of these containers, in four columns; `since` is the start of each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Recorded:
 
     @classmethod
     def of_all(cls, step_seconds: float, values: NDArray[np.float32]) -> "Recorded":
-        """A recording of containers that run all the time, from an array of container, step, resource."""
+        """Create a recording of containers that always run, from an array by container, step and resource."""
         count, steps, _ = values.shape
         return cls(
             step_seconds,
@@ -75,7 +75,7 @@ class Recorded:
 
     @property
     def lifetime_seconds(self) -> Floats:
-        """The time that values of each cover."""
+        """The time that the values of each container cover."""
         return self.step_seconds * self.steps.astype(np.float64)
 
     def at(self, seconds: float, rows: Rows, since: Floats) -> Floats:
@@ -119,7 +119,7 @@ class Steady:
 
 @dataclass(frozen=True, eq=False)
 class Reserved:
-    """Usage that is not known: containers use the CPU and memory that they reserve."""
+    """Unknown usage: containers use the CPU and memory that they reserve."""
 
     requested: Floats
 
@@ -143,9 +143,9 @@ class PromisedContainers:
     spread: Flags
     """Whether a host runs at most one container of its service."""
     mode: ServiceMode = ServiceMode.INDEPENDENT
-    """Of all services."""
+    """The mode of all services."""
     by_service: bool = False
-    """Whether results are of whole services, or of each container."""
+    """Whether results count services, or containers."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -156,7 +156,7 @@ class Workload:
     services: tuple[str, ...]
     """The service of each."""
     requested: Floats
-    """The reservation of each, in four columns; NaN is none."""
+    """The reservation of each, in four columns; NaN means none."""
     use: Use
     duration_seconds: float
     """The end of the recording."""
@@ -164,11 +164,11 @@ class Workload:
     """The time between two values."""
     arrival_seconds: Floats
     lifetime_seconds: Floats
-    """The runtime of each if it gets all that it demands; infinite for those that stay."""
+    """The runtime of each with all the CPU that it demands; infinite for containers that stay."""
     task_class: Codes
     kind: Codes
     jobs_stretch: bool = True
-    """Whether a job that gets less CPU than it demands takes longer, or ends at its time nevertheless."""
+    """Whether a job that gets less CPU than it demands takes longer; otherwise it ends on time."""
     constraints: tuple[tuple[Constraint, ...], ...] = ()
     """Per container; empty if no container has any."""
     labels: tuple[Mapping[str, str], ...] = ()

@@ -20,7 +20,7 @@ class Samples:
     """Samples of containers, one row each, in the order of containers and time."""
 
     service: Rows
-    """The row of its service."""
+    """The row of the service."""
     container: Rows
     seconds: Floats
     """Since the beginning of the trace."""
@@ -30,13 +30,13 @@ class Samples:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Halves:
-    """The services that ran in the first half."""
+    """The two halves of a workload, for the services that ran in the first."""
 
     names: tuple[str, ...]
     given: Floats
     """The largest reservation of a container of each, per resource; NaN without one."""
     resources: int
-    """How many are known: CPU, or CPU and memory."""
+    """Number of known resources: CPU, or CPU and memory."""
     learned_days: float
     scored_days: float
     first: Samples
@@ -45,7 +45,7 @@ class Halves:
     """The days of the first half that a collector keeps."""
 
     def only(self, services: Rows) -> "Halves":
-        """Some of the services, as if there were no others."""
+        """The halves of some of the services, as if there were no others."""
         place = np.full(len(self.names), -1)
         place[services] = np.arange(services.size)
         first, second = (
@@ -62,10 +62,10 @@ class Halves:
 
 
 def split(workload: Workload, keep_days: int) -> Halves:
-    """Split in the middle; a collector keeps the last `keep_days` days of the first half."""
+    """Split a workload in the middle; a collector keeps the last `keep_days` days of the first half."""
     use = workload.use
     if not isinstance(use, Recorded):
-        raise UserError("this trace has no usage to size services by: give one of another format")
+        raise UserError("this trace has no usage, which sizes depend on: give a trace of another format")
     total = float((use.first_step + use.steps).max(initial=0)) * use.step_seconds
     middle = total / 2
     names, of = np.unique(np.array(workload.services), return_inverse=True)
@@ -78,7 +78,9 @@ def split(workload: Workload, keep_days: int) -> Halves:
     place = np.cumsum(sized) - 1
     first, second = (_rows(_renumbered(each, place), sized[each.service]) for each in (first, second))
     if not second.service.size:
-        raise UserError("no service of the first half of this trace runs in its second: give a longer one")
+        raise UserError(
+            "no service of the first half of this trace runs in the second half: give a longer one"
+        )
     kept = _rows(first, first.seconds // DAY_SECONDS > (middle - 1e-6) // DAY_SECONDS - keep_days)
     wanted = tuple(str(name) for name in names[sized])
     given = np.full((names.size, len(PLACES)), np.nan)

@@ -13,7 +13,7 @@ _METHODS = (OURS, VPA, PERCENTILE)
 _MARKS = {OURS: "o", VPA: "v", PERCENTILE: "."}
 _PERCENT = 100.0
 _CROPPED = 4.0
-"""The chart ends at this many times the slack and the time above of the methods that are compared."""
+"""The chart ends at this multiple of the slack and the time above of ours and VPA."""
 ACROSS, UPWARDS = "time above the request, %", "slack"
 LEGEND = (
     "o: ours over its reserve, v: VPA over its percentile, .: the percentile alone; nearer to the lower left "
@@ -69,8 +69,8 @@ def page(report: SizingReport, trace: str) -> str:
     """The whole page."""
     about = (
         f"Sizes of {report.services} services, learned on the first {report.learned_days:.3g} days of "
-        f"{trace} and scored on the next {report.scored_days:.3g}. Slack is reserved and not used, relative "
-        "to what is used. Time above is the share of container time with more use than the request."
+        f"{trace} and scored on the next {report.scored_days:.3g}. Slack is the unused reservation, relative "
+        "to usage. Time above is the share of container time in which usage is above the request."
     )
     parts = [table_html(HEADER, rows_of(report), _colours(report)), '<div class="charts">']
     for resource, points in report.frontier.items():

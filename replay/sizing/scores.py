@@ -1,8 +1,8 @@
-"""How requests do on the second half of a trace, and the frontier of each method.
+"""Scores of requests on the second half of a trace, and the frontier of each method.
 
-*Slack* is what is reserved and not used, over time, relative to what is used: 1.5 means that a core in use
-comes with one and a half idle ones. *Above* is the share of container time with more use than the request.
-Both add up over all containers, so a large service counts as much as it costs.
+*Slack* is the unused reservation over time, relative to usage: 1.5 means one and a half idle cores per core
+in use. *Above* is the share of container time in which usage is above the request. Both are sums over all
+containers, so a large service counts as much as it costs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,12 +25,12 @@ Progress = Callable[[float], None]
 
 
 class MethodScore(msgspec.Struct, frozen=True, kw_only=True):
-    """One method on the second half; each by resource."""
+    """The scores of one method on the second half, by resource."""
 
     slack_ratio: dict[str, float]
     above_ratio: dict[str, float]
     request_ratio: dict[str, float]
-    """All requests together, relative to those that were given; empty if none was."""
+    """Sum of the requests, relative to the reservations in the trace; empty without reservations."""
 
 
 class FrontierPoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class FrontierPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SizingReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The result for a trace."""
+    """The scores for a trace."""
 
     services: int
     learned_days: float
@@ -62,7 +62,7 @@ class _Scale:
     used: Floats
 
     def score(self, requests: Floats) -> tuple[float, float]:
-        """Slack and above."""
+        """Slack, and time above the request."""
         request = requests[self.row]
         total = float(self.used.sum())
         slack = float(np.maximum(request - self.used, 0.0).sum())
@@ -123,13 +123,13 @@ def _score_methods(halves: Halves, learned: Sequence[ResourceSizes]) -> dict[str
 def learn_sizes(
     halves: Halves, rules: SizeRules, tunings: Sequence[Tuning | None] = (None, None)
 ) -> tuple[ResourceSizes, ResourceSizes]:
-    """Our sizes after the first half: as live, with the reservations as present limits."""
+    """Our sizes after the first half: as live, with the reservations as current limits."""
     killed = np.full(len(halves.names), np.nan)
     return size_services(halves.table, halves.given, killed, rules, tunings)
 
 
 def _scale(halves: Halves, place: int) -> _Scale:
-    """Services without a reservation are left out if others have one: all methods have the same ones."""
+    """The usage to compare. If some services have a reservation, the others are left out for all methods."""
     given = ~np.isnan(halves.given[:, place])
     compared = given if given.any() else np.ones(given.size, dtype=np.bool_)
     of = compared[halves.second.service]
@@ -155,7 +155,7 @@ def _score(halves: Halves, scales: dict[int, _Scale], requests: Floats) -> Metho
 def _frontier(
     halves: Halves, rules: SizeRules, tunings: Sequence[Tuning]
 ) -> Iterator[tuple[str, float, Floats]]:
-    """Each method over its setting, with the requests of all services."""
+    """Each method at several values of its setting, with the requests of all services."""
     for reserve in _RESERVES:
         sized = learn_sizes(halves, _with_reserve(rules, reserve), tunings)
         yield OURS, reserve, np.column_stack([each.request for each in sized])
@@ -170,7 +170,7 @@ def _with_reserve(rules: SizeRules, reserve: float) -> SizeRules:
 
 
 def _percentiles(halves: Halves, percentile: float) -> Floats:
-    """A plain percentile of all use, without any margin."""
+    """A percentile of all usage, without a margin."""
     columns = []
     for place in PLACES:
         usage = halves.table.resource(place)

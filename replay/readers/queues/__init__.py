@@ -1,1 +1,1 @@
-"""Workloads whose containers wait in a queue, the hosts that they wait for, and how long starts take."""
+"""Workloads whose containers wait in a queue, their hosts, and their start-up times."""

@@ -16,7 +16,7 @@ _NO_WATTS = (0.0, 0.0)
 
 
 def read_hosts(path: Path, whole: Machines = WHOLE) -> tuple[Host, ...]:
-    """Every host of the file; `whole` is the size of the largest machine."""
+    """Read every host of the file; `whole` is the size of the largest machine."""
 
     def parse(row: Mapping[str, str]) -> Host:
         cpu, memory = not_negative(row["cpu"]), not_negative(row["memory"])

@@ -1,9 +1,9 @@
-"""Requests of a cluster: `second,task,job,duration_seconds,cpu,memory,priority,anti_affinity,constraints`.
+"""Requests to a cluster: `second,task,job,duration_seconds,cpu,memory,priority,anti_affinity,constraints`.
 
 As in the study of QoS-driven scheduling, from Google's trace of 2011. Amounts are shares of the largest
 machine, priorities are Google's 0 to 11, and constraints are `attribute operator value`, separated by
-semicolons. A job is a service, and each of its tasks has a promise of its own. The few jobs with tasks of
-several classes are a service per class.
+semicolons. A job is a service, and each of its tasks has its own promise. A job with tasks of several classes
+becomes a service per class.
 """
 
 from collections import defaultdict
@@ -58,7 +58,7 @@ class _Request:
 
 
 def read(path: Path, machines: Sequence[Machines], period: Period | None = None) -> Workload:
-    """All requests of the file, up to the end of the hour of the last one."""
+    """Read all requests of the file, up to the end of the hour of the last one."""
     whole = machines[0] if machines else WHOLE
     requests = sorted(read_rows(path, _COLUMNS, _parse), key=lambda each: each.second)
     cpu, memory = (np.array([getattr(each, name) for each in requests]) for name in ("cpu", "memory"))
@@ -81,7 +81,7 @@ def read(path: Path, machines: Sequence[Machines], period: Period | None = None)
 def _parse(row: Mapping[str, str]) -> _Request:
     duration = not_negative(row["duration_seconds"])
     if not duration:
-        raise ValueError("a request has a duration above 0")
+        raise ValueError("the duration of a request must be above 0")
     return _Request(
         second=not_negative(row["second"]),
         task=row["task"],

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def read_rows(path: Path, names: Sequence[str], parse: Callable[[Mapping[str, str]], T]) -> Iterator[T]:
-    """Each row as `parse` converts it, with at least these columns; an error names the line."""
+    """Read each row with `parse`; the file needs at least these columns. An error names the line."""
     lines = open_lines(path)
     header = [cell.strip() for cell in next((line for _, line in lines), "").split(",")]
     if missing := [name for name in names if name not in header]:
@@ -34,7 +34,7 @@ def read_rows(path: Path, names: Sequence[str], parse: Callable[[Mapping[str, st
 
 
 def not_negative(text: str) -> float:
-    """A finite number that is not below 0."""
+    """Parse a finite number that is not below 0."""
     number = float(text)
     if not 0 <= number < float("inf"):
         raise ValueError(f"{text} is not a number of 0 or more")

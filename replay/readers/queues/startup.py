@@ -7,7 +7,7 @@ from wire.errors import UserError
 
 
 def read_startup_seconds(path: Path) -> tuple[float, ...]:
-    """Every measured time."""
+    """Read every measured time."""
     seconds = tuple(read_rows(path, ("seconds",), lambda row: not_negative(row["seconds"])))
     if not seconds:
         raise UserError(f"{path} has no start-up times")

@@ -1,7 +1,7 @@
-"""Services that were submitted to a cluster: `second,task,class,availability,cpu,memory_gb`.
+"""Submissions of services to a cluster: `second,task,class,availability,cpu,memory_gb`.
 
-As in the validation of QoS-driven scheduling. Each is one container that stays. The more a class is promised,
-the more important it is.
+As in the validation of QoS-driven scheduling. Each service is one container that stays. A class with a higher
+promise is more important.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ class _Submission:
 
 
 def read(path: Path, machines: Sequence[Machines], period: Period | None = None) -> Workload:
-    """All services of the file, up to the end of the hour of the last one."""
+    """Read all services of the file, up to the end of the hour of the last one."""
     del machines  # sizes are in the file
     submissions = sorted(read_rows(path, _COLUMNS, _parse), key=lambda each: each.second)
     promised = {each.promise: each.availability for each in submissions}

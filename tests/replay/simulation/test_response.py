@@ -134,8 +134,8 @@ def test_results_have_applications_only_if_the_scenario_has() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (APPLICATION + 'services = ["x*"]\n', "services of application shop name no service"),
-        (APPLICATION + 'callers = ["x"]\n', "callers of application shop name no service"),
+        (APPLICATION + 'services = ["x*"]\n', "services of application shop match no service"),
+        (APPLICATION + 'callers = ["x"]\n', "callers of application shop match no service"),
         (APPLICATION + APPLICATION.replace("shop", "other"), "two applications: shop and other"),
         (OTHER_HOST + 'region = "moon"\n', "no time between the regions far and moon"),
         (OTHER_HOST, "'c' has no region"),

@@ -53,7 +53,7 @@ def test_slack_and_above_are_what_they_say() -> None:
 
 def test_a_trace_of_one_sample_cannot_be_scored() -> None:
     values, requested = np.full((1, 1, 1), 1.0, dtype=np.float32), np.full((1, 4), np.nan)
-    with pytest.raises(UserError, match="runs in its second: give a longer one"):
+    with pytest.raises(UserError, match="runs in the second half: give a longer one"):
         split(always_running(["vm"], requested, Recorded.of_all(300.0, values)), 14)
 
 
