@@ -92,7 +92,7 @@ class NodePower(_Message, frozen=True, omit_defaults=False):
     """Power of processes outside containers."""
     source: PowerSource
     error_ratio: Ratio
-    """Expected relative error of `watts`: 0.25 means plus or minus 25 %."""
+    """Expected relative error of `watts`: 0.25 means plus or minus 25%."""
     joules_total: Joules
     """Energy counter of the node. It never decreases and continues after a restart of the agent."""
     scope: MachineScope = "machine"
@@ -224,7 +224,7 @@ class Alert(_Message, frozen=True):
     resource: Resource
     opened_at: Time
     evidence: Text
-    """Measurements as text: "CPU at 97 % of 4 cores for 12 s; tasks waited for a CPU 61 % of the time"."""
+    """Measurements as text: "CPU at 97% of 4 cores for 12 s; tasks waited for a CPU 61% of the time"."""
     ratio: Ratio | None = None
     """Usage as a share of capacity in the last sample."""
     pressure_ratio: Ratio | None = None

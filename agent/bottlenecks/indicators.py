@@ -69,8 +69,8 @@ def _level(value: float, limit: float, hysteresis_points: float) -> Level:
 
 
 def format_percent(value: float) -> str:
-    """`97 %`."""
-    return f"{value * 100:.0f} %"
+    """`97%`."""
+    return f"{value:.0%}"
 
 
 def format_amount(resource: Resource, value: float) -> str:

@@ -10,13 +10,13 @@ from collector.slo.penalties import is_broken
 from collector.slo.standing import Standings
 
 _UNRECOVERABLE = 1.0
-"""A broken promise of 100 % cannot be kept again."""
+"""A broken promise of 100% cannot be kept again."""
 
 
 def promise_findings(standings: Standings, warning_seconds: float) -> Iterator[Finding]:
     """The promises that are broken, and those that break within `warning_seconds` unless instances start.
 
-    A broken promise of 100 % is a finding only while an instance waits: nothing else can be done about it.
+    A broken promise of 100% is a finding only while an instance waits: nothing else can be done about it.
     """
     services = standings.services
     waiting = services.live_instances - services.running_instances
@@ -54,8 +54,8 @@ def unknown_class_findings(unknown: Mapping[str, str], classes: Iterable[str]) -
 
 
 def _percent(ratio: float) -> str:
-    # A service that hardly ran delivers 0 %, not 7e-08 %.
-    return f"{round(100 * ratio, 4):.4g} %"
+    # A service that hardly ran delivers 0%, not 7e-08%.
+    return f"{round(100 * ratio, 4):.4g}%"
 
 
 def _waiting(waiting: int, live: int) -> str:

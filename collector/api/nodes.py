@@ -42,8 +42,8 @@ class NodePlacement(msgspec.Struct, frozen=True, kw_only=True):
     """Facts about a node that policies use, in addition to its usage."""
 
     region: Literal["LEE", "DEE", "EED"]
-    """Energy efficiency by the higher of CPU and memory usage: `LEE` (low) below 50 %, `DEE` (desired), `EED`
-    (degraded) above 85 %."""
+    """Energy efficiency by the higher of CPU and memory usage: `LEE` (low) below 50%, `DEE` (desired), `EED`
+    (degraded) above 85%."""
     task_class: int | None
     """Strictest SLA class of its containers, 1-4; null without containers."""
     allocated: Quantities

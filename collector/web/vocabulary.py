@@ -51,7 +51,7 @@ FIELDS: Mapping[str, str] = MappingProxyType(
         "watts": "Power at the wall, in watts; in a virtual machine, its share of the host.",
         "idle_watts": "Power without any load, in watts.",
         "system_watts": "Power of processes outside containers, in watts.",
-        "error_ratio": "Expected relative error of the watts: 0.25 means plus or minus 25 %.",
+        "error_ratio": "Expected relative error of the watts: 0.25 means plus or minus 25%.",
         "joules_total": "Energy counter, in joules; it never decreases.",
         "source": "Where the watts come from: `rapl`, `hwmon` or `ipmi` are meters, `model` is fitted to the"
         " machine, `prior` is estimated from its hardware.",

@@ -47,7 +47,7 @@ NODE_METRICS: tuple[MetricSpec[NodeSample], ...] = (
     MetricSpec(
         name="wattpack_node_power_error_ratio",
         kind="gauge",
-        help="Expected relative error of the node's power: 0.25 means plus or minus 25 %.",
+        help="Expected relative error of the node's power: 0.25 means plus or minus 25%.",
         value=lambda node: node.power.error_ratio if node.power else None,
     ),
     MetricSpec(

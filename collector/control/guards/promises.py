@@ -72,7 +72,7 @@ def _tasks_of(service: str, context: GuardContext) -> Rows:
 
 
 def _reason(name: str, share: float, left_seconds: float, down_seconds: float) -> str:
-    promise = f"the promise of {100 * share:g} % availability"
+    promise = f"the promise of {100 * share:g}% availability"
     if left_seconds <= 0:
         return f"{name} must not stop: {promise} leaves no time, or is broken already"
     down = (

@@ -113,7 +113,7 @@ def test_cpu_bottleneck_opens_an_alert_with_container_and_usage() -> None:
     assert alert == Alert(
         resource=Resource.CPU,
         opened_at=START + 4 * PERIOD,
-        evidence="CPU at 75 % of 4 cores for 12 s; tasks waited for a CPU 61 % of the time;"
+        evidence="CPU at 75% of 4 cores for 12 s; tasks waited for a CPU 61% of the time;"
         " highest usage: hog, 3.25 cores",
         ratio=0.75,
         pressure_ratio=0.61,
@@ -138,29 +138,29 @@ def test_closed_alert_is_the_same_with_its_end_time() -> None:
 @pytest.mark.parametrize(
     ("sample", "resource", "evidence"),
     [
-        (host(memory=0.95), Resource.MEMORY, "memory at 95 % of 8.00 GiB for 12 s"),
+        (host(memory=0.95), Resource.MEMORY, "memory at 95% of 8.00 GiB for 12 s"),
         (
             host(memory=0.4, pressure=Pressure(memory_ratio=0.25)),
             Resource.MEMORY,
-            "memory at 40 % of 8.00 GiB for 12 s; tasks waited for memory 25 % of the time",
+            "memory at 40% of 8.00 GiB for 12 s; tasks waited for memory 25% of the time",
         ),
-        (host(busy=0.96), Resource.DISK, "busiest disk active 96 % of the time for 12 s"),
+        (host(busy=0.96), Resource.DISK, "busiest disk active 96% of the time for 12 s"),
         (
             host(busy=0.7, iowait=0.4),
             Resource.DISK,
-            "busiest disk active 70 % of the time for 12 s; 40 % of the CPU time spent waiting for disks",
+            "busiest disk active 70% of the time for 12 s; 40% of the CPU time spent waiting for disks",
         ),
         (
             host(busy=0.7, pressure=Pressure(disk_ratio=0.6)),
             Resource.DISK,
-            "busiest disk active 70 % of the time for 12 s; tasks waited for a disk 60 % of the time",
+            "busiest disk active 70% of the time for 12 s; tasks waited for a disk 60% of the time",
         ),
-        (host(iowait=0.4), Resource.DISK, "40 % of the CPU time spent waiting for disks for 12 s"),
-        (host(network=0.93), Resource.NETWORK, "network at 93 % of 100.00 MiB/s for 12 s"),
+        (host(iowait=0.4), Resource.DISK, "40% of the CPU time spent waiting for disks for 12 s"),
+        (host(network=0.93), Resource.NETWORK, "network at 93% of 100.00 MiB/s for 12 s"),
         (
             host(cpu=0.75, pressure=Pressure(cpu_ratio=0.8)),
             Resource.CPU,
-            "CPU at 75 % of 4 cores for 12 s; tasks waited for a CPU 80 % of the time",
+            "CPU at 75% of 4 cores for 12 s; tasks waited for a CPU 80% of the time",
         ),
     ],
 )
@@ -175,7 +175,7 @@ def test_each_indicator_opens_an_alert_of_its_resource(
 
 def test_evidence_contains_the_mean_over_all_samples() -> None:
     (alert,) = watched([host(cpu=share) for share in (0.90, 0.92, 0.94, 1.0)])
-    assert alert.evidence == "CPU at 94 % of 4 cores for 12 s"
+    assert alert.evidence == "CPU at 94% of 4 cores for 12 s"
     assert alert.ratio == 1.0
 
 
@@ -398,7 +398,7 @@ def test_alert_names_another_container_after_enough_samples() -> None:
     assert detection.update(*times(3, moved)) == []
     (update,) = detection.update(moved)
     assert (update.name, update.opened_at, update.closed_at) == ("second", START + 4 * PERIOD, None)
-    assert update.evidence == "CPU at 97 % of 4 cores for 12 s; highest usage: second, 3.00 cores"
+    assert update.evidence == "CPU at 97% of 4 cores for 12 s; highest usage: second, 3.00 cores"
     assert detection.update(*times(20, moved)) == []
 
 

@@ -27,7 +27,7 @@ def test_a_promise_that_breaks_soon_is_found_with_the_time_that_is_left() -> Non
     events = [started(0, "a"), ended(900, "a")]
     assert not _evidence(events, 930)
     assert _evidence(events, 950) == [
-        "web will break its promise in 50 s (90 % promised, 94.74 % delivered; 1 of 1 instance waits)"
+        "web will break its promise in 50 s (90% promised, 94.74% delivered; 1 of 1 instance waits)"
     ]
 
 
@@ -35,20 +35,20 @@ def test_a_broken_promise_is_found_with_the_time_by_which_it_is_behind() -> None
     assert _evidence([started(0, "a"), ended(900, "a")], 1100) == [
         (
             "web breaks its promise: it is behind by 100 s"
-            " (90 % promised, 81.82 % delivered; 1 of 1 instance waits)"
+            " (90% promised, 81.82% delivered; 1 of 1 instance waits)"
         )
     ]
 
 
 def test_a_service_that_hardly_ran_delivers_zero() -> None:
     [evidence] = _evidence([started(0, "a"), ended(1e-6, "a")], 2000)
-    assert "90 % promised, 0 % delivered" in evidence
+    assert "90% promised, 0% delivered" in evidence
 
 
 def test_a_broken_promise_that_recovers_is_found_until_it_is_kept() -> None:
     events = [waiting(0, "a", "1"), started(0, "b", "2"), started(50, "a", "1")]
     assert _evidence(events, 400) == [
-        "web breaks its promise: it is behind by 11 s (90 % promised, 87.5 % delivered; all instances run)"
+        "web breaks its promise: it is behind by 11 s (90% promised, 87.5% delivered; all instances run)"
     ]
     assert not _evidence(events, 501)
 

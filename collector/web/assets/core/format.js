@@ -31,10 +31,10 @@ export const bytes = or((value) => scaled(value, ["B", "KiB", "MiB", "GiB", "TiB
 export const rate = or((value) => `${bytes(value)}/s`);
 export const cores = or((value) => value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(value < 0.1 ? 3 : 2));
 export const watts = or((value) => Math.abs(value) >= 10_000 ? `${number(value / 1000)} kW` : `${number(value)} W`);
-export const percent = or((value) => `${Math.round(value * 100)} %`);
+export const percent = or((value) => `${Math.round(value * 100)}%`);
 /** A share of time, with more digits if it is small. */
-export const waiting = or((value) => `${value > 0 && value < 0.0995 ? (value * 100).toFixed(value < 0.001 ? 2 : 1) : Math.round(value * 100)} %`);
-export const share = or((value) => `${(value * 100).toFixed(2)} %`);
+export const waiting = or((value) => `${value > 0 && value < 0.0995 ? (value * 100).toFixed(value < 0.001 ? 2 : 1) : Math.round(value * 100)}%`);
+export const share = or((value) => `${(value * 100).toFixed(2)}%`);
 export const count = or((value) => Math.round(value).toLocaleString("en"));
 export const milliseconds = or((value) => `${(value * 1000).toFixed(value < 0.001 ? 2 : value < 0.1 ? 1 : 0)} ms`);
 

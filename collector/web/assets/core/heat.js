@@ -87,6 +87,6 @@ function levelOf(column, row) {
 
 function legend() {
   const keys = Array.from({length: LEVELS}, (_, level) => element(`span.heat-${level}`));
-  return element("p.soft.heat-legend", {"aria-hidden": "true"}, "0 %", element("span.steps", {}, ...keys), "100 %",
+  return element("p.soft.heat-legend", {"aria-hidden": "true"}, "0%", element("span.steps", {}, ...keys), "100%",
     element("span.heat-unknown"), "unknown", element("span.heat-down"), "down");
 }

@@ -44,7 +44,7 @@ export function saving({watts_before: before, watts_after: after}) {
   if (!known(before) || !known(after)) return "Its effect on power is unknown.";
   const difference = after - before;
   if (Math.abs(difference) < 0.005) return `Power stays at ${watts(before)}.`;
-  return `${watts(before)} → ${watts(after)} (${signed(watts)(difference)}, ${Math.round(Math.abs(difference) / before * 100)} %)`;
+  return `${watts(before)} → ${watts(after)} (${signed(watts)(difference)}, ${Math.round(Math.abs(difference) / before * 100)}%)`;
 }
 
 /** A step of a decision: action, state, reasons and duration. */

@@ -49,17 +49,17 @@ def test_container_is_stopped_only_for_less_time_than_its_promise_leaves(action:
     assert refusal(action, Promised(slack_seconds=1.0, startup_seconds=4.0)) is None
     # The start-up time is taken off the slack.
     assert refusal(action, Promised(slack_seconds=-1.0, startup_seconds=4.0)) == (
-        "web1 must not stop: the promise of 90 % availability breaks after 3 s, and it would be down for 4 s"
+        "web1 must not stop: the promise of 90% availability breaks after 3 s, and it would be down for 4 s"
     )
     assert refusal(action, Promised(promise=GOLD, slack_seconds=-4.0, startup_seconds=4.0)) == (
-        "web1 must not stop: the promise of 100 % availability leaves no time, or is broken already"
+        "web1 must not stop: the promise of 100% availability leaves no time, or is broken already"
     )
     assert refusal(action, Promised(slack_seconds=inf)) is None
 
 
 def test_stop_for_as_long_as_there_is_no_room_breaks_every_promise_that_can_break() -> None:
     assert refusal(STOP, Promised(promise=BRONZE, slack_seconds=5000.0)) == (
-        "web1 must not stop: the promise of 50 % availability breaks after 5000 s, and it would wait for room"
+        "web1 must not stop: the promise of 50% availability breaks after 5000 s, and it would wait for room"
     )
     assert refusal(STOP, Promised(slack_seconds=inf)) is None
     assert refusal(STOP, None) is None
