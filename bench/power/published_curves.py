@@ -1,7 +1,7 @@
-"""Whole curves of published machines, from idle to full: what the prior is measured against.
+"""Whole curves of published machines, from idle to full load, for evaluations of the prior.
 
 SPECpower_ssj2008 results, watts at the wall at 0, 10, ... 100 % load. The machines are rows of the prior's
-own table (`powermodels.models.published_machines`); each is left out of it while it is asked about. The
+own table (`powermodels.models.published_machines`); each is left out of it during its evaluation. The
 curves were taken from transcriptions in public simulators (CloudSim and its kin), not from spec.org itself;
 where those do not name the CPU or the memory (the Dells), both are those of the machine as sold.
 """
