@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from collector.analysis.histograms import Floats
-from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import Snapshot
 from wire.resources import RESOURCES
 
@@ -29,8 +28,6 @@ class Availability:
     """The capacity less `envelope_sum`, at least 0."""
     score: Floats = field(default_factory=lambda: np.empty(0))
     """Free resources in one number: 0 is full, 2 is empty. GenPack fills the least available node first."""
-    order: Rows = field(default_factory=lambda: np.empty(0, np.intp))
-    """The rows, the least available node first; ties by name."""
 
 
 def availability(snapshot: Snapshot) -> Availability:
@@ -46,7 +43,6 @@ def availability(snapshot: Snapshot) -> Availability:
         envelope_sum=nodes.envelope_sum,
         free=free,
         score=score,
-        order=np.argsort(score, kind="stable"),
     )
 
 

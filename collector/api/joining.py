@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from aiohttp import web
 
 from collector.common.errors import ApiError
 from collector.core.parts import Core
-from collector.web.routes import BAD_BODY, FORBIDDEN, ResponseSpec, Route, json_response, problem, read_json
-from collector.web.scopes import CALLER, Caller, Scope
+from collector.web.routes import Route, post_as_caller, problem
+from collector.web.scopes import Caller, Scope
 from collector.web.token_file import edit_tokens
 from collector.web.tokens import Token, make_token
 from wire.messages import Name
@@ -37,13 +36,9 @@ class Joined(msgspec.Struct, frozen=True):
     """Secret of the node's token. It is shown only here."""
 
 
-_decoder = msgspec.json.Decoder(JoinRequest)
-
-
-async def join(core: Core, request: web.Request) -> web.Response:
+async def join(core: Core, wanted: JoinRequest, caller: Caller) -> Joined:
     """Create the token of a node, or a new one for the machine that already has it."""
-    wanted = await read_json(request, _decoder)
-    caller, settings = request[CALLER], core.config.access
+    settings = core.config.access
     _check(wanted, caller)
     if core.registry.is_taken(wanted.node, wanted.machine, core.clock()):
         # That machine may report with a certificate, or through a Prometheus.
@@ -56,7 +51,7 @@ async def join(core: Core, request: web.Request) -> web.Response:
     enrolment = _Enrolment(wanted, caller.token, settings.max_joins, core.clock())
     secret = await asyncio.to_thread(_enrol, Path(settings.tokens), enrolment)
     log.info("node %r has joined", wanted.node)
-    return json_response(Joined(wanted.node, secret))
+    return Joined(wanted.node, secret)
 
 
 def _check(wanted: JoinRequest, caller: Caller) -> None:
@@ -110,18 +105,15 @@ def _is_token_of(token: Token, node: str, now: float) -> bool:
 
 
 ROUTES: tuple[Route, ...] = (
-    Route(
-        method="POST",
-        path="/v1/join",
-        summary="Exchange a join token for a token of one node. `wattpack join` uses this route.",
-        serve=join,
+    post_as_caller(
+        "/v1/join",
+        "Exchange a join token for a token of one node. `wattpack join` uses this route.",
+        Joined,
+        join,
         body=JoinRequest,
-        needs=Scope.JOIN,
-        responses={
-            HTTPStatus.OK: ResponseSpec("The token of the node.", Joined),
-            **BAD_BODY,
-            **FORBIDDEN,
-            **problem(HTTPStatus.CONFLICT, "Another machine has this name, or the collector uses no tokens."),
-        },
+        problems=problem(
+            HTTPStatus.CONFLICT, "Another machine has this name, or the collector uses no tokens."
+        ),
+        scope=Scope.JOIN,
     ),
 )

@@ -15,7 +15,8 @@ from collector.api.cluster import ClusterSummary, summarize
 from collector.api.control import Api
 from collector.api.elastic.metrics import ELASTIC_DECISION_METRICS, ELASTIC_METRICS
 from collector.api.network.metrics import MESH_METRICS
-from collector.api.slo.metrics import SLO_METRICS, service_standings
+from collector.api.slo.metrics import SLO_METRICS
+from collector.api.slo.routes import service_promises
 from collector.common.liveness import Liveness
 from collector.common.outages import Dependency
 from collector.control.actor import Actor
@@ -367,7 +368,7 @@ class _MetricsCollector(Collector):
         yield from metric_families(_SERVICE_METRICS, core.registry.service_powers(core.clock()))
         yield from metric_families(_OPEN_ALERT_METRICS, msgspec.structs.asdict(cluster.open_alerts).items())
         standings = core.registry.promises.standings(core.clock())
-        yield from metric_families(SLO_METRICS, service_standings(standings))
+        yield from metric_families(SLO_METRICS, service_promises(standings))
         yield from metric_families(_OUTBOX_METRICS, [now.history.outbox] if now.history.outbox else [])
         yield from metric_families(_DEPENDENCY_METRICS, core.outages.by_dependency.items())
         yield from metric_families(_NODE_METRICS, core.registry.node_count(core.clock()).items())

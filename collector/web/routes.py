@@ -11,7 +11,7 @@ from aiohttp import hdrs, web
 
 from collector.common.errors import ApiError, field_sentence, message_and_path
 from collector.web.bodies import JSON_TYPE, parse_body, read_body
-from collector.web.scopes import Scope
+from collector.web.scopes import CALLER, Caller, Scope
 from wire.errors import PROBLEM_TYPE, Problem
 from wire.messages import encode
 
@@ -115,10 +115,29 @@ def post(  # noqa: PLR0913 - one argument per column of the table
     scope: Scope = Scope.READ,
 ) -> Route:
     """A POST route with a typed JSON body and a typed JSON response."""
+
+    async def call(context: Context, parsed: Body, _caller: Caller) -> msgspec.Struct:
+        return await handler(context, parsed)
+
+    return post_as_caller(path, summary, response, call, body=body, problems=problems, scope=scope)
+
+
+def post_as_caller(  # noqa: PLR0913 - one argument per column of the table
+    path: str,
+    summary: str,
+    response: type[msgspec.Struct],
+    handler: Callable[[Context, Body, Caller], Awaitable[msgspec.Struct]],
+    *,
+    body: type[Body],
+    problems: Mapping[HTTPStatus, ResponseSpec] | None = None,
+    scope: Scope = Scope.READ,
+) -> Route:
+    """A POST route as `post`, whose handler also gets the caller."""
     decoder = msgspec.json.Decoder(body)
 
     async def serve(context: Context, request: web.Request) -> web.Response:
-        return json_response(await handler(context, await read_json(request, decoder)))
+        parsed = await read_json(request, decoder)
+        return json_response(await handler(context, parsed, request[CALLER]))
 
     responses = _ok(response) | BAD_BODY | FORBIDDEN | dict(problems or {})
     return Route(

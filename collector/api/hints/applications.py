@@ -3,10 +3,7 @@
 import asyncio
 from http import HTTPStatus
 
-import msgspec
-from aiohttp import web
-
-from collector.api.hints.containers import check_reservation, describe_reservation
+from collector.api.hints.containers import TOO_MANY_RESERVATIONS, check_reservation, describe_reservation
 from collector.common.errors import ApiError
 from collector.core.parts import Core
 from collector.placement.answers import Reservation
@@ -20,25 +17,14 @@ from collector.placement.applications import (
 )
 from collector.placement.question import resolve_policy
 from collector.snapshot.tables import Snapshot
-from collector.web.routes import (
-    BAD_BODY,
-    FORBIDDEN,
-    ResponseSpec,
-    Route,
-    json_response,
-    problem,
-    read_json,
-)
-from collector.web.scopes import Scope
+from collector.web.routes import Route, post_as_caller
+from collector.web.scopes import Caller
 from wire.errors import UserError
 
-_decoder = msgspec.json.Decoder(ApplicationQuestion)
 
-
-async def place_application(core: Core, request: web.Request) -> web.Response:
+async def place_containers(core: Core, question: ApplicationQuestion, caller: Caller) -> ApplicationHint:
     """Choose a node for each container of an application, and reserve these if requested."""
-    question = await read_json(request, _decoder)
-    check_reservation(request, question.reserve_seconds)
+    check_reservation(caller, question.reserve_seconds)
     chosen = resolve_policy(core.config, question.policy, question.settings, "place")
     # The exact solver takes seconds.
     async with core.planning:
@@ -47,7 +33,7 @@ async def place_application(core: Core, request: web.Request) -> web.Response:
         left = core.reservations.left_by([each.service for each in question.services], core.clock())
         placed = await asyncio.to_thread(place_requests, snapshot, requests, chosen, left)
         reserved = _reserve(core, snapshot, placed, question.reserve_seconds)
-    return json_response(application_hint(snapshot, question, placed, chosen.policy.name, reserved))
+    return application_hint(snapshot, question, placed, chosen.policy.name, reserved)
 
 
 def _reserve(core: Core, snapshot: Snapshot, placed: Placed, seconds: float) -> list[Reservation]:
@@ -66,20 +52,14 @@ def _reserve(core: Core, snapshot: Snapshot, placed: Placed, seconds: float) -> 
 
 
 ROUTES: tuple[Route, ...] = (
-    Route(
-        method="POST",
-        path="/v1/hints/application",
-        summary="Choose a node for each container of an application, as a whole and within its maximum"
+    post_as_caller(
+        "/v1/hints/application",
+        "Choose a node for each container of an application, as a whole and within its maximum"
         " round-trip time. If that is impossible, the response says why, and what would be needed. With"
         " `reserve_seconds`, the nodes are reserved, which requires a token of kind `place`.",
-        serve=place_application,
+        ApplicationHint,
+        place_containers,
         body=ApplicationQuestion,
-        needs=Scope.READ,
-        responses={
-            HTTPStatus.OK: ResponseSpec("Nodes for the containers, or why there are none.", ApplicationHint),
-            **BAD_BODY,
-            **FORBIDDEN,
-            **problem(HTTPStatus.TOO_MANY_REQUESTS, "Too many reservations."),
-        },
+        problems=TOO_MANY_RESERVATIONS,
     ),
 )

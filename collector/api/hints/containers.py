@@ -27,7 +27,6 @@ from collector.placement.ranking import hint, rank
 from collector.placement.reservations import PendingPlacement
 from collector.snapshot.tables import Snapshot
 from collector.web.routes import (
-    BAD_BODY,
     BAD_QUERY,
     FORBIDDEN,
     NoQuery,
@@ -37,24 +36,23 @@ from collector.web.routes import (
     json_response,
     parse_query,
     post,
+    post_as_caller,
     problem,
-    read_json,
 )
-from collector.web.scopes import CALLER, Scope
+from collector.web.scopes import Caller, Scope
 
-_decoder = msgspec.json.Decoder(PlacementQuestion)
+TOO_MANY_RESERVATIONS = problem(HTTPStatus.TOO_MANY_REQUESTS, "Too many reservations.")
 
 
-async def place(core: Core, request: web.Request) -> web.Response:
+async def place(core: Core, question: PlacementQuestion, caller: Caller) -> PlacementHint:
     """Rank nodes for a container, and reserve the best one if requested."""
-    question = await read_json(request, _decoder)
-    check_reservation(request, question.reserve_seconds)
-    return json_response(rank_nodes(core, await core.snapshot(), question))
+    check_reservation(caller, question.reserve_seconds)
+    return rank_nodes(core, await core.snapshot(), question)
 
 
-def check_reservation(request: web.Request, reserve_seconds: float) -> None:
+def check_reservation(caller: Caller, reserve_seconds: float) -> None:
     """Raise `ApiError` if the caller requests a reservation and must not make one."""
-    if reserve_seconds and not request[CALLER].may(Scope.PLACE):
+    if reserve_seconds and not caller.may(Scope.PLACE):
         raise ApiError(
             HTTPStatus.FORBIDDEN,
             "a read token cannot reserve nodes: omit reserve_seconds, or send a token of kind place",
@@ -139,20 +137,14 @@ def describe_reservation(placement: PendingPlacement) -> Reservation:
 
 
 ROUTES: tuple[Route, ...] = (
-    Route(
-        method="POST",
-        path="/v1/hints/placement",
-        summary="Rank nodes for a container, with reasons. With `reserve_seconds`, the best node is reserved,"
-        " which requires a token of kind `place`.",
-        serve=place,
+    post_as_caller(
+        "/v1/hints/placement",
+        "Rank nodes for a container, with reasons. With `reserve_seconds`, the best node is reserved, which"
+        " requires a token of kind `place`.",
+        PlacementHint,
+        place,
         body=PlacementQuestion,
-        needs=Scope.READ,
-        responses={
-            HTTPStatus.OK: ResponseSpec("Nodes for the container, the best first.", PlacementHint),
-            **BAD_BODY,
-            **FORBIDDEN,
-            **problem(HTTPStatus.TOO_MANY_REQUESTS, "Too many reservations."),
-        },
+        problems=TOO_MANY_RESERVATIONS,
     ),
     post(
         "/v1/hints/rebalance",

@@ -33,7 +33,6 @@ def test_availability_is_free_capacity_sorted_by_score() -> None:
     assert found.free[0, :3].tolist() == [2.0, 4_000, 0.0]
     assert np.isnan(found.free[:, 3]).all()
     assert found.score == pytest.approx([np.hypot(0.25, 0.25), np.sqrt(3), 0.0])
-    assert found.order.tolist() == [2, 0, 1]
 
 
 def test_an_empty_node_scores_two_and_a_full_one_nothing() -> None:

@@ -6,6 +6,7 @@ import {ago, known, moment, percent, plural, watts} from "../core/format.js";
 import {term} from "../core/glossary.js";
 import {decisionTitle, describe, effect, reasons, saving, stepItem} from "./actions.js";
 import {hintCard} from "./hints.js";
+import {drawFacts} from "./nodes.js";
 
 const MAX_DECISIONS = 100;
 
@@ -27,15 +28,14 @@ function controlCard(scope) {
   const pauseRow = element("p.row", {}, why, hours, pause);
   const resumeRow = element("p.row", {}, resume);
   const draw = (control) => {
-    const rows = [
+    drawFacts(status, [
       ["Mode", control.dry_run ? `dry run: plans are recorded, but not carried out (driver ${control.driver})` : control.active ? `active: the driver ${control.driver} carries out plans` : "not active: plans are not carried out now"],
       ["Policy on alerts", control.policy || "none"], ["Policy on the timer", control.timer_policy || "none"],
       ["Steps in progress", String(control.steps_in_progress)],
       control.pause ? ["Paused", `since ${moment(control.pause.since)}${control.pause.until ? ` until ${moment(control.pause.until)}` : ", until resumed"}${control.pause.why ? `: ${control.pause.why}` : ""}`] : null,
       control.lease_holder ? ["Lease", `held by ${control.lease_holder}`] : null,
       control.problem ? ["Problem", control.problem] : null,
-    ].filter(Boolean);
-    reconcile(status, rows.flatMap(([name, text]) => [{key: `${name} `, text: name, tag: "dt"}, {key: name, text, tag: "dd"}]), (row) => row.key, (row) => element(row.tag), (child, row) => setText(child, row.text));
+    ]);
     pauseRow.hidden = control.pause !== null;
     resumeRow.hidden = control.pause === null;
   };
