@@ -17,6 +17,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
     assert all(f"  {command.name} " in shown and command.summary in shown for command in COMMANDS)
+    assert all(len(line) <= 80 for line in shown.splitlines())
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
