@@ -23,7 +23,6 @@ from collector.policies.admission.rule import AdmissionRule
 from collector.policies.distance import NOT_MEASURED, bound_of, describe_distance
 from collector.policies.filters import describe_rejection
 from collector.policies.interface import Policy, PolicySettings, Ranking, Rejection, Request
-from collector.policies.scoring import share
 from collector.snapshot.columns import best_guess, four, square
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Flags, Snapshot
@@ -66,6 +65,19 @@ def rank(  # noqa: PLR0913 - what is asked, of whom, and under which rules
     return admission.apply(snapshot, request, ranking, has_margins=policy.has_margins)
 
 
+def warm_up(
+    snapshot: Snapshot,
+    request: Request,
+    policy: Policy,
+    settings: PolicySettings,
+    *,
+    admission: AdmissionRule | None = None,
+) -> None:
+    """Cache what answers on a new snapshot share, so that the first one does not take longer."""
+    snapshot.build_indexes()
+    rank(snapshot, request, policy, settings, admission=admission)
+
+
 def doubtful(snapshot: Snapshot) -> Flags:
     """Return the nodes that are on and whose present use is unknown."""
 
@@ -92,8 +104,8 @@ def hint(  # noqa: PLR0913 - question and result
     rejected = np.flatnonzero(ranking.refused != Rejection.NOT)
     counts = np.bincount(ranking.refused[rejected], minlength=1)
     named = rejected if name_all_refused else rejected[:_SOME]
-    names = snapshot.nodes.names
-    is_short = _is_short(snapshot, request)
+    need = _need(request)
+    is_short = _is_short(snapshot, need)
     short = int(np.count_nonzero(is_short[ranking.rows]))
     return PlacementHint(
         policy=policy,
@@ -101,17 +113,10 @@ def hint(  # noqa: PLR0913 - question and result
         at=snapshot.at,
         turn=snapshot.turn,
         assumed=assumed,
-        nodes=_ranked(snapshot, request, ranking, ranking.rows[:limit], assumed, is_short),
+        nodes=_ranked(snapshot, request, need, ranking, ranking.rows[:limit], assumed, is_short),
         fitting=int(ranking.rows.size) - short,
         short=short,
-        refused=tuple(
-            RefusedNode(
-                names[row],
-                _describe_refusal(snapshot, request, ranking, row),
-                _admission(ranking, row) if ranking.refused[row] == Rejection.RISK else None,
-            )
-            for row in named.tolist()
-        ),
+        refused=tuple(_refused(snapshot, request, ranking, row) for row in named.tolist()),
         refused_for=tuple(
             RefusedFor(describe_rejection(code), int(counts[code]))
             for code in np.flatnonzero(counts).tolist()
@@ -138,13 +143,12 @@ def unchecked(snapshot: Snapshot, request: Request) -> tuple[str, ...]:
     return (NOT_MEASURED,) if snapshot.delays is None and isfinite(bound_of(snapshot, request)) else ()
 
 
-def _describe_refusal(snapshot: Snapshot, request: Request, ranking: Ranking, row: int) -> str:
-    code = int(ranking.refused[row])
+def _refused(snapshot: Snapshot, request: Request, ranking: Ranking, row: int) -> RefusedNode:
+    code, name = int(ranking.refused[row]), snapshot.nodes.names[row]
     if code == Rejection.DISTANCE:
-        return describe_distance(snapshot, request, row)
-    if code == Rejection.RISK and ranking.risks is not None:
-        return ranking.risks.reason(row)
-    return describe_rejection(code)
+        return RefusedNode(name, describe_distance(snapshot, request, row))
+    verdict = _admission(ranking, row) if code == Rejection.RISK else None
+    return RefusedNode(name, describe_rejection(code) if verdict is None else verdict.reason, verdict)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -170,28 +174,28 @@ def _need(request: Request) -> Floats:
     return best_guess(mean, demand, reserve)
 
 
-def _is_short(snapshot: Snapshot, request: Request) -> Flags:
+def _is_short(snapshot: Snapshot, need: Floats) -> Flags:
     """Return the nodes whose expected use with a request exceeds their capacity."""
-    used_ratio = share(_load(snapshot) + _need(request), snapshot.nodes.capacity)
+    used_ratio = (_load(snapshot) + need) / snapshot.nodes.known_capacity
     # A ratio that is unknown exceeds nothing.
     short: Flags = np.any(used_ratio > 1.0 + _ROUNDING, axis=1)
     return short
 
 
-def predict(snapshot: Snapshot, request: Request, rows: Rows) -> Prediction:
+def _predict(snapshot: Snapshot, request: Request, need: Floats, rows: Rows) -> Prediction:
     """Predict use and power of nodes with a request, and the probability that they suffice."""
     nodes = snapshot.nodes
-    capacity, on = nodes.capacity[rows], nodes.on[rows]
-    more, load = _need(request), _load(snapshot)[rows]
-    after = share(load + more, capacity)
-    draws = np.where(on, nodes.power.watts(share(load, capacity), rows), 0.0)
+    known_capacity, on = nodes.known_capacity[rows], nodes.on[rows]
+    load = _load(snapshot)[rows]
+    after = (load + need) / known_capacity
+    draws = np.where(on, nodes.power.watts(load / known_capacity, rows), 0.0)
     # The error of a guessed need is taken to be the need itself.
-    strays = np.array(request.variance) if request.known else square(more)
+    strays = np.array(request.variance) if request.known else square(need)
     deviation = np.sqrt(np.maximum(nodes.variance[rows] * on[:, None] + strays, 0.0))
     return Prediction(
         used_ratio=after,
         added_watts=nodes.power.watts(after, rows) - draws,
-        confidence=_suffices(capacity - load - more, deviation),
+        confidence=_suffices(nodes.capacity[rows] - load - need, deviation),
     )
 
 
@@ -207,9 +211,15 @@ def _suffices(left: Floats, deviation: Floats) -> Floats:
 
 
 def _ranked(  # noqa: PLR0913, PLR0917 - question and result
-    snapshot: Snapshot, request: Request, ranking: Ranking, rows: Rows, assumed: Assumed, is_short: Flags
+    snapshot: Snapshot,
+    request: Request,
+    need: Floats,
+    ranking: Ranking,
+    rows: Rows,
+    assumed: Assumed,
+    is_short: Flags,
 ) -> tuple[RankedNode, ...]:
-    nodes, predicted = snapshot.nodes, predict(snapshot, request, rows)
+    nodes, predicted = snapshot.nodes, _predict(snapshot, request, need, rows)
     sent = (snapshot.pending.nodes[:, None] == rows).sum(axis=0).tolist()
     in_doubt = doubtful(snapshot)[rows].tolist()
     short = is_short[rows].tolist()

@@ -17,7 +17,7 @@ import numpy as np
 from collector.policies.interface import Request
 from collector.policies.pending import pending_task
 from collector.snapshot.pending import PendingTask, with_pending
-from collector.snapshot.tables import Flags, Snapshot
+from collector.snapshot.tables import Snapshot
 from wire.errors import UserError
 
 MAX_PLACEMENTS = 10_000
@@ -199,18 +199,13 @@ def _containers(snapshot: Snapshot, of: Iterable[tuple[str, str | None]]) -> dic
     found: dict[tuple[str, str], set[str]] = {pair: set() for pair in rows.values()}
     if not rows:
         return found
-    # Filtering by node first leaves few tasks to filter by service.
-    there = np.flatnonzero(_among(len(nodes.names), [node for node, _ in rows])[tasks.node])
-    there = there[_among(len(services.names), [service for _, service in rows])[tasks.service[there]]]
-    where = zip(tasks.node[there].tolist(), tasks.service[there].tolist(), strict=True)
-    for task, key in zip(there.tolist(), where, strict=True):
+    on_nodes = snapshot.tasks_on_any(np.array(sorted({node for node, _ in rows}), dtype=np.intp))
+    # One flag more, unset, is for tasks without a service.
+    is_wanted = np.zeros(len(services.names) + 1, dtype=np.bool_)
+    is_wanted[[service for _, service in rows]] = True
+    on_nodes = on_nodes[is_wanted[tasks.service[on_nodes]]]
+    where = zip(tasks.node[on_nodes].tolist(), tasks.service[on_nodes].tolist(), strict=True)
+    for task, key in zip(on_nodes.tolist(), where, strict=True):
         if key in rows:
             found[rows[key]].add(tasks.ids[task])
     return found
-
-
-def _among(count: int, rows: list[int]) -> Flags:
-    """Return flags of these rows, and a last one, unset, for `NOWHERE`."""
-    flags = np.zeros(count + 1, dtype=np.bool_)
-    flags[rows] = True
-    return flags

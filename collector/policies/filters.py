@@ -86,12 +86,14 @@ def without_room(refused: Codes, free: Floats, wanted: Quantities) -> Codes:
 
 def free_of_envelopes(snapshot: Snapshot) -> Floats:
     """Return the capacity that the envelopes on each node leave; NaN where the capacity is unknown."""
-    return snapshot.nodes.capacity - snapshot.nodes.envelope_sum
+    nodes = snapshot.nodes
+    return snapshot.cached_with_pending("free of envelopes", lambda: nodes.capacity - nodes.envelope_sum)
 
 
 def free_of_allocated(snapshot: Snapshot) -> Floats:
     """Return the capacity that the reservations on each node leave."""
-    return snapshot.nodes.capacity - snapshot.nodes.allocated
+    nodes = snapshot.nodes
+    return snapshot.cached_with_pending("free of allocated", lambda: nodes.capacity - nodes.allocated)
 
 
 def free_of_load(snapshot: Snapshot) -> Floats:
@@ -99,7 +101,10 @@ def free_of_load(snapshot: Snapshot) -> Floats:
 
     A task that was just sent to a node is not part of the node's reported use yet.
     """
-    return snapshot.nodes.capacity - np.fmax(snapshot.nodes.used, snapshot.nodes.mean)
+    nodes = snapshot.nodes
+    return snapshot.cached_with_pending(
+        "free of load", lambda: nodes.capacity - np.fmax(nodes.used, nodes.mean)
+    )
 
 
 def _reject(refused: Codes, where: Flags, reason: Rejection) -> None:

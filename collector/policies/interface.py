@@ -99,7 +99,8 @@ class NodeRisks:
     """Per node of a snapshot: whether it may promise what a request asks for."""
 
     probability: Floats
-    """That any of its resources is short in a window of five minutes, with the container."""
+    """That any of its resources is short in a window of five minutes, with the container; NaN for a node that
+    was not judged, since the policy refuses it."""
     limit: float
     admitted: Flags
     reason: Callable[[int], str]

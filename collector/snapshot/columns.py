@@ -77,7 +77,7 @@ def service_table(services: Sequence[ServiceFacts]) -> Services:
 
 def with_services(services: Services, names: Iterable[str | None]) -> Services:
     """The services, followed by those of these names that are not among them."""
-    new = sorted({name for name in names if name} - services.index.keys())
+    new = sorted({name for name in names if name and name not in services.index})
     if not new:
         return services
     more = service_table([ServiceFacts(name=name) for name in new])

@@ -64,6 +64,7 @@ _DERIVED = (
     ("history", "deviation"),
     ("bottleneck", "has_bottleneck"),
     ("busy", "is_busy"),
+    ("capacity", "known_capacity"),
 )
 """Columns, and the cached property that depends on that column alone."""
 _RESOURCE_COLUMNS = ("capacity", "used", "bottleneck", "allocated", "envelope_sum", "mean", "variance")
@@ -171,12 +172,17 @@ class Nodes:
         return self._number_columns[label]
 
     @cached_property
+    def known_capacity(self) -> Floats:
+        """The capacity; NaN where it is 0 too, so that amounts divided by it are ratios, or unknown."""
+        return np.where(self.capacity > 0, self.capacity, np.nan)
+
+    @cached_property
     def used_ratio(self) -> Floats:
-        return _ratio(self.used, self.capacity)
+        return self.used / self.known_capacity
 
     @cached_property
     def allocated_ratio(self) -> Floats:
-        return _ratio(self.allocated, self.capacity)
+        return self.allocated / self.known_capacity
 
     @cached_property
     def deviation(self) -> Floats:
@@ -382,45 +388,66 @@ class Snapshot:
         """A value that depends on the pending tasks too: computed again once there are others."""
         return _cached(self._cache_with_pending, key, compute)
 
-    @property
-    def _by_node(self) -> tuple[Rows, Rows]:
-        return self.cached("tasks by node", self._sort_by_node)
+    def build_indexes(self) -> None:
+        """Build the indexes of nodes, services and tasks, which are otherwise built on first use."""
+        self.nodes.index, self.services.index, self._by_node, self._by_service  # noqa: B018 - cached
 
-    def _sort_by_node(self) -> tuple[Rows, Rows]:
-        order = np.argsort(self.tasks.node, kind="stable")
-        starts = np.searchsorted(self.tasks.node[order], np.arange(len(self.nodes.names) + 1))
-        return order, starts
+    @property
+    def _by_node(self) -> "_Grouped":
+        return self.cached("tasks by node", lambda: _group(self.tasks.node, len(self.nodes.names)))
+
+    @property
+    def _by_service(self) -> "_Grouped":
+        # Services of pending tasks may follow those of the tasks: they have no task yet.
+        return self.cached("tasks by service", lambda: _group(self.tasks.service, len(self.services.names)))
 
     def tasks_on(self, node: int) -> Rows:
         """The rows of the tasks on a node, in the order of their ids."""
+        return self._by_node.rows_of(node)
+
+    def tasks_on_any(self, nodes: Rows) -> Rows:
+        """The rows of the tasks on some nodes, node by node."""
         order, starts = self._by_node
-        return order[starts[node] : starts[node + 1]]
+        counts = starts[nodes + 1] - starts[nodes]
+        skipped = starts[nodes] - (np.cumsum(counts) - counts)
+        return order[np.arange(counts.sum()) + np.repeat(skipped, counts)]
 
     @cached_property
     def waiting(self) -> Rows:
         """The rows of the tasks that have no node."""
         return np.flatnonzero(self.tasks.node == NOWHERE)
 
-    @property
-    def _by_service(self) -> tuple[Rows, Rows]:
-        key = "tasks by service", len(self.services.names)
-        return self.cached(key, self._sort_by_service)
-
-    def _sort_by_service(self) -> tuple[Rows, Rows]:
-        order = np.argsort(self.tasks.service, kind="stable")
-        starts = np.searchsorted(self.tasks.service[order], np.arange(len(self.services.names) + 1))
-        return order, starts
-
     def tasks_of(self, service: int) -> Rows:
         """The rows of a service's tasks."""
-        order, starts = self._by_service
-        return order[starts[service] : starts[service + 1]]
+        return self._by_service.rows_of(service)
 
     def instances(self, service: int) -> NDArray[np.int64]:
         """How many tasks of a service each node has, pending ones included."""
-        on = self.tasks.node[np.flatnonzero(self.tasks.service == service)]
+        on = self.tasks.node[self.tasks_of(service)]
         on = np.concatenate((on[on != NOWHERE], self.pending.nodes[self.pending.services == service]))
         return np.bincount(on, minlength=len(self.nodes.names))
+
+
+class _Grouped(NamedTuple):
+    """Rows of tasks, sorted by what they belong to."""
+
+    order: Rows
+    starts: Rows
+    """Where the rows of each group begin; and, last, where those of the last group end."""
+
+    def rows_of(self, group: int) -> Rows:
+        if group + 1 >= self.starts.size:
+            return _NO_ROWS
+        return self.order[self.starts[group] : self.starts[group + 1]]
+
+
+def _group(column: Rows, count: int) -> _Grouped:
+    """Group the rows of a column of `count` row numbers; those of `NOWHERE` are in no group."""
+    numbers = column - NOWHERE
+    # numpy sorts 16-bit integers by radix, several times as fast as larger ones.
+    keys = numbers.astype(np.uint16) if count < np.iinfo(np.uint16).max else numbers
+    ends = np.cumsum(np.bincount(numbers, minlength=count + 1))
+    return _Grouped(np.argsort(keys, kind="stable"), ends)
 
 
 BUSY_RATIO = 0.8

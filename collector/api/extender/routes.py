@@ -34,7 +34,7 @@ from collector.common.errors import ApiError
 from collector.core.parts import Core
 from collector.live.traits import promise_traits
 from collector.placement.question import resolve_policy
-from collector.placement.ranking import rank
+from collector.placement.ranking import rank, warm_up
 from collector.policies.interface import Ranking, Request
 from collector.policies.qos.policy import QOS_DRIVEN
 from collector.policies.qos.settings import QosSettings
@@ -86,9 +86,12 @@ async def _rank(
     except UserError as error:
         raise ApiError(HTTPStatus.BAD_REQUEST, str(error), "$.Pod") from error
     left = core.reservations.left_by(wanted.names, core.clock())
-    ranked = partial(rank, request=wanted.request, policy=policy, settings=settings, admission=core.admission)
-    core.snapshots.warm_up = ranked
-    return snapshot, wanted, ranked(snapshot, left=left)
+    admission = core.admission
+    core.snapshots.warm_up = partial(
+        warm_up, request=wanted.request, policy=policy, settings=settings, admission=admission
+    )
+    ranking = rank(snapshot, wanted.request, policy, settings, left, admission=admission)
+    return snapshot, wanted, ranking
 
 
 def _pod_name(pod: SchedulerPod) -> str:

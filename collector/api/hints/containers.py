@@ -23,7 +23,7 @@ from collector.placement.answers import (
 )
 from collector.placement.planning import RebalanceQuestion, plan, policies, proposals
 from collector.placement.question import PlacementQuestion, resolve_policy
-from collector.placement.ranking import hint, rank
+from collector.placement.ranking import hint, warm_up
 from collector.placement.reservations import PendingPlacement
 from collector.snapshot.tables import Snapshot
 from collector.web.routes import (
@@ -66,7 +66,7 @@ def rank_nodes(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> P
     policy, settings = chosen.policy, chosen.settings
     request, reserved = placement.request, placement.reservation
     core.snapshots.warm_up = partial(
-        rank, request=request, policy=policy, settings=settings, admission=core.admission
+        warm_up, request=request, policy=policy, settings=settings, admission=core.admission
     )
     return hint(
         snapshot,

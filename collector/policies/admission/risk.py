@@ -25,19 +25,21 @@ from collector.policies.least_watts.settings import LeastWattsSettings
 from collector.policies.least_watts.usage import Usage, node_sums, usable
 from collector.policies.outlook import MEMORY
 from collector.snapshot.columns import best_guess, sum_by_node
-from collector.snapshot.power_curves import Floats
+from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Flags, Snapshot
 from wire.resources import RESOURCES
 
 _SETTINGS = LeastWattsSettings()
 """The margins do not depend on the policy that asks."""
 _NOTHING = np.zeros(len(RESOURCES))
-_TINY = 1e-9
-"""Stands for no deviation, which cannot be divided by."""
+_LEAST_VARIANCE = 1e-18
+"""Stands for none."""
 
 
-def shortage_probability(snapshot: Snapshot, request: Request | None = None) -> Floats:
-    """Per node: the probability that any resource is short in a window.
+def shortage_probability(
+    snapshot: Snapshot, request: Request | None = None, rows: Rows | None = None
+) -> Floats:
+    """Per node, or per node of `rows`: the probability that any resource is short in a window.
 
     With a request or without; 0 for a resource whose capacity is unknown. A node whose expected use exceeds
     its limit is short for certain: so the probability grows with the demand of the request, whatever its
@@ -49,30 +51,37 @@ def shortage_probability(snapshot: Snapshot, request: Request | None = None) -> 
     more, more_variance = _NOTHING, _NOTHING
     if request is not None:
         more, more_variance = request_need(request, usage, shares)
-    suffices = np.ones(len(outlook.room))
+    suffices = np.ones(len(outlook.room) if rows is None else rows.size)
     for place in np.flatnonzero(usage.constrains).tolist():
         if more[place] or more_variance[place]:
-            strays = more_variance[place] * margins.together[place]
-            room, variance = outlook.room[:, place] - more[place], outlook.variance[:, place] + strays
-            suffices *= 1.0 - _share_short(margins.tails[place], room, variance)
+            room = _column(outlook.room, place, rows) - more[place]
+            variance = _column(outlook.variance, place, rows) + more_variance[place] * margins.together[place]
+            short = _share_short(margins.tails[place], room, variance)
         else:
-            suffices *= 1.0 - outlook.short[:, place]
+            short = _column(outlook.short, place, rows)
+        suffices *= 1.0 - short
     return 1.0 - suffices
+
+
+def _column(table: Floats, place: int, rows: Rows | None) -> Floats:
+    column = table[:, place]
+    return column if rows is None else column.take(rows)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Outlook:
-    """Nodes without a request, per resource."""
+    """Nodes without a request, per resource; column-major."""
 
     room: Floats
     """What the mean use leaves; infinite where it is unknown."""
     variance: Floats
+    """Never 0, so that its root can be divided by."""
     short: Floats
     """Share of the windows that are short."""
 
 
 def _share_short(tail: Tail, room: Floats, variance: Floats) -> Floats:
-    short = tail.share_above_at_most(room / np.maximum(np.sqrt(variance), _TINY))
+    short = tail.share_above_at_most(room / np.sqrt(variance))
     np.putmask(short, room < 0, 1.0)
     return short
 
@@ -100,7 +109,8 @@ def _with_pending(snapshot: Snapshot, usage: Usage, shares: Floats, margins: Mar
     # Few nodes have pending tasks.
     rows = np.unique(snapshot.pending.nodes)
     room, variance, short = (each.copy(order="F") for each in (outlook.room, outlook.variance, outlook.short))
-    np.subtract.at(room, snapshot.pending.nodes, pending_use(snapshot, shares))
+    for of_nodes, use in zip(room.T, pending_use(snapshot, shares).T, strict=True):
+        np.subtract.at(of_nodes, snapshot.pending.nodes, use)
     variance[rows] += pending_variance(snapshot, rows) * margins.together
     for place, tail in enumerate(margins.tails):
         short[rows, place] = _share_short(tail, room[rows, place], variance[rows, place])
@@ -122,7 +132,7 @@ def _without_pending(snapshot: Snapshot, usage: Usage, margins: Margins) -> _Out
     system = np.maximum(reported_use(snapshot) - of_tasks, 0.0)
     left = limits(snapshot, usage) - mean - system
     room = np.asfortranarray(np.where(np.isnan(left), np.inf, left))
-    variance = np.asfortranarray(np.maximum(variance, 0.0) * margins.together)
+    variance = np.asfortranarray(np.maximum(variance * margins.together, _LEAST_VARIANCE))
     short = np.zeros_like(room)
     for place, tail in enumerate(margins.tails):
         short[:, place] = _share_short(tail, room[:, place], variance[:, place])

@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from collector.policies.admission.record import ShortageRecord, corrected
 from collector.policies.admission.risk import shortage_probability
 from collector.policies.interface import NodeRisks, Ranking, Rejection, Request
+from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import Flags, Snapshot
 
 _FEWEST_WINDOWS = 12.0
@@ -18,15 +21,23 @@ class AdmissionRule:
     limit: float
     record: ShortageRecord
 
-    def judge(self, snapshot: Snapshot, request: Request, *, has_margins: bool = False) -> NodeRisks:
-        """Judge all nodes.
+    def judge(
+        self, snapshot: Snapshot, request: Request, rows: Rows | None = None, *, has_margins: bool = False
+    ) -> NodeRisks:
+        """Judge all nodes, or those of `rows`.
 
         A container that is alone on a node is admitted: otherwise the largest would be admitted nowhere. A
         policy with margins of its own has counted the same risk already: it is believed on every node that
         was not short more often than predicted.
         """
         nodes = snapshot.nodes
-        probability = corrected(shortage_probability(snapshot, request), self.record.corrections(nodes.names))
+        factors = self.record.corrections(nodes.names)
+        if rows is None:
+            probability = corrected(shortage_probability(snapshot, request), factors)
+        else:
+            probability = np.full(len(nodes.names), np.nan)
+            probability[rows] = corrected(shortage_probability(snapshot, request, rows), factors[rows])
+        # A comparison with NaN is false.
         admitted: Flags = (probability <= self.limit) | (nodes.tasks == 0)
         if has_margins:
             admitted |= ~self.record.were_exceeded(nodes.names)
@@ -59,7 +70,7 @@ class AdmissionRule:
         self, snapshot: Snapshot, request: Request, ranking: Ranking, *, has_margins: bool = False
     ) -> Ranking:
         """Refuse the ranked nodes that are not admitted."""
-        risks = self.judge(snapshot, request, has_margins=has_margins)
+        risks = self.judge(snapshot, request, ranking.rows, has_margins=has_margins)
         keeps = risks.admitted[ranking.rows]
         refused = ranking.refused.copy()
         refused[ranking.rows[~keeps]] = Rejection.RISK

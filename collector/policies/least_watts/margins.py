@@ -78,8 +78,9 @@ class Tail:
         Anything below 0 deviations counts as 0, and nothing is above the last point.
         """
         grid = self._on_grid
-        points = np.clip(deviations * _POINTS_PER_DEVIATION, 0.0, grid.size - 1.0).astype(np.intp)
-        return grid[points]
+        points = deviations * _POINTS_PER_DEVIATION
+        np.clip(points, 0.0, grid.size - 1.0, out=points)
+        return grid.take(points.astype(np.intp))
 
     def deviations(self, share: float) -> float:
         """The deviations that are exceeded for this share of the time."""
