@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 LivenessLabel = Literal["up", "suspect", "down"]
 """Liveness in the API and in metrics."""
-_LABELS: tuple[LivenessLabel, ...] = ("up", "suspect", "down")
+LIVENESS_LABELS: tuple[LivenessLabel, ...] = ("up", "suspect", "down")
 
 
 class Liveness(IntEnum):
@@ -23,7 +23,7 @@ class Liveness(IntEnum):
     @property
     def label(self) -> LivenessLabel:
         """The name in the API and in metrics."""
-        return _LABELS[self]
+        return LIVENESS_LABELS[self]
 
 
 class LivenessLimits(Protocol):

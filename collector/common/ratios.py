@@ -17,4 +17,4 @@ class Ratios(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def ratios_of(shares: Iterable[float]) -> Ratios:
     """Return shares in the order of `RESOURCES` as `Ratios`; NaN, which is unknown, is left out."""
-    return Ratios(*(None if isnan(share) else share for share in shares))
+    return Ratios(*[None if isnan(share) else share for share in shares])

@@ -1,5 +1,6 @@
 """Answer a question for a placement by the collector's own settings, reservations and clock."""
 
+from functools import partial
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -7,6 +8,8 @@ from collector.common.errors import ApiError
 from collector.core.parts import Core
 from collector.placement.placing import Placement, place_container
 from collector.placement.question import PlacementQuestion, resolve_policy, with_promise
+from collector.placement.ranking import warm_up
+from collector.policies.interface import Request
 from collector.policies.resolve import PolicyChoice
 from collector.snapshot.tables import Snapshot
 from wire.errors import UserError
@@ -17,6 +20,18 @@ class AnsweredPlacement(NamedTuple):
 
     chosen: PolicyChoice
     placement: Placement
+
+
+def warm_up_with(core: Core, request: Request, chosen: PolicyChoice) -> None:
+    """Let the next snapshot be warmed up by this request, so that similar ones are answered sooner."""
+    core.snapshots.warm_up = partial(
+        warm_up,
+        request=request,
+        policy=chosen.policy,
+        settings=chosen.settings,
+        pending=core.reservations.pending,
+        admission=core.admission,
+    )
 
 
 def place_now(
@@ -40,4 +55,5 @@ def place_now(
         )
     except UserError as error:
         raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), field) from error
+    warm_up_with(core, placement.request, chosen)
     return AnsweredPlacement(chosen, placement)

@@ -6,7 +6,7 @@ from math import erf, isfinite, isnan, sqrt
 
 import numpy as np
 
-from collector.common.liveness import Liveness
+from collector.common.liveness import LIVENESS_LABELS, Liveness
 from collector.common.ratios import ratios_of
 from collector.common.text import counted
 from collector.placement.answers import (
@@ -19,17 +19,19 @@ from collector.placement.answers import (
     RefusedNode,
     Reservation,
 )
+from collector.placement.reservations import PendingTasks, fold_pending
 from collector.policies.admission.rule import AdmissionRule
 from collector.policies.distance import NOT_MEASURED, bound_of, describe_distance
 from collector.policies.filters import describe_rejection
 from collector.policies.interface import Policy, PolicySettings, Ranking, Rejection, Request
-from collector.snapshot.columns import best_guess, four, square
+from collector.snapshot.columns import square
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Flags, Snapshot
 
 _SOME = 10
 """Number of refused nodes that are listed by default."""
 _ROUNDING = 1e-9
+_ROOT_OF_2 = sqrt(2)
 _NO_CURVE = "the node has not reported a power curve yet"
 
 
@@ -65,17 +67,20 @@ def rank(  # noqa: PLR0913 - what is asked, of whom, and under which rules
     return admission.apply(snapshot, request, ranking, has_margins=policy.has_margins)
 
 
-def warm_up(
+def warm_up(  # noqa: PLR0913 - the last question
     snapshot: Snapshot,
     request: Request,
     policy: Policy,
     settings: PolicySettings,
     *,
+    pending: PendingTasks,
     admission: AdmissionRule | None = None,
 ) -> None:
-    """Cache what answers on a new snapshot share, so that the first one does not take longer."""
+    """Compute what answers on a new snapshot share, so that the first one does not take longer."""
     snapshot.build_indexes()
+    snapshot = fold_pending(snapshot, pending)
     rank(snapshot, request, policy, settings, admission=admission)
+    _load(snapshot)
 
 
 def doubtful(snapshot: Snapshot) -> Flags:
@@ -104,7 +109,7 @@ def hint(  # noqa: PLR0913 - question and result
     rejected = np.flatnonzero(ranking.refused != Rejection.NOT)
     counts = np.bincount(ranking.refused[rejected], minlength=1)
     named = rejected if name_all_refused else rejected[:_SOME]
-    need = _need(request)
+    need = np.array(request.likely_mean)
     is_short = _is_short(snapshot, need)
     short = int(np.count_nonzero(is_short[ranking.rows]))
     return PlacementHint(
@@ -158,20 +163,18 @@ class Prediction:
     used_ratio: Floats
     added_watts: Floats
     """NaN without a power curve."""
-    confidence: Floats
+    confidence: list[float]
 
 
 def _load(snapshot: Snapshot) -> Floats:
-    nodes = snapshot.nodes
-    return snapshot.cached_with_pending(
-        "load", lambda: np.asfortranarray(np.where(nodes.on[:, None], np.fmax(nodes.used, nodes.mean), 0.0))
-    )
+    """Return the load of each node: its use, or the sum of its tasks if that is more; 0 if it is off."""
 
+    def compute() -> Floats:
+        load = np.fmax(snapshot.nodes.used, snapshot.nodes.mean)
+        load[snapshot.cached("off", lambda: np.flatnonzero(~snapshot.nodes.on))] = 0.0
+        return load
 
-def _need(request: Request) -> Floats:
-    """Return the expected use of a request."""
-    demand, mean, reserve = (np.array(four(each)) for each in (request.demand, request.mean, request.reserve))
-    return best_guess(mean, demand, reserve)
+    return snapshot.cached_with_pending("load", compute)
 
 
 def _is_short(snapshot: Snapshot, need: Floats) -> Flags:
@@ -187,26 +190,30 @@ def _predict(snapshot: Snapshot, request: Request, need: Floats, rows: Rows) -> 
     nodes = snapshot.nodes
     known_capacity, on = nodes.known_capacity[rows], nodes.on[rows]
     load = _load(snapshot)[rows]
-    after = (load + need) / known_capacity
-    draws = np.where(on, nodes.power.watts(load / known_capacity, rows), 0.0)
+    before, after = load / known_capacity, (load + need) / known_capacity
+    # One call for both: for few nodes, a call costs more than what it computes.
+    watts = nodes.power.watts(np.concatenate((before, after)), np.concatenate((rows, rows)))
+    watts_before, watts_after = np.split(watts, 2)
     # The error of a guessed need is taken to be the need itself.
     strays = np.array(request.variance) if request.known else square(need)
     deviation = np.sqrt(np.maximum(nodes.variance[rows] * on[:, None] + strays, 0.0))
     return Prediction(
         used_ratio=after,
-        added_watts=nodes.power.watts(after, rows) - draws,
+        added_watts=watts_after - np.where(on, watts_before, 0.0),
         confidence=_suffices(nodes.capacity[rows] - load - need, deviation),
     )
 
 
-def _suffices(left: Floats, deviation: Floats) -> Floats:
+def _suffices(left: Floats, deviation: Floats) -> list[float]:
     """Return the probability that no resource exceeds what is left of it."""
-    likely = np.ones(len(left))
-    for row, (lefts, deviations) in enumerate(zip(left.tolist(), deviation.tolist(), strict=True)):
+    likely = []
+    for lefts, deviations in zip(left.tolist(), deviation.tolist(), strict=True):
+        of_all = 1.0
         for free, strays in zip(lefts, deviations, strict=True):
             if isnan(free):
                 continue  # The capacity is unknown.
-            likely[row] *= 0.5 * (1 + erf(free / strays / sqrt(2))) if strays > 0 else float(free >= 0)
+            of_all *= 0.5 * (1 + erf(free / strays / _ROOT_OF_2)) if strays > 0 else float(free >= 0)
+        likely.append(of_all)
     return likely
 
 
@@ -224,6 +231,7 @@ def _ranked(  # noqa: PLR0913, PLR0917 - question and result
     in_doubt = doubtful(snapshot)[rows].tolist()
     short = is_short[rows].tolist()
     used_ratios, watts = predicted.used_ratio.tolist(), predicted.added_watts.tolist()
+    liveness = nodes.liveness[rows].tolist()
     found = []
     for place, row in enumerate(rows.tolist()):
         added, score = watts[place], float(ranking.scores[place])
@@ -232,13 +240,13 @@ def _ranked(  # noqa: PLR0913, PLR0917 - question and result
             RankedNode(
                 node=nodes.names[row],
                 score=score if isfinite(score) else None,
-                state=Liveness(nodes.liveness[row]).label,
+                state=LIVENESS_LABELS[liveness[place]],
                 report_age_seconds=float(nodes.report_age_seconds[row]) if nodes.on[row] else None,
                 predicted_ratio=ratios_of(used_ratios[place]),
                 added_watts=added if known else None,
                 error_watts=abs(added) * float(nodes.power.error_ratio[row]) if known else None,
                 watts_unknown=None if known else _NO_CURVE,
-                confidence=None if assumed.basis is Basis.NOTHING else float(predicted.confidence[place]),
+                confidence=None if assumed.basis is Basis.NOTHING else predicted.confidence[place],
                 reasons=(
                     *ranking.explain(row),
                     *_remarks(snapshot, row, sent[place], in_doubt=in_doubt[place], short=short[place]),

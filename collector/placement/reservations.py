@@ -37,6 +37,15 @@ class PendingPlacement:
     """Containers of its service on the node before."""
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class PendingTasks:
+    """The tasks of all placements at one moment."""
+
+    tasks: tuple[PendingTask, ...]
+    turn: int
+    """Number of placements until then."""
+
+
 @dataclass(slots=True)
 class Reservations:
     """Recent placements of one collector. Not thread-safe."""
@@ -50,6 +59,7 @@ class Reservations:
     _victims: dict[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
     """Placements that end if one of these names is preempted for on a node: by name and node."""
     _soonest_end: float = inf
+    _pending: PendingTasks | None = None
     _base: Snapshot | None = None
     _folded: Snapshot | None = None
     """`_base` with all placements except `_new`; None if one has ended since."""
@@ -83,6 +93,7 @@ class Reservations:
         )
         self.release(name)
         self._placements[name] = placement
+        self._pending = None
         self._soonest_end = min(self._soonest_end, placement.expires_at)
         self._new.append(placement.sent)
         self.turn += 1
@@ -92,13 +103,20 @@ class Reservations:
         """End a placement; return None if there is none of this name."""
         found = self._placements.pop(name, None)
         if found is not None:
-            self._folded = None
+            self._folded = self._pending = None
         return found
 
     def placements(self, now: float) -> list[PendingPlacement]:
         """Return the pending placements, the oldest first."""
         self._expire(now)
         return list(self._placements.values())
+
+    @property
+    def pending(self) -> PendingTasks:
+        """The tasks of all placements: the same object until a placement is added or ends."""
+        if self._pending is None:
+            self._pending = PendingTasks(tuple(each.sent for each in self._placements.values()), self.turn)
+        return self._pending
 
     def fold(self, snapshot: Snapshot, now: float) -> Snapshot:
         """Return a snapshot with the pending placements."""
@@ -107,8 +125,7 @@ class Reservations:
             self._settle(snapshot)
             self._base, self._folded = snapshot, None
         if self._folded is None:
-            all_of_them = [each.sent for each in self._placements.values()]
-            self._folded = with_pending(snapshot, all_of_them, self.turn)
+            self._folded = fold_pending(snapshot, self.pending)
         elif self._new:
             # The usual case is one more placement on the same snapshot.
             self._folded = with_pending(self._folded, self._new, self.turn)
@@ -131,12 +148,15 @@ class Reservations:
         there = _containers(snapshot, waited_for)
         for name, each in list(self._placements.items()):
             key = each.sent.node, each.sent.service or ""
-            if come := there.get(key, _NONE) - each.there_before - self._claimed.get(key, _NONE):
+            if key not in there:
+                continue
+            if come := there[key] - each.there_before - self._claimed.get(key, _NONE):
                 self._claimed[key].add(min(come))
                 self.release(name)
-        still = {(each.sent.node, each.sent.service or "") for each in self._placements.values()}
-        for key in self._claimed.keys() - still:
-            del self._claimed[key]
+        if self._claimed:
+            still = {(each.sent.node, each.sent.service or "") for each in self._placements.values()}
+            for key in self._claimed.keys() - still:
+                del self._claimed[key]
 
     # --- Preemption ----------------------------------------------------------------------------
 
@@ -184,19 +204,35 @@ class Reservations:
         return frozenset(node for service, node in self._left if service in named)
 
 
+def fold_pending(snapshot: Snapshot, pending: PendingTasks) -> Snapshot:
+    """Return a snapshot with pending tasks.
+
+    The result of the first call on a snapshot is kept, so that a thread can prepare what the next request
+    needs if nothing changes until then.
+    """
+
+    def compute() -> tuple[PendingTasks, Snapshot]:
+        return pending, with_pending(snapshot, pending.tasks, pending.turn)
+
+    if not pending.tasks and pending.turn == snapshot.turn:
+        return snapshot
+    folded, result = snapshot.cached_with_pending("first fold", compute)
+    return result if folded is pending else compute()[1]
+
+
 def _kept(task: str) -> str:
     return f"kept/{task}"
 
 
 def _containers(snapshot: Snapshot, of: Iterable[tuple[str, str | None]]) -> dict[tuple[str, str], set[str]]:
-    """Return the containers of some pairs of node and service."""
+    """Return the containers of those of some pairs of node and service that have any."""
     nodes, services, tasks = snapshot.nodes, snapshot.services, snapshot.tasks
     rows = {
         (nodes.index[node], services.index[service]): (node, service)
         for node, service in of
         if service is not None and node in nodes.index and service in services.index
     }
-    found: dict[tuple[str, str], set[str]] = {pair: set() for pair in rows.values()}
+    found = defaultdict[tuple[str, str], set[str]](set)
     if not rows:
         return found
     on_nodes = snapshot.tasks_on_any(np.array(sorted({node for node, _ in rows}), dtype=np.intp))

@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from collector.policies.actions import Action
 from collector.policies.sorting import rising
+from collector.snapshot.columns import Four, first_known
 from collector.snapshot.constraints import Constraint
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Codes, Flags, Snapshot, TaskKind
@@ -59,6 +60,16 @@ class Request:
     nodes of its application, unless the snapshot has links."""
     image: str | None = None
     """None for that of its service."""
+
+    @property
+    def likely_mean(self) -> Four:
+        """Its mean use; where unknown, its demand, or else its reservation, or else 0."""
+        return first_known(self.mean, self.demand, self.reserve)
+
+    @property
+    def likely_envelope(self) -> Four:
+        """Its demand; where unknown, its reservation, or else 0."""
+        return first_known(self.demand, self.reserve)
 
 
 class Rejection(IntEnum):

@@ -27,6 +27,15 @@ def four(quantities: Quantities, missing: float = _UNKNOWN) -> Four:
     )
 
 
+def first_known(*quantities: Quantities) -> Four:
+    """The first known value of some quantities, per resource; 0 where all are unknown."""
+    cpu, memory, disk, network = (
+        next((float(value) for value in values if value is not None), 0.0)
+        for values in zip(*(each.values for each in quantities), strict=True)
+    )
+    return cpu, memory, disk, network
+
+
 def four_columns(rows: Sequence[Sequence[float]]) -> Floats:
     """Rows of one number per resource, as an array."""
     return np.array(rows, dtype=np.float64).reshape(-1, len(RESOURCES))

@@ -36,21 +36,25 @@ def with_pending(snapshot: Snapshot, tasks: Sequence[PendingTask], turn: int) ->
     Tasks of a node that is not in the snapshot are left out.
     """
     placed = [each for each in tasks if each.node in snapshot.nodes.index]
-    if not placed and turn == snapshot.turn:
-        return snapshot
     nodes, services = snapshot.nodes, with_services(snapshot.services, (each.service for each in placed))
+    if not placed:
+        if turn == snapshot.turn:
+            return snapshot
+        return snapshot.with_pending(nodes, services, snapshot.pending, snapshot.applications, turn)
     rows = np.array([nodes.index[each.node] for each in placed], dtype=np.intp)
     service_rows = [NOWHERE if each.service is None else services.index[each.service] for each in placed]
     allocated, envelope, mean, variance = _amounts(placed)
     strictest = nodes.strictest_class.copy()
     strictest[rows[strictest[rows] == 0]] = np.iinfo(np.int8).max
     np.minimum.at(strictest, rows, np.array([each.task_class for each in placed], dtype=np.int8))
+    tasks_by_node = nodes.tasks.copy()
+    np.add.at(tasks_by_node, rows, 1)
     return snapshot.with_pending(
         nodes.with_columns(
             # The measured use does not include them: without this, a node that is busy with other tasks
             # would seem to run them for no extra energy.
             used=_plus(nodes.used, rows, mean),
-            tasks=nodes.tasks + np.bincount(rows, minlength=len(nodes.names)).astype(np.int32),
+            tasks=tasks_by_node,
             allocated=_plus(nodes.allocated, rows, allocated),
             envelope_sum=_plus(nodes.envelope_sum, rows, envelope),
             mean=_plus(nodes.mean, rows, mean),

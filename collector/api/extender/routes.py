@@ -4,7 +4,6 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, TypeVar
 
@@ -32,9 +31,10 @@ from collector.api.extender.watcher import WatcherMetrics, watcher_metrics
 from collector.api.nodes import no_such_node
 from collector.common.errors import ApiError
 from collector.core.parts import Core
+from collector.core.placing import warm_up_with
 from collector.live.traits import promise_traits
 from collector.placement.question import resolve_policy
-from collector.placement.ranking import rank, warm_up
+from collector.placement.ranking import rank
 from collector.policies.interface import Ranking, Request
 from collector.policies.qos.policy import QOS_DRIVEN
 from collector.policies.qos.settings import QosSettings
@@ -75,7 +75,6 @@ async def _rank(
     core: Core, pod: SchedulerPod, policy_name: str | None
 ) -> tuple[Snapshot, PodRequest, Ranking]:
     chosen = resolve_policy(core.config, policy_name, {}, "place")
-    policy, settings = chosen.policy, chosen.settings
     # A new request for the same pod replaces the reservation of the earlier one.
     core.reservations.release(_pod_name(pod))
     if pod.status.nominated_node_name is not None:
@@ -86,11 +85,8 @@ async def _rank(
     except UserError as error:
         raise ApiError(HTTPStatus.BAD_REQUEST, str(error), "$.Pod") from error
     left = core.reservations.left_by(wanted.names, core.clock())
-    admission = core.admission
-    core.snapshots.warm_up = partial(
-        warm_up, request=wanted.request, policy=policy, settings=settings, admission=admission
-    )
-    ranking = rank(snapshot, wanted.request, policy, settings, left, admission=admission)
+    warm_up_with(core, wanted.request, chosen)
+    ranking = rank(snapshot, wanted.request, chosen.policy, chosen.settings, left, admission=core.admission)
     return snapshot, wanted, ranking
 
 

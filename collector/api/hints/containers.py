@@ -1,7 +1,6 @@
 """Hints for containers: placement, rebalancing, reservations; and the list of policies."""
 
 import asyncio
-from functools import partial
 from http import HTTPStatus
 from typing import Annotated
 
@@ -23,7 +22,7 @@ from collector.placement.answers import (
 )
 from collector.placement.planning import RebalanceQuestion, plan, policies, proposals
 from collector.placement.question import PlacementQuestion, resolve_policy
-from collector.placement.ranking import hint, warm_up
+from collector.placement.ranking import hint
 from collector.placement.reservations import PendingPlacement
 from collector.snapshot.tables import Snapshot
 from collector.web.routes import (
@@ -63,16 +62,12 @@ def check_reservation(caller: Caller, reserve_seconds: float) -> None:
 def rank_nodes(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> PlacementHint:
     """Rank nodes, and reserve the best one if requested. Blocks the event loop for a few milliseconds."""
     chosen, placement = place_now(core, snapshot, question, field="$.reserve_seconds")
-    policy, settings = chosen.policy, chosen.settings
     request, reserved = placement.request, placement.reservation
-    core.snapshots.warm_up = partial(
-        warm_up, request=request, policy=policy, settings=settings, admission=core.admission
-    )
     return hint(
         snapshot,
         request,
         placement.ranking,
-        policy=policy.name,
+        policy=chosen.policy.name,
         assumed=placement.assumed,
         limit=question.limit,
         name_all_refused=question.refused == "all",

@@ -45,26 +45,25 @@ def shortage_probability(
     its limit is short for certain: so the probability grows with the demand of the request, whatever its
     variance.
     """
-    usage, margins = learned(snapshot, _SETTINGS)
-    shares = expected_shares(snapshot, usage)
-    outlook = snapshot.cached_with_pending("outlook", lambda: _with_pending(snapshot, usage, shares, margins))
+    outlook = snapshot.cached_with_pending("outlook", lambda: _with_pending(snapshot))
+    margins = outlook.margins
     more, more_variance = _NOTHING, _NOTHING
     if request is not None:
-        more, more_variance = request_need(request, usage, shares)
+        more, more_variance = request_need(request, outlook.usage, outlook.shares)
     suffices = np.ones(len(outlook.room) if rows is None else rows.size)
-    for place in np.flatnonzero(usage.constrains).tolist():
+    for place in np.flatnonzero(outlook.usage.constrains).tolist():
         if more[place] or more_variance[place]:
-            room = _column(outlook.room, place, rows) - more[place]
-            variance = _column(outlook.variance, place, rows) + more_variance[place] * margins.together[place]
+            room = _some(outlook.room[:, place], rows) - more[place]
+            strays = more_variance[place] * margins.together[place]
+            variance = _some(outlook.variance[:, place], rows) + strays
             short = _share_short(margins.tails[place], room, variance)
         else:
-            short = _column(outlook.short, place, rows)
+            short = _some(outlook.short(place), rows)
         suffices *= 1.0 - short
     return 1.0 - suffices
 
 
-def _column(table: Floats, place: int, rows: Rows | None) -> Floats:
-    column = table[:, place]
+def _some(column: Floats, rows: Rows | None) -> Floats:
     return column if rows is None else column.take(rows)
 
 
@@ -72,12 +71,26 @@ def _column(table: Floats, place: int, rows: Rows | None) -> Floats:
 class _Outlook:
     """Nodes without a request, per resource; column-major."""
 
+    usage: Usage
+    margins: Margins
+    shares: Floats
+    """As `expected_shares` returns them."""
     room: Floats
     """What the mean use leaves; infinite where it is unknown."""
     variance: Floats
     """Never 0, so that its root can be divided by."""
-    short: Floats
-    """Share of the windows that are short."""
+    short_before: Floats
+    """Share of the windows that are short, without pending tasks."""
+    pending_rows: Rows
+    """The nodes with pending tasks: few."""
+
+    def short(self, place: int) -> Floats:
+        """Share of the windows that are short of a resource."""
+        short, rows = self.short_before[:, place].copy(), self.pending_rows
+        short[rows] = _share_short(
+            self.margins.tails[place], self.room[rows, place], self.variance[rows, place]
+        )
+        return short
 
 
 def _share_short(tail: Tail, room: Floats, variance: Floats) -> Floats:
@@ -102,23 +115,21 @@ def was_short(snapshot: Snapshot, slot: int) -> tuple[Flags, Flags]:
     return known, short
 
 
-def _with_pending(snapshot: Snapshot, usage: Usage, shares: Floats, margins: Margins) -> _Outlook:
-    outlook = snapshot.cached("outlook", lambda: _without_pending(snapshot, usage, margins))
-    if not snapshot.pending.nodes.size:
-        return outlook
-    # Few nodes have pending tasks.
+def _with_pending(snapshot: Snapshot) -> _Outlook:
+    usage, margins = learned(snapshot, _SETTINGS)
+    shares = expected_shares(snapshot, usage)
+    room, variance, short = snapshot.cached("outlook", lambda: _without_pending(snapshot, usage, margins))
     rows = np.unique(snapshot.pending.nodes)
-    room, variance, short = (each.copy(order="F") for each in (outlook.room, outlook.variance, outlook.short))
-    for of_nodes, use in zip(room.T, pending_use(snapshot, shares).T, strict=True):
-        np.subtract.at(of_nodes, snapshot.pending.nodes, use)
-    variance[rows] += pending_variance(snapshot, rows) * margins.together
-    for place, tail in enumerate(margins.tails):
-        short[rows, place] = _share_short(tail, room[rows, place], variance[rows, place])
-    return _Outlook(room, variance, short)
+    if rows.size:
+        room, variance = room.copy(order="F"), variance.copy(order="F")
+        for of_nodes, use in zip(room.T, pending_use(snapshot, shares).T, strict=True):
+            np.subtract.at(of_nodes, snapshot.pending.nodes, use)
+        variance[rows] += pending_variance(snapshot, rows) * margins.together
+    return _Outlook(usage, margins, shares, room, variance, short, rows)
 
 
-def _without_pending(snapshot: Snapshot, usage: Usage, margins: Margins) -> _Outlook:
-    """The outlook of the containers and the system of each node.
+def _without_pending(snapshot: Snapshot, usage: Usage, margins: Margins) -> tuple[Floats, Floats, Floats]:
+    """The room, variance and shortages of `_Outlook`, by the containers and the system of each node.
 
     Of memory too the mean counts; `least-watts` adds up envelopes there.
     """
@@ -136,4 +147,4 @@ def _without_pending(snapshot: Snapshot, usage: Usage, margins: Margins) -> _Out
     short = np.zeros_like(room)
     for place, tail in enumerate(margins.tails):
         short[:, place] = _share_short(tail, room[:, place], variance[:, place])
-    return _Outlook(room, variance, short)
+    return room, variance, short

@@ -21,7 +21,6 @@ from collector.policies.interface import Plan, Policy, Ranking, Rejection, Reque
 from collector.policies.least_watts.cost import UNKNOWN_WATTS
 from collector.policies.outlook import amounts
 from collector.policies.overbooking import reject_overbooked
-from collector.policies.scoring import share
 from collector.policies.stability import (
     Moves,
     estimate_watts,
@@ -31,7 +30,7 @@ from collector.policies.stability import (
     may_wake,
     move_joules,
 )
-from collector.snapshot.columns import best_guess, four, sum_by_node
+from collector.snapshot.columns import best_guess, first_known, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 from wire.resources import RESOURCES, Resource
@@ -321,13 +320,13 @@ def _plan(cluster: _Cluster, legs: Sequence[_Leg]) -> Plan:
 def place(snapshot: Snapshot, request: Request, settings: ConsolidateSettings) -> Ranking:
     """Rank nodes by the power that the request adds."""
     nodes = snapshot.nodes
-    need = best_guess(np.array(four(request.reserve)), np.array(four(request.demand)))
+    need = np.array(first_known(request.reserve, request.demand))
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
     refused = without_room(refused, free_of_load(snapshot), amounts(need))
     if not settings.overbooks:
         refused = reject_overbooked(snapshot, request, refused)
     load = np.fmax(nodes.used, nodes.mean)
-    added = nodes.power.watts(share(load + need, nodes.capacity)) - nodes.power.watts(nodes.used_ratio)
+    added = nodes.power.watts((load + need) / nodes.known_capacity) - nodes.power.watts(nodes.used_ratio)
     scores = np.nan_to_num(-added, nan=-UNKNOWN_WATTS)
 
     def explain(row: int) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ import numpy as np
 from collector.policies.interface import Request
 from collector.policies.least_watts.usage import Usage, node_sums
 from collector.policies.outlook import MEMORY
-from collector.snapshot.columns import best_guess, four, sum_by_node
+from collector.snapshot.columns import first_known, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Snapshot
 from wire.resources import RESOURCES
@@ -76,10 +76,8 @@ def sums_with_pending(snapshot: Snapshot, usage: Usage, shares: Floats) -> tuple
 
 def request_need(request: Request, usage: Usage, shares: Floats) -> tuple[Floats, Floats]:
     """The expected use of the request and its variance; of memory, its envelope."""
-    demand, mean, reserve = (np.array(four(each)) for each in (request.demand, request.mean, request.reserve))
-    variance = np.array(request.variance)
-    if not request.known and not variance.any():
-        return best_guess(reserve, demand) * shares, np.zeros(len(RESOURCES))
-    expected = best_guess(mean, demand, reserve)
-    expected[MEMORY] = best_guess(demand, reserve)[MEMORY]
-    return np.where(usage.constrains, expected, 0.0), variance
+    if not request.known and not any(request.variance):
+        return np.array(first_known(request.reserve, request.demand)) * shares, np.zeros(len(RESOURCES))
+    expected = np.array(request.likely_mean)
+    expected[MEMORY] = request.likely_envelope[MEMORY]
+    return np.where(usage.constrains, expected, 0.0), np.array(request.variance)

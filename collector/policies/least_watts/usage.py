@@ -39,10 +39,11 @@ class Shares:
 
     def with_more(self, used: Floats, requested: Floats) -> "Shares":
         """The same with more containers, one per row, whose use is known."""
+        reserves = requested > 0
         return Shares(
-            self.used + np.where(requested > 0, used, 0.0).sum(axis=0),
+            self.used + np.where(reserves, used, 0.0).sum(axis=0),
             self.requested + requested.sum(axis=0),
-            self.containers + np.count_nonzero(requested > 0, axis=0),
+            self.containers + reserves.sum(axis=0),
         )
 
     @property
