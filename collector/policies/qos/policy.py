@@ -163,10 +163,11 @@ def _place(
     terms = make_terms(given, settings, snapshot.seed)
     found = QueuePass(given.hosts, given.instances, terms, snapshot.seed).rank(given.rows.size - 1)
     near = instances_near(snapshot, request.service) if request.spread else np.zeros(refused.size)
-    points = found.points - _POINTS * near[found.fits]
-    order = np.argsort(found.fits)
-    order = order[rising(-points[order])]
-    rows, points = np.concatenate((found.fits[order], found.with_room)), points[order]
+    points_of = np.full(refused.size, np.nan)
+    points_of[found.fits] = found.points - _POINTS * near[found.fits]
+    fits = np.flatnonzero(~np.isnan(points_of))
+    fits = fits[rising(-points_of[fits])]
+    rows, points = np.concatenate((fits, found.with_room)), points_of[fits]
     needing = np.arange(found.with_room.size) + 1.0 - min(points.min(initial=0.0), 0.0)
     refused = without_room(refused, free_of_allocated(snapshot), quantities(demand))
     refused[refused == Rejection.NOT] = Rejection.NEEDS_ROOM
@@ -183,7 +184,7 @@ def _place(
         if row in found.with_room:
             reasons.append(f"{counted(len(found.victims(row)), 'container')} must be stopped first")
         else:
-            score = points[np.flatnonzero(rows == row)[0]] + _POINTS * near[row]
+            score = points_of[row] + _POINTS * near[row]
             reasons.append(f"{score:.2f} of {_POINTS:g} points for free and evenly reserved CPU and memory")
         return (*reasons, same_domain(near[row])) if near[row] else tuple(reasons)
 

@@ -98,4 +98,5 @@ class Outcome:
 
 def padded(free: Floats, capacity: Floats) -> Floats:
     """Return the free amounts with a margin for rounding errors."""
-    return free + _ROUNDING * np.nan_to_num(capacity, nan=0.0)
+    # An unknown capacity counts as 0.
+    return free + _ROUNDING * np.fmax(capacity, 0.0)

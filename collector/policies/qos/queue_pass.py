@@ -8,6 +8,7 @@ looked at again.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from heapq import heapify, heappush, heappushpop, heapreplace
 from math import ceil
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from collector.policies.qos.queue import Assignment, Hosts, Instances, Outcome, Terms, padded
 from collector.policies.qos.victims import VictimTable
-from collector.snapshot.power_curves import Floats, Rows
+from collector.snapshot.power_curves import Floats, Rows, picked
 from collector.snapshot.tables import NOWHERE, Flags
 
 _POINTS = 10.0
@@ -76,6 +77,17 @@ class HostRanking:
     """Whom to stop on one of those."""
 
 
+@lru_cache(maxsize=4)
+def _shuffle(seed: int, count: int) -> tuple[Rows, Rows]:
+    """Return hosts in a random order, and the place of each in it; and, last, of `NOWHERE`."""
+    shuffled = np.random.default_rng(seed).permutation(count)
+    place = np.empty(count + 1, dtype=np.intp)
+    place[shuffled] = np.arange(count)
+    place[NOWHERE] = NOWHERE
+    shuffled.flags.writeable = place.flags.writeable = False
+    return shuffled, place
+
+
 @dataclass(eq=False)
 class QueuePass:
     """The state of a pass. Hosts are in a random order, so that the first of equals is a random one."""
@@ -98,14 +110,10 @@ class QueuePass:
     _occupied: dict[int, "np.ndarray[tuple[int], np.dtype[np.int32]]"] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        count = self.hosts.capacity.shape[0]
-        self._shuffled: Rows = np.random.default_rng(self.seed).permutation(count)
-        place = np.empty(count + 1, dtype=np.intp)
-        place[self._shuffled] = np.arange(count)
-        place[NOWHERE] = NOWHERE
-        self._capacity = self.hosts.capacity[self._shuffled]
-        self._free = padded(self.hosts.free, self.hosts.capacity)[self._shuffled]
-        self._masks = self.hosts.masks[:, self._shuffled]
+        self._shuffled, place = _shuffle(self.seed, self.hosts.capacity.shape[0])
+        self._capacity = picked(self.hosts.capacity, self._shuffled)
+        self._free = picked(padded(self.hosts.free, self.hosts.capacity), self._shuffled)
+        self._masks = self.hosts.masks.take(self._shuffled, axis=1)
         self._open: Flags = np.any(self._masks, axis=0)
         self._places = {instance: turn for turn, instance in enumerate(self.terms.queue.tolist())}
         self._home = place[self.instances.host]
@@ -113,9 +121,12 @@ class QueuePass:
         closed = self._home != NOWHERE
         closed[closed] = ~self._open[self._home[closed]]
         self._limits = np.where(closed, -np.inf, self.terms.limits)
-        widest = int(self._masks.sum(axis=1).argmax()) if self._masks.size else NOWHERE
-        is_widest = widest != NOWHERE and bool((self._masks[widest] == self._open).all())
-        self._widest_mask = widest if is_widest else NOWHERE
+
+    @cached_property
+    def _widest_mask(self) -> int:
+        """The set of constraints that allows all hosts that any set allows; `NOWHERE` if there is none."""
+        allows_all = (self._masks == self._open).all(axis=1)
+        return int(allows_all.argmax()) if allows_all.any() else NOWHERE
 
     def run(self) -> Outcome:
         """Try to allocate each waiting instance once, in the order of the queue."""
@@ -173,7 +184,8 @@ class QueuePass:
         """Rank the hosts for one instance. Nothing is allocated."""
         kind = self._kind_of(instance)
         fits = np.flatnonzero(kind.scores > -np.inf)
-        self._evaluate(kind, np.flatnonzero(kind.allowed & (kind.scores == -np.inf)), instance)
+        if (self._limits[kind.level] > self.terms.slack[instance]).any():
+            self._evaluate(kind, np.flatnonzero(kind.allowed & (kind.scores == -np.inf)), instance)
         room = np.flatnonzero(kind.reach > self.terms.slack[instance])
         points = self._points_with_victims(kind, room)
         room = room[np.lexsort((-points, *kind.costs[::-1, room]))]
@@ -229,7 +241,7 @@ class QueuePass:
             checked = int(fits[enough - 1]) + 1
             kind.scores[checked:] = -np.inf
         kind.is_sampled = enough < fits.size
-        self.operations += int(self._open[:checked].sum())
+        self.operations += int(np.count_nonzero(self._open[:checked]))
 
     def _is_contained(self, other: _Kind, kind: _Kind) -> bool:
         """Whether every host that has room for a kind has room for the other one, which came first."""
@@ -242,11 +254,11 @@ class QueuePass:
 
     def _score(self, kind: _Kind, rows: Rows) -> None:
         """Find out where a kind fits without victims."""
-        free = self._free[rows]
+        free = picked(self._free, rows)
         fits = kind.allowed[rows] & (free >= kind.threshold).all(axis=1)
         if kind.group != NOWHERE:
             fits &= self._occupants(kind.group)[rows] == 0
-        points = allocation_score(free - kind.demand, self._capacity[rows])
+        points = allocation_score(free - kind.demand, picked(self._capacity, rows))
         kind.scores[rows] = np.where(fits, points, -np.inf)
 
     def _occupants(self, group: int) -> "np.ndarray[tuple[int], np.dtype[np.int32]]":

@@ -80,7 +80,10 @@ def queue_input(
     """Return the arrays of a pass. Tasks that are held do not start."""
     nodes, tasks = snapshot.nodes, snapshot.tasks
     is_open = open_nodes(snapshot, stale_seconds)
-    rows = np.flatnonzero((slo.promise != NOWHERE) & ~np.isnan(slo.slack_seconds))
+    rows = snapshot.cached(
+        "tasks with a promise",
+        lambda: np.flatnonzero((slo.promise != NOWHERE) & ~np.isnan(slo.slack_seconds)),
+    )
     host = tasks.node[rows]
     waits = host == NOWHERE
     masks, mask = _masks(snapshot, rows, is_open, held)
