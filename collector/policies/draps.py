@@ -50,7 +50,7 @@ def place(snapshot: Snapshot, request: Request, settings: FillLimits) -> Ranking
     refused = reject_strained(nodes, refused)
     refused = without_room(refused, free_of_allocated(snapshot), request.reserve)
     refused = without_room(refused, left - nodes.capacity * (1.0 - settings.fill_ratio), request.demand)
-    free = share(left, nodes.capacity)
+    free = left / nodes.known_capacity
     dominant = _dominant(snapshot, request)
     available = _mean(free) if dominant == NOWHERE else _available(free, dominant)
     near = instances_near(snapshot, request.service) if request.spread else np.zeros_like(available)

@@ -91,7 +91,8 @@ def reject_overbooked(snapshot: Snapshot, request: Request, refused: Codes) -> C
     more = np.nan_to_num(np.array(four(request.reserve))[:RESERVED], nan=0.0)
     if not more.any():
         return refused
-    fits = ReservationBook.of(snapshot).fits(more, LIMITS[request.task_class])
+    book = snapshot.cached_with_pending("reservations", lambda: ReservationBook.of(snapshot))
+    fits = book.fits(more, LIMITS[request.task_class])
     return np.where((refused == Rejection.NOT) & ~fits, np.int8(Rejection.OVERBOOKED), refused)
 
 

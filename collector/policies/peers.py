@@ -16,7 +16,6 @@ from collector.policies.scoring import (
     each_percent,
     percent,
     reject_unless_reservation_fits,
-    share,
 )
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
@@ -65,7 +64,7 @@ def _place_by_requests(
     reserve = amounts(request.reserve)[CPU_AND_MEMORY]
     pod = np.where(reserve > 0, reserve, _DEFAULT_REQUESTS)
     nodes = snapshot.nodes
-    requested = share(nodes.allocated[:, CPU_AND_MEMORY] + pod, nodes.capacity[:, CPU_AND_MEMORY])
+    requested = (nodes.allocated[:, CPU_AND_MEMORY] + pod) / nodes.known_capacity[:, CPU_AND_MEMORY]
     return rank_by_score(
         score(np.nan_to_num(requested, nan=1.0)),
         reject_unless_reservation_fits(snapshot, request),
@@ -152,8 +151,9 @@ def risk_points(mean: Floats, deviation: Floats, margin: float, sensitivity: flo
 def _load_with(snapshot: Snapshot, request: Request) -> Floats:
     demand = amounts(request.demand)
     demand = np.where(demand > 0, demand, amounts(request.reserve))
-    capacity = snapshot.nodes.capacity
-    return share(capacity - free_of_load(snapshot) + demand, capacity)[:, CPU_AND_MEMORY]
+    nodes = snapshot.nodes
+    load = nodes.capacity - free_of_load(snapshot)
+    return ((load + demand) / nodes.known_capacity)[:, CPU_AND_MEMORY]
 
 
 def place_by_target(snapshot: Snapshot, request: Request, settings: TargetSettings) -> Ranking:

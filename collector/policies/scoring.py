@@ -23,10 +23,8 @@ def reject_unless_reservation_fits(snapshot: Snapshot, request: Request) -> Code
 
 def allocated_ratio(snapshot: Snapshot, request: Request) -> Floats:
     """Return the reserved shares of each node's CPU and memory, this request included."""
-    return share(
-        snapshot.nodes.allocated[:, CPU_AND_MEMORY] + amounts(request.reserve)[CPU_AND_MEMORY],
-        snapshot.nodes.capacity[:, CPU_AND_MEMORY],
-    )
+    nodes, more = snapshot.nodes, amounts(request.reserve)[CPU_AND_MEMORY]
+    return (nodes.allocated[:, CPU_AND_MEMORY] + more) / nodes.known_capacity[:, CPU_AND_MEMORY]
 
 
 def amounts(quantities: Quantities) -> Floats:

@@ -222,13 +222,17 @@ class Nodes:
         return region_of(self.utilisation)
 
     @cached_property
+    def estimated_watts(self) -> Floats:
+        """The power of its curve at the present use; NaN without a curve."""
+        return self.power.watts(self.used_ratio)
+
+    @cached_property
     def watts(self) -> Floats:
         """The power that it reports, or else that of its power curve at the present use.
 
         0 for a node that is off, NaN if it has neither.
         """
-        estimate = self.power.watts(self.used_ratio)
-        watts = np.where(np.isnan(self.reported_watts), estimate, self.reported_watts)
+        watts = np.where(np.isnan(self.reported_watts), self.estimated_watts, self.reported_watts)
         return np.where(self.on, watts, 0.0)
 
 
@@ -410,7 +414,8 @@ class Snapshot:
         order, starts = self._by_node
         counts = starts[nodes + 1] - starts[nodes]
         skipped = starts[nodes] - (np.cumsum(counts) - counts)
-        return order[np.arange(counts.sum()) + np.repeat(skipped, counts)]
+        rows: Rows = order[np.arange(counts.sum()) + np.repeat(skipped, counts)]
+        return rows
 
     @cached_property
     def waiting(self) -> Rows:

@@ -70,7 +70,9 @@ class AdmissionRule:
         self, snapshot: Snapshot, request: Request, ranking: Ranking, *, has_margins: bool = False
     ) -> Ranking:
         """Refuse the ranked nodes that are not admitted."""
-        risks = self.judge(snapshot, request, ranking.rows, has_margins=has_margins)
+        # In the order of the columns, which is faster to read than that of the ranks.
+        rows = np.flatnonzero(ranking.refused == Rejection.NOT)
+        risks = self.judge(snapshot, request, rows, has_margins=has_margins)
         keeps = risks.admitted[ranking.rows]
         refused = ranking.refused.copy()
         refused[ranking.rows[~keeps]] = Rejection.RISK

@@ -326,11 +326,13 @@ def place(snapshot: Snapshot, request: Request, settings: ConsolidateSettings) -
     if not settings.overbooks:
         refused = reject_overbooked(snapshot, request, refused)
     load = np.fmax(nodes.used, nodes.mean)
-    added = nodes.power.watts((load + need) / nodes.known_capacity) - nodes.power.watts(nodes.used_ratio)
+    added = nodes.power.watts((load + need) / nodes.known_capacity) - nodes.estimated_watts
     scores = np.nan_to_num(-added, nan=-UNKNOWN_WATTS)
 
+    fitting = int(np.count_nonzero(refused == Rejection.NOT))
+
     def explain(row: int) -> tuple[str, ...]:
-        return (_Choice(row, -float(scores[row]), int(np.count_nonzero(refused == Rejection.NOT))).reason(),)
+        return (_Choice(row, -float(scores[row]), fitting).reason(),)
 
     def needs(row: int) -> tuple[Action, ...]:
         if nodes.on[row]:

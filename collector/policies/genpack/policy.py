@@ -19,7 +19,7 @@ from collector.policies.genpack.generations import GenPackSettings, generations
 from collector.policies.genpack.phase import Phase
 from collector.policies.interface import Plan, Policy, Ranking, Request, rank_by_score
 from collector.policies.overbooking import reject_overbooked
-from collector.policies.scoring import availability, each_percent, instances_near, same_domain, share
+from collector.policies.scoring import availability, each_percent, instances_near, same_domain
 from collector.policies.stability import estimate_watts
 from collector.snapshot.tables import Generation, Snapshot
 from wire.resources import Quantities
@@ -43,7 +43,7 @@ def place(snapshot: Snapshot, request: Request, settings: GenPackSettings) -> Ra
     order = _KNOWN_FIRST if request.known else _UNKNOWN_FIRST
     steps = np.empty(len(Generation))
     steps[list(order)] = 2.0 * np.arange(len(order))
-    free = share(room, nodes.capacity)
+    free = room / nodes.known_capacity
     available = availability(free)
     packed = np.where(generation == Generation.NURSERY, available - 2.0, -available)
     near = instances_near(snapshot, request.service) if request.spread else np.zeros_like(available)

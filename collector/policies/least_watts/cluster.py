@@ -262,14 +262,12 @@ class PlannedCluster:
         """Where a task costs the fewest watts; `rows` are the safest of so many nodes, if that is given."""
         if not rows.size:
             return None
-        cost, added, _ = self.costs.of(
-            rows,
-            self.expected[rows],
-            self.variance[rows] * self.margins.together,
-            self.usage.expected[task],
-            self.usage.variance[task] * self.margins.together,
-            self.spare[rows],
-        )
+        expected, variance = self.expected[rows], self.variance[rows] * self.margins.together
+        carried = self.costs.carried(expected, variance, rows)
+        expected = expected + self.usage.expected[task]
+        variance = variance + self.usage.variance[task] * self.margins.together
+        need = needed(expected, variance, self.margins.deviations)
+        cost, added = self.costs.of(rows, carried, expected, need, self.spare[rows])
         first = int(np.argmin(cost))
         return Choice(
             int(rows[first]),

@@ -1,5 +1,7 @@
 """The watts that a task costs on each node."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from collector.policies.interface import LAXEST_CLASS, STRICTEST_CLASS
@@ -29,8 +31,17 @@ def _most(ratios: Floats) -> Floats:
 def promise_room(capacity: Floats, allocated: Floats, strictest: Codes, task_class: int) -> Floats:
     """What may still be promised of each node, by the strictest class among its tasks and the one to come."""
     there = np.where(strictest > 0, np.minimum(strictest, task_class), task_class)
-    room: Floats = capacity * _LIMIT_OF_CLASS[there][:, None] - allocated
+    # Transposed, so that numpy works on whole columns.
+    room: Floats = (capacity.T * _LIMIT_OF_CLASS[there]).T - allocated
     return room
+
+
+class Carried(NamedTuple):
+    """What nodes carry already: one row each."""
+
+    filled: Floats
+    """The share of the scarcest resource that is taken, margins included."""
+    watts: Floats
 
 
 class Costs:
@@ -46,16 +57,18 @@ class Costs:
             "idle watts", lambda: np.nan_to_num(nodes.power.idle_watts, nan=0.0)
         )
 
-    def of(  # noqa: PLR0913, PLR0917 - what nodes carry and what a task brings, each a sum and its variance
-        self,
-        rows: Rows,
-        expected: Floats,
-        variance: Floats,
-        more: Floats,
-        more_variance: Floats,
-        asleep: Flags,
-    ) -> tuple[Floats, Floats, Floats]:
-        """Per node of `rows`: what it costs, the watts that it adds, and what each resource needs then.
+    def carried(self, expected: Floats, variance: Floats, rows: Rows | None = None) -> Carried:
+        """What nodes, or those of `rows`, carry with this expected use and its variance."""
+        per_unit = self._per_unit if rows is None else picked(self._per_unit, rows)
+        need = needed(expected, variance, self._spread)
+        return Carried(_most(need * per_unit), self._power.watts(expected * per_unit, rows))
+
+    def of(
+        self, rows: Rows, carried: Carried, expected: Floats, need: Floats, asleep: Flags
+    ) -> tuple[Floats, Floats]:
+        """Per node of `rows`: what a task costs, and the watts that it adds.
+
+        `expected` is the expected use of each node with the task, and `need` the same with its margin.
 
         The cost is what the task makes the node draw and its part of the idle watts: how much more of the
         scarcest resource is taken, of all that is taken then. So a node that is nearly empty, and might soon
@@ -63,16 +76,13 @@ class Costs:
         as much room as the largest that sleeps would give.
         """
         cores, per_unit = self._cores[rows], picked(self._per_unit, rows)
-        before = needed(expected, variance, self._spread)
-        with_it = expected + more
-        after = needed(with_it, variance + more_variance, self._spread)
-        filled = _most(after * per_unit)
-        taken = filled - _most(before * per_unit)
-        added = self._power.watts(with_it * per_unit, rows)
-        added -= self._power.watts(expected * per_unit, rows)
+        filled = _most(need * per_unit)
+        taken = filled - carried.filled
+        added = self._power.watts(expected * per_unit, rows)
+        added -= carried.watts
         idle = self._idle_watts[rows]
         part = share(np.maximum(taken, 0.0), filled)
         if asleep.any():
             part[asleep] = cores[asleep].max() / cores[asleep]
         cost = np.where(np.isnan(added), UNKNOWN_WATTS, added) + idle * part
-        return cost, added + np.where(asleep, idle, 0.0), after
+        return cost, added + np.where(asleep, idle, 0.0)

@@ -46,8 +46,8 @@ def reported_use(snapshot: Snapshot) -> Floats:
     return snapshot.cached("reported use", compute)
 
 
-def pending_variance(snapshot: Snapshot, rows: Rows | slice = slice(None)) -> Floats:
-    """The variance of the pending tasks of each node, or of some."""
+def pending_variance(snapshot: Snapshot, rows: Rows) -> Floats:
+    """The variance of the pending tasks of some nodes."""
     return np.maximum(snapshot.nodes.variance[rows] - _task_variance(snapshot)[rows], 0.0)
 
 
@@ -60,16 +60,28 @@ def _task_variance(snapshot: Snapshot) -> Floats:
     return snapshot.cached("task variance", lambda: sum_by_node(tasks.node, tasks.variance, count))
 
 
-def sums_with_pending(snapshot: Snapshot, usage: Usage, shares: Floats) -> tuple[Floats, Floats]:
-    """Expected use and variance of each node, pending tasks included."""
+def sums_without_pending(snapshot: Snapshot, usage: Usage) -> tuple[Floats, Floats]:
+    """Expected use and variance of each node, by its tasks and what it has reported; column-major."""
 
     def compute() -> tuple[Floats, Floats]:
         expected, variance = node_sums(snapshot, usage)
-        use = pending_use(snapshot, shares)
-        pending = sum_by_node(snapshot.pending.nodes, use, len(snapshot.nodes.names))
-        total = np.fmax(expected, reported_use(snapshot)) + pending
+        total = np.fmax(expected, reported_use(snapshot))
         total[:, ~usage.constrains] = 0.0
-        return np.asfortranarray(total), np.asfortranarray(variance + pending_variance(snapshot))
+        return np.asfortranarray(total), np.asfortranarray(variance)
+
+    return snapshot.cached("expected sums", compute)
+
+
+def sums_with_pending(snapshot: Snapshot, usage: Usage, shares: Floats) -> tuple[Floats, Floats]:
+    """Expected use and variance of each node, pending tasks included; column-major."""
+
+    def compute() -> tuple[Floats, Floats]:
+        expected, variance = (each.copy(order="F") for each in sums_without_pending(snapshot, usage))
+        rows, place = np.unique(snapshot.pending.nodes, return_inverse=True)
+        use = sum_by_node(place, pending_use(snapshot, shares), rows.size)
+        expected[rows] += np.where(usage.constrains, use, 0.0)
+        variance[rows] += pending_variance(snapshot, rows)
+        return expected, variance
 
     return snapshot.cached_with_pending("node sums", compute)
 

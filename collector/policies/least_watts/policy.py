@@ -13,12 +13,18 @@ from collector.policies.actions import Action, PowerOn
 from collector.policies.distance import application_of, near_members
 from collector.policies.filters import eligible_at_any_distance, reject_strained, without_room
 from collector.policies.interface import Policy, Ranking, Rejection, Request
-from collector.policies.least_watts.cost import UNKNOWN_WATTS, Costs, promise_room, share
-from collector.policies.least_watts.need import expected_shares, request_need, sums_with_pending
+from collector.policies.least_watts.cost import UNKNOWN_WATTS, Carried, Costs, promise_room
+from collector.policies.least_watts.margins import Margins
+from collector.policies.least_watts.need import (
+    expected_shares,
+    request_need,
+    sums_with_pending,
+    sums_without_pending,
+)
 from collector.policies.least_watts.outlook import learned
 from collector.policies.least_watts.plan import rebalance
 from collector.policies.least_watts.settings import KNOB, LeastWattsSettings
-from collector.policies.least_watts.usage import usable
+from collector.policies.least_watts.usage import Usage, usable
 from collector.policies.outlook import amounts, needed
 from collector.policies.sorting import rising
 from collector.policies.stability import may_sleep
@@ -42,7 +48,8 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
     more, more_variance = request_need(request, usage, shares)
     expected, variance = sums_with_pending(snapshot, usage, shares)
     variance, more_variance = variance * margins.together, more_variance * margins.together
-    need = needed(expected + more, variance + more_variance, spread)
+    with_it = expected + more
+    need = needed(with_it, variance + more_variance, spread)
     refused = eligible_at_any_distance(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
     refused = reject_strained(nodes, refused)
     # A task that is alone on a node may use all of it: otherwise the largest would fit nowhere.
@@ -56,8 +63,14 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
         refused = np.where(short, np.int8(Rejection.OVERBOOKED), refused)
     rows = np.flatnonzero(refused == Rejection.NOT)
     asleep = ~nodes.on[rows] | ((nodes.tasks[rows] == 0) & may_sleep(snapshot)[rows])
-    cost, added, after = Costs(snapshot, spread).of(
-        rows, picked(expected, rows), picked(variance, rows), more, more_variance, asleep
+    costs = Costs(snapshot, spread)
+    carried = _carried(snapshot, costs, usage, shares, margins)
+    cost, added = costs.of(
+        rows,
+        Carried(carried.filled[rows], carried.watts[rows]),
+        picked(with_it, rows),
+        picked(need, rows),
+        asleep,
     )
     crowd = _crowd(snapshot, request)[rows]
     order = rising(cost)
@@ -72,7 +85,7 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
         at = int(np.searchsorted(rows, row))
         idle = _idle_power(on=bool(nodes.on[row]), asleep=bool(asleep[at]))
         reasons = [_watts(float(added[at]), order.size, idle)]
-        margin = share(after[at] - expected[row] - more, nodes.capacity[row])
+        margin = (need[row] - expected[row] - more) / nodes.known_capacity[row]
         reasons.append(_keeps_free(margin, settings.short_ratio))
         if crowd[at]:
             reasons.append(f"{crowd[at]} more of its service would fail together with it")
@@ -96,6 +109,24 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
         explain=explain,
         needs=needs,
     )
+
+
+def _carried(snapshot: Snapshot, costs: Costs, usage: Usage, shares: Floats, margins: Margins) -> Carried:
+    """What nodes carry already: once per snapshot, and then again for the few nodes with pending tasks."""
+    key = "carried", *margins.deviations.tolist(), *margins.together.tolist()
+
+    def without_pending() -> Carried:
+        expected, variance = sums_without_pending(snapshot, usage)
+        return costs.carried(expected, variance * margins.together)
+
+    def with_pending() -> Carried:
+        carried = Carried(*(each.copy() for each in snapshot.cached(key, without_pending)))
+        rows = np.unique(snapshot.pending.nodes)
+        expected, variance = (picked(each, rows) for each in sums_with_pending(snapshot, usage, shares))
+        carried.filled[rows], carried.watts[rows] = costs.carried(expected, variance * margins.together, rows)
+        return carried
+
+    return snapshot.cached_with_pending(key, with_pending)
 
 
 def _crowd(snapshot: Snapshot, request: Request) -> Rows:

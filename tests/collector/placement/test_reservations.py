@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.placement import reservations as ledgers
-from collector.placement.reservations import Reservations
+from collector.placement.reservations import Reservations, fold_pending
 from collector.policies.interface import Request
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
@@ -149,3 +149,19 @@ def test_place_that_is_kept_counts_until_it_is_given_up_or_expires() -> None:
     assert tasks_on(ledger.fold(base, 1.0)) == {"a": 0, "b": 0, "c": 0}
     ledger.keep(base, WEB, "task-1", "b", now=1.0, seconds=60.0)
     assert ledger.kept_on("task-1", 61.0) is None
+
+
+def test_a_fold_that_was_prepared_is_used_until_a_placement_changes() -> None:
+    reservations, base = Reservations(), cluster()
+    first = reservations.place(reservations.fold(base, 0.0), WEB, "a", now=0.0, seconds=60.0)
+    pending, next_one = reservations.pending, cluster(at=1.0)
+    prepared = fold_pending(next_one, pending)
+    assert reservations.fold(next_one, 1.0) is prepared
+    assert tasks_on(prepared) == {"a": 1, "b": 0, "c": 0}
+    reservations.place(prepared, WEB, "b", now=1.0, seconds=60.0)
+    assert reservations.pending is not pending
+    assert tasks_on(reservations.fold(next_one, 1.0)) == {"a": 1, "b": 1, "c": 0}
+    after = cluster(at=2.0)
+    fold_pending(after, pending)
+    reservations.release(first.id)
+    assert tasks_on(reservations.fold(after, 2.0)) == {"a": 0, "b": 1, "c": 0}

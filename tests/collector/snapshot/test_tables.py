@@ -86,3 +86,22 @@ def test_names_and_ids_lead_to_rows() -> None:
     )
     assert snapshot.nodes.index == {"a": 0, "b": 1}
     assert snapshot.tasks.index == {"x": 0}
+
+
+@pytest.mark.parametrize("count", [4, 70_000], ids=["few", "more than 16 bits can number"])
+def test_tasks_are_found_by_node_and_service(count: int) -> None:
+    services = ("db", "web")
+    nodes = [NodeFacts(name=f"n{row:05}", capacity=Quantities(1.0, 1)) for row in range(count)]
+    places = {"t0": "n00002", "t1": None, "t2": "n00000", "t3": "n00002", "t4": f"n{count - 1:05}"}
+    tasks = [
+        TaskFacts(id=name, node=node, service=services[place % 2])
+        for place, (name, node) in enumerate(places.items())
+    ]
+    snapshot = assemble(nodes, tasks, [ServiceFacts(name=each) for each in services])
+    snapshot.build_indexes()
+    assert [snapshot.tasks_on(row).tolist() for row in (0, 1, 2, count - 1)] == [[2], [], [0, 3], [4]]
+    assert snapshot.tasks_on_any(np.array([0, 1, 2])).tolist() == [2, 0, 3]
+    assert snapshot.tasks_on_any(np.array([], dtype=np.intp)).tolist() == []
+    assert [snapshot.tasks_of(row).tolist() for row in (0, 1)] == [[0, 2, 4], [1, 3]]
+    assert snapshot.tasks_of(2).tolist() == [], "a service that was added with a pending task has none"
+    assert np.flatnonzero(snapshot.instances(0)).tolist() == [0, 2, count - 1]
