@@ -18,7 +18,7 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """What a service must deliver, and the bounds within which it may be changed."""
+    """The bound of the metric of a service, and the bounds of its size."""
 
     service: str
     metric_max: float
@@ -104,4 +104,4 @@ class ElasticPolicy:
     another version counts as empty. The random numbers of exploration derive from the service and the time
     of the observation."""
     explain: Callable[[Target, bytes], tuple[LearnedRow, ...]]
-    """What was learned so far, as a table."""
+    """Return what was learned so far, as a table."""

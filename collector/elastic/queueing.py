@@ -285,7 +285,7 @@ def _explain(target: Target, learned: bytes) -> tuple[LearnedRow, ...]:
 
 QUEUEING = ElasticPolicy(
     name="queueing",
-    summary="plan by a queueing model and a forecast of the load, both corrected by what is observed",
+    summary="plan by a queueing model and a forecast of the load, both corrected by observations",
     decide=_decide,
     explain=_explain,
 )

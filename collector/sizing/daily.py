@@ -158,7 +158,7 @@ class _OpenPart(NamedTuple):
     """The samples of a running container in an open slot."""
 
     sums: dict[int, UsageSum]
-    """Of this container, by slot."""
+    """The usage of the container, by slot."""
     slot: int
     packed: Packed
     sample_seconds: float

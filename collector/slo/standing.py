@@ -20,7 +20,7 @@ Rows = NDArray[np.intp]
 MODES = tuple(ServiceMode)
 """The modes, in the order of their codes."""
 NOWHERE = -1
-"""In a column of row numbers: none."""
+"""In a column of row numbers: no row."""
 _INDEPENDENT = MODES.index(ServiceMode.INDEPENDENT)
 _CONCURRENT = MODES.index(ServiceMode.CONCURRENT)
 _BATCH = MODES.index(ServiceMode.BATCH)
@@ -111,11 +111,11 @@ class Figures:
     discarded_seconds: Floats
     availability: Floats
     slack_seconds: Floats
-    """Without the start-up time."""
+    """Slack before the start-up time is subtracted."""
     is_spare: Flags
     services: ServiceFigures
     total_seconds: Floats
-    """Per service; likewise the next two."""
+    """Per service, as the next two."""
     running_instances: Rows
     live_instances: Rows
 
@@ -306,7 +306,7 @@ class ServiceStandings:
 
     names: tuple[str, ...]
     promise: Codes
-    """Its class, as a place in `Standings.promises`."""
+    """The class of the promise, as an index of `Standings.promises`."""
     mode: Codes
     """A place in `MODES`."""
     target: Floats
@@ -320,7 +320,7 @@ class ServiceStandings:
     total_seconds: Floats
     """Running and waiting time of its instances."""
     penalty: Floats
-    """In seconds of one instance, weighted by the depth of the shortfall."""
+    """Penalty in seconds of one instance, weighted by the depth of the shortfall."""
     preemption_ratio: Floats
     """The highest ratio of the instances that run or wait."""
     startup_seconds: Floats

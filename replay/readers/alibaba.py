@@ -34,7 +34,7 @@ def read(path: Path, machines: Sequence[Machines], period: Period | None = None)
     whole = machines[0] if machines else WHOLE
     names: dict[str, int] = {}
     applications, sizes = _read_sizes(path.with_name(_META))
-    who, at, percent = [], [], []
+    container, at, percent = [], [], []
     for number, line in open_lines(path):
         cells = line.rstrip("\r\n").split(",")
         if len(cells) < _FIELDS:
@@ -47,30 +47,30 @@ def read(path: Path, machines: Sequence[Machines], period: Period | None = None)
             continue  # a negative value means that it is missing
         if period is not None and not period.covers(np.array(seconds)):
             continue
-        who.append(names.setdefault(cells[0], len(names)))
+        container.append(names.setdefault(cells[0], len(names)))
         at.append(seconds)
         percent.append((cpu, memory))
-    if not who:
+    if not container:
         raise UserError(f"{path} has no samples")
     sized = np.array([sizes.get(name, _USUAL) for name in names])
     given = np.column_stack(
         [sized[:, 0] * whole.cpu_mips / WHOLE.cpu_mips, sized[:, 1] / _PERCENT * whole.memory_mb * MEBIBYTE]
     )
-    used = np.array(percent) / _PERCENT * given[who]
+    used = np.array(percent) / _PERCENT * given[container]
     step = (np.array(at) // STEP_SECONDS).astype(np.intp)
-    line_up = timeline(np.array(who, dtype=np.intp), list(names), step, used, STEP_SECONDS)
+    aligned = timeline(np.array(container, dtype=np.intp), list(names), step, used, STEP_SECONDS)
     count = len(names)
     requested = np.full((count, 4), np.nan)
-    requested[:, :2] = given[[names[name] for name in line_up.names]]
+    requested[:, :2] = given[[names[name] for name in aligned.names]]
     return Workload(
-        ids=line_up.names,
-        services=tuple(applications.get(name, name) for name in line_up.names),
+        ids=aligned.names,
+        services=tuple(applications.get(name, name) for name in aligned.names),
         requested=requested,
-        use=line_up.use,
-        duration_seconds=line_up.use.duration_seconds + STEP_SECONDS,
+        use=aligned.use,
+        duration_seconds=aligned.use.duration_seconds + STEP_SECONDS,
         step_seconds=STEP_SECONDS,
-        arrival_seconds=line_up.use.first_seconds,
-        lifetime_seconds=line_up.use.lifetime_seconds,
+        arrival_seconds=aligned.use.first_seconds,
+        lifetime_seconds=aligned.use.lifetime_seconds,
         task_class=np.ones(count, dtype=np.int8),
         kind=np.zeros(count, dtype=np.int8),
     )

@@ -57,7 +57,7 @@ class _Samples:
     """The samples of a trace in either form: a row per machine and time."""
 
     names: list[str]
-    who: NDArray[np.intp]
+    machine: NDArray[np.intp]
     """Per row: the index of its machine in the names."""
     seconds: Floats
     used: Floats
@@ -72,14 +72,14 @@ def read(path: Path, machines: Sequence[Machines], period: Period | None = None)
     A period refers to the time stamps of the published files, or to the slots of the other form.
     """
     samples = _read_folder(path, period) if path.is_dir() else _read_table(path, period)
-    who, seconds, used = samples.who, samples.seconds, samples.used
-    if not who.size:
+    machine, seconds, used = samples.machine, samples.seconds, samples.used
+    if not machine.size:
         raise UserError(f"{path} has no samples, or none of the period: give one month of GWA-T-12")
-    present, who = np.unique(who, return_inverse=True)
+    present, machine = np.unique(machine, return_inverse=True)
     given = samples.given if samples.given is not None else _default_sizes(path, len(samples.names), machines)
     names = _names([samples.names[int(each)] for each in present])
     steps = (seconds // STEP_SECONDS).astype(np.intp)
-    line = timeline(who, names, steps, _in_units(used), STEP_SECONDS)
+    line = timeline(machine, names, steps, _in_units(used), STEP_SECONDS)
     requested = np.full((len(names), 4), np.nan)
     requested[:, :2] = given[present] * (1 / MIPS_PER_CORE, MEBIBYTE)
     return always_running(line.names, requested[np.argsort(names)], line.use)
@@ -133,8 +133,8 @@ def _read_folder(folder: Path, period: Period | None) -> _Samples:
     rows = np.concatenate(tables)
     rows[:, 2] /= _KIBIBYTES_PER_MEBIBYTE
     sizes = np.stack(given) / (1.0, _KIBIBYTES_PER_MEBIBYTE)
-    who = np.repeat(np.arange(len(names)), [len(table) for table in tables])
-    return _Samples(names, who, rows[:, 0], rows[:, 1:], _size(sizes))
+    machine = np.repeat(np.arange(len(names)), [len(table) for table in tables])
+    return _Samples(names, machine, rows[:, 0], rows[:, 1:], _size(sizes))
 
 
 _PUBLISHED_ORDER = (
@@ -162,9 +162,9 @@ def _read_table(path: Path, period: Period | None) -> _Samples:
     refuse_bad(path, fewest < 0, "a field is missing or negative", first_line=2)
     if period is not None:
         table = table[period.covers(table[:, 1] * STEP_SECONDS)]
-    numbers, who = np.unique(table[:, 0].astype(np.int64), return_inverse=True)
+    numbers, machine = np.unique(table[:, 0].astype(np.int64), return_inverse=True)
     names = [str(number) for number in numbers]
-    return _Samples(names, who, table[:, 1] * STEP_SECONDS, table[:, 2:], _read_sizes(path, names))
+    return _Samples(names, machine, table[:, 1] * STEP_SECONDS, table[:, 2:], _read_sizes(path, names))
 
 
 def _read_sizes(path: Path, names: Sequence[str]) -> Floats | None:

@@ -265,15 +265,17 @@ def _timeline(recording: _Recording) -> tuple[Timeline, dict[str, _ContainerFact
     """The usage of all containers, and their facts."""
     facts: dict[str, _ContainerFacts] = {}
     place: dict[str, int] = {}
-    who, at, used = [], [], []
+    container, at, used = [], [], []
     for name, body, seconds, *values in recording.samples:
         if name not in place:
             facts[name] = msgspec.json.decode(body, type=_ContainerFacts)
-        who.append(place.setdefault(name, len(place)))
+        container.append(place.setdefault(name, len(place)))
         at.append(seconds)
         used.append([0.0 if value is None else float(value) for value in values])
     step = (np.array(at) // recording.step_seconds).astype(np.intp)
-    line = timeline(np.array(who, dtype=np.intp), list(place), step, np.array(used), recording.step_seconds)
+    line = timeline(
+        np.array(container, dtype=np.intp), list(place), step, np.array(used), recording.step_seconds
+    )
     return line, facts
 
 

@@ -20,7 +20,7 @@ class Timeline:
 
 
 def timeline(
-    who: NDArray[np.intp], names: Sequence[str], step: Rows, values: Floats, step_seconds: float
+    container: NDArray[np.intp], names: Sequence[str], step: Rows, values: Floats, step_seconds: float
 ) -> Timeline:
     """Create a recording from samples, each with a container (an index of `names`), step and values."""
     order = np.argsort(names)
@@ -28,7 +28,7 @@ def timeline(
     place[order] = np.arange(len(names))
     step = step - step.min()
     steps = int(step.max(initial=0)) + 1
-    key = place[who] * steps + step
+    key = place[container] * steps + step
     unique, of = np.unique(key, return_inverse=True)
     count = np.bincount(of)
     means = np.column_stack(

@@ -1,1 +1,1 @@
-"""What is simulated: scenario, hosts, workload."""
+"""The input of a simulation: scenario, hosts, workload."""

@@ -39,7 +39,7 @@ class Hosts:
     labels: tuple[Mapping[str, str], ...]
     """The labels of the scenario, and labels for generation and domain."""
     round_trip_seconds: Floats | None = None
-    """From each host to each; None if the scenario has no regions."""
+    """Round-trip times from each host to each; None if the scenario has no regions."""
 
     @property
     def size(self) -> int:

@@ -45,7 +45,7 @@ class Host(_Table, frozen=True, kw_only=True):
     watts: Annotated[tuple[NotNegative, ...], Meta(min_length=_FEWEST_WATTS, max_length=101)]
     """Power of one host from idle to full CPU usage, at equal distances."""
     memory_watts: NotNegative = 0.0
-    """Power that full memory usage adds; likewise the next two."""
+    """Additional power at full memory usage; the next two keys are the same for disk and network."""
     disk_watts: NotNegative = 0.0
     network_watts: NotNegative = 0.0
     boot_seconds: NotNegative = 0.0
@@ -94,7 +94,7 @@ class Application(_Table, frozen=True, kw_only=True):
 
     name: Annotated[str, Meta(min_length=1)]
     services: Patterns = ("*",)
-    """Patterns of the names of its services; likewise the next two."""
+    """Patterns of the names of its services; the next two keys are patterns of callers and servers."""
     callers: Patterns = ("*",)
     servers: Patterns = ("*",)
     delay_max_ms: Positive | None = None
@@ -102,7 +102,7 @@ class Application(_Table, frozen=True, kw_only=True):
     service_ms: NotNegative
     """Time that a server takes for a request if it gets all the CPU that it demands."""
     round_trips: NotNegative = 1.0
-    """Between caller and server, per request."""
+    """Round trips between caller and server, per request."""
     response_max_ms: Positive
     """Results contain the share of requests that take longer."""
     connections: Annotated[int, Meta(ge=1)] | None = None

@@ -58,7 +58,7 @@ class Cluster:
         self.killed: Flags = np.zeros(count, dtype=np.bool_)
         """Whether it was killed to make room for others, and is not placed again yet."""
         self.left: Floats = workload.lifetime_seconds.copy()
-        """Its remaining runtime."""
+        """The remaining runtime of each container."""
         self.on: Flags = hosts.on.copy()
         self.booting: Flags = np.zeros(hosts.size, dtype=np.bool_)
 

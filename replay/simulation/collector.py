@@ -28,7 +28,7 @@ from wire.messages import Report
 
 _TIDY_SECONDS = 60.0
 _SNAPSHOT_SECONDS = PlacementConfig().snapshot_seconds
-"""As live; a snapshot older than a report is not used again, so that results do not depend on this."""
+"""Maximum age of a snapshot, as live. Results do not depend on it, since every report ends a snapshot."""
 
 
 class SimulatedCollector:

@@ -90,7 +90,7 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     overloaded_node_time_ratio: dict[Resource, float]
     """Share of the time that nodes were on in which demand exceeded their capacity."""
     short_node_time_ratio: float
-    """The same for CPU as CloudSim counts it (SLATAH): with the time in which nodes receive a container."""
+    """Overloaded time for CPU as CloudSim counts it (SLATAH), which includes the time of incoming moves."""
     utilisation_ratio: dict[Resource, float]
     """Usage relative to the capacity of nodes that were on."""
     arrived: int

@@ -51,7 +51,7 @@ class SizingReport(msgspec.Struct, frozen=True, kw_only=True):
     scored_days: float
     methods: dict[str, MethodScore]
     frontier: dict[str, list[FrontierPoint]]
-    """By resource."""
+    """The points of all methods, by resource."""
 
 
 @dataclass(frozen=True, slots=True)

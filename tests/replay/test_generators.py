@@ -40,7 +40,7 @@ def test_same_seed_makes_the_same_workload(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(GENERATORS))
-def test_unknown_setting_is_a_complaint(name: str) -> None:
+def test_unknown_setting_is_an_error(name: str) -> None:
     with pytest.raises(UserError, match="speed"):
         generate(name, SMALL[name] | {"speed": 1}, 0)
 
@@ -74,7 +74,7 @@ def test_cloud_hour_has_the_limits_and_classes_of_the_thesis() -> None:
     assert found == pytest.approx([0.10, 0.30, 0.45, 0.15], abs=0.05)
 
 
-def test_cloud_hour_pauses_when_enough_was_asked_for() -> None:
+def test_cloud_hour_pauses_at_the_limit_of_requests() -> None:
     workload = generate("cloud-hour", {"stop_seconds": 0}, 1)
     gaps = np.diff(workload.arrival_seconds)
     first = int(np.argmax(gaps > 1))
@@ -90,7 +90,7 @@ def test_images_come_one_by_one_ten_of_each() -> None:
     assert np.isnan(workload.requested).all()
 
 
-def test_listed_order_names_only_kinds_that_are_there() -> None:
+def test_listed_order_contains_only_known_kinds() -> None:
     with pytest.raises(UserError, match="unknown kinds: y"):
         generate("listed", SMALL["listed"] | {"order": ["y"]}, 0)
 

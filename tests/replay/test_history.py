@@ -111,7 +111,7 @@ async def condensed(path: Path, hours: int, settings: HistoryConfig) -> Path:
     return path
 
 
-async def test_what_samples_no_longer_tell_is_taken_from_sums_of_five_minutes(tmp_path: Path) -> None:
+async def test_time_before_the_samples_is_read_from_sums_of_five_minutes(tmp_path: Path) -> None:
     path = await condensed(tmp_path / "history.db", 4, HistoryConfig(retention_hours=1.0))
     _, in_full = read_history(path)
     assert in_full.step_seconds == 60.0
@@ -133,7 +133,7 @@ async def test_days_that_samples_cover_are_read_in_full_and_cut_to_length(tmp_pa
     assert half_an_hour.duration_seconds == pytest.approx(1800, abs=120)
 
 
-async def test_hours_are_taken_where_finer_sums_are_gone_too(tmp_path: Path) -> None:
+async def test_sums_of_an_hour_are_read_where_finer_ones_are_deleted(tmp_path: Path) -> None:
     settings = HistoryConfig(retention_hours=0.5, detail_days=1.5 / 24)
     path = await condensed(tmp_path / "history.db", 6, settings)
     _, hourly = read_history(path, days=7)
@@ -143,7 +143,7 @@ async def test_hours_are_taken_where_finer_sums_are_gone_too(tmp_path: Path) -> 
     assert fine.step_seconds == 300.0
 
 
-async def test_a_container_that_was_there_for_a_part_of_a_step_did_the_same_work(tmp_path: Path) -> None:
+async def test_a_container_that_ran_for_a_part_of_a_step_has_the_same_cpu_time(tmp_path: Path) -> None:
     path = await condensed(tmp_path / "history.db", 4, HistoryConfig(retention_hours=1.0))
     _, older = read_history(path, days=1)
     steps = np.arange(0.0, older.duration_seconds, older.step_seconds)
@@ -158,7 +158,7 @@ async def test_node_without_a_power_curve_is_named(tmp_path: Path) -> None:
         read_history(path)
 
 
-def test_what_is_no_history_is_complained_of(tmp_path: Path) -> None:
+def test_a_file_without_history_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no history at"):
         read_history(tmp_path / "absent")
     other = tmp_path / "other"

@@ -152,7 +152,7 @@ class TestPlanetlabFolder:
 
 
 class TestBitbrainsFolder:
-    def test_what_could_not_be_measured_is_no_sample(self, tmp_path: Path) -> None:
+    def test_a_value_that_could_not_be_measured_is_no_sample(self, tmp_path: Path) -> None:
         rows = [
             "0;1;1000;100;1;1024;512;0;0;0;0",
             "300;1;1000;;;1024;512;0;0;0;0",

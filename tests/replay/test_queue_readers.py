@@ -86,9 +86,9 @@ class TestRequests:
     )
     def test_a_mistake_is_named_with_its_line(self, tmp_path: Path, row: str, message: str) -> None:
         path = written(tmp_path, f"{REQUESTS}0,9,j,15,0.5,0.25,9,1,\n{row}\n")
-        with pytest.raises(UserError, match="line 3") as complaint:
+        with pytest.raises(UserError, match="line 3") as error:
             requests.read(path, ())
-        assert message in str(complaint.value)
+        assert message in str(error.value)
 
     def test_missing_columns_and_rows_are_complained_of(self, tmp_path: Path) -> None:
         with pytest.raises(UserError, match="duration_seconds"):

@@ -43,7 +43,7 @@ def replay(
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 class TestEvery:
-    def test_names_policies_that_are_there(self, path: Path) -> None:
+    def test_policies_of_the_scenario_exist(self, path: Path) -> None:
         scenario = read_scenario(path)
         if scenario.elastic is None:
             assert len(resolve_contenders(list(scenario.run), scenario)) == len(scenario.run)
@@ -52,7 +52,7 @@ class TestEvery:
             assert set(chosen) <= set(ELASTIC_POLICIES)
             assert arrivals_of(scenario, path.parent).rates.size
 
-    def test_names_a_generator_or_a_data_set(self, path: Path) -> None:
+    def test_the_trace_is_a_generator_or_a_data_set(self, path: Path) -> None:
         trace = read_scenario(path).trace
         if trace is not None and trace.generator is not None:
             assert trace.generator in GENERATORS
@@ -60,7 +60,7 @@ class TestEvery:
             assert trace.dataset in DATASETS
             assert trace.learn is None or trace.learn in DATASETS
 
-    def test_expects_figures_that_results_have(self, path: Path) -> None:
+    def test_expected_figures_are_figures_of_results(self, path: Path) -> None:
         scenario = read_scenario(path)
         known = FIGURES if scenario.elastic is None else ELASTIC_FIGURES
         assert {each.figure.split(".")[0] for each in scenario.expected} <= known
@@ -105,7 +105,7 @@ def test_borg_like_jobs_draw_less_the_better_they_are_packed() -> None:
     assert all(result.refused == 0 for result in results.values())
 
 
-def test_expecting_a_figure_that_no_result_has_is_complained_of() -> None:
+def test_an_unknown_expected_figure_is_an_error() -> None:
     scenario = read_scenario(ROOT / "scenarios" / "genpack-motivating.toml")
     wrong = msgspec.structs.replace(scenario.expected[0], figure="utilisation_ratio.gpu")
     scenario = msgspec.structs.replace(scenario, expected=(wrong,))

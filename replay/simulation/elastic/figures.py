@@ -18,7 +18,7 @@ class ElasticResult(msgspec.Struct, frozen=True, kw_only=True):
     violations_ratio: float
     """Share of the intervals between two decisions in which the metric was above its bound."""
     violations_after_day_ratio: float | None
-    """The same without the first 24 hours; None if the run is not longer."""
+    """Violations without the first 24 hours; None if the run is not longer."""
     late_requests_ratio: float
     """Share of the requests that took longer than the bound."""
     core_minutes: float

@@ -58,7 +58,7 @@ def test_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_scenario(tmp_path / "latin.toml")
 
 
-def test_scenario_without_hosts_is_complained_of(tmp_path: Path) -> None:
+def test_scenario_without_hosts_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "none.toml").write_text('title = "x"\n')
     with pytest.raises(UserError, match="no hosts"):
         read_scenario(tmp_path / "none.toml")
@@ -123,7 +123,7 @@ class TestChoosing:
             resolve_contenders([name], self.scenario)
 
 
-def test_no_container_asks_for_more_than_the_largest_host_has() -> None:
+def test_no_container_reserves_more_than_the_largest_host_has() -> None:
     hosts = build_hosts([PLAIN])
     asks = workload((0.5, 0.0), (0.5, 0.0), requested=[(8.0, float("nan")), (0.5, 0.0)])
     requested = fit_reservations(asks, hosts).requested

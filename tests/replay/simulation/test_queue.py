@@ -126,7 +126,7 @@ def test_one_runs_and_the_other_waits_to_the_end() -> None:
     assert (result.placed, result.waiting_at_end) == (1, 1)
 
 
-def test_a_first_start_takes_no_time_unless_it_is_told_to() -> None:
+def test_a_first_start_takes_no_time_by_default() -> None:
     assert slo(simulate(first_fit, workload(1)))["mean"] == 1.0
     timed = Startup(same_host_seconds=(2.0,), other_host_seconds=(6.0,), first=True)
     assert slo(simulate(first_fit, workload(1), startup=timed))["mean"] == pytest.approx(594 / 600)

@@ -68,7 +68,7 @@ def test_move_causes_the_configured_share_at_its_target() -> None:
     assert outcome.account.total.joules == pytest.approx(600 * (200 + 100) + 10 * 10)
 
 
-def test_container_that_is_sent_on_ends_where_it_was_sent_last_and_counts_twice() -> None:
+def test_redirected_container_ends_on_its_last_target_and_counts_twice() -> None:
     plans, seen = once(
         300.0,
         Move(task="a", node="one", target="two", reasons=()),
@@ -146,7 +146,7 @@ def test_move_to_a_node_without_power_waits_for_its_boot() -> None:
     assert outcome.account.total.joules == pytest.approx(360 * 200 + 240 * 300 + 10 * 100)
 
 
-def test_jobs_on_a_host_that_is_asked_for_too_much_take_longer() -> None:
+def test_jobs_on_an_overloaded_host_take_longer() -> None:
     containers = workload((1.0, 0.0), (1.0, 0.0), lifetimes=[100.0, 100.0], kind=TaskKind.JOB)
     hosts = [PLAIN]
     outcome = simulate(scripted({"a": "node", "b": "node"}), hosts, containers)
@@ -208,7 +208,7 @@ def test_lower_bound_is_all_work_at_the_best_point_of_the_best_host() -> None:
     st.integers(1, 4),
     st.integers(0, 1),
 )
-def test_what_is_drawn_lies_between_the_bound_and_all_hosts_at_full_load(
+def test_energy_lies_between_the_bound_and_all_hosts_at_full_load(
     containers: list[tuple[float, float]], nodes: int, kind: int
 ) -> None:
     hosts = [msgspec.structs.replace(PLAIN, count=nodes)]
@@ -228,14 +228,14 @@ def test_same_seed_gives_the_same_run() -> None:
     assert first == again
 
 
-def test_moments_add_up_to_the_total() -> None:
+def test_points_add_up_to_the_total() -> None:
     outcome = simulate("first-fit", [PLAIN], workload((0.5, 0.0), (0.2, 0.0), arrivals=[0.0, 130.0]))
     account = outcome.account
     assert sum(moment.joules for moment in account.moments) == pytest.approx(account.total.joules)
     assert np.sum([moment.seconds for moment in account.moments]) == pytest.approx(600)
 
 
-def test_who_waits_longer_than_it_has_patience_for_is_refused() -> None:
+def test_container_that_waits_too_long_is_refused() -> None:
     load = workload((0.6, 0), (0.6, 0), seconds=600.0, requested=[(0.6, 0), (0.6, 0)])
     waits = Simulation(delay_seconds=0.0, decide_seconds=60, when_full="wait")
     patient = simulate("binpack", [PLAIN], load, waits)
@@ -260,7 +260,7 @@ def killing(snapshot: Snapshot, request: Request, settings: PolicySettings) -> R
     )
 
 
-def test_who_was_killed_is_placed_again_when_there_is_room_and_counts_once() -> None:
+def test_killed_container_is_placed_again_when_there_is_room_and_counts_once() -> None:
     load = workload((0.6, 0), (0.6, 0), arrivals=[0.0, 100.0], lifetimes=[300.0, 150.0])
     short_of_patience = Simulation(
         delay_seconds=0.0, decide_seconds=60, when_full="wait", patience_seconds=10.0
@@ -280,7 +280,7 @@ def test_results_have_the_waiting_time_of_containers() -> None:
     assert result.waited_p50_seconds == 60.0  # between one that came at once, and one after two minutes
 
 
-def test_nodes_at_the_end_tell_what_runs_there() -> None:
+def test_results_list_the_nodes_at_the_end() -> None:
     outcome = simulate("spread", [PLAIN], workload((0.25, 0.5 * GIGABYTE), (0.25, 0.25 * GIGABYTE)))
     (node,) = outcome.nodes
     assert (node.on, node.containers) == (True, 2)

@@ -42,13 +42,13 @@ def watched(
     return seen
 
 
-def test_exact_policies_see_what_is_wanted_now() -> None:
+def test_exact_policies_see_the_current_demand() -> None:
     seen = watched([10, 20, 30, 40], EXACT)
     assert [snapshot.tasks.used[0, 0] for snapshot in seen] == pytest.approx([0.2, 0.3])
     assert seen[-1].tasks.windows.amounts[0, -2:, 0] == pytest.approx([0.2, 0.3])
 
 
-def test_agents_report_what_containers_get_and_exact_ones_what_they_want() -> None:
+def test_agents_report_usage_and_exact_ones_demand() -> None:
     small = msgspec.structs.replace(PLAIN, cpu_cores=0.5)
     assert watched([80] * 4, EXACT, host=small)[-1].tasks.used[0, 0] == pytest.approx(0.8)
     assert watched([80] * 4, Simulation(), host=small)[-1].tasks.used[0, 0] == pytest.approx(0.5)
@@ -72,7 +72,7 @@ def test_a_decision_comes_after_its_delay() -> None:
     assert seen[0].nodes.report_age_seconds[0] == 5.0
 
 
-def test_the_future_does_not_change_what_is_seen_before() -> None:
+def test_the_future_does_not_change_earlier_reports() -> None:
     calm = watched([10, 20, 30, 40, 40, 40], EXACT)
     wild = watched([10, 20, 30, 40, 99, 99], EXACT)
     for one, other in zip(calm[:3], wild[:3], strict=True):

@@ -28,7 +28,7 @@ def test_the_mean_response_time_is_that_of_processor_sharing(
     assert sum(work) == pytest.approx(rate * 0.01 * 4000, rel=0.02)
 
 
-def test_what_is_not_served_is_carried_over() -> None:
+def test_requests_that_are_not_served_are_carried_over() -> None:
     server = Replica(1.0, 0.0, 0.0)
     serve([server], _arrivals(300.0, 10.0), np.random.default_rng(2), 0.01, patience=1e9)
     assert server.pending_seconds(10.0) == pytest.approx(20.0, rel=0.1)
