@@ -171,7 +171,7 @@ class LiveTables:
     # --- Drivers ------------------------------------------------------------------------------
 
     def put_allocations(self, allocations: Iterable[Allocation]) -> None:
-        """Set what an orchestrator promised containers; it holds until they end."""
+        """Set the resources that an orchestrator promised containers, until they end."""
         with self._lock:
             columns = self._tasks.table.columns
             for each in allocations:
@@ -213,7 +213,7 @@ class LiveTables:
             self._tasks.inherit(succession)
 
     def put_status(self, status: NodeStatus) -> None:
-        """Replace what an orchestrator, or the control loop, reports of a node."""
+        """Replace the status of a node that an orchestrator reports or the control loop sets."""
         with self._lock:
             self._nodes.put_status(status)
 
@@ -279,7 +279,7 @@ class LiveTables:
     ) -> TaskList:
         """The containers on this node, of this service, with this name, in this group; None is any.
 
-        By the names of their nodes.
+        They are sorted by the names of their nodes.
         """
         with self._lock:
             rows = self._tasks.find_rows(None if service is None else (service,), name, group)
@@ -335,7 +335,7 @@ class LiveTables:
 def _restore(
     windows: UsageWindows, usage: SlotUsage, rows: Rows, which: Flags, unit: Floats | None = None
 ) -> None:
-    """Fill in some of the stored slots, as shares of a unit per row if there is one."""
+    """Fill in some of the stored slots; `unit` turns values into shares of a unit per row."""
     row, slots, totals = rows[usage.subject[which]], usage.slot[which], usage.totals[which]
     if unit is not None:
         totals = np.where(unit[row] > 0, totals / np.where(unit[row] > 0, unit[row], 1.0), np.nan)

@@ -22,7 +22,7 @@ from wire.messages import NodeState, PowerCurve
 from wire.resources import RESOURCES, Resource, ratio
 
 _BUSY_CPU_RATIO, _BUSY_DISK_RATIO = 0.7, 0.5
-"""Below, tasks wait for their own quota or for a file server, not for the node."""
+"""Below these ratios, tasks wait for their own quota or for a file server, not for the node."""
 
 
 def busy_ratios(state: NodeState) -> tuple[float | None, float | None, float | None, None]:

@@ -13,7 +13,7 @@ from wire.messages import MAX_PROBE_SECONDS, ServiceProbe
 from wire.sketch import Sketch, bin_of, middle_of
 
 _LATE_SECONDS = 60.0
-"""What was made longer than this before a period began, and came later, waited in a spool."""
+"""Data that is this much older than the start of a period, and arrives after it, waited in a spool."""
 _KEEP_SECONDS = 900.0
 _MOST_BINS = 1000
 """Most bins of one histogram: fewer cover a microsecond to the longest timeout."""
@@ -107,7 +107,7 @@ class ServiceProbes:
     def _since(self, node: str, since: float) -> Iterator[_Part]:
         """The parts of a node since a time, without those that waited in a spool.
 
-        Their age is by the clock of the node alone: nobody knows how far it is off.
+        Their age is measured by the clock of the node only, as its offset is unknown.
         """
         parts = self._parts.get(node)
         if not parts:

@@ -90,7 +90,7 @@ class Registry:
                 self._write(entry.update(report.node, failures=failures))
                 return False
             if report.boot == entry.previous_boot:
-                # A run that ended does not come back: there are two.
+                # A run that ended does not come back: two agents report under this name.
                 entry.duplicate_at = received_at
             entry.previous_boot = before.boot
             entry.run = AgentRun(report.boot, received_at)
@@ -198,7 +198,7 @@ class Registry:
         return new
 
     def add_successions(self, successions: Iterable[Succession]) -> None:
-        """Let containers continue those that they replaced in moves, as soon as they run."""
+        """Let containers continue their predecessors in moves, as soon as they run."""
         successions = list(successions)
         self.promises.add_successions(successions)
         self.usage.add_successions(successions)
@@ -263,7 +263,7 @@ class Registry:
         return renamed
 
     def note_silence(self, now: float) -> None:
-        """Let the promised containers of nodes that are down wait, from the last reports of these on.
+        """Count promised containers of nodes that are down as waiting since the last report of their node.
 
         After a restart, nodes have time to report again.
         """
@@ -294,7 +294,7 @@ class Registry:
         return self._service_energy.update(watts, now)
 
     def service_watts(self, now: float, nodes: Iterable[str]) -> dict[str, float]:
-        """Power of the services on those of these nodes that are not down."""
+        """Power of the services on these nodes, except nodes that are down."""
         reported = (
             (each.value.service, each.value.power.watts)
             for entry in self._listed(nodes)

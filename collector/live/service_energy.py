@@ -25,7 +25,7 @@ class ServiceEnergy:
         self._joules: dict[str, float] = {}
 
     def update(self, watts: Mapping[str, float], now: float) -> list[ServicePower]:
-        """Count the time since the last update at the power of then; `watts` is the power from now on."""
+        """Count the time since the last update at the power set then; `watts` is the power from now on."""
         seconds = 0.0 if self._at is None else max(0.0, now - self._at)
         for service, before in self._watts.items():
             self._joules[service] = self._joules.get(service, 0.0) + before * seconds

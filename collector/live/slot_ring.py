@@ -17,11 +17,11 @@ _UNKNOWN_ROW.flags.writeable = False
 
 
 class SlotRing:
-    """The last slots, the oldest first; a place counts from there, or from the newest if it is negative."""
+    """The last slots, the oldest first. A negative place counts from the newest slot."""
 
     def __init__(self) -> None:
         self._slots: deque[Amounts | None] = deque([None] * SLOTS, maxlen=SLOTS)
-        """None is a slot in which nothing is known; neither are rows that an array does not have."""
+        """None is a slot without known values. Rows that an array does not have are unknown."""
         self._is_shared: deque[bool] = deque([False] * SLOTS, maxlen=SLOTS)
         self._replaced: dict[int, Amounts] = {}
         """All slots of rows that are written before the next use: many rows cost little more than one."""
@@ -56,7 +56,7 @@ class SlotRing:
         self._replaced[row] = values
 
     def clear(self, row: int) -> None:
-        """Nothing is known of a row any more."""
+        """Clear a row: its slots are unknown."""
         self._replaced[row] = _UNKNOWN_ROW
 
     def share(self, rows: Rows) -> TaskWindows:

@@ -52,7 +52,7 @@ class _Facts:
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """Everything that a snapshot is made of, at one moment."""
+    """The data of a snapshot, at one moment."""
 
     nodes: NodeColumns
     node_names: _NodeNames
@@ -82,7 +82,7 @@ class _ServiceTable:
     services: Services
     places: Rows
     facts: Mapping[str, ServiceFacts]
-    """What the services come from."""
+    """The facts that the services come from."""
 
     @classmethod
     def of(

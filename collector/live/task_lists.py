@@ -1,4 +1,4 @@
-"""Running tasks as a list that is filtered, searched and sorted, fast enough for every key that is pressed.
+"""Running tasks as a list that is filtered, searched and sorted, fast enough to search with every key press.
 
 Nothing is created per task but numbers and texts, which Python's garbage collector does not track: with a
 tuple for each of 50,000 tasks, its passes would take longer than the sort.

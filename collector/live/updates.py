@@ -128,13 +128,13 @@ class OrchestratedService:
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     instances: int | None = None
-    """How many should run; None for as many as it has tasks."""
+    """Desired number of instances; None for as many as it has tasks."""
     tasks: tuple[OrchestratedTask, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
-    """What an orchestrator, or the control loop, reports of a node. None means unknown."""
+    """The status of a node, from an orchestrator or the control loop. None means unknown."""
 
     node: str
     on: bool | None = None

@@ -55,7 +55,7 @@ class KeptRow:
 
 
 class UsageWindows:
-    """The last slots of each row, the oldest first. What a row stands for is the caller's business."""
+    """The last slots of each row, the oldest first. The caller decides what a row stands for."""
 
     def __init__(self) -> None:
         self._columns = _blank(1)
@@ -66,7 +66,7 @@ class UsageWindows:
         self._version = 0
         self._waiting: list[tuple[Sequence[int], Floats, float, Sequence[float]]] = []
         self._inheriting: dict[int, KeptRow] = {}
-        """Rows that continue others, after what waits is written."""
+        """Rows that continue others, once pending reports are written."""
         self._waiting_rows: set[int] = set()
 
     @property
@@ -78,7 +78,7 @@ class UsageWindows:
     # --- Writing ------------------------------------------------------------------------------------
 
     def put(self, rows: Sequence[int], values: Floats, at: float, window_seconds: Sequence[float]) -> None:
-        """Take in reports of some rows: used on average over windows that end `at`; NaN is unknown.
+        """Add reports of these rows: the mean usage over windows that end `at`; NaN is unknown.
 
         Close the slots that are over first: see `advance`.
         """
@@ -88,7 +88,7 @@ class UsageWindows:
         self._waiting.append((rows, values, at, window_seconds))
 
     def _flush(self) -> None:
-        """Write what waits. Many reports cost little more than one."""
+        """Write pending reports. Many reports cost little more than one."""
         if not self._waiting and not self._inheriting:
             return
         waiting, self._waiting, self._waiting_rows = self._waiting, [], set()
@@ -133,7 +133,7 @@ class UsageWindows:
         return now // SLOT_SECONDS > self._slot
 
     def advance(self, now: float, known_until: Floats) -> None:
-        """Close the slots that are over. What a row reported is not held beyond `known_until`, per row."""
+        """Close the slots that are over. The last value of a row holds until its `known_until`."""
         self._flush()
         slot = int(now // SLOT_SECONDS)
         # After a long pause all earlier slots are unknown.
@@ -208,7 +208,7 @@ class UsageWindows:
         return KeptRow(self.closed, values, self._ring.row(row))
 
     def put_back(self, row: int, kept: KeptRow) -> None:
-        """Let a row go on from what was kept of another."""
+        """Let a row continue from the kept copy of another."""
         self._flush_if_waiting(row)
         self._make_room(row)
         present = self._present(kept)
@@ -254,7 +254,7 @@ class UsageWindows:
         return KeptRow(self.closed, values, slots)
 
     def restore(self, rows: Rows, slot: int, weighed: Floats, seconds: Floats) -> None:
-        """Fill in a slot of some rows from stored sums, up to their last reports; no seconds are unknown."""
+        """Fill in a slot of these rows from stored sums, up to their last reports. No seconds: unknown."""
         self._flush()
         if self._slot == _NOT_YET or not self._slot - SLOTS <= slot <= self._slot:
             return
@@ -279,7 +279,7 @@ class UsageWindows:
     # --- Reading ------------------------------------------------------------------------------------
 
     def windows(self, rows: Rows) -> TaskWindows:
-        """The closed slots of some rows, as they are now."""
+        """The closed slots of these rows, as they are now."""
         self._flush()
         return self._ring.share(rows)
 

@@ -47,7 +47,7 @@ class StoreSeries:
     async def series(
         self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float
     ) -> Series:
-        """The series of one of them in `[start, end)`; raises `HistoryUnavailable`."""
+        """The series of one subject in `[start, end)`; raises `HistoryUnavailable`."""
         step = _step(start, end, step_seconds)
         queries = [
             (key, over, _promql(kind, name, metric, over, step))

@@ -28,8 +28,8 @@ FINE_SECONDS = 300
 COARSE_SECONDS = 3600
 STEPS = (FINE_SECONDS, COARSE_SECONDS)
 _MOST_ROWS, _ROWS_PER_SAMPLE = 20_000, 4
-"""Rows of containers for one stretch of readings, if that is more than some for each sample. More follow only
-from a gap of hours on a crowded node, and reports wait while they are written."""
+"""Most rows of containers per update, and the rows per sample that are always allowed. Only a gap of hours on
+a crowded node has more, and reports wait while they are written."""
 
 Row = tuple[float | None, ...]
 
@@ -53,7 +53,7 @@ class NodeReading:
     joules_total: float | None
     idle_watts: float
     containers: Sequence[ContainerReading]
-    """In order of time; the same container can occur twice."""
+    """Containers in order of time; the same one can occur twice."""
 
 
 @dataclass(frozen=True, slots=True)

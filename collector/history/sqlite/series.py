@@ -78,7 +78,7 @@ class SeriesReader:
         self._connection = connection
 
     def read(self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float) -> Series:
-        """The series of one of them in `[start, end)`."""
+        """The series of one subject in `[start, end)`."""
         oldest_at = oldest_times(self._connection)
         found = self._connection.execute(_SUBJECTS[kind], (name,)).fetchall()
         recent = [number for number, used_at in found if used_at >= oldest_at.get(_RAW, math.inf)]

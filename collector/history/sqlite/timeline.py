@@ -69,7 +69,7 @@ class SlotSums:
                     maxima[index] = value
 
     def merge(self, other: "SlotSums") -> None:
-        """Add another part of the same slot, or the same slot of something else."""
+        """Add another part of the same slot, or the same slot of another node or container."""
         self.seconds += other.seconds
         for index in range(WIDTH):
             total, highest = other.totals[index], other.maxima[index]
@@ -221,7 +221,7 @@ def sum_samples(samples: SampleColumns, step_seconds: float) -> SlotColumns:
     is_first[1:] = samples.subject[1:] != samples.subject[:-1]
     before = np.arange(at.size) - ~is_first
     previous_at = np.where(is_first, samples.from_at, at[before])
-    changed_at = np.where(exists, np.maximum(at - samples.window_seconds, previous_at), at)
+    changed_at = change_times(at, samples.window_seconds, previous_at, exists)
     is_later = is_first | (at > previous_at)
     held = np.flatnonzero(is_later & ~is_first & exists[before] & (changed_at > previous_at))
     own = np.flatnonzero(is_later & exists & (at > changed_at))

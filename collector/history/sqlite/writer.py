@@ -60,7 +60,7 @@ class SqliteWriter:
         """Node, time of receipt and size of the reports in this transaction."""
 
     def add(self, submissions: Sequence[Submission]) -> list[list[bool | None]]:
-        """Store all that is new, in one commit for all waiting requests.
+        """Store all new reports, in one commit for all waiting requests.
 
         Returns for each report whether it was new; None if it cannot be stored, whatever the state of the
         disk.
@@ -82,7 +82,8 @@ class SqliteWriter:
         with self.transaction():
             self._added.clear()
             new = [
-                [self._add_alone(report, each.received_at) for report in each.reports] for each in submissions
+                [self._add_in_savepoint(report, each.received_at) for report in each.reports]
+                for each in submissions
             ]
         self._count_added()
         return new
@@ -91,7 +92,7 @@ class SqliteWriter:
         for each in self._added:
             self.space.add(*each)
 
-    def _add_alone(self, report: Report, received_at: float) -> bool | None:
+    def _add_in_savepoint(self, report: Report, received_at: float) -> bool | None:
         """Store a report, or nothing of it."""
         self._connection.execute("SAVEPOINT report")
         try:
@@ -114,7 +115,7 @@ class SqliteWriter:
         self._container_samples.flush()
 
     def _forget(self) -> None:
-        """Forget what was not committed: ids, and rows that wait."""
+        """Forget ids and pending rows that were not committed."""
         self._ids.expire(float("inf"))
         self._node_samples.batch.clear()
         self._container_samples.batch.clear()

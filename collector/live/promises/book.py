@@ -90,12 +90,12 @@ class PromiseBook:
         }
         self._default = config.placement.default_slo
         self.ledger = Ledger(self.promises)
-        """With the state of each service that the book tracks; that of some is the id of their container."""
+        """Its state of a service is a `TrackedService`, or the id of the only container of the service."""
         self.containers: dict[str, TrackedContainer] = {}
         self.changed_services: set[str] = set()
         """Services that changed since they were stored."""
         self.changed_slots: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        """Instances, by service."""
+        """Instances that changed since they were stored, by service."""
         self.unknown_classes: dict[str, str] = {}
         """Orchestrated services whose label names no class, with that name."""
         self.stopped: set[str] = set()
@@ -195,14 +195,14 @@ class PromiseBook:
             self.run(container, entry.since)
 
     def run(self, container: str, at: float, startup_seconds: float | None = None) -> None:
-        """A tracked container runs from a time on."""
+        """Note that a tracked container runs from a time on."""
         entry = self.containers[container]
         self.enter(entry, LifecycleKind.STARTED, at, startup_seconds=startup_seconds)
         entry.begin(at)
         self.stopped.discard(container)
 
     def end(self, container: str, at: float, ending: Ending | None = None) -> None:
-        """A tracked container ended; reported late, this may be the end of an earlier run."""
+        """Note that a tracked container ended; a late report may be about an earlier run."""
         entry = self.containers[container]
         if container in self.stopped:
             ending = Ending.PREEMPTED

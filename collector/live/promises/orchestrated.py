@@ -63,7 +63,7 @@ class OrchestratedServices:
             self._withdraw(name, wanted, now)
 
     def _leave_out(self, service: OrchestratedService, traits: PromiseTraits, now: float) -> None:
-        """A service has no promise, or no longer."""
+        """Stop tracking a service without a promise."""
         if self._book.service(service.name) is not None:
             self._remove(service.name, now)
             self._book.ledger.set_service(service.name, *traits)

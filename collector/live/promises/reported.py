@@ -115,7 +115,7 @@ class ReportedContainers:
                 self.node(node).unlisted[state.id] = UnlistedContainer(state.id, times.of(state.started_at))
 
     def replay(self, report: Report, received_at: float, since: float) -> None:
-        """Apply a report again, of which nothing is known but what it contains."""
+        """Apply a stored report, without knowledge of the reports before it."""
         offset = self.node(report.node).times.offset_seconds
         offset = received_at - report.at if isinf(offset) else offset
         times = ReportTimes(since, max(since, min(report.at + offset, received_at)), offset)
@@ -166,7 +166,7 @@ class ReportedContainers:
         }
 
     def note_silence(self, silent: Mapping[str, float]) -> None:
-        """The containers of silent nodes wait, from the last reports of these nodes on."""
+        """Count containers of silent nodes as waiting since the last report of their node."""
         newly = {name for name in silent if not self.node(name).is_silent}
         if not newly:
             return

@@ -49,7 +49,7 @@ class PromiseTracker:
                 self._reported.apply(report, times, changes)
 
     def note_silence(self, silent: Mapping[str, float]) -> None:
-        """Let the containers of silent nodes wait, from the last reports of these nodes on.
+        """Count containers of silent nodes as waiting since the last report of their node.
 
         When a node reports again, the containers that ran all along count as running after all.
         """
@@ -163,7 +163,7 @@ class PromiseTracker:
             self._reported.replay(report, received_at, since)
 
     def end_restore(self, running: Mapping[str, Sequence[ContainerState]], now: float) -> None:
-        """Agree with the containers that nodes reported last: some may have a promise only now."""
+        """Match the ledger with the containers that nodes reported last: some may have a promise only now."""
         with self._lock:
             self._is_restoring = False
             self._reported.reconcile(running, now)
