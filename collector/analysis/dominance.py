@@ -1,4 +1,4 @@
-"""The dominant resource of a service (DRAPS), since when, and with what confidence.
+"""The dominant resource of a service (DRAPS), with its history and confidence.
 
 The mean usage of one container is divided by the cluster's capacity; the resource with the largest ratio is
 dominant. A new leader needs a clear lead: otherwise two similar resources would alternate, and every decision

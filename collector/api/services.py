@@ -52,7 +52,7 @@ class DominantResource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
-    """A service; its envelope is that of one container."""
+    """A service; the envelope is for one container."""
 
     name: str
     """Name of the service: a Swarm service, Compose `project/service`, or Kubernetes `namespace/workload`."""

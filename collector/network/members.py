@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from wire.mesh import MAX_WAIT_SECONDS
 
-_GONE_SECONDS = 3 * MAX_WAIT_SECONDS
+_INACTIVE_SECONDS = 3 * MAX_WAIT_SECONDS
 _MAX_CHANGES = 5.0
 _CHANGE_SECONDS = 60.0
 """Each change of a session or address causes new keys for all peers of the node. A node may change five times
@@ -68,12 +68,12 @@ class Members:
         if entry is not None and entry.member == member:
             entry.seen_at = max(entry.seen_at, now)
 
-    def drop_gone(self, now: float) -> None:
+    def drop_inactive(self, now: float) -> None:
         """Remove members that have not requested their peers for a while."""
-        gone = [node for node, entry in self._entries.items() if now - entry.seen_at > _GONE_SECONDS]
-        for node in gone:
+        inactive = [node for node, entry in self._entries.items() if now - entry.seen_at > _INACTIVE_SECONDS]
+        for node in inactive:
             del self._entries[node]
-        self.version += bool(gone)
+        self.version += bool(inactive)
 
     def list(self) -> tuple[Member, ...]:
         """All members, by name."""

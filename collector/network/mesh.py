@@ -94,7 +94,7 @@ class Mesh:
 
     async def update(self, now: float) -> None:
         """Plan again if something has changed."""
-        self._members.drop_gone(now)
+        self._members.drop_inactive(now)
         self._measurements.drop_old(now)
         epoch = int(now / (3600 * self._settings.key_hours))
         inputs_version = (self._members.version, self._measurements.version, epoch)

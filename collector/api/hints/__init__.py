@@ -1,1 +1,1 @@
-"""Hints: where a container or an application should go, what to rebalance, and what more load would cost."""
+"""Hints: where a container or an application should go, rebalancing, and the power of more load."""

@@ -102,7 +102,7 @@ class _Change:
     """Usage of the service on each node; None for an envelope."""
 
     def on_node(self, node: str) -> Quantities | None:
-        """The load that a node takes, negative at most by what it runs; None if it runs none to lose."""
+        """The load that a node takes. It loses at most its own load; None if it runs none of it."""
         factors = (self.factor * (1 + self.virtualization_ratio), *(self.factor,) * 3)
         change = [
             None if each is None else each * by for each, by in zip(self.load.values, factors, strict=True)

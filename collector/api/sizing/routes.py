@@ -40,7 +40,7 @@ class SizeChange(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: float | None
     """Requested memory, in bytes."""
     nodes: float | None
-    """Reserved capacity in nodes of average size, by the resource of which most is reserved."""
+    """Number of average nodes that the reservations need, by their scarcest resource."""
     watts: float | None
     """The idle power of `nodes`. It is saved if nodes are switched off."""
     cost_per_month: float | None

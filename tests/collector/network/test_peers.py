@@ -107,7 +107,7 @@ def test_a_member_that_no_longer_asks_is_gone() -> None:
         members.put(Member(node, 1, "10.0.0.1", 9641), 0.0)
     members.put(Member("beta", 1, "10.0.0.1", 9641), 100.0)
     version = members.version
-    members.drop_gone(136.0)
+    members.drop_inactive(136.0)
     assert [each.node for each in members.list()] == ["beta"]
     assert members.version > version
 

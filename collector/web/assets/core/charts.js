@@ -21,7 +21,7 @@ const FAR = 5;
 export class TimeChart {
   /** `stacked` stacks the series, the first one at the bottom; `base` is 1024 for bytes. */
   constructor({title, format, height = 200, stacked = false, base = 10, id = null}) {
-    Object.assign(this, {title, format, height, stacked, base, data: null, shown: null});
+    Object.assign(this, {title, format, height, stacked, base, data: null, selected: null});
     this.grid = shape("g.grid", {"aria-hidden": "true"});
     this.paths = shape("g.paths");
     this.marks = shape("g.marks");
@@ -87,7 +87,7 @@ export class TimeChart {
     });
     this.drawLegend();
     setAttribute(this.svg, "aria-label", this.sentence(tops));
-    if (this.shown !== null) this.select(Math.min(this.shown, times.length - 1));
+    if (this.selected !== null) this.select(Math.min(this.selected, times.length - 1));
   }
 
   drawGrid(values, times) {
@@ -183,11 +183,11 @@ export class TimeChart {
     if (by === undefined || this.isEmpty) return;
     event.preventDefault();
     const last = this.data.times.length - 1;
-    this.select(Math.min(last, Math.max(0, (this.shown ?? last) + by)));
+    this.select(Math.min(last, Math.max(0, (this.selected ?? last) + by)));
   }
 
   select(place) {
-    this.shown = place;
+    this.selected = place;
     this.readout.hidden = place === null;
     setAttribute(this.cursor, "visibility", place === null ? "hidden" : "visible");
     if (place === null) return;

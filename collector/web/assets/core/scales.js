@@ -10,10 +10,10 @@ const TIME_STEPS = [
 const STEPS = [1, 2, 2.5, 5, 10];
 
 /** Values from 0 to the first round one that covers `highest`; `base` 1024 for amounts of bytes. */
-export function valueTicks(highest, most = 4, base = 10) {
+export function valueTicks(highest, maxTicks = 4, base = 10) {
   if (!(highest > 0)) return [0, 1];
   const unit = base === 1024 ? 1024 ** Math.max(0, Math.floor(Math.log(highest) / Math.log(1024))) : 1;
-  const rough = highest / unit / most;
+  const rough = highest / unit / maxTicks;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = STEPS.find((each) => each * power >= rough * (1 - 1e-9)) * power * unit;
   const last = Math.max(1, Math.ceil(highest / step - 1e-9));
@@ -21,8 +21,8 @@ export function valueTicks(highest, most = 4, base = 10) {
 }
 
 /** Round times between two times, at most as many as fit; each with whether a day begins. */
-export function timeTicks(start, end, most) {
-  const step = TIME_STEPS.find((each) => (end - start) / each <= most) ?? TIME_STEPS.at(-1);
+export function timeTicks(start, end, maxTicks) {
+  const step = TIME_STEPS.find((each) => (end - start) / each <= maxTicks) ?? TIME_STEPS.at(-1);
   // Days and hours begin in the time zone of the browser.
   const shift = new Date(end * 1000).getTimezoneOffset() * MINUTE;
   const first = Math.ceil((start - shift) / step) * step + shift;

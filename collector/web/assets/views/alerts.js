@@ -17,10 +17,10 @@ function title(alert) {
 }
 
 function notes(alert) {
-  const most = alert.name ?? alert.container?.slice(0, 12);
+  const topConsumer = alert.name ?? alert.container?.slice(0, 12);
   const closed = alert.closed_at ? `closed ${moment(alert.closed_at)}` : null;
   const state = alert.kind !== "quiet" && alert.node_state && alert.node_state !== "up" ? `the node is ${alert.node_state}` : null;
-  return [`since ${moment(alert.opened_at)}`, closed, most ? `top consumer: ${most}` : null, state].filter(Boolean).join(" · ");
+  return [`since ${moment(alert.opened_at)}`, closed, topConsumer ? `top consumer: ${topConsumer}` : null, state].filter(Boolean).join(" · ");
 }
 
 function item(alert) {

@@ -44,24 +44,24 @@ export function containerView(scope) {
   const facts = element("dl.facts", {"data-testid": "detail-facts"});
   const waiting = element("dl.facts");
   const envelope = envelopeCard();
-  let shown = null;
+  let current = null;
   const path = `/v1/containers/${encodeURIComponent(id)}`;
-  const lines = (resource) => shown ? [
-    {name: "limit", kind: "limit", value: shown.limit[FIELDS[resource]]},
-    {name: "reservation", kind: "reservation", value: shown.reservation[FIELDS[resource]]},
-    {name: "envelope", kind: "need", value: shown.envelope[FIELDS[resource]]},
+  const lines = (resource) => current ? [
+    {name: "limit", kind: "limit", value: current.limit[FIELDS[resource]]},
+    {name: "reservation", kind: "reservation", value: current.reservation[FIELDS[resource]]},
+    {name: "envelope", kind: "need", value: current.envelope[FIELDS[resource]]},
   ] : [];
-  const history = historyCharts(scope, "containers", `${path}/history`, lines, () => shown?.pressure);
-  const why = whyCard(scope, () => shown);
+  const history = historyCharts(scope, "containers", `${path}/history`, lines, () => current?.pressure);
+  const why = whyCard(scope, () => current);
   scope.root.firstChild.append(history.choose);
   scope.root.append(element("div.grid", {},
     card("Power now", {class: "card third"}, power, powerNote), card("Container", {class: "card two-thirds"}, facts),
     ...history.cards, envelope.root, card("Pressure and waiting now", {class: "card half"}, waiting), why.root,
-    movesCard(scope, () => shown && (shown.service ? {service: shown.service} : {node: shown.node}), (step) => step.action.task === id || step.containers.includes(id)),
+    movesCard(scope, () => current && (current.service ? {service: current.service} : {node: current.node}), (step) => step.action.task === id || step.containers.includes(id)),
   ));
   everyDetail(scope, 5, head, path, {}, (found) => {
-    const isFirst = shown === null;
-    shown = found;
+    const isFirst = current === null;
+    current = found;
     head.heading.firstChild.title = found.name.slice(0, 400);
     setText(head.heading.firstChild, found.name);
     draw(found);

@@ -83,7 +83,7 @@ function planCard(scope) {
   const left = element("details", {hidden: true}, element("summary", {}, "Why no other steps"), element("ul.plain-list"));
   const why = element("ul.plain-list");
   let actions = [];
-  let shown = FIRST_STEPS;
+  let visibleSteps = FIRST_STEPS;
   const task = scope.every(60, async () => {
     const plan = await scope.post("/v1/hints/rebalance", {});
     setText(summary, plan.actions.length ? `${plan.policy} would take ${plural(plan.actions.length, "step")}: ${saving(plan)}` : `${plan.policy} would do nothing.`);
@@ -94,15 +94,15 @@ function planCard(scope) {
     reconcile(left.lastChild, plan.left, (text) => text, (text) => element("li", {}, text));
   });
   const all = button("", () => {
-    shown = Infinity;
+    visibleSteps = Infinity;
     drawSteps();
   }, {class: "plain-button", hidden: true});
   return card(term("plan", "Current plan"), {class: "card half"}, element("div.bar", {}, summary, button("Plan again", () => task.now())), why, list, all, left);
 
   function drawSteps() {
-    all.hidden = actions.length <= shown;
+    all.hidden = actions.length <= visibleSteps;
     setText(all, `Show all ${plural(actions.length, "step")}`);
-    reconcile(list, actions.slice(0, shown), (action) => JSON.stringify(action), (action) => element("li", {}, ...describe(action), ...(effect(action, actions) ? [element("small", {}, effect(action, actions))] : []), ...reasons(action.reasons)));
+    reconcile(list, actions.slice(0, visibleSteps), (action) => JSON.stringify(action), (action) => element("li", {}, ...describe(action), ...(effect(action, actions) ? [element("small", {}, effect(action, actions))] : []), ...reasons(action.reasons)));
   }
 }
 
@@ -124,7 +124,7 @@ function journalCard(scope) {
 
 function decisionDetails(isOpen) {
   const details = element("details.decision", {open: isOpen}, element("summary", {}, element("b"), element("span"), element("span.soft")), element("div"));
-  details.addEventListener("toggle", () => details.shown && drawBody(details));
+  details.addEventListener("toggle", () => details.decision && drawBody(details));
   return details;
 }
 
@@ -136,14 +136,14 @@ function drawDecision(details, decision) {
   setText(at, `${moment(decision.at)}, ${ago(Date.now() / 1000 - decision.at)}`);
   const text = JSON.stringify(decision);
   if (details.text === text) return;
-  Object.assign(details, {text, shown: decision});
+  Object.assign(details, {text, decision});
   drawBody(details);
 }
 
 /** Steps and reasons, only of decisions that are open. */
 function drawBody(details) {
   if (!details.open) return;
-  const decision = details.shown;
+  const decision = details.decision;
   const alerts = decision.alerts.map((alert) => `${alert.node}: ${alert.resource}`).join(", ");
   const notes = [
     saving(decision), alerts ? `Responds to bottlenecks: ${alerts}.` : "", decision.trouble ?? "",
