@@ -253,7 +253,7 @@ class Adversary:
 
     async def other_routes(self) -> int:
         path = self._random.choice(
-            ["/v1/room", "/v1/control/pause", "/v1/hints/placement", "/v1/hints/rebalance"]
+            ["/v1/room", "/v1/pause", "/v1/hints/placement", "/v1/hints/rebalance"]
         )
         return await self.post(b"{}", path)
 
