@@ -8,7 +8,7 @@ import msgspec
 
 from collector.config import CollectorConfig
 from collector.control.records import DecisionOutcome
-from collector.placement.question import PlacementQuestion, resolve_policy, understood
+from collector.placement.question import PlacementQuestion, build_request, resolve_policy
 from collector.placement.reservations import Reservations
 from collector.policies.interface import Plan
 from collector.policies.resolve import PolicyChoice
@@ -39,7 +39,7 @@ def plan_room(
     snapshot: Snapshot, question: PlacementQuestion, policy: PolicyChoice, default_class: int
 ) -> RoomPlan:
     """Plan the actions that let the container fit on the best node."""
-    request, _ = understood(question, snapshot, default_class)
+    request, _ = build_request(question, snapshot, default_class)
     ranking = policy.place(snapshot, request)
     if ranking.best is None:
         return RoomPlan(Plan(left=("the container fits on no node, even after cuts, moves and stops",)))
@@ -68,7 +68,7 @@ def reserve_room(  # noqa: PLR0913 - what, where, and for how long
     seconds: float,
 ) -> None:
     """Reserve the room on a node, so that nothing else takes it and no cut is undone."""
-    request, _ = understood(question, snapshot, default_class)
+    request, _ = build_request(question, snapshot, default_class)
     try:
         reservations.place(snapshot, request, node, now=now, seconds=seconds)
     except UserError as error:

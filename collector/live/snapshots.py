@@ -12,7 +12,7 @@ from collector.live.applications import ApplicationTable, ServiceClaim, applicat
 from collector.live.node_columns import NodeColumns, NodeTable
 from collector.live.table import Table, gather, places
 from collector.live.task_columns import TaskColumns, TaskTable
-from collector.snapshot.columns import ServiceFacts, best_guess, service_table, strictest_by_node, sum_by_node
+from collector.snapshot.columns import ServiceFacts, coalesce, service_table, strictest_by_node, sum_by_node
 from collector.snapshot.constraints import Constraint
 from collector.snapshot.images import ImageTable
 from collector.snapshot.power_curves import Floats, PowerCurves, Rows
@@ -241,9 +241,9 @@ class SnapshotBuilder:
             node=node,
             service=applications.service_of_members(service, node, is_listed),
             used=columns.used,
-            mean=best_guess(columns.mean, columns.used, columns.requested),
+            mean=coalesce(columns.mean, columns.used, columns.requested),
             variance=columns.variance,
-            envelope=best_guess(columns.envelope, columns.used, columns.requested),
+            envelope=coalesce(columns.envelope, columns.used, columns.requested),
             observed_seconds=columns.observed_seconds,
             requested=columns.requested,
             allocated=columns.allocated,

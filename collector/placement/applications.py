@@ -14,8 +14,8 @@ from collector.common.errors import ApiError
 from collector.live.traits import application_traits
 from collector.placement.answers import Reservation
 from collector.placement.application_placing import place_application
-from collector.placement.question import Name, PlacementQuestion, understood
-from collector.placement.ranking import unchecked
+from collector.placement.question import Name, PlacementQuestion, build_request
+from collector.placement.ranking import ranking_notes
 from collector.policies.actions import Action
 from collector.policies.distance import bound_of
 from collector.policies.interface import ApplicationPlacement, Request
@@ -156,7 +156,7 @@ def requests_of(question: ApplicationQuestion, snapshot: Snapshot, default_class
             delay_max_seconds=bound,
             talks_to=each.talks_to,
         )
-        request, _ = understood(one, snapshot, default_class, others=names)
+        request, _ = build_request(one, snapshot, default_class, others=names)
         requests += [request] * each.replicas
     return requests
 
@@ -197,7 +197,7 @@ def application_hint(
             candidates=placement.candidates,
             gap_ratio=placement.gap_ratio,
         )
-    notes = unchecked(snapshot, placed.requests[0])
+    notes = ranking_notes(snapshot, placed.requests[0])
     return ApplicationHint(
         policy=policy,
         at=snapshot.at,

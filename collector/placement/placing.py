@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from collector.placement.answers import Assumed
-from collector.placement.question import PlacementQuestion, understood
+from collector.placement.question import PlacementQuestion, build_request
 from collector.placement.ranking import rank
 from collector.placement.reservations import PendingPlacement, Reservations
 from collector.policies.admission.rule import AdmissionRule
@@ -34,7 +34,7 @@ def place_container(  # noqa: PLR0913 - what is asked, of whom, and when
     admission: AdmissionRule | None = None,
 ) -> Placement:
     """Rank the nodes, and reserve the best one if asked; raises `UserError` if too many are reserved."""
-    request, assumed = understood(question, snapshot, default_class)
+    request, assumed = build_request(question, snapshot, default_class)
     left = reservations.left_by([question.service], now) if question.service else frozenset[str]()
     ranking = rank(snapshot, request, chosen.policy, chosen.settings, left, admission=admission)
     reservation = None

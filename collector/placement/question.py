@@ -116,7 +116,7 @@ def parse_constraint(text: str) -> Constraint:
     )
 
 
-def understood(
+def build_request(
     question: PlacementQuestion, snapshot: Snapshot, default_class: int, others: Sequence[str] = ()
 ) -> tuple[Request, Assumed]:
     """Return the request for a policy, and what it assumes; `others` are services placed together with it."""
@@ -125,7 +125,7 @@ def understood(
         constraints = tuple(parse_constraint(each) for each in question.constraints)
     except UserError as error:
         raise ApiError(HTTPStatus.BAD_REQUEST, str(error), "$.constraints") from error
-    need = make_out(
+    need = estimate_need(
         snapshot,
         services=(question.service,) if question.service else (),
         image=question.image,
@@ -172,7 +172,7 @@ class ExpectedNeed(msgspec.Struct, frozen=True, kw_only=True):
     dominant: Resource | None = None
 
 
-def make_out(
+def estimate_need(
     snapshot: Snapshot,
     *,
     services: tuple[str, ...],

@@ -59,7 +59,7 @@ def rank(  # noqa: PLR0913 - what is asked, of whom, and under which rules
         refused = refused.copy()
         rows = np.array(just_left, dtype=np.intp)
         refused[rows[refused[rows] == Rejection.EXCLUDED]] = Rejection.CAME_FROM
-    in_doubt = doubtful(snapshot)[ranking.rows]
+    in_doubt = has_unknown_load(snapshot)[ranking.rows]
     order = np.concatenate((np.flatnonzero(~in_doubt), np.flatnonzero(in_doubt)))
     ranking = replace(ranking, rows=ranking.rows[order], scores=ranking.scores[order], refused=refused)
     if admission is None:
@@ -83,7 +83,7 @@ def warm_up(  # noqa: PLR0913 - the last question
     _load(snapshot)
 
 
-def doubtful(snapshot: Snapshot) -> Flags:
+def has_unknown_load(snapshot: Snapshot) -> Flags:
     """Return the nodes that are on and whose present use is unknown."""
 
     def find() -> Flags:
@@ -126,7 +126,7 @@ def hint(  # noqa: PLR0913 - question and result
             RefusedFor(describe_rejection(code), int(counts[code]))
             for code in np.flatnonzero(counts).tolist()
         ),
-        notes=unchecked(snapshot, request),
+        notes=ranking_notes(snapshot, request),
         reservation=reservation,
     )
 
@@ -143,7 +143,7 @@ def _admission(ranking: Ranking, row: int) -> AdmissionVerdict | None:
     )
 
 
-def unchecked(snapshot: Snapshot, request: Request) -> tuple[str, ...]:
+def ranking_notes(snapshot: Snapshot, request: Request) -> tuple[str, ...]:
     """Return what a ranking could not take into account."""
     return (NOT_MEASURED,) if snapshot.delays is None and isfinite(bound_of(snapshot, request)) else ()
 
@@ -228,7 +228,7 @@ def _ranked(  # noqa: PLR0913, PLR0917 - question and result
 ) -> tuple[RankedNode, ...]:
     nodes, predicted = snapshot.nodes, _predict(snapshot, request, need, rows)
     sent = (snapshot.pending.nodes[:, None] == rows).sum(axis=0).tolist()
-    in_doubt = doubtful(snapshot)[rows].tolist()
+    in_doubt = has_unknown_load(snapshot)[rows].tolist()
     short = is_short[rows].tolist()
     used_ratios, watts = predicted.used_ratio.tolist(), predicted.added_watts.tolist()
     liveness = nodes.liveness[rows].tolist()

@@ -9,7 +9,7 @@ from collector.common.liveness import Liveness
 from collector.policies.distance import near_members
 from collector.policies.interface import STALE_SECONDS, Rejection, Request
 from collector.snapshot.columns import four
-from collector.snapshot.matching import matching
+from collector.snapshot.matching import nodes_matching
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Codes, Flags, Nodes, Snapshot
 from wire.resources import Quantities
@@ -43,7 +43,7 @@ def eligible_at_any_distance(
         if row != NOWHERE and refused[row] == Rejection.NOT:
             refused[row] = Rejection.EXCLUDED
     for constraint in request.constraints:
-        _reject(refused, ~matching(snapshot.nodes, constraint), Rejection.CONSTRAINT)
+        _reject(refused, ~nodes_matching(snapshot.nodes, constraint), Rejection.CONSTRAINT)
     for service in request.avoid:
         row = snapshot.services.index.get(service, NOWHERE)
         if row != NOWHERE:

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Meta
 
 from collector.policies.actions import Action
-from collector.policies.sorting import rising
+from collector.policies.sorting import stable_argsort
 from collector.snapshot.columns import Four, first_known
 from collector.snapshot.constraints import Constraint
 from collector.snapshot.power_curves import Floats, Rows
@@ -294,7 +294,7 @@ def rank_by_score(
 ) -> Ranking:
     """Rank the nodes that are not refused by descending score; of equals, the first by name."""
     rows = np.flatnonzero(refused == Rejection.NOT)
-    rows = rows[rising(-scores[rows])]
+    rows = rows[stable_argsort(-scores[rows])]
     return Ranking(
         rows=rows, scores=scores[rows], score_is=score_is, refused=refused, explain=explain, needs=needs
     )

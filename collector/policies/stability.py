@@ -125,13 +125,13 @@ def may_leave(snapshot: Snapshot, stability: Stability) -> Flags:
     return tasks.movable & leaves & (tasks.settled_seconds >= stability.cool_down_seconds)
 
 
-def barred(snapshot: Snapshot, stability: Stability) -> Rows:
+def no_return_nodes(snapshot: Snapshot, stability: Stability) -> Rows:
     """Return the node that each task must not return to yet; `NOWHERE` if there is none."""
     tasks = snapshot.tasks
     return np.where(tasks.settled_seconds < stability.no_return_seconds, tasks.came_from, NOWHERE)
 
 
-def above(taken_ratio: Floats, ratio: float) -> Flags:
+def any_above(taken_ratio: Floats, ratio: float) -> Flags:
     """Return the nodes with any resource above this ratio."""
     over: Flags = np.any(np.nan_to_num(taken_ratio, nan=0.0) > ratio, axis=1)
     return over
@@ -166,7 +166,7 @@ class Moves:
         self._snapshot, self._stability = snapshot, stability
         self.may_leave = may_leave(snapshot, stability)
         self.may_receive = may_receive(snapshot, stability)
-        self.barred = barred(snapshot, stability)
+        self.no_return_nodes = no_return_nodes(snapshot, stability)
         self.room = stability.moves
         """How many more moves the plan may have."""
         self.actions: list[Action] = []
@@ -184,8 +184,8 @@ class Moves:
         allowed = np.ones(len(self._snapshot.nodes.names), dtype=np.bool_)
         if amounts.any() and not self._stability.overbooks:
             allowed = self._books.fits(amounts, float(self._limits[task]))
-        if self.barred[task] != NOWHERE:
-            allowed[self.barred[task]] = False
+        if self.no_return_nodes[task] != NOWHERE:
+            allowed[self.no_return_nodes[task]] = False
         open_to = self._spans.open_to(task, self._home)
         return allowed if open_to is None else allowed & open_to
 
@@ -215,7 +215,7 @@ class Moves:
         """Add a move to the plan. A task moves at most once in a plan."""
         assert self.room > 0
         assert self.may_leave[task]
-        assert target not in (self._snapshot.tasks.node[task], self.barred[task])
+        assert target not in (self._snapshot.tasks.node[task], self.no_return_nodes[task])
         snapshot = self._snapshot
         move = Move(
             task=snapshot.tasks.ids[task],

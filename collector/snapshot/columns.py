@@ -59,7 +59,7 @@ def square(amounts: Floats) -> Floats:
     return np.square(np.minimum(amounts, _LARGEST_ROOT))
 
 
-def best_guess(*columns: Floats) -> Floats:
+def coalesce(*columns: Floats) -> Floats:
     """The first known value of these columns, place by place; 0 where all are unknown."""
     guess = columns[0].copy(order="K")
     for column in (*columns[1:], np.zeros(1)):

@@ -19,18 +19,18 @@ def nodes_for(snapshot: Snapshot, task: int) -> Flags | None:
     constraints = constraints_of(snapshot, task)
     if not constraints:
         return None
-    return snapshot.cached(("meet", constraints), lambda: meeting(snapshot.nodes, constraints))
+    return snapshot.cached(("meet", constraints), lambda: nodes_matching_all(snapshot.nodes, constraints))
 
 
-def meeting(nodes: Nodes, constraints: Iterable[Constraint]) -> Flags:
+def nodes_matching_all(nodes: Nodes, constraints: Iterable[Constraint]) -> Flags:
     """Return the nodes that meet all of some constraints."""
     allowed = np.ones(len(nodes.names), dtype=np.bool_)
     for each in constraints:
-        allowed &= matching(nodes, each)
+        allowed &= nodes_matching(nodes, each)
     return allowed
 
 
-def matching(nodes: Nodes, constraint: Constraint) -> Flags:
+def nodes_matching(nodes: Nodes, constraint: Constraint) -> Flags:
     """Return the nodes that meet a constraint."""
     if constraint.operator in NUMERIC:
         numbers, bound = nodes.label_numbers(constraint.label), parse_number(constraint.value)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from collector.snapshot.columns import Four, best_guess, with_services
+from collector.snapshot.columns import Four, coalesce, with_services
 from collector.snapshot.constraints import Constraint, PlacementRules
 from collector.snapshot.promises import TaskPromises, unpromised
 from collector.snapshot.tables import NOWHERE, Services, Snapshot, TaskKind, Tasks
@@ -79,9 +79,9 @@ def _appended(snapshot: Snapshot, new: Sequence[WaitingTask], services: Services
         node=nowhere,
         service=np.array(service, dtype=np.intp),
         used=unknown,
-        mean=best_guess(requested),
+        mean=coalesce(requested),
         variance=nothing,
-        envelope=best_guess(requested),
+        envelope=coalesce(requested),
         observed_seconds=np.zeros(count),
         requested=requested,
         allocated=requested,

@@ -16,7 +16,7 @@ from collector.live.registry import Registry
 from collector.live.updates import Allocation, NodeStatus
 from collector.placement.application_placing import place_application
 from collector.placement.placing import Placement, place_container
-from collector.placement.question import PlacementQuestion, understood
+from collector.placement.question import PlacementQuestion, build_request
 from collector.placement.reservations import Reservations
 from collector.policies.admission.rule import AdmissionRule
 from collector.policies.interface import ApplicationPlacement
@@ -117,7 +117,9 @@ class SimulatedCollector:
     ) -> ApplicationPlacement:
         """Choose nodes for containers of an application as a whole, and reserve them."""
         snapshot = self.snapshot(now)
-        requests = [understood(each, snapshot, self.config.placement.default_class)[0] for each in questions]
+        requests = [
+            build_request(each, snapshot, self.config.placement.default_class)[0] for each in questions
+        ]
         placement = place_application(snapshot, requests, chosen)
         for question, request, node in zip(
             questions, requests, placement.nodes, strict=bool(placement.nodes)

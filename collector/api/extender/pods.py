@@ -9,7 +9,7 @@ from collector.common.labels import APP_LABEL, SLO_LABEL, TALKS_TO_LABEL
 from collector.common.quantities import parse_quantity
 from collector.live.traits import task_traits
 from collector.placement.membership import membership
-from collector.placement.question import make_out
+from collector.placement.question import estimate_need
 from collector.policies.interface import Request
 from collector.snapshot.tables import Snapshot, TaskKind
 from wire.resources import Quantities
@@ -55,7 +55,7 @@ def pod_request(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> Po
         {**labels, TALKS_TO_LABEL: listed} if listed else labels,
         application=labels.get(APP_LABEL) or metadata.namespace,
     )
-    need = make_out(
+    need = estimate_need(
         snapshot,
         services=(workload, name),
         image=image,

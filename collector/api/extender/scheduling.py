@@ -6,7 +6,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from collector.placement.ranking import doubtful
+from collector.placement.ranking import has_unknown_load
 from collector.policies.filters import describe_rejection
 from collector.policies.interface import Ranking, Rejection
 from collector.snapshot.tables import Snapshot
@@ -119,10 +119,10 @@ def _suitability(snapshot: Snapshot, row: int | None, code: Rejection) -> _Suita
     if row is None or code in _NO_DATA:
         return _Suitability.UNKNOWN
     if code is Rejection.RISK:
-        return _Suitability.UNKNOWN if doubtful(snapshot)[row] else _Suitability.RISKY
+        return _Suitability.UNKNOWN if has_unknown_load(snapshot)[row] else _Suitability.RISKY
     if code is not Rejection.NOT:
         return _Suitability.REFUSED
-    if doubtful(snapshot)[row]:
+    if has_unknown_load(snapshot)[row]:
         return _Suitability.UNKNOWN
     strained = snapshot.nodes.has_bottleneck[row] or snapshot.nodes.is_busy[row]
     return _Suitability.ALERT if strained else _Suitability.FITS
@@ -140,7 +140,7 @@ def score_nodes(
         return [MAX_SCORE if name == nominated else 0 for name in names]
     scores = np.full(len(snapshot.nodes.names), np.nan)
     scores[ranking.rows] = ranking.scores
-    scores[doubtful(snapshot)] = np.nan
+    scores[has_unknown_load(snapshot)] = np.nan
     rows = [snapshot.nodes.index.get(name) for name in names]
     candidates = np.array([np.nan if row is None else scores[row] for row in rows])
     ranked = ~np.isnan(candidates)

@@ -11,7 +11,7 @@ from collector.common.liveness import Liveness
 from collector.control.brownout.rule import OptionalService
 from collector.drivers.interface import Mode, OrchestratorState, TaskView
 from collector.policies.scoring import share
-from collector.snapshot.columns import best_guess
+from collector.snapshot.columns import coalesce
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES, Quantities
@@ -89,7 +89,7 @@ def power_of(snapshot: Snapshot, used: Mapping[str, Quantities]) -> float:
         if name not in nodes.index:
             continue  # a node of the orchestrator that has no agent
         row = np.array([nodes.index[name]])
-        load = best_guess(nodes.used[row], nodes.mean[row])
+        load = coalesce(nodes.used[row], nodes.mean[row])
         less = np.maximum(load - [[amounts.of(each) or 0.0 for each in RESOURCES]], 0.0)
         with_it, without = (nodes.power.watts(share(each, nodes.capacity[row]), row) for each in (load, less))
         total += float(np.nan_to_num(with_it - without, nan=0.0)[0])

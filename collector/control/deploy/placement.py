@@ -24,7 +24,7 @@ from collector.core.placing import place_now
 from collector.drivers.interface import DriverError
 from collector.live.traits import application_traits
 from collector.placement.applications import place_requests
-from collector.placement.question import PlacementQuestion, resolve_policy, understood
+from collector.placement.question import PlacementQuestion, build_request, resolve_policy
 from collector.placement.reservations import MAX_PLACEMENTS
 from collector.policies.actions import describe
 from collector.policies.filters import describe_rejection
@@ -116,7 +116,7 @@ async def _place_together(
         requests: list[Request] = []
         for service, question in members:
             bounded = msgspec.structs.replace(question, application=application, delay_max_seconds=bound)
-            one, _ = understood(bounded, snapshot, core.config.placement.default_class, others=names)
+            one, _ = build_request(bounded, snapshot, core.config.placement.default_class, others=names)
             requests += [one] * service.replicas
         left = core.reservations.left_by(names, core.clock())
         placed = await asyncio.to_thread(place_requests, snapshot, requests, chosen, left)

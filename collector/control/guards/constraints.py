@@ -3,7 +3,7 @@
 from collector.control.guards.context import GuardContext, Refusal
 from collector.control.records import Step
 from collector.policies.actions import Relocation
-from collector.snapshot.matching import constraints_of, matching
+from collector.snapshot.matching import constraints_of, nodes_matching
 
 
 def meets_constraints(step: Step, context: GuardContext) -> Refusal:
@@ -15,7 +15,7 @@ def meets_constraints(step: Step, context: GuardContext) -> Refusal:
     if task is None or target is None:
         return None
     for each in constraints_of(snapshot, task):
-        if not matching(snapshot.nodes, each)[target]:
+        if not nodes_matching(snapshot.nodes, each)[target]:
             return (
                 f"{action.title} must not move to {action.target}: its constraint {each} does not hold there"
             )

@@ -12,6 +12,7 @@ import numpy as np
 
 from collector.policies.interface import Request
 from collector.policies.least_watts.cluster import FULL_RATIO
+from collector.policies.least_watts.learning import learn
 from collector.policies.least_watts.margins import Margins, Tail
 from collector.policies.least_watts.need import (
     expected_shares,
@@ -20,11 +21,10 @@ from collector.policies.least_watts.need import (
     reported_use,
     request_need,
 )
-from collector.policies.least_watts.outlook import learned
 from collector.policies.least_watts.settings import LeastWattsSettings
 from collector.policies.least_watts.usage import Usage, node_sums, usable
 from collector.policies.outlook import MEMORY
-from collector.snapshot.columns import best_guess, sum_by_node
+from collector.snapshot.columns import coalesce, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Flags, Snapshot
 from wire.resources import RESOURCES
@@ -106,7 +106,7 @@ def limits(snapshot: Snapshot, usage: Usage) -> Floats:
 
 def was_short(snapshot: Snapshot, slot: int) -> tuple[Flags, Flags]:
     """Per node: whether its use in a slot of the history is known, and whether a resource was short."""
-    usage, _ = learned(snapshot, _SETTINGS)
+    usage, _ = learn(snapshot, _SETTINGS)
     ratios = snapshot.nodes.history[:, slot]
     with np.errstate(divide="ignore", invalid="ignore"):
         bounds = limits(snapshot, usage) / snapshot.nodes.capacity
@@ -116,7 +116,7 @@ def was_short(snapshot: Snapshot, slot: int) -> tuple[Flags, Flags]:
 
 
 def _with_pending(snapshot: Snapshot) -> _Outlook:
-    usage, margins = learned(snapshot, _SETTINGS)
+    usage, margins = learn(snapshot, _SETTINGS)
     shares = expected_shares(snapshot, usage)
     room, variance, short = snapshot.cached("outlook", lambda: _without_pending(snapshot, usage, margins))
     rows = np.unique(snapshot.pending.nodes)
@@ -139,7 +139,7 @@ def _without_pending(snapshot: Snapshot, usage: Usage, margins: Margins) -> tupl
         mean = mean.copy(order="F")
         memory = usage.mean_of_windows(MEMORY)[:, None]
         mean[:, [MEMORY]] = sum_by_node(tasks.node, memory, count)
-    of_tasks = sum_by_node(tasks.node, best_guess(tasks.used, tasks.mean), count)
+    of_tasks = sum_by_node(tasks.node, coalesce(tasks.used, tasks.mean), count)
     system = np.maximum(reported_use(snapshot) - of_tasks, 0.0)
     left = limits(snapshot, usage) - mean - system
     room = np.asfortranarray(np.where(np.isnan(left), np.inf, left))

@@ -30,7 +30,7 @@ from collector.policies.stability import (
     may_wake,
     move_joules,
 )
-from collector.snapshot.columns import best_guess, first_known, sum_by_node
+from collector.snapshot.columns import coalesce, first_known, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 from wire.resources import RESOURCES, Resource
@@ -103,7 +103,7 @@ class _Cluster:
         self.snapshot, self.settings = snapshot, settings
         self.moves = Moves(snapshot, settings)
         nodes, tasks = snapshot.nodes, snapshot.tasks
-        self.need = best_guess(tasks.used, tasks.mean)
+        self.need = coalesce(tasks.used, tasks.mean)
         self.copy_bytes = np.where(
             tasks.used[:, _MEMORY] > 0, tasks.used[:, _MEMORY], np.nan_to_num(tasks.requested[:, _MEMORY])
         )

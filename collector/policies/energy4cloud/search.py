@@ -23,7 +23,7 @@ from collector.policies.overbooking import (
     quantities,
     reservation_of,
 )
-from collector.policies.sorting import rising
+from collector.policies.sorting import stable_argsort
 from collector.policies.stability import keeps_awake
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Codes, Flags, Region, Snapshot, TaskKind
@@ -160,7 +160,7 @@ class Search:
         step = steps[nodes.region, nodes.strictest_class]
         rows = np.flatnonzero(self._candidates & allowed & (step != _NO_STEP))
         used = nodes.utilisation[rows]
-        rows = rows[rising(np.where(nodes.region[rows] == Region.EED, used, -used))]
+        rows = rows[stable_argsort(np.where(nodes.region[rows] == Region.EED, used, -used))]
         return rows[np.argsort(step[rows], kind="stable")]
 
     # --- Cutting --------------------------------------------------------------------------------

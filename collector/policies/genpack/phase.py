@@ -11,7 +11,7 @@ from collector.policies.genpack.packing import FreeCapacity, blend, dominant, em
 from collector.policies.scoring import each_percent, share
 from collector.policies.stability import (
     Moves,
-    above,
+    any_above,
     keep_one_on,
     keeps_awake,
     may_sleep,
@@ -58,7 +58,7 @@ class Phase:
         """Move the largest containers off nodes whose envelopes exceed the limit, until the rest fits."""
         settings, nodes = self._settings, self._snapshot.nodes
         ratio = share(self._reserved, nodes.capacity)
-        for row in np.flatnonzero(above(ratio, settings.relieve_ratio)):
+        for row in np.flatnonzero(any_above(ratio, settings.relieve_ratio)):
             generation = Generation(self._generation[row])
             if generation not in self._rooms:
                 continue

@@ -6,13 +6,13 @@ import numpy as np
 
 from collector.common.text import counted
 from collector.policies.least_watts.cost import Costs, share
+from collector.policies.least_watts.learning import learn
 from collector.policies.least_watts.margins import WINDOWS_PER_SHORTAGE, Margins
-from collector.policies.least_watts.outlook import learned
 from collector.policies.least_watts.settings import LeastWattsSettings
 from collector.policies.least_watts.usage import Usage, node_sums, usable
 from collector.policies.outlook import MEMORY, needed
 from collector.policies.stability import SYSTEM_LOAD_RATIO, Moves, keeps_awake, may_wake
-from collector.snapshot.columns import best_guess, sum_by_node
+from collector.snapshot.columns import coalesce, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 from wire.resources import RESOURCES
@@ -67,11 +67,11 @@ class PlannedCluster:
         self.moves = Moves(snapshot, settings)
         nodes, tasks = snapshot.nodes, snapshot.tasks
         self.count = len(nodes.names)
-        usage, margins = learned(snapshot, settings)
+        usage, margins = learn(snapshot, settings)
         self.usage: Usage = usage
         self.margins: Margins = margins
         self.where = tasks.node.copy()
-        self.used = best_guess(tasks.used, tasks.mean)
+        self.used = coalesce(tasks.used, tasks.mean)
         of_tasks = sum_by_node(self.where, self.used, self.count)
         self.load = np.fmax(of_tasks, nodes.used)
         other = self.load - of_tasks

@@ -14,6 +14,7 @@ from collector.policies.distance import application_of, near_members
 from collector.policies.filters import eligible_at_any_distance, reject_strained, without_room
 from collector.policies.interface import Policy, Ranking, Rejection, Request
 from collector.policies.least_watts.cost import UNKNOWN_WATTS, Carried, Costs, promise_room
+from collector.policies.least_watts.learning import learn
 from collector.policies.least_watts.margins import Margins
 from collector.policies.least_watts.need import (
     expected_shares,
@@ -21,12 +22,11 @@ from collector.policies.least_watts.need import (
     sums_with_pending,
     sums_without_pending,
 )
-from collector.policies.least_watts.outlook import learned
 from collector.policies.least_watts.plan import rebalance
 from collector.policies.least_watts.settings import KNOB, LeastWattsSettings
 from collector.policies.least_watts.usage import Usage, usable
 from collector.policies.outlook import amounts, needed
-from collector.policies.sorting import rising
+from collector.policies.sorting import stable_argsort
 from collector.policies.stability import may_sleep
 from collector.snapshot.power_curves import Floats, Rows, picked
 from collector.snapshot.tables import NOWHERE, Snapshot
@@ -42,7 +42,7 @@ _NONE = 0.005
 def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) -> Ranking:
     """The nodes where the request fits, by the watts that it costs there."""
     nodes = snapshot.nodes
-    usage, margins = learned(snapshot, settings)
+    usage, margins = learn(snapshot, settings)
     spread = margins.deviations
     shares = expected_shares(snapshot, usage)
     more, more_variance = request_need(request, usage, shares)
@@ -73,7 +73,7 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
         asleep,
     )
     crowd = _crowd(snapshot, request)[rows]
-    order = rising(cost)
+    order = stable_argsort(cost)
     order = order[np.argsort(crowd[order], kind="stable")]
     near = near_members(snapshot, request)
     far = order[:0]

@@ -172,8 +172,8 @@ class _Planner:
         receives = self.moves.may_receive & ~nodes.has_bottleneck & ~nodes.is_busy
         allowed = np.tile(receives, (len(tasks), 1))
         for row, task in enumerate(tasks.tolist()):
-            if self.moves.barred[task] != NOWHERE:
-                allowed[row, self.moves.barred[task]] = False
+            if self.moves.no_return_nodes[task] != NOWHERE:
+                allowed[row, self.moves.no_return_nodes[task]] = False
             allowed[row, home[row]] = True
             fixed = self._nodes_of(staying, self._applications.peers_of(int(service[row])))
             allowed[row] &= near_all(delays, fixed, members.bound)

@@ -28,7 +28,7 @@ from collector.policies.qos.settings import PrioritySettings, QosSettings
 from collector.policies.qos.snapshots import QueueInput, queue_input
 from collector.policies.qos.wording import describe_slack, start_reasons, stop_reason
 from collector.policies.scoring import instances_near, same_domain
-from collector.policies.sorting import rising
+from collector.policies.sorting import stable_argsort
 from collector.policies.stability import estimate_watts
 from collector.slo.promises import Promise
 from collector.snapshot.power_curves import Rows
@@ -166,7 +166,7 @@ def _place(
     points_of = np.full(refused.size, np.nan)
     points_of[found.fits] = found.points - _POINTS * near[found.fits]
     fits = np.flatnonzero(~np.isnan(points_of))
-    fits = fits[rising(-points_of[fits])]
+    fits = fits[stable_argsort(-points_of[fits])]
     rows, points = np.concatenate((fits, found.with_room)), points_of[fits]
     needing = np.arange(found.with_room.size) + 1.0 - min(points.min(initial=0.0), 0.0)
     refused = without_room(refused, free_of_allocated(snapshot), quantities(demand))

@@ -11,12 +11,12 @@ from collector.policies.actions import Move
 from collector.policies.interface import FillLimits, Stability
 from collector.policies.stability import (
     Moves,
-    above,
-    barred,
+    any_above,
     may_leave,
     may_receive,
     may_wake,
     move_joules,
+    no_return_nodes,
     reporting,
 )
 from collector.snapshot.tables import NOWHERE
@@ -77,7 +77,7 @@ def test_the_way_back_is_barred_for_a_while() -> None:
         TaskFacts(id="3", node="b"),
     ]
     snapshot = assemble([node("a"), node("b"), node("c")], tasks)
-    assert barred(snapshot, RULES).tolist() == [0, NOWHERE, NOWHERE]
+    assert no_return_nodes(snapshot, RULES).tolist() == [0, NOWHERE, NOWHERE]
     with pytest.raises(AssertionError):
         Moves(snapshot, RULES).add(0, 0, ["why"])
 
@@ -114,7 +114,7 @@ def test_a_node_just_filled_is_not_relieved_at_once() -> None:
 
 def test_one_resource_beyond_the_level_is_enough() -> None:
     taken = np.array([[0.5, 0.91, np.nan, 0.0], [0.9, 0.9, np.nan, 0.9]])
-    assert above(taken, 0.9).tolist() == [True, False]
+    assert any_above(taken, 0.9).tolist() == [True, False]
 
 
 def test_a_move_costs_what_the_container_draws_while_it_runs_twice() -> None:

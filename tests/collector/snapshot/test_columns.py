@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from collector.common.liveness import Liveness
-from collector.snapshot.columns import ServiceFacts, best_guess, four, square
+from collector.snapshot.columns import ServiceFacts, coalesce, four, square
 from collector.snapshot.tables import NOWHERE
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities
@@ -62,7 +62,7 @@ def test_the_envelope_is_the_best_guess_available() -> None:
 
 
 def test_best_guess_takes_the_first_known_value() -> None:
-    assert best_guess(np.array([1.0, NAN, NAN]), np.array([2.0, 2.0, NAN])).tolist() == [1.0, 2.0, 0.0]
+    assert coalesce(np.array([1.0, NAN, NAN]), np.array([2.0, 2.0, NAN])).tolist() == [1.0, 2.0, 0.0]
 
 
 def test_a_node_has_the_sums_of_its_tasks() -> None:

@@ -1,4 +1,4 @@
-"""What `least-watts` learns of a snapshot: once, for placements and plans alike."""
+"""Learns usage and margins from a snapshot, once for placements and plans."""
 
 import numpy as np
 
@@ -12,8 +12,8 @@ _FEWEST_TO_ASSUME = 4
 """Windows from which Student's t distribution has a variance."""
 
 
-def learned(snapshot: Snapshot, settings: LeastWattsSettings) -> tuple[Usage, Margins]:
-    """The expected use of containers, and the margins of nodes."""
+def learn(snapshot: Snapshot, settings: LeastWattsSettings) -> tuple[Usage, Margins]:
+    """Return the expected use of containers, and the margins of nodes."""
     usage = snapshot.cached("usage", lambda: learn_usage(snapshot))
     ratios = settings.short_ratios
     freedom = _freedom(snapshot)
