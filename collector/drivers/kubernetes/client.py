@@ -12,7 +12,7 @@ import msgspec
 
 from collector.config import DriverConfig
 from collector.drivers.interface import DriverError
-from collector.drivers.kubernetes.models import KubeList, KubeNode, KubePod, KubeWorkload
+from collector.drivers.kubernetes.models import KubeList, KubeNode, KubePod, KubeRefusal, KubeWorkload
 from wire.errors import INVALID_JSON, UserError
 
 Response = TypeVar("Response")
@@ -181,12 +181,14 @@ class ApiServer:
 
 
 def _refusal(status: int | None, body: bytes | str | None) -> str:
-    if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return "a disruption budget currently forbids it"
     try:
-        message = str(msgspec.json.decode(body or b"").get("message", ""))
-    except (*INVALID_JSON, AttributeError):
+        refusal = msgspec.json.decode(body or b"", type=KubeRefusal)
+    except INVALID_JSON:
         message = body.decode(errors="replace") if isinstance(body, bytes) else body or ""
+    else:
+        if refusal.is_by_disruption_budget:
+            return "a disruption budget currently forbids it"
+        message = refusal.message
     return f"the API server refused the request ({status}): {message}"
 
 

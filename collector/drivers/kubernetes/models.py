@@ -28,6 +28,26 @@ class KubeList(_Model, Generic[Item], frozen=True):
     items: tuple[Item, ...] = ()
 
 
+class _Cause(_Model, frozen=True):
+    reason: str = ""
+
+
+class _Details(_Model, frozen=True):
+    causes: tuple[_Cause, ...] = ()
+
+
+class KubeRefusal(_Model, frozen=True):
+    """The `Status` with which the API server refuses a request."""
+
+    message: str = ""
+    details: _Details = _Details()
+
+    @property
+    def is_by_disruption_budget(self) -> bool:
+        """Whether evictions exceed a budget. Its status code, 429, also stands for too many requests."""
+        return any(cause.reason == "DisruptionBudget" for cause in self.details.causes)
+
+
 class Owner(_Model, frozen=True):
     """The controller that replaces a pod."""
 

@@ -116,9 +116,9 @@ function pressureCard(now) {
 }
 
 /** One bar per resource: current usage and envelope, with marks for limit and reservation. */
-export function envelopeCard(title = "Envelope, limit and reservation", limitName = "limit") {
+export function envelopeCard(title = "Envelope, limit and reservation", limitName = "limit", barName = "used") {
   const body = element("div.envelope", {"data-testid": "detail-envelope"});
-  const root = card(title, {class: "card half"}, body, element("p.soft", {}, "Bar: used now. Shaded: ", term("envelope"),
+  const root = card(title, {class: "card half"}, body, element("p.soft", {}, `Bar: ${barName}. Shaded: `, term("envelope"),
     `. Red mark: ${limitName}. Blue mark: `, term("reservation (of a container)", "reservation"), "."));
   return {
     root,
@@ -137,7 +137,7 @@ export function envelopeCard(title = "Envelope, limit and reservation", limitNam
   }
   function draw(child, row) {
     if (row.part === "text") {
-      const texts = [["used", row.used], ["envelope", row.need], ["reservation", row.reservation], [limitName, row.limit]];
+      const texts = [[barName, row.used], ["envelope", row.need], ["reservation", row.reservation], [limitName, row.limit]];
       setText(child, texts.filter(([, value]) => known(value)).map(([name, value]) => `${name} ${amount(row.resource, value)}`).join(" · "));
     }
     if (row.part !== "rail") return;

@@ -69,7 +69,7 @@ export function serviceView(scope) {
   const power = element("p.figure.watts");
   const powerNote = element("p.soft");
   const facts = element("dl.facts", {"data-testid": "detail-facts"});
-  const envelope = envelopeCard("Mean, envelope and maximum of one container", "highest");
+  const envelope = envelopeCard("Mean, envelope and maximum of one container", "maximum", "mean");
   const statistics = element("tbody");
   const statisticsTable = element("table.plain", {}, element("thead", {}, element("tr", {}, element("th", {scope: "col"}, "Resource"), ...STATISTICS.map((each) => element("th.number", {scope: "col"}, each)))), statistics);
   const path = `/v1/services/${encodeURIComponent(name)}`;

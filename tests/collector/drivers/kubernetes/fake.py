@@ -101,7 +101,8 @@ class Fake:
     async def evict(self, request: web.Request) -> web.Response:
         name = request.match_info["pod"]
         if len(self.evictions) >= self.budget:
-            return web.json_response({"message": "Cannot evict pod"}, status=429)
+            details = {"causes": [{"reason": "DisruptionBudget", "message": "it needs 2 healthy pods"}]}
+            return web.json_response({"message": "Cannot evict pod", "details": details}, status=429)
         self.evictions.append(await request.json())
         old = self.pods.pop(name)
         if self.place:
