@@ -69,9 +69,8 @@ _CHECK_SECONDS = 6 * 3600.0
 """Time between two checks of the file for damage."""
 _ROLLUP_TURNS = 8
 """How often a node with many reports is read in one pass."""
-_ROLLUP_PAUSE = 4.0
-"""Pause after each batch of rollups, relative to its duration: reports and requests come first, above all
-after a restart."""
+_ROLLUP_PAUSE = 2.0
+"""Pause after each batch of rollups, relative to its duration: reports and requests come first."""
 
 
 class _Writing:
