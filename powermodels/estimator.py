@@ -35,6 +35,7 @@ from powermodels.learning.learner import Learner, first_curve
 from powermodels.learning.refit import Refit
 from powermodels.learning.service_weights import SYSTEM, ServiceWeights, shares_by_service
 from powermodels.meters import PYRAPL, find_meters
+from powermodels.meters.ipmi import IpmiMeter
 from powermodels.models import choose_model
 from powermodels.models.adaptive import AdaptiveModel
 from powermodels.models.fitted import FittedModel, fingerprint
@@ -286,6 +287,9 @@ class Estimator:
         """Save the learned model, and end child processes."""
         if self._learner is not None:
             self._learner.close()
+        for meter in self._meters:
+            if isinstance(meter, IpmiMeter):
+                meter.close()
 
     def _learn(
         self, monotonic_seconds: float, load: Load, capacity: Quantities, metered_watts: float | None

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,7 @@ _PERIOD_SECONDS = 10.0
 _PERIOD_AFTER_FAILURE_SECONDS = 60.0
 _TIMEOUT_SECONDS = 20.0
 _FRESH_SECONDS = 30.0
+_CLOSE_SECONDS = 1.0
 
 _IPMITOOL = re.compile(r"Instantaneous power reading:\s*(\d+)\s*Watts", re.IGNORECASE)
 _FREEIPMI = re.compile(r"^Current Power\s*:\s*(\d+)\s*Watts", re.IGNORECASE | re.MULTILINE)
@@ -116,7 +118,9 @@ class IpmiMeter:
         """Kill a running tool."""
         if self._running is not None:
             self._running.kill()
-            self._running.communicate()
+            # A tool that waits for its driver ends only after that: the agent does not wait for it.
+            with suppress(subprocess.TimeoutExpired):
+                self._running.communicate(timeout=_CLOSE_SECONDS)
             self._running = None
 
     def _start(self, monotonic_seconds: float) -> None:

@@ -6,8 +6,11 @@ import msgspec
 import pytest
 
 from powermodels.attribution.idle import IdlePolicy
+from powermodels.common.host_facts import read_host_facts
 from powermodels.common.interface import Load, Scope
 from powermodels.estimator import Estimator
+from powermodels.meters.ipmi import TOOLS, IpmiMeter, Tool
+from powermodels.models import choose_model
 from powermodels.models.fitted import Origin, Range, ScopeName, Training, fingerprint
 from powermodels.models.regression import CurveModel, LinearModel
 from powermodels.models.stored import Stored, save
@@ -209,6 +212,20 @@ def test_a_calibrated_curve_goes_on_learning(proc: Path, tree: PowercapTree, tmp
     estimator.close()
     assert estimator.model.terms(Load(0.5)).watts == pytest.approx(180, rel=0.02)
     assert msgspec.json.decode(path.read_bytes())["kind"] == "adaptive"
+
+
+def test_a_closed_estimator_leaves_no_running_tool(proc: Path, tmp_path: Path) -> None:
+    program = tmp_path / "ipmitool"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    meter = IpmiMeter(Tool((str(program),), TOOLS[0].answer))
+    facts = read_host_facts(proc, tmp_path / "sys")
+    estimator = Estimator(facts, choose_model(facts), [meter], [])
+    estimator.begin(0)
+    running = meter._running
+    assert running is not None
+    estimator.close()
+    assert running.returncode == -9
 
 
 def test_this_machine_gets_sane_watts() -> None:

@@ -168,7 +168,7 @@ class Parker:
         left = [service for service in cluster.services if parked_tasks(service.spec)]
         for service in left:
             await self._manager.change_service(service.id, user_spec)
-        return tuple(f"with_unparked {service.name}: Swarm starts it as soon as it fits" for service in left)
+        return tuple(f"unparked {service.name}: Swarm starts it as soon as it fits" for service in left)
 
     async def _single_out(self, cluster: SwarmState, service: SwarmService, task: SwarmTask) -> None:
         """Let Swarm remove this task when the service has one replica less."""

@@ -32,6 +32,13 @@ def test_a_compose_file_is_an_application() -> None:
     ]
 
 
+def test_constraint_that_swarm_would_not_match_with_a_label_is_not_checked() -> None:
+    text = "services: {a: {deploy: {placement: {constraints: [zone==a, node.labels.zone==b]}}}}"
+    found = read_application(parse_stack(text, "f.yaml"), "x", {})
+    assert found.services[0]["constraints"] == ["zone==b"]
+    assert found.notes == ["the constraint zone==a of x_a is not checked"]
+
+
 def test_variables_are_replaced_in_keys_outside_of_deploy() -> None:
     text = "services: {a: {scale: '${N:-2}', mem_limit: '${MEMORY}', cpus: '${CPUS}'}}"
     found = read_application(parse_stack(text, "f.yaml"), "x", {"MEMORY": "256m", "CPUS": "0.5"})

@@ -126,6 +126,9 @@ async def test_the_user_s_own_constraints_hold(stage: Stage, constraints: tuple[
         ({"mode": "global"}, "it runs on every node"),
         ({"replicas": 0}, "it has no replicas"),
         ({"constraints": ("node.platform.os==linux",)}, "only the orchestrator can check its constraint"),
+        ({"constraints": ("zone!=a",)}, "only the orchestrator can check its constraint"),
+        ({"constraints": ("node.role==boss",)}, "only the orchestrator can check its constraint"),
+        ({"constraints": ("node.labels.zone==",)}, "only the orchestrator can check its constraint"),
     ],
 )
 async def test_services_that_only_the_orchestrator_can_place_are_left_to_it(

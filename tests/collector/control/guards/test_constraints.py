@@ -64,7 +64,9 @@ def test_constraints_that_only_the_orchestrator_can_check_are_left_to_it() -> No
         ServiceView(name="a", constraints=("node.id==x", "engine.labels.os==linux", "node.labels.zone==z")),
         ServiceView(name="b", constraints=("node.ip!=10.0.0.1",)),
         ServiceView(name="c"),
+        ServiceView(name="d", constraints=("topology.kubernetes.io/zone==z",)),
     )
     assert constraints_by_service(OrchestratorState(services=services)) == {
-        "a": (Constraint("zone", Operator.IS, "z"),)
+        "a": (Constraint("zone", Operator.IS, "z"),),
+        "d": (Constraint("topology.kubernetes.io/zone", Operator.IS, "z"),),
     }

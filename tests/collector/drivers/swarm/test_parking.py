@@ -63,7 +63,7 @@ async def test_any_collector_finds_a_parked_service_and_releases_it(
         async with open_driver(settings) as another:
             assert await another.release(keep_parked=True) == ()
             assert parked_tasks(fake.spec)
-            assert await another.release() == ("with_unparked web: Swarm starts it as soon as it fits",)
+            assert await another.release() == ("unparked web: Swarm starts it as soon as it fits",)
             assert fake.spec == fake.written
             assert await another.release() == ()
 
