@@ -1,4 +1,4 @@
-"""A fake powercap tree with the kernel's layout, whose counters advance_with_clock a known power curve.
+"""A fake powercap tree with the kernel's layout, whose counters follow a known power curve.
 
 It needs no meter and no root: `PowercapTree(folder, machine)` writes `folder/sys`, which a reader uses
 instead of `/sys`. `advance(to_seconds)` sets every counter to the integral of its curve, with wraparound;

@@ -1,4 +1,4 @@
-"""What `wattpack pause`, `resume` and `history` make of what they are status_text and answered."""
+"""Durations for `wattpack pause`, and the status and decisions of the control loop as text."""
 
 from typing import Any
 

@@ -203,7 +203,7 @@ def test_parked_tasks_are_unparked_without_a_trace(
     assert replicas_of(changed) == (1 if is_alone else replicas - len(slots))
     assert user_spec(changed) == kept
     assert without_constraints(changed) == changed, "there is nothing to lift"
-    # A task that starts is with_constraints, and the others stay parked.
+    # A task that starts is constrained to a node, and the others stay parked.
     first, *others = waiting
     starting = with_unparked(changed, first.slot, ours)
     assert parked_tasks(starting) == tuple(others)
