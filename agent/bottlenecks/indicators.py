@@ -109,7 +109,10 @@ def pressure_ratio(resource: Resource) -> Value:
 
 
 def _network_ratio(rates: HostRates) -> float | None:
-    """Traffic by link speed; None if that is unknown, as the highest observed traffic is always reached."""
+    """Traffic divided by link speed; None if the speed is unknown.
+
+    The highest observed traffic cannot replace it: traffic reaches it again and again, without a shortage.
+    """
     if Resource.NETWORK in rates.learned_capacities:
         return None
     return ratio(rates.used, rates.capacity, Resource.NETWORK)

@@ -178,14 +178,14 @@ LABELS = (
     Label(
         WEIGHT_LABEL,
         "service; container (Docker)",
-        "a number from 0 on",
+        "a number, 0 or more",
         "`1`",
         "Importance of an optional service: the lightest stops first, and starts again last.",
     ),
     Label(
         STOPPED_LABEL,
         "service, by the Swarm and Kubernetes drivers",
-        "the number of replicas before",
+        "the number of replicas before the stop",
         "",
         "The optional service was stopped because resources are short. The collector removes the label when"
         " it starts the service again. In Kubernetes, an annotation of the workload.",

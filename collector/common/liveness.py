@@ -38,7 +38,7 @@ class LivenessLimits(Protocol):
 
 
 def liveness_of(limits: LivenessLimits, report_age_seconds: float, beacon_seconds: float) -> Liveness:
-    """Return the liveness of one node, by the number of its beacons that it missed."""
+    """Return the liveness of one node, by the number of beacons that it missed."""
     beacon_seconds = max(beacon_seconds, limits.shortest_beacon_seconds)
     if report_age_seconds > limits.down_after_beacons * beacon_seconds:
         return Liveness.DOWN

@@ -15,10 +15,12 @@ class WeightsConfig(Section, frozen=True):
     """Weights of the parts of the cost of a service; their sum need not be 1."""
 
     performance: Annotated[
-        float, Meta(ge=0, le=1e6, description="Weight of the time above `metric_max`.")
+        float, Meta(ge=0, le=1e6, description="Weight of the time above `metric_max` in the cost.")
     ] = 0.90
-    resources: Annotated[float, Meta(ge=0, le=1e6, description="Weight of replicas and CPU limits.")] = 0.09
-    adaptation: Annotated[float, Meta(ge=0, le=1e6, description="Weight of changes.")] = 0.01
+    resources: Annotated[
+        float, Meta(ge=0, le=1e6, description="Weight of replicas and CPU limits in the cost.")
+    ] = 0.09
+    adaptation: Annotated[float, Meta(ge=0, le=1e6, description="Weight of changes in the cost.")] = 0.01
 
 
 class ElasticRule(Section, frozen=True):

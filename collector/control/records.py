@@ -149,7 +149,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     before: Load
     """Load of the affected nodes when it was decided."""
     after: Load | None = None
-    """Load after the effect could show; null until then."""
+    """Load of these nodes once the decision has had time to take effect; null until then."""
     outcome: DecisionOutcome = DecisionOutcome.NOTHING
     ended_at: float | None = None
     healed_seconds: float | None = None

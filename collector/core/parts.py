@@ -26,7 +26,7 @@ from collector.web.event_stream import EventStream
 
 INGEST_DURATION = (
     "wattpack_collector_ingest_duration_seconds",
-    "Time from the head of a request with reports to its answer.",
+    "Time from the headers of a request with reports to its response.",
 )
 _INGEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 
@@ -86,7 +86,7 @@ class Core:
 
     @property
     def admission(self) -> AdmissionRule | None:
-        """Whether nodes may still promise that much; None if all are admitted."""
+        """The rule that refuses placements with too high a risk of a shortage; None if all are admitted."""
         limit = self.config.placement.risk_max
         return AdmissionRule(limit, self.shortages) if limit < 1 else None
 

@@ -121,7 +121,7 @@ def check_machine(core: Core, reports: Sequence[Report], caller: Caller) -> None
         if caller.machine is not None and machine not in (None, caller.machine):
             raise ApiError(
                 HTTPStatus.FORBIDDEN,
-                f"this token belongs to another machine than the one that reports as {report.node}. Run"
+                f"this token was issued to another machine, not to the one that reports as {report.node}. Run"
                 f" wattpack join on this machine - at `{where}`",
                 where,
             )

@@ -43,7 +43,7 @@ class Coordinates:
     positions: Floats
     heights: Floats
     error_ratio: float | None
-    """Relative error that nine of ten held-out pairs do not exceed; None with too few pairs."""
+    """90th percentile of the relative error of held-out pairs; None with too few pairs."""
 
     def estimates(self, pairs: Rows) -> Floats:
         """Round-trip times of pairs of rows."""

@@ -25,7 +25,7 @@ class Estimates:
 
     @property
     def error_ratio(self) -> float | None:
-        """Relative error that nine of ten estimates do not exceed; None without estimates."""
+        """90th percentile of the relative error of estimates; None without estimates."""
         return None if self.coordinates is None else self.coordinates.error_ratio
 
     def delays(self, names: Sequence[str]) -> Delays:

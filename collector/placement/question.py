@@ -233,7 +233,7 @@ def _unmeasured(demand: Quantities, reserve: Quantities, *, given: bool) -> Expe
         )
     explanation = (
         "unknown: the service is not measured yet, and neither its demand nor a reservation of CPU and memory"
-        " is given, so that it counts as 0"
+        " is given, so it counts as 0"
     )
     return ExpectedNeed(
         assumed=Assumed(

@@ -238,7 +238,7 @@ class FillLimits(Stability, frozen=True):
             gt=0,
             le=1,
             description="Maximum share of any resource of a node after a placement or move. DRAPS fills a"
-            " node up to `relieve_ratio` if nothing else relieves another.",
+            " node up to `relieve_ratio` if an overloaded one cannot be relieved otherwise.",
         ),
     ] = 0.8
     relieve_ratio: Annotated[

@@ -170,9 +170,9 @@ class Workload:
     jobs_stretch: bool = True
     """Whether a job that gets less CPU than it demands takes longer; otherwise it ends on time."""
     constraints: tuple[tuple[Constraint, ...], ...] = ()
-    """Per container; empty if no container has any."""
+    """Constraints of each container; empty if no container has any."""
     labels: tuple[Mapping[str, str], ...] = ()
-    """Per container, besides class and kind; empty if no container has any."""
+    """Labels of each container, besides class and kind; empty if no container has any."""
     promised: PromisedContainers | None = None
     """Promises of availability. With them, containers wait in a queue until a policy starts them."""
 

@@ -189,7 +189,7 @@ class _Run:
         return after
 
     def _apply_events(self, now: float, load: Load) -> None:
-        """Apply the ends and arrivals of now, and let the control continue its decision."""
+        """Apply the ends and arrivals that are due, and let the control loop continue its decision."""
         self._driver.finish(now)
         self._end_containers(now, load)
         self._run_out_of_memory(now, load)

@@ -34,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "token", metavar="TOKEN", help="join token from 'wattpack token add join'; - reads it from the input"
     )
-    parser.add_argument("--node", help="name of this node (default: the setting node, or the host name)")
+    parser.add_argument(
+        "--node", help="name of this node (default: 'node' in the agent's settings, else the host name)"
+    )
     parser.add_argument("--ca-file", metavar="FILE", help="CA certificate of the collector")
     parser.add_argument(
         "--token-file", metavar="FILE", help=f"where to store the node's token (default: {_TOKEN_FILE})"

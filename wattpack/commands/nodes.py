@@ -86,4 +86,4 @@ _OPTIONAL: Mapping[str, tuple[Callable[[Json], str], str]] = {
     "GENERATION": (_generation, "any"),
     "REFUSED": (_refused_text, "-"),
 }
-"""Optional columns: the text of a node, and the default."""
+"""Columns that are shown only if a node differs from the default: the function of their text, the default."""

@@ -19,7 +19,7 @@ MESH_METRICS: tuple[MetricSpec[Mesh], ...] = (
     MetricSpec(
         name="wattpack_collector_mesh_error_ratio",
         kind="gauge",
-        help="Relative error that nine of ten estimated round-trip times do not exceed.",
+        help="90th percentile of the relative error of estimated round-trip times.",
         value=lambda mesh: mesh.estimates.error_ratio,
     ),
 )

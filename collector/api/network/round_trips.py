@@ -79,7 +79,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     kinds: list[list[DelayLabel]]
     """Whether each time is measured, estimated or unknown, in the same order as `p50_seconds`."""
     error_ratio: float | None
-    """Relative error that nine of ten estimates do not exceed; null without estimates."""
+    """90th percentile of the relative error of estimates; null without estimates."""
     asymmetric: list[RoundTrip]
     """Measured pairs whose two directions differ clearly."""
 

@@ -1,4 +1,4 @@
-"""The settings of a container that may move to another host. Pure.
+"""Which settings of a container may be copied when it moves to another host. Pure.
 
 The description of a container comes from the engine of its current host. If that host is compromised, so is
 the description: it must not start anything on another host that can reach beyond its container. So each field

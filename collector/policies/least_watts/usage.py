@@ -82,7 +82,7 @@ class Usage:
     """The block of nodes that each task with windows belongs to; `NOWHERE` without windows."""
     shares: "Shares"
     constrains: Flags
-    """Resources whose use is reported by any node or task: others limit nothing."""
+    """Resources whose use at least one node or task reports; the others limit nothing."""
 
     @property
     def length(self) -> int:

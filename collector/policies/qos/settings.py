@@ -37,8 +37,8 @@ class QosSettings(PrioritySettings, frozen=True):
     limits_overhead: Annotated[
         bool,
         Meta(
-            description="Whether a container that has spent its spare share of time on starts (a tenth for a"
-            " promise of 0.9) is no longer stopped for others of the same or lower importance."
+            description="Whether a container whose starts took all the time that its promise leaves (a tenth"
+            " for a promise of 0.9) is no longer stopped for others of the same or lower importance."
         ),
     ] = True
     sample_ratio: Annotated[
