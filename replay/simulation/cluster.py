@@ -15,7 +15,7 @@ from replay.setup.workload import Workload
 _CPU = 0
 
 
-class Phase(IntEnum):
+class ContainerPhase(IntEnum):
     """The state of a container."""
 
     PENDING = 0
@@ -46,7 +46,7 @@ class Cluster:
         self.hosts, self.workload = hosts, workload
         self._migration_use_ratio = migration_use_ratio
         count = workload.size
-        self.phase: NDArray[np.int8] = np.full(count, Phase.PENDING, dtype=np.int8)
+        self.phase: NDArray[np.int8] = np.full(count, ContainerPhase.PENDING, dtype=np.int8)
         self.node: Rows = np.full(count, NOWHERE, dtype=np.intp)
         self.target: Rows = np.full(count, NOWHERE, dtype=np.intp)
         """The target of the current move; `NOWHERE` without one."""
@@ -62,7 +62,7 @@ class Cluster:
         self.on: Flags = hosts.on.copy()
         self.booting: Flags = np.zeros(hosts.size, dtype=np.bool_)
 
-    def rows(self, *phases: Phase) -> Rows:
+    def rows(self, *phases: ContainerPhase) -> Rows:
         """The containers in this state."""
         return np.flatnonzero(np.isin(self.phase, phases))
 
@@ -71,7 +71,7 @@ class Cluster:
 
         A moving container counts in full on its source, and with `migration_use_ratio` on its target.
         """
-        running = np.flatnonzero(self.phase == Phase.RUNNING)
+        running = np.flatnonzero(self.phase == ContainerPhase.RUNNING)
         demand = self.workload.use.at(seconds, running, self.since[running])
         cut = self.cut[running]
         if cut.any():
@@ -111,4 +111,6 @@ class Cluster:
 
     def on_or_coming(self, node: int) -> Rows:
         """The containers on a host or moving to it."""
-        return np.flatnonzero(((self.node == node) | (self.target == node)) & (self.phase != Phase.ENDED))
+        return np.flatnonzero(
+            ((self.node == node) | (self.target == node)) & (self.phase != ContainerPhase.ENDED)
+        )

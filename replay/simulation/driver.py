@@ -15,7 +15,7 @@ from replay.simulation.accounting import Account
 from replay.simulation.agents.agents import SimulatedAgents
 from replay.simulation.agents.samples import quantities_of
 from replay.simulation.clock import unix
-from replay.simulation.cluster import Cluster, Phase
+from replay.simulation.cluster import Cluster, ContainerPhase
 from wire.messages import Report
 from wire.resources import Quantities
 
@@ -78,7 +78,7 @@ class SimulatedDriver:
                     self._switch(self._node_row[action.node], on=isinstance(action, PowerOn), now=now)
                 case Start():
                     row = self._row[action.task]
-                    if self._cluster.phase[row] == Phase.WAITING:
+                    if self._cluster.phase[row] == ContainerPhase.WAITING:
                         self.place_waiting(row, self._node_row[action.target], now)
                 case Cut():
                     row = self._row[action.task]
@@ -93,14 +93,14 @@ class SimulatedDriver:
         if not cluster.on[node]:
             self._switch(node, on=True, now=now)
         cluster.node[row] = node
-        cluster.phase[row] = Phase.STARTING
+        cluster.phase[row] = ContainerPhase.STARTING
         if cluster.on[node]:
             self._start(row, now)
 
     def _start(self, row: int, now: float) -> None:
         cluster = self._cluster
         cluster.since[row] = now
-        cluster.phase[row] = Phase.RUNNING
+        cluster.phase[row] = ContainerPhase.RUNNING
         self._row[self._agents.containers.start(row, unix(now))] = row
         self.reallocated.add(row)
         self.changed.add(int(cluster.node[row]))
@@ -118,7 +118,7 @@ class SimulatedDriver:
         """End containers."""
         cluster = self._cluster
         nodes = np.unique(cluster.node[rows])
-        cluster.phase[rows] = Phase.ENDED
+        cluster.phase[rows] = ContainerPhase.ENDED
         self._remove_from_hosts(rows)
         self.reallocated.difference_update(rows.tolist())
         for node in nodes[nodes != NOWHERE].tolist():
@@ -138,7 +138,7 @@ class SimulatedDriver:
 
     def _move(self, row: int, target: int, now: float) -> None:
         cluster = self._cluster
-        ready = cluster.phase[row] == Phase.RUNNING and cluster.target[row] == NOWHERE
+        ready = cluster.phase[row] == ContainerPhase.RUNNING and cluster.target[row] == NOWHERE
         if not ready or cluster.node[row] == target:
             return
         cluster.target[row] = target
@@ -224,7 +224,7 @@ class SimulatedDriver:
         cluster = self._cluster
         cluster.booting[node] = False
         self._power_on(node, now)
-        waiting = np.flatnonzero((cluster.node == node) & (cluster.phase == Phase.STARTING))
+        waiting = np.flatnonzero((cluster.node == node) & (cluster.phase == ContainerPhase.STARTING))
         for row in waiting.tolist():
             self._start(row, now)
         for row in self._after_boot.pop(node, []):
@@ -254,7 +254,7 @@ class SimulatedDriver:
         cluster.cut[row] = False
         self._agents.containers.set_limit(row, cluster.allocated[row])
         cluster.left[row] = workload.lifetime_seconds[row]
-        cluster.phase[row] = Phase.WAITING
+        cluster.phase[row] = ContainerPhase.WAITING
         cluster.killed[row] = True
         if target is not None:
             self.place_waiting(row, self._node_row[target], now)
@@ -279,7 +279,10 @@ class SimulatedDriver:
     def exists(self, task: str) -> bool:
         """Whether a container has not ended and was not replaced."""
         row = self._row[task]
-        return bool(self._cluster.phase[row] != Phase.ENDED) and self._agents.containers.id_of(row) == task
+        return (
+            bool(self._cluster.phase[row] != ContainerPhase.ENDED)
+            and self._agents.containers.id_of(row) == task
+        )
 
     def successors(self, action: Action) -> tuple[str, ...]:
         """The container that replaced a moved or killed one, if it still exists."""

@@ -8,7 +8,7 @@ import numpy as np
 from collector.snapshot.power_curves import Floats, Rows
 from replay.setup.applications import ApplicationMembers
 from replay.setup.hosts import MILLI
-from replay.simulation.cluster import Cluster, Load, Phase
+from replay.simulation.cluster import Cluster, ContainerPhase, Load
 
 _SHORTEST_SECONDS = 1e-6
 _BIN_RATIO = 1.01
@@ -77,7 +77,7 @@ class ResponseTimes:
         )
 
     def _running(self, rows: Rows) -> Rows:
-        running: Rows = rows[self._cluster.phase[rows] == Phase.RUNNING]
+        running: Rows = rows[self._cluster.phase[rows] == ContainerPhase.RUNNING]
         return running
 
     def _service_seconds(self, servers: Rows, load: Load) -> Floats:

@@ -27,7 +27,7 @@ from replay.simulation.agents.samples import quantities_of
 from replay.simulation.agents.settings import AgentSettings
 from replay.simulation.arrivals import SOON, ArrivalQueue
 from replay.simulation.clock import unix
-from replay.simulation.cluster import Cluster, Load, Phase
+from replay.simulation.cluster import Cluster, ContainerPhase, Load
 from replay.simulation.collector import SimulatedCollector
 from replay.simulation.contenders import Contender
 from replay.simulation.control import SimulatedControl, service_views
@@ -152,7 +152,9 @@ class _Run:
             self._exchange.sample(now, load)
             if now >= point_at - SOON:
                 self._account.add_point(
-                    now, self._cluster.rows(Phase.RUNNING).size, self._cluster.rows(Phase.WAITING).size
+                    now,
+                    self._cluster.rows(ContainerPhase.RUNNING).size,
+                    self._cluster.rows(ContainerPhase.WAITING).size,
                 )
                 point_at += step
                 progress(now)
@@ -162,7 +164,7 @@ class _Run:
                 decide_at += self._simulation.decide_seconds
             self._exchange.report_changes(now)
             load = self._cluster.load(now)
-        self._account.count("waiting_at_end", int(self._cluster.rows(Phase.WAITING).size))
+        self._account.count("waiting_at_end", int(self._cluster.rows(ContainerPhase.WAITING).size))
         self._outcome.nodes.extend(nodes_at_end(self._cluster, load))
         self._outcome.applications.update(
             {name: response.figures() for name, response in self._responses.items()}
@@ -214,10 +216,10 @@ class _Run:
 
     def _end_containers(self, now: float, load: Load) -> None:
         cluster = self._cluster
-        ended = np.flatnonzero((cluster.phase == Phase.RUNNING) & (cluster.left <= SOON))
+        ended = np.flatnonzero((cluster.phase == ContainerPhase.RUNNING) & (cluster.left <= SOON))
         if self._simulation.zero_is_the_end:
             idle = load.running[(load.demand[:, _CPU] <= 0) & (cluster.target[load.running] == NOWHERE)]
-            ended = np.union1d(ended, idle[cluster.phase[idle] == Phase.RUNNING])
+            ended = np.union1d(ended, idle[cluster.phase[idle] == ContainerPhase.RUNNING])
         if ended.size:
             jobs = ended[self._workload.kind[ended] == TaskKind.JOB]
             took = now - self._workload.arrival_seconds[jobs]
@@ -231,14 +233,14 @@ class _Run:
         cluster = self._cluster
         for node in np.flatnonzero(load.by_node[:, _MEMORY] > cluster.hosts.capacity[:, _MEMORY]):
             self._driver.kill_out_of_memory(
-                np.flatnonzero((cluster.node == node) & (cluster.phase == Phase.RUNNING)), now
+                np.flatnonzero((cluster.node == node) & (cluster.phase == ContainerPhase.RUNNING)), now
             )
 
     def _arrive(self, now: float) -> None:
         arrived = self._arrivals.pop(now)
         if not arrived.size:
             return
-        self._cluster.phase[arrived] = Phase.WAITING
+        self._cluster.phase[arrived] = ContainerPhase.WAITING
         self._account.count("arrived", int(arrived.size))
         self._exchange.send_beacons(now)
         together = self._place_together(arrived, now)
@@ -247,7 +249,7 @@ class _Run:
                 self._account.count_placement(0.0)
             elif self._simulation.when_full == "refuse":
                 self._account.count("refused")
-                self._cluster.phase[row] = Phase.ENDED
+                self._cluster.phase[row] = ContainerPhase.ENDED
 
     def _place_together(self, arrived: Rows, now: float) -> dict[int, bool]:
         """Place containers of an application that arrive at the same time as a whole, if the policy does so.
@@ -315,8 +317,8 @@ class _Run:
 
     def _decide(self, now: float) -> None:
         self._exchange.send_beacons(now)
-        self._retry(self._cluster.rows(Phase.WAITING), now)
-        self._give_up(self._cluster.rows(Phase.WAITING), now)
+        self._retry(self._cluster.rows(ContainerPhase.WAITING), now)
+        self._give_up(self._cluster.rows(ContainerPhase.WAITING), now)
         chosen = self._contender.chosen
         if chosen.policy.rebalance is None or self._control.is_busy:
             return

@@ -20,7 +20,7 @@ from replay.setup.scenario import Startup
 from replay.setup.workload import PromisedContainers, Workload
 from replay.simulation.accounting import Account
 from replay.simulation.arrivals import SOON, ArrivalQueue
-from replay.simulation.cluster import Cluster, Phase
+from replay.simulation.cluster import Cluster, ContainerPhase
 from replay.simulation.contenders import Contender
 from replay.simulation.outcome import Outcome, nodes_at_end
 from replay.simulation.queue.figures import figures_of
@@ -97,8 +97,8 @@ class _QueueRun:
             self._account.add_interval(now, load, next_at, load)
             now = next_at
             if now >= point_at - SOON:
-                waiting = self._cluster.rows(Phase.WAITING, Phase.STARTING)
-                self._account.add_point(now, self._cluster.rows(Phase.RUNNING).size, waiting.size)
+                waiting = self._cluster.rows(ContainerPhase.WAITING, ContainerPhase.STARTING)
+                self._account.add_point(now, self._cluster.rows(ContainerPhase.RUNNING).size, waiting.size)
                 point_at += step
                 progress(now)
             self._run_started(now)
@@ -106,7 +106,7 @@ class _QueueRun:
             is_due |= self._arrive(now)
             is_due |= now >= decide_at - SOON
             load = self._cluster.load(now)
-        self._account.count("waiting_at_end", int(self._cluster.rows(Phase.WAITING).size))
+        self._account.count("waiting_at_end", int(self._cluster.rows(ContainerPhase.WAITING).size))
         self._outcome.nodes.extend(nodes_at_end(self._cluster, load))
         kept = figures_of(
             self._lifecycles.results(now),
@@ -119,7 +119,7 @@ class _QueueRun:
 
     def _arrive(self, now: float) -> bool:
         rows = self._arrivals.pop(now)
-        self._cluster.phase[rows] = Phase.WAITING
+        self._cluster.phase[rows] = ContainerPhase.WAITING
         self._account.count("arrived", int(rows.size))
         for row in rows.tolist():
             self._lifecycles.admit(row, now)
@@ -133,7 +133,7 @@ class _QueueRun:
 
     def _run(self, row: int, now: float) -> None:
         cluster = self._cluster
-        cluster.phase[row], cluster.since[row] = Phase.RUNNING, now
+        cluster.phase[row], cluster.since[row] = ContainerPhase.RUNNING, now
         self._ends_at[row] = now + cluster.left[row]
         seconds = float(self._startup_seconds[row])
         self._lifecycles.start(row, int(cluster.node[row]), now, None if np.isnan(seconds) else seconds)
@@ -145,7 +145,7 @@ class _QueueRun:
         self._lifecycles.complete(rows, now)
         for row in rows.tolist():
             self._vacate(row)
-        self._cluster.phase[rows] = Phase.ENDED
+        self._cluster.phase[rows] = ContainerPhase.ENDED
         self._ends_at[rows] = np.inf
         self._account.count("finished", int(rows.size))
         return True
@@ -153,7 +153,7 @@ class _QueueRun:
     # --- Decisions ----------------------------------------------------------------------------------
 
     def _decide(self, now: float) -> None:
-        if not (self._cluster.phase == Phase.WAITING).any():
+        if not (self._cluster.phase == ContainerPhase.WAITING).any():
             return
         snapshot = self._snapshots.take(now)
         began = thread_time()
@@ -176,7 +176,9 @@ class _QueueRun:
     def _begin(self, row: int, node: int, now: float) -> None:
         cluster = self._cluster
         needed = np.nan_to_num(self._workload.requested[row], nan=0.0)
-        if cluster.phase[row] != Phase.WAITING or np.any(needed > self._free[node] * _ROUNDING + SOON):
+        if cluster.phase[row] != ContainerPhase.WAITING or np.any(
+            needed > self._free[node] * _ROUNDING + SOON
+        ):
             raise ValueError(f"{self._contender.name} starts {self._workload.ids[row]} where it does not fit")
         if cluster.came_from[row] == NOWHERE:
             waited = now - float(self._workload.arrival_seconds[row])
@@ -184,7 +186,7 @@ class _QueueRun:
         else:
             self._account.count("killed_placed_again")
         seconds = self._startup.draw(int(cluster.came_from[row]), node)
-        cluster.node[row], cluster.phase[row], cluster.since[row] = node, Phase.STARTING, now
+        cluster.node[row], cluster.phase[row], cluster.since[row] = node, ContainerPhase.STARTING, now
         cluster.allocated[row] = self._workload.requested[row]
         self._free[node] -= needed
         self._startup_seconds[row] = np.nan if seconds is None else seconds
@@ -195,7 +197,7 @@ class _QueueRun:
 
     def _preempt(self, row: int, now: float) -> None:
         cluster = self._cluster
-        if cluster.phase[row] == Phase.RUNNING:
+        if cluster.phase[row] == ContainerPhase.RUNNING:
             ran = now - cluster.since[row]
             cluster.left[row] = (
                 self._workload.lifetime_seconds[row] if self._loses_work else cluster.left[row] - ran
@@ -203,7 +205,7 @@ class _QueueRun:
         self._starts_at[row] = self._ends_at[row] = np.inf
         self._lifecycles.preempt(row, now)
         self._vacate(row)
-        cluster.phase[row] = Phase.WAITING
+        cluster.phase[row] = ContainerPhase.WAITING
         self._account.count("kills")
 
     def _vacate(self, row: int) -> None:

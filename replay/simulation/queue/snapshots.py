@@ -14,7 +14,7 @@ from collector.snapshot.tables import NOWHERE, Generation, Nodes, Snapshot, Task
 from replay.setup.hosts import Hosts
 from replay.setup.workload import PromisedContainers, Workload
 from replay.simulation.clock import unix
-from replay.simulation.cluster import Cluster, Phase
+from replay.simulation.cluster import Cluster, ContainerPhase
 from replay.simulation.queue.lifecycle import Lifecycles
 from wire.resources import RESOURCES
 
@@ -39,8 +39,8 @@ class QueueSnapshots:
     def take(self, now: float) -> Snapshot:
         """A snapshot of the containers on hosts, followed by waiting ones, each in the order of their ids."""
         cluster, workload = self._cluster, self._cluster.workload
-        placed = cluster.rows(Phase.STARTING, Phase.RUNNING)
-        rows = np.concatenate((placed, cluster.rows(Phase.WAITING)))
+        placed = cluster.rows(ContainerPhase.STARTING, ContainerPhase.RUNNING)
+        rows = np.concatenate((placed, cluster.rows(ContainerPhase.WAITING)))
         requested = workload.requested[rows]
         known = np.nan_to_num(requested, nan=0.0)
         nothing = np.zeros_like(known)
