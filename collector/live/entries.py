@@ -9,8 +9,8 @@ from collector.analysis.usage import UsageRing
 from collector.common.liveness import Liveness
 from collector.live.updates import NodeUpdate
 from collector.live.usage.tracker import UsageTracker
+from collector.reports.agent_run import AgentRun
 from collector.reports.alerts import AlertState, NodeAlerts, ReportedAlert
-from collector.reports.run import AgentRun
 from wire.messages import Alert, Report
 from wire.resources import RESOURCES
 

@@ -31,8 +31,8 @@ from collector.live.probes import ServiceProbes
 from collector.live.service_energy import ServiceEnergy, ServicePower, sum_watts
 from collector.live.updates import ContainerChanges, NodeUpdate, Succession
 from collector.live.usage.cluster import ClusterUsage
+from collector.reports.agent_run import AgentRun
 from collector.reports.alerts import AlertState, ReportedAlert
-from collector.reports.run import AgentRun
 from wire.messages import ContainerState, ContainerUsage, EventKind, PowerCurve, Report
 
 _FAILURES = (EventKind.DIED, EventKind.OUT_OF_MEMORY)

@@ -35,7 +35,7 @@ from collector.history.prometheus.schema import (
     identity_labels,
     info_labels,
 )
-from collector.reports.run import AgentRun
+from collector.reports.agent_run import AgentRun
 from wire.messages import ContainerState, ContainerUsage, Report
 from wire.resources import RESOURCES, Resource
 from wire.sketch import Sketch, middle_of

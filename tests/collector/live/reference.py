@@ -11,7 +11,7 @@ from collector.live.node_columns import busy_ratios
 from collector.live.registry import Registry
 from collector.live.task_columns import promised_limits
 from collector.live.traits import node_traits, task_traits
-from collector.reports.run import AgentRun
+from collector.reports.agent_run import AgentRun
 from collector.snapshot.columns import Four, four
 from collector.snapshot.tables import Snapshot
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble

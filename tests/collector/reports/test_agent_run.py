@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.reports.run import AgentRun
+from collector.reports.agent_run import AgentRun
 from tests.collector.builders import HEARTBEAT, START, container, partial_report, report, state
 from tests.collector.report_strategies import Run, patient, runs
 from wire.messages import ContainerState, Report
