@@ -139,7 +139,7 @@ class Executor:
         until = self._core.clock() + self._core.config.driver.avoid_seconds
         for service in names | {step.service}:
             if service is not None:
-                self._core.reservations.leave(service, source, until=until)
+                self._core.reservations.keep_from_returning(service, source, until=until)
 
     async def record_done(self, decision_id: str, index: int, done: ActionResult) -> None:
         """Record that the orchestrator has carried out a step."""
@@ -184,7 +184,7 @@ class Executor:
         """Keep hints from returning a service to the node that it was moved from."""
         if isinstance(step.action, Move) and step.service is not None:
             until = self._core.clock() + self._settings.cool_down_seconds
-            self._core.reservations.leave(step.service, step.action.node, until=until)
+            self._core.reservations.keep_from_returning(step.service, step.action.node, until=until)
 
     async def undo(self, decision_id: str, index: int) -> None:
         """Undo a step as far as possible."""

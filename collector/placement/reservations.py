@@ -193,7 +193,7 @@ class Reservations:
 
     # --- Nodes that were just left -------------------------------------------------------------------
 
-    def leave(self, service: str, node: str, *, until: float) -> None:
+    def keep_from_returning(self, service: str, node: str, *, until: float) -> None:
         """Keep a service from returning to a node until a time."""
         self._left[service, node] = max(until, self._left.get((service, node), until))
 

@@ -159,14 +159,14 @@ class SimulatedControl:
         self._set(decision, position, state=StepState.STARTED, started_at=now, there_before=before)
         if isinstance(step.action, Move | Kill) and step.service is not None:
             until = now + self._collector.config.driver.avoid_seconds
-            self._collector.reservations.leave(step.service, step.action.node, until=until)
+            self._collector.reservations.keep_from_returning(step.service, step.action.node, until=until)
         decision.running.append(position)
         self._driver.carry_out((step.action,), seconds)
 
     def _avoid_return(self, step: Step, now: float) -> None:
         if isinstance(step.action, Move) and step.service is not None:
             until = now + self._settings.cool_down_seconds
-            self._collector.reservations.leave(step.service, step.action.node, until=until)
+            self._collector.reservations.keep_from_returning(step.service, step.action.node, until=until)
 
     def _end(self, decision: _Decision, position: int, state: StepState, now: float) -> None:
         self._set(decision, position, state=state, ended_at=now)

@@ -223,7 +223,7 @@ async def test_reservation_can_be_released_once(asker: Asker) -> None:
 
 async def test_node_that_a_container_was_moved_from_is_rejected(asker: Asker) -> None:
     await asker.send(sample("a", 0.5), sample("b", 3.0))
-    asker.core.reservations.leave("shop", "a", until=START + 300)
+    asker.core.reservations.keep_from_returning("shop", "a", until=START + 300)
     answer = await asker.hint(service="shop", demand=NEED, policy="draps")
     assert names(answer) == ["b"]
     assert answer["refused"] == [

@@ -100,9 +100,9 @@ def test_there_is_an_end_to_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_what_was_left_is_left_alone_for_its_time() -> None:
     ledger = Reservations()
-    ledger.leave("web", "a", until=100.0)
-    ledger.leave("web", "a", until=50.0)
-    ledger.leave("db", "b", until=100.0)
+    ledger.keep_from_returning("web", "a", until=100.0)
+    ledger.keep_from_returning("web", "a", until=50.0)
+    ledger.keep_from_returning("db", "b", until=100.0)
     assert ledger.left_by(["web"], 99.0) == {"a"}
     assert ledger.left_by(["web", "db"], 99.0) == {"a", "b"}
     assert ledger.left_by(["web"], 100.0) == frozenset()

@@ -239,7 +239,7 @@ async def test_pod_does_not_return_to_the_node_it_was_evicted_from(asker: Asker)
     await asker.send(sample("a", 1.0), sample("b", 3.0))
     owned = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": True}]}
     pod = POD | {"metadata": POD["metadata"] | owned}
-    asker.core.reservations.leave("default/web", "a", until=START + 300)
+    asker.core.reservations.keep_from_returning("default/web", "a", until=START + 300)
     body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": ["a", "b"]}).encode()
     answer = await filtered(asker, body)
     assert answer["NodeNames"] == ["b"]
@@ -251,7 +251,7 @@ async def test_pod_does_not_return_to_the_node_it_was_evicted_from(asker: Asker)
 
 async def test_preemption_drops_nodes_where_it_does_not_help(asker: Asker) -> None:
     await asker.send(sample("full", 7.9), sample("left", 1.0))
-    asker.core.reservations.leave("default/p0", "left", until=START + 300)
+    asker.core.reservations.keep_from_returning("default/p0", "left", until=START + 300)
     victims = {"Pods": [{"metadata": {"name": "v", "uid": "u1"}}], "NumPDBViolations": 1}
     by_id = {"Pods": [{"UID": "u1"}], "NumPDBViolations": 1}
     for question in (
