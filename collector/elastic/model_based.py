@@ -17,11 +17,11 @@ from collector.elastic.learned import decode_learned, encode_learned
 from collector.elastic.states import (
     UTILIZATIONS,
     Grid,
-    GridState,
     GridStep,
+    ObservedState,
     State,
-    grid_state,
     known_cost,
+    observed_state,
     performance_cost,
 )
 
@@ -60,7 +60,7 @@ class _Model(msgspec.Struct, frozen=True):
 
 def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDecision:
     model = decode_learned(learned, _VERSION, _Model)
-    now = grid_state(target, observed)
+    now = observed_state(target, observed)
     if now is None:
         kept = encode_learned(_VERSION, msgspec.structs.replace(model, last=None))
         return decide_within(target, observed, observed.replicas, None, (USAGE_UNKNOWN,), learned=kept)
@@ -95,7 +95,7 @@ def _is_unknown(state: State, action: int, tried: set[tuple[int, int]]) -> bool:
     return more + up < 0 and (state.replicas + more, state.level + up) not in tried
 
 
-def _learn(target: Target, observed: Observation, model: _Model, now: GridState) -> _Model:
+def _learn(target: Target, observed: Observation, model: _Model, now: ObservedState) -> _Model:
     """Count the transition, and correct the probability of the current state."""
     transitions, last = model.transitions, model.last
     if last is not None and 0 <= last.state.utilization < UTILIZATIONS:

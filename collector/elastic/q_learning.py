@@ -14,11 +14,11 @@ from collector.elastic.interface import ElasticDecision, ElasticPolicy, LearnedR
 from collector.elastic.learned import decode_learned, encode_learned
 from collector.elastic.states import (
     Grid,
-    GridState,
     GridStep,
+    ObservedState,
     State,
-    grid_state,
     known_cost,
+    observed_state,
     performance_cost,
 )
 
@@ -42,7 +42,7 @@ class _Experience(msgspec.Struct, frozen=True):
 
 def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDecision:
     experience = decode_learned(learned, _VERSION, _Experience)
-    now = grid_state(target, observed)
+    now = observed_state(target, observed)
     if now is None:
         kept = encode_learned(_VERSION, msgspec.structs.replace(experience, last=None))
         return decide_within(target, observed, observed.replicas, None, (USAGE_UNKNOWN,), learned=kept)
@@ -77,7 +77,7 @@ def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDec
 
 
 def _updated(
-    target: Target, observed: Observation, experience: _Experience, now: GridState
+    target: Target, observed: Observation, experience: _Experience, now: ObservedState
 ) -> dict[int, dict[int, _Value]]:
     """The values, corrected by the cost of the last action."""
     values, last = experience.values, experience.last

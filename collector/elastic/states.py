@@ -65,8 +65,8 @@ class Grid(msgspec.Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True, slots=True)
-class GridState:
-    """An observation on the grid."""
+class ObservedState:
+    """The state in which a service was observed, and the grid that it is a state of."""
 
     grid: Grid
     state: State
@@ -77,7 +77,7 @@ class GridState:
         return self.grid.fewest + self.state.replicas + more, self.grid.levels[self.state.level + up]
 
 
-def grid_state(target: Target, observed: Observation) -> GridState | None:
+def observed_state(target: Target, observed: Observation) -> ObservedState | None:
     """The state of a service on its grid; None if its utilization is unknown."""
     levels = cpu_levels(target, observed.cpu_limit_cores)
     level = nearest_level(levels, observed.cpu_limit_cores)
@@ -88,7 +88,7 @@ def grid_state(target: Target, observed: Observation) -> GridState | None:
         return None
     grid = Grid(target.replicas_min, max(target.replicas_min, target.replicas_max), levels)
     tenths = min(UTILIZATIONS - 1, int(used * (UTILIZATIONS - 1) + 0.5))
-    return GridState(grid, State(bounded(target, observed.replicas) - target.replicas_min, level, tenths))
+    return ObservedState(grid, State(bounded(target, observed.replicas) - target.replicas_min, level, tenths))
 
 
 class GridStep(msgspec.Struct, frozen=True, array_like=True):
