@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.lab.install import install_packages
 from tests.lab.parts import PARTS, find_program
-from wattpack.datasets.search import by_name, describe_missing, find, search_path
+from wattpack.datasets.search import dataset_named, describe_missing, find, search_path
 from wire.errors import UserError
 
 
@@ -48,7 +48,7 @@ def dataset(name: str, folder: Path | None, comparison: str | None = None) -> Ne
         folders = search_path(folder)
         found = find(name, folders)
         if found is None:
-            return describe_missing(by_name(name), folders)
+            return describe_missing(dataset_named(name), folders)
         return f"{found.path} is a generated sample: get {name} itself" if found.is_sample else None
 
     return Need(name, why_not, comparison)

@@ -60,7 +60,7 @@ class FixedSnapshotCache(SnapshotCache):
 
     async def snapshot(
         self,
-        board: LiveTables,  # noqa: ARG002 - the interface of the class
+        tables: LiveTables,  # noqa: ARG002 - the interface of the class
         now: float,  # noqa: ARG002
         *,
         fresh_seconds: float,  # noqa: ARG002

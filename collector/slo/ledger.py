@@ -137,7 +137,7 @@ class Ledger:
         rows = [] if number is None else self._services.vacant(number)
         return frozenset(map(self._instances.slot, rows))
 
-    def newest_vacant(self, service: str) -> str | None:
+    def newest_vacant_slot(self, service: str) -> str | None:
         """The slot that a service loses when it is scaled down: the newest without an incarnation."""
         number, admitted = self._services.number(service), self._instances.table.admitted
         rows = [] if number is None else self._services.vacant(number)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from wire.errors import UserError
 
-_PACKED = ".gz"
+_GZIP_SUFFIX = ".gz"
 
 
 def machine_files(folder: Path, suffixes: Sequence[str] = ()) -> Iterator[tuple[str, Path]]:
@@ -15,7 +15,7 @@ def machine_files(folder: Path, suffixes: Sequence[str] = ()) -> Iterator[tuple[
     """
     found: dict[str, Path] = {}
     for path in folder.iterdir():
-        name = path.name.removesuffix(_PACKED)
+        name = path.name.removesuffix(_GZIP_SUFFIX)
         suffix = next((each for each in suffixes if name.lower().endswith(each)), "")
         if path.name.startswith(".") or not path.is_file() or (suffixes and not suffix):
             continue

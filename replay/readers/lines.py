@@ -9,7 +9,7 @@ from wire.errors import UserError
 _GZIP = b"\x1f\x8b"
 
 
-def is_packed(path: Path) -> bool:
+def is_gzip(path: Path) -> bool:
     """Whether a file is gzip, by its first bytes."""
     with path.open("rb") as file:
         return file.read(len(_GZIP)) == _GZIP
@@ -18,8 +18,8 @@ def is_packed(path: Path) -> bool:
 def open_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Each line with its number, counted from 1."""
     try:
-        packed = is_packed(path)
-        with gzip.open(path, "rt", encoding="utf-8") if packed else path.open(encoding="utf-8") as lines:
+        gzipped = is_gzip(path)
+        with gzip.open(path, "rt", encoding="utf-8") if gzipped else path.open(encoding="utf-8") as lines:
             yield from enumerate(lines, start=1)
     except UnicodeDecodeError:
         raise UserError(f"{path} is not text: give a trace, plain or gzip") from None

@@ -10,7 +10,7 @@ import numpy as np
 
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Flags
-from replay.readers.lines import is_packed, open_lines
+from replay.readers.lines import is_gzip, open_lines
 from wire.errors import UserError
 
 
@@ -84,7 +84,7 @@ def _read(path: Path, layout: _Layout) -> Floats:
     try:
         with (
             gzip.open(path, "rt", encoding="utf-8")
-            if is_packed(path)
+            if is_gzip(path)
             else path.open(encoding="utf-8") as lines,
             warnings.catch_warnings(),
         ):

@@ -7,7 +7,7 @@ import pytest
 
 from collector.history.interface import HistoryUnavailable
 from tests.wattpack.notify_socket import NotifySocket, notify_socket
-from wattpack.commands.collector import feed
+from wattpack.commands.collector import feed_watchdog
 from wattpack.service.systemd import Watchdog
 
 
@@ -26,7 +26,7 @@ async def fed(systemd: NotifySocket, check: Callable[[], Awaitable[None]], times
 
     watchdog = Watchdog(environment={**systemd.environment, "WATCHDOG_USEC": "3000"})
     systemd.received()
-    feeding = asyncio.create_task(feed(watchdog, counting, "well"))
+    feeding = asyncio.create_task(feed_watchdog(watchdog, counting, "well"))
     await asyncio.wait_for(waits.wait(), 10)
     feeding.cancel()
     with suppress(asyncio.CancelledError):

@@ -49,7 +49,7 @@ async def _running(config: CollectorConfig) -> AsyncIterator[Work]:
         gc.enable()
         status = f"listening on {collector.address.url}"
         log.info(status)
-        feeding = asyncio.create_task(feed(Watchdog(), collector.core.history.check, status))
+        feeding = asyncio.create_task(feed_watchdog(Watchdog(), collector.core.history.check, status))
         try:
             yield feeding
         finally:
@@ -57,7 +57,7 @@ async def _running(config: CollectorConfig) -> AsyncIterator[Work]:
             await asyncio.gather(feeding, return_exceptions=True)
 
 
-async def feed(watchdog: Watchdog, check: Callable[[], Awaitable[None]], status: str) -> None:
+async def feed_watchdog(watchdog: Watchdog, check: Callable[[], Awaitable[None]], status: str) -> None:
     """Feed the watchdog while the event loop runs and the writer of the history responds.
 
     A writer that reports an error is not hung: a restart would not free a full disk.

@@ -41,7 +41,7 @@ def search_path(
 
 def find(name: str, folders: Sequence[Path]) -> Found | None:
     """The first match of a set."""
-    dataset = by_name(name)
+    dataset = dataset_named(name)
     for folder in folders:
         for path, is_published in _candidates(dataset, folder):
             if path.exists():
@@ -53,7 +53,7 @@ def require(name: str, folders: Sequence[Path]) -> Found:
     """The first match of a set. Raise a `UserError` that says what to download if there is none."""
     found = find(name, folders)
     if found is None:
-        dataset = by_name(name)
+        dataset = dataset_named(name)
         sample = "" if dataset.format in {"table", "lifecycle"} else f", or try a sample: {_TRY}"
         raise UserError(f"{describe_missing(dataset, folders)}{sample}")
     return found
@@ -77,7 +77,7 @@ def sample_note(found: Iterable[Found]) -> str | None:
     return f"generated sample, not the real data, so its figures mean nothing: {', '.join(names)}"
 
 
-def by_name(name: str) -> Dataset:
+def dataset_named(name: str) -> Dataset:
     """A set of the table; the error for an unknown name suggests the nearest."""
     if name not in DATASETS:
         near = difflib.get_close_matches(name, DATASETS, n=1)

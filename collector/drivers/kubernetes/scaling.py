@@ -14,7 +14,7 @@ from collector.config import DriverConfig
 from collector.drivers.interface import ActionResult, DriverError
 from collector.drivers.kubernetes.client import ApiServer
 from collector.drivers.kubernetes.models import KubePod
-from collector.drivers.kubernetes.views import cpu_limits
+from collector.drivers.kubernetes.views import resources_with_cpu_limit
 from collector.drivers.polling import poll_until
 from collector.policies.actions import Resize, Scale, describe_cores
 
@@ -78,7 +78,7 @@ class KubernetesScaler:
         if not pods:
             raise DriverError(f"{action.service} has no pods")
         before = _resources(pods[0])
-        wanted = cpu_limits(pods[0], action.cpu_limit_cores)
+        wanted = resources_with_cpu_limit(pods[0], action.cpu_limit_cores)
         how = await self._apply(action.service, pods, wanted)
         try:
             pods = await self._wait(action.service, action.cpu_limit_cores)

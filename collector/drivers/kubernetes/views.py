@@ -172,7 +172,7 @@ def _permanent_reasons_to_stay(pod: KubePod) -> Iterator[str]:
         yield f"its node selector pins it to {pod.spec.node_selector[HOSTNAME]}"
 
 
-def cpu_limits(pod: KubePod, cores: float) -> dict[str, dict[str, Any]]:
+def resources_with_cpu_limit(pod: KubePod, cores: float) -> dict[str, dict[str, Any]]:
     """Return the resources of containers with which a pod has this CPU limit. Raise `DriverError`.
 
     Containers share it as they do now. A container that requests as much as its limit still does, because a

@@ -119,7 +119,7 @@ class OrchestratedServices:
     def _withdraw(self, service: str, wanted: int, now: float) -> None:
         """A service that was scaled down loses its newest slots that are vacant."""
         for _ in range(len(self._book.ledger.live_slots(service)) - wanted):
-            slot = self._book.ledger.newest_vacant(service)
+            slot = self._book.ledger.newest_vacant_slot(service)
             if slot is None:
                 return
             self._book.withdraw(service, slot, now)

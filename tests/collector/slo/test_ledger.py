@@ -254,10 +254,10 @@ def test_a_service_that_is_scaled_down_loses_its_newest_vacant_slot() -> None:
             ended(8, "b", "2"),
         ]
     )
-    assert ledger.newest_vacant("web") == "2"
-    assert ledger.newest_vacant("api") is None
+    assert ledger.newest_vacant_slot("web") == "2"
+    assert ledger.newest_vacant_slot("api") is None
     ledger.apply(withdrawn(10, "2"))
-    assert ledger.newest_vacant("web") == "1"
+    assert ledger.newest_vacant_slot("web") == "1"
     assert ledger.vacant_slots("web") == {"1"}
     assert ledger.live_slots("web") == ["1", "3"]
     assert not ledger.live_slots("api")

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from wattpack.datasets.catalogue import DATASETS
-from wattpack.datasets.search import by_name, describe_missing, find, require, search_path
+from wattpack.datasets.search import dataset_named, describe_missing, find, require, search_path
 from wattpack.datasets.traces import locate_in
 from wire.errors import UserError
 
@@ -66,7 +66,7 @@ def test_an_absent_set_is_one_sentence_with_where_to_get_and_to_put_it(tmp_path:
 
 @pytest.mark.parametrize("dataset", DATASETS.values(), ids=lambda each: each.name)
 def test_every_set_is_found_where_the_error_asks_to_put_it(tmp_path: Path, dataset: object) -> None:
-    each = by_name(getattr(dataset, "name"))  # noqa: B009 - parametrize hands over an object
+    each = dataset_named(getattr(dataset, "name"))  # noqa: B009 - parametrize hands over an object
     place = describe_missing(each, [tmp_path]).partition("put it at ")[2]
     put(Path(place))
     assert find(each.name, [tmp_path]) is not None
