@@ -152,6 +152,8 @@ def _prepare(
         description=summary,
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         parents=[_output_options()],
+        # An abbreviated --compare would be accepted here, and have no effect.
+        allow_abbrev=False,
     )
     benchmark.add_arguments(parser)
     return benchmark, parser.parse_args(options)

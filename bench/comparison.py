@@ -1,14 +1,15 @@
 """One benchmark in two checkouts: the values of both and their ratio, for each figure."""
 
-import json
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from bench.common.results import Figure, number_text
 from wattpack.output.table import table
-from wire.errors import UserError
+from wire.errors import INVALID_JSON, UserError
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +45,35 @@ class Comparison:
         }
 
 
+class _OtherFigure(msgspec.Struct):
+    value: float | None
+
+
+class _OtherResult(msgspec.Struct):
+    """What is read from the result of another checkout."""
+
+    figures: dict[str, _OtherFigure]
+
+    def values(self) -> dict[str, float | None]:
+        return {name: figure.value for name, figure in self.figures.items()}
+
+
 def run_checkout(checkout: Path, name: str, options: Sequence[str]) -> dict[str, float | None]:
     """Run a benchmark with the `./dev` of another checkout; returns its figures, raises `UserError`."""
     try:
         finished = subprocess.run(
-            ["./dev", "bench", name, *options], cwd=checkout, stdout=subprocess.PIPE, text=True, check=False
+            ["./dev", "bench", name, *options], cwd=checkout, stdout=subprocess.PIPE, check=False
         )
     except OSError as error:
         raise UserError(f"--compare: {checkout} has no ./dev that can be run ({error})") from None
     try:
         # Older checkouts do not know --json; all print JSON when stdout is not a terminal.
-        figures: Mapping[str, Mapping[str, float | None]] = json.loads(finished.stdout)["figures"]
-    except (ValueError, KeyError):
+        return msgspec.json.decode(finished.stdout, type=_OtherResult).values()
+    except INVALID_JSON:
         raise UserError(
             f"--compare: ./dev bench {name} in {checkout} ended with status {finished.returncode} and no "
             "result: see above"
         ) from None
-    return {figure: result["value"] for figure, result in figures.items()}
 
 
 def compare(other: Mapping[str, float | None], figures: Sequence[Figure]) -> Comparison:

@@ -1,6 +1,7 @@
 """Results of a benchmark: figures with bounds."""
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -90,11 +91,14 @@ class Result:
         return bool(self.figures) and all(figure.ok for figure in self.figures)
 
     def table(self) -> list[str]:
-        """The figures for people. The unit comes last, because it is often a whole phrase."""
+        """The figures for people, each on one line.
+
+        The unit comes last, because it is often a whole phrase, which a terminal can wrap.
+        """
         rows = [
             (figure.name, number_text(figure.value), figure.bound, figure.verdict) for figure in self.figures
         ]
-        lines = table(("figure", "value", "bound", ""), rows)
+        lines = table(("figure", "value", "bound", ""), rows, width=sys.maxsize)
         width = max(map(len, lines))
         units = ("unit", *(figure.unit for figure in self.figures))
         return [f"{line:<{width}}  {unit}".rstrip() for line, unit in zip(lines, units, strict=True)]

@@ -47,7 +47,7 @@ _CHECKS = (
     "negative_data_rejection",
 )
 _CASES = re.compile(r"(\d+) generated")
-_FAILURES = re.compile(r"outcome (\d+) unique failures")
+_FAILURES = re.compile(r"found (\d+) unique failures?")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -109,13 +109,17 @@ async def _run_schemathesis(url: str, examples: int, seed: int, phases: str) -> 
     finally:
         if process.returncode is None:
             process.kill()
-    text = output.decode(errors="replace")
+    return parse_output(output.decode(errors="replace"), process.returncode)
+
+
+def parse_output(text: str, status: int | None) -> FuzzOutcome:
+    """Return what schemathesis printed and its status say. Raise `UserError` if it did not finish."""
     cases = _CASES.search(text)
     if cases is None:
         raise UserError(f"schemathesis failed: {text[-500:]}")
     failures = _FAILURES.search(text)
-    outcome = int(failures[1]) if failures else 0
-    return FuzzOutcome(int(cases[1]), max(outcome, int(bool(process.returncode))), text)
+    count = int(failures[1]) if failures else 0
+    return FuzzOutcome(int(cases[1]), max(count, int(bool(status))), text)
 
 
 async def _send_reports(url: str) -> None:

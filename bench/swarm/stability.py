@@ -51,7 +51,7 @@ def ten_minutes() -> list[Figure]:
         Figure(
             name="watched_moved_again",
             value=max(sum(count - 1 for count in each.moves.values()) for each in outcomes),
-            unit=f"moves of a service that was moves before, {worst}",
+            unit=f"moves of a service that was moved before, {worst}",
             at_most=0,
         ),
     ]

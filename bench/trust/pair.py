@@ -99,7 +99,7 @@ class FileOrchestrator(DryRun):
             with (self._folder / _ACTS).open("a") as acts:
                 acts.write(json.dumps(act) + "\n")
         if found is None:
-            raise DriverError(f"running_there is no container {action.task}")
+            raise DriverError(f"there is no container {action.task}")
         return ActionResult(what="moved", containers=(replacement,))
 
 

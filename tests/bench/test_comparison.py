@@ -56,6 +56,23 @@ def test_a_comparison_runs_both_checkouts_with_the_same_options(
     ]
 
 
+@pytest.mark.parametrize(
+    "printed",
+    ["[]", "\\377", '{"figures": []}', '{"figures": {"size": 4}}', '{"figures": {"size": {"value": "4"}}}'],
+)
+def test_a_checkout_that_prints_something_else_is_an_error(
+    checkout: Path, capsys: pytest.CaptureFixture[str], printed: str
+) -> None:
+    (checkout / "dev").write_text(f"#!/bin/sh\nprintf '{printed}'\n")
+    assert main(["sizes", "--compare", str(checkout)], BENCHMARKS, Progress(io.StringIO())) == 2
+    assert "ended with status 0 and no result" in capsys.readouterr().err
+
+
+def test_an_abbreviated_option_is_an_error(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sizes", "--comp", str(checkout)], BENCHMARKS, Progress(io.StringIO())) == 2
+    assert "unrecognized arguments: --comp" in capsys.readouterr().err
+
+
 def test_a_checkout_without_a_result_is_an_error(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (checkout / "dev").write_text("#!/bin/sh\nexit 2\n")
     assert main(["sizes", "--compare", str(checkout)], BENCHMARKS, Progress(io.StringIO())) == 2

@@ -1,5 +1,6 @@
 import json
 import math
+import sys
 
 import pytest
 
@@ -62,4 +63,13 @@ def test_the_table_shows_every_figure_with_its_bound() -> None:
         "reports   12,346  at least 10000      ok  reports per second",
         "latency  0.01234    at most 0.01  missed  s at the 99th percentile",
         "memory         -                          MB",
+    ]
+
+
+def test_the_table_has_a_line_per_figure_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "20")
+    assert Result((Figure(name="latency", value=1.0, unit="s", at_most=2.0),)).table() == [
+        "figure   value      bound      unit",
+        "latency      1  at most 2  ok  s",
     ]
