@@ -1,18 +1,19 @@
 """The agent's settings: every key with its default, its bounds and its meaning.
 
-One module per topic: `host`, `reporting`, `delivery`, `mesh`, `probe`. The values are validated on
-creation; only the command reads files.
+One module per topic: `host`, `bottleneck`, `reporting`, `delivery`, `mesh`, `probe`. The values are validated
+on creation; only the command reads files.
 """
 
 from typing import Annotated
 
 from msgspec import Meta
 
+from agent.config.bottleneck import BottleneckConfig
 from agent.config.delivery import DeliveryConfig, HttpConfig, SpoolConfig
 from agent.config.host import DockerConfig, HostConfig, PowerConfig, RootsConfig, SamplingConfig
 from agent.config.mesh import MeshConfig
 from agent.config.probe import ProbeConfig
-from agent.config.reporting import BottleneckConfig, ReportingConfig
+from agent.config.reporting import ReportingConfig
 from agent.config.section import Section
 
 __all__ = [
