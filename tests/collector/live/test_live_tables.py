@@ -201,7 +201,7 @@ def test_a_snapshot_is_kept_for_as_long_as_it_is_set() -> None:
     assert registry.tables.snapshot(START - 60).at == START - 60, "a clock that was set back is believed"
 
 
-# --- What others put on the board ------------------------------------------------------------
+# --- What others put into the live tables ----------------------------------------------------
 
 
 def test_envelopes_outlive_agent_runs_and_end_with_their_container() -> None:
