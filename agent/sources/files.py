@@ -5,9 +5,6 @@ each would cost as much as reading it.
 """
 
 import os
-import re
-
-from agent.sources.readings import PressureTotals
 
 _CHUNK_BYTES = 16384
 _SURELY_WHOLE_BYTES = 2048
@@ -66,25 +63,3 @@ def parse_field(text: bytes | None, key: bytes) -> int | None:
             return None
     end = text.find(b"\n", start)
     return parse_count(text[start + len(key) : end if end >= 0 else len(text)])
-
-
-_MICROSECONDS = 1_000_000
-_SOME_TOTAL = re.compile(rb"^some .*\btotal=([0-9]{1,20})$", re.MULTILINE)
-
-
-def parse_pressure(text: bytes | None) -> float | None:
-    """The "some" total in seconds, from `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234`."""
-    if text is None:
-        return None
-    match = _SOME_TOTAL.search(text)
-    return int(match[1]) / _MICROSECONDS if match else None
-
-
-def parse_totals(cpu: bytes | None, memory: bytes | None, disk: bytes | None) -> PressureTotals:
-    """Parse the three pressure files."""
-    return PressureTotals(parse_pressure(cpu), parse_pressure(memory), parse_pressure(disk))
-
-
-def read_host_pressure(proc: str) -> PressureTotals:
-    """The host's totals, from `/proc/pressure`."""
-    return parse_totals(*(read_file(f"{proc}/pressure/{resource}") for resource in ("cpu", "memory", "io")))

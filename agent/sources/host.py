@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from agent.sources.disks import Disks, read_disks
-from agent.sources.files import parse_field, read_file, read_host_pressure
+from agent.sources.files import parse_field, read_file
 from agent.sources.frequency import FrequencyReader
 from agent.sources.gaps import GapRecorder
 from agent.sources.interfaces import (
@@ -22,6 +22,7 @@ from agent.sources.interfaces import (
     parse_net_dev,
     read_interfaces,
 )
+from agent.sources.pressure import read_host_pressure
 from agent.sources.readings import NO_PRESSURE, HostCpu, HostMemory, HostReading
 from wire.messages import Gap
 

@@ -3,7 +3,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.files import parse_pressure, parse_totals, read_host_pressure
+from agent.sources.pressure import parse_pressure, parse_pressure_files, read_host_pressure
 from agent.sources.readings import PressureTotals
 from tests.agent.trees import make_host, pressure
 
@@ -23,8 +23,8 @@ def test_the_host(tmp_path: Path) -> None:
 
 def test_each_pressure_file_is_parsed_separately() -> None:
     texts = (pressure(1).encode(), pressure(0).encode(), b"?")
-    assert parse_totals(*texts) == PressureTotals(1e-6, 0.0, None)
-    assert parse_totals(None, None, None) == PressureTotals()
+    assert parse_pressure_files(*texts) == PressureTotals(1e-6, 0.0, None)
+    assert parse_pressure_files(None, None, None) == PressureTotals()
 
 
 def test_without_psi_all_is_unknown(tmp_path: Path) -> None:
