@@ -49,7 +49,7 @@ def test_a_hog_opens_an_alert_that_names_it_and_its_end_closes_the_alert(engine:
         assert (opened["node"], opened["resource"]) == ("small", "cpu")
         assert (opened["container"], opened["name"]) == (hog, "hog")
         assert opened["ratio"] > ALERT_RATIO
-        assert re.match(rf"CPU at \d+ % of {NODE_CORES:g} cores for \d+ s; ", opened["evidence"])
+        assert re.match(rf"CPU at \d+% of {NODE_CORES:g} cores for \d+ s; ", opened["evidence"])
         assert 'wattpack_agent_alert{resource="cpu"} 1.0' in node.agent_metrics()
         seen = wattpack("top", "--collector", node.collector_url).run()
         assert f"! {opened['evidence'][:40]}" in seen.stdout
