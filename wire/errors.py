@@ -30,6 +30,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     title: str
     """Meaning of the status code."""
     status: int
+    """HTTP status code."""
     detail: str
     """What is wrong with this request, and how to correct it."""
     field: str | None = None

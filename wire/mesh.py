@@ -42,6 +42,7 @@ class PeerResult(_MeshMessage, frozen=True, array_like=True):
     p50_seconds: RoundTrip | None
     """Median round-trip time; null if no probe was answered."""
     p95_seconds: RoundTrip | None
+    """95th percentile of the round-trip time; null if no probe was answered."""
     answered: ProbeCount
     lost: ProbeCount
 
@@ -71,6 +72,7 @@ class MeshPeer(_MeshMessage, frozen=True):
     host: Annotated[str, Meta(max_length=45)]
     """IP address."""
     port: Annotated[int, Meta(ge=1, le=65_535)]
+    """UDP port."""
     key: Annotated[bytes, Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
     """Key of this pair; no other node has it."""
 
@@ -79,6 +81,7 @@ class MeshAssignment(_MeshMessage, frozen=True, kw_only=True):
     """The peers of a node."""
 
     version: Version
+    """Version of this assignment, for the next report."""
     peers: Annotated[tuple[MeshPeer, ...], Meta(max_length=MAX_PEERS)] | None = None
     """Null if they have not changed since the version of the request."""
     interval_seconds: Annotated[float, Meta(ge=1, le=3600)] = 60.0

@@ -230,18 +230,24 @@ class Alert(_Message, frozen=True):
     pressure_ratio: Ratio | None = None
     closed_at: Time | None = None
     container: Name | None = None
-    """ID of the container with the highest usage of the resource; `name` is its name."""
+    """ID of the container with the highest usage of the resource."""
     name: Name | None = None
+    """Name of that container."""
 
 
 class ContainerUsage(_Message, frozen=True):
     """Histograms of all samples of one container since the last heartbeat, in the units of `Quantities`."""
 
     id: Name
+    """ID of the container in its runtime."""
     cpu: Sketch | None = None
+    """CPU usage, in cores; absent if unknown."""
     memory: Sketch | None = None
+    """Memory usage, in bytes; absent if unknown."""
     disk: Sketch | None = None
+    """Disk throughput, in bytes per second; absent if unknown."""
     network: Sketch | None = None
+    """Network traffic, in bytes per second; absent if unknown."""
 
     @property
     def samples(self) -> int:
@@ -257,12 +263,15 @@ class PowerCurve(_Message, frozen=True):
     error_ratio: Ratio
     idle_watts: Watts
     cpu_ratios: Annotated[tuple[Ratio, ...], Meta(min_length=2, max_length=100)]
+    """CPU usage at each point, as a share of the capacity, ascending."""
     cpu_watts: Annotated[tuple[Watts, ...], Meta(min_length=2, max_length=100)]
     """Power added to `idle_watts` at each of `cpu_ratios`."""
     memory_watts: Watts = 0.0
-    """Power added at full usage of memory; the next two fields are the same for disk and network."""
+    """Power added at full usage of memory."""
     disk_watts: Watts = 0.0
+    """Power added at full throughput of the disks."""
     network_watts: Watts = 0.0
+    """Power added at full throughput of the network."""
     scope: MachineScope = "machine"
     source_scope: PowerScope = PowerScope.MACHINE
     """What `source` covers, as in `NodePower`."""
@@ -276,6 +285,7 @@ class Heartbeat(_Message, frozen=True):
     beacon_seconds: Interval
     """Maximum time between two reports of this node."""
     usage: tuple[ContainerUsage, ...] = ()
+    """Histograms of the samples of each container since the last heartbeat."""
     top: dict[Resource, Annotated[tuple[Name, ...], Meta(max_length=100)]] = {}
     """IDs of the containers with the highest usage since the last heartbeat, per resource, highest first."""
     power_curve: PowerCurve | None = None

@@ -36,10 +36,12 @@ def middle_of(index: int) -> float:
 
 
 class Sketch(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
-    """Number of samples per bin; `zeros` counts the samples that are zero or below the floor."""
+    """A histogram of samples."""
 
     bins: dict[Bin, Tally] = {}
+    """Number of samples per bin. Bin i holds the values up to (1.01 / 0.99)^i."""
     zeros: Tally = 0
+    """Number of samples that are zero, or so small that they count as zero."""
 
     @property
     def count(self) -> int:

@@ -114,9 +114,10 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReservationList(msgspec.Struct, frozen=True):
-    """The current reservations, the oldest first."""
+    """The current reservations."""
 
     reservations: list[Reservation]
+    """The oldest first."""
 
 
 class PlacementHint(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +125,7 @@ class PlacementHint(msgspec.Struct, frozen=True, kw_only=True):
 
     policy: str
     score_is: str
-    """What the scores measure; the higher the better."""
+    """What the scores measure: the higher, the better."""
     at: float
     """Time of the snapshot."""
     turn: int
@@ -132,6 +133,7 @@ class PlacementHint(msgspec.Struct, frozen=True, kw_only=True):
     assumed: Assumed
     """What the container is expected to use, and how that is known."""
     nodes: tuple[RankedNode, ...]
+    """The best nodes, the best first."""
     fitting: int
     """Number of ranked nodes where its expected use fits; `nodes` has the best ranked nodes."""
     short: int
@@ -173,15 +175,17 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     wake: PowerOn | None
     """Switches the target on before the move; null if it is on."""
     move: Move | None
+    """The move; null if there is none."""
     why_not: str | None
     """Why there is no move."""
 
 
 class Proposals(msgspec.Struct, frozen=True, kw_only=True):
-    """A move for each open bottleneck, the worst first; each takes those before it into account."""
+    """A move for each open bottleneck."""
 
     at: float
     proposals: list[Proposal]
+    """The worst bottleneck first; each proposal takes those before it into account."""
 
 
 class PolicyInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,3 +209,4 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
     default: str
     """The policy of requests that do not name one."""
     policies: list[PolicyInfo]
+    """Each policy, with its settings."""

@@ -36,10 +36,12 @@ class ApplicationService(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """Number of containers to place."""
     image: Name | None = None
     demand: Quantities = _NOTHING
-    """Of each container, as `reserve`."""
+    """Expected usage of each container."""
     reserve: Quantities = _NOTHING
+    """Reservation of each container."""
     task_class: Annotated[int, Meta(ge=1, le=4)] | None = msgspec.field(default=None, name="class")
     kind: Literal["service", "job"] | None = None
+    """Whether it runs until it is stopped, or until its work is done. Default: by its labels."""
     constraints: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
     labels: dict[str, str] = {}
     avoid: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
@@ -52,6 +54,7 @@ class ApplicationQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 
     application: Name
     services: Annotated[tuple[ApplicationService, ...], Meta(min_length=1, max_length=MAX_SERVICES)]
+    """Its services with new containers."""
     delay_max_seconds: Annotated[float, Meta(gt=0, le=3600)] | None = None
     """Maximum round-trip time between its nodes. Default: the smallest in the labels of its services."""
     spread: bool = False
@@ -76,6 +79,7 @@ class ObjectiveTerms(msgspec.Struct, frozen=True, kw_only=True):
     """F = absent_images / containers + (nodes_in_use - 1) / (candidates - 1): the lower, the better."""
 
     value: float
+    """F itself."""
     absent_images: int
     """Containers on nodes without their image."""
     containers: int
@@ -88,7 +92,7 @@ class ObjectiveTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApplicationHint(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the containers of an application should go; or why not, and what would be needed."""
+    """A node for each container of an application; or why there is none, and what would be needed."""
 
     policy: str
     at: float
@@ -97,9 +101,11 @@ class ApplicationHint(msgspec.Struct, frozen=True, kw_only=True):
     delay_max_seconds: float | None
     """Maximum round-trip time between its nodes; null without a bound."""
     placed: bool
+    """Whether every container has a node; otherwise none has one."""
     services: tuple[PlacedService, ...]
     """Empty if nothing is placed."""
     objective: ObjectiveTerms | None
+    """What the placement minimizes; null if nothing is placed."""
     round_trip_seconds: float | None
     """Longest round-trip time between its nodes; null if it is unknown."""
     reasons: tuple[str, ...]
@@ -112,6 +118,7 @@ class ApplicationHint(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     """What could not be taken into account."""
     reservations: tuple[Reservation, ...]
+    """One for each container, if the question asks for reservations."""
 
 
 class Placed(NamedTuple):

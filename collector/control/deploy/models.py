@@ -19,6 +19,8 @@ class NewService(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Its name in the orchestrator."""
     image: Name | None = None
     mode: Literal["replicated", "global"] = "replicated"
+    """Whether it runs `replicas` containers, or one on each node; a `global` service is left to the
+    orchestrator."""
     replicas: Annotated[int, Meta(ge=0, le=MAX_REPLICAS)] = 1
     reserve: Quantities = _NOTHING
     """Reservation of each container."""
@@ -36,6 +38,7 @@ class DeployRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Services to deploy together."""
 
     services: Annotated[tuple[NewService, ...], Meta(min_length=1, max_length=1000)]
+    """The services to deploy."""
     policy: Name | None = None
     """Policy that chooses the nodes. Default: the configured policy."""
     settings: dict[str, Any] = {}
@@ -50,6 +53,7 @@ class ServiceDeployment(msgspec.Struct, frozen=True, kw_only=True):
     """The nodes on which a service starts, and the temporary settings to create it with."""
 
     name: str
+    """Name of the service, as in the request."""
     nodes: dict[str, int] = {}
     """Replicas by node."""
     replicas: int = 0
@@ -69,3 +73,4 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
 
     policy: str
     services: tuple[ServiceDeployment, ...]
+    """One for each service of the request."""
