@@ -45,6 +45,7 @@ class PlacementQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     task_class: Annotated[int, Meta(ge=1, le=4)] | None = msgspec.field(default=None, name="class")
     """1 (never cut) to 4. Default: by its labels."""
     kind: Literal["service", "job"] | None = None
+    """Whether it runs until it is stopped, or until its work is done. Default: by its labels."""
     type: Resource | None = None
     """Its dominant resource. Overrides what is measured."""
     constraints: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
@@ -90,9 +91,8 @@ def resolve_policy(
     except SettingsError as invalid:
         what, where = message_and_path(invalid.error)
         path = f"$.settings{where.removeprefix('$')}"
-        raise ApiError(
-            HTTPStatus.BAD_REQUEST, field_sentence(what, path.removeprefix("$.")), path
-        ) from invalid
+        detail = f"{field_sentence(what, path.removeprefix('$.'))}{invalid.hint}"
+        raise ApiError(HTTPStatus.BAD_REQUEST, detail, path) from invalid
     except UserError as error:
         raise ApiError(HTTPStatus.BAD_REQUEST, str(error), "$.policy") from error
 

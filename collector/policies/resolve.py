@@ -26,9 +26,10 @@ class SettingsError(UserError):
         found = _UNKNOWN_FIELD.match(str(error))
         valid = policy.settings.__struct_fields__
         near = difflib.get_close_matches(found[1], valid, n=1) if found else []
-        hint = f": did you mean {near[0]!r}?" if near else ""
-        super().__init__(f"{error}{hint} (GET /v1/policies lists the settings of each policy)")
+        did_you_mean = f": did you mean {near[0]!r}?" if near else ""
         self.error = error
+        self.hint = f"{did_you_mean} (GET /v1/policies lists the settings of each policy)"
+        super().__init__(f"{error}{self.hint}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,7 +240,7 @@ async def test_node_that_a_container_was_moved_from_is_rejected(asker: Asker) ->
         ({"service": 3}, "$.service", "service must be a text"),
         ({"constraints": ["disk"]}, "$.constraints", "label==value"),
         ({"constraints": ["cores>=4"]}, "$.constraints", "label>number"),
-        ({"settings": {"fil_ratio": 1}, "policy": "draps"}, "$.settings", "fil_ratio"),
+        ({"settings": {"fil_ratio": 1}, "policy": "draps"}, "$.settings", "did you mean 'fill_ratio'?"),
         ({"settings": {"fill_ratio": 2}, "policy": "draps"}, "$.settings.fill_ratio", "<= 1"),
         ({"settings": {"fill_ratio": 0.95}, "policy": "draps"}, "$.settings", "must be below relieve_ratio"),
         ({"class": 5}, "$.class", "<= 4"),
