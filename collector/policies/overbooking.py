@@ -96,9 +96,9 @@ def reject_overbooked(snapshot: Snapshot, request: Request, refused: Codes) -> C
     return np.where((refused == Rejection.NOT) & ~fits, np.int8(Rejection.OVERBOOKED), refused)
 
 
-def quantities(amounts: Floats) -> Quantities:
+def reserved_quantities(row: Floats) -> Quantities:
     """Return a row of CPU and memory as quantities."""
-    return Quantities(cpu_cores=float(amounts[0]), memory_bytes=round(amounts[1]))
+    return Quantities(cpu_cores=float(row[0]), memory_bytes=round(row[1]))
 
 
 @dataclass(eq=False)

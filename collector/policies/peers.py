@@ -12,11 +12,11 @@ from collector.policies.interface import Policy, PolicySettings, Ranking, Reques
 from collector.policies.scoring import (
     CPU_AND_MEMORY,
     allocated_ratio,
-    amounts,
     each_percent,
     percent,
     reject_unless_reservation_fits,
 )
+from collector.snapshot.columns import as_row
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
 
@@ -61,7 +61,7 @@ def _place_by_requests(
     score: Score, score_is: str, snapshot: Snapshot, request: Request, _settings: PolicySettings
 ) -> Ranking:
     """Rank nodes by points; of equals the first by name, where Kubernetes picks one at random."""
-    reserve = amounts(request.reserve)[CPU_AND_MEMORY]
+    reserve = as_row(request.reserve)[CPU_AND_MEMORY]
     pod = np.where(reserve > 0, reserve, _DEFAULT_REQUESTS)
     nodes = snapshot.nodes
     requested = (nodes.allocated[:, CPU_AND_MEMORY] + pod) / nodes.known_capacity[:, CPU_AND_MEMORY]
@@ -149,8 +149,8 @@ def risk_points(mean: Floats, deviation: Floats, margin: float, sensitivity: flo
 
 
 def _load_with(snapshot: Snapshot, request: Request) -> Floats:
-    demand = amounts(request.demand)
-    demand = np.where(demand > 0, demand, amounts(request.reserve))
+    demand = as_row(request.demand)
+    demand = np.where(demand > 0, demand, as_row(request.reserve))
     nodes = snapshot.nodes
     load = nodes.capacity - free_of_load(snapshot)
     return ((load + demand) / nodes.known_capacity)[:, CPU_AND_MEMORY]

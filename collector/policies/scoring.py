@@ -7,10 +7,10 @@ import numpy as np
 from collector.common.text import counted
 from collector.policies.filters import eligible, free_of_allocated, without_room
 from collector.policies.interface import Request
-from collector.snapshot.columns import four
+from collector.snapshot.columns import as_row
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Codes, Snapshot
-from wire.resources import RESOURCES, Quantities
+from wire.resources import RESOURCES
 
 CPU_AND_MEMORY = slice(0, 2)
 """The resources that orchestrators let a container reserve."""
@@ -23,13 +23,8 @@ def reject_unless_reservation_fits(snapshot: Snapshot, request: Request) -> Code
 
 def allocated_ratio(snapshot: Snapshot, request: Request) -> Floats:
     """Return the reserved shares of each node's CPU and memory, this request included."""
-    nodes, more = snapshot.nodes, amounts(request.reserve)[CPU_AND_MEMORY]
+    nodes, more = snapshot.nodes, as_row(request.reserve)[CPU_AND_MEMORY]
     return (nodes.allocated[:, CPU_AND_MEMORY] + more) / nodes.known_capacity[:, CPU_AND_MEMORY]
-
-
-def amounts(quantities: Quantities) -> Floats:
-    """Return quantities as a row, with 0 for those that are not set."""
-    return np.array(four(quantities, missing=0.0))
 
 
 def share(part: Floats, whole: Floats) -> Floats:

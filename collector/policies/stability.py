@@ -11,17 +11,15 @@ from collector.policies.distance import Spans
 from collector.policies.interface import Stability
 from collector.policies.overbooking import ReservationBook, allocations, cut_received, limit_left
 from collector.policies.scoring import percent, share
-from collector.snapshot.columns import sum_by_node
+from collector.snapshot.columns import CPU, MEMORY, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot, TaskKind
-from wire.resources import RESOURCES, Resource
 
 COPY_BYTES_PER_SECOND = 125e6
 """Rate at which a container fills its memory again on another node: a link of one gigabit."""
 SYSTEM_LOAD_RATIO = 0.1
 """Share of a node's CPU that its containers need not explain. Agents report changes of ten points, so that a
 smaller difference between a node and its containers may be none at all."""
-_CPU, _MEMORY = RESOURCES.index(Resource.CPU), RESOURCES.index(Resource.MEMORY)
 
 
 def reporting(snapshot: Snapshot, stability: Stability) -> Flags:
@@ -72,9 +70,9 @@ def _system_load(snapshot: Snapshot) -> Floats:
     """Return the share of each node's CPU that is used outside containers."""
     nodes, tasks = snapshot.nodes, snapshot.tasks
     used = snapshot.cached(
-        "CPU of tasks", lambda: sum_by_node(tasks.node, tasks.used[:, [_CPU]], len(nodes.names))[:, 0]
+        "CPU of tasks", lambda: sum_by_node(tasks.node, tasks.used[:, [CPU]], len(nodes.names))[:, 0]
     )
-    return share(nodes.used[:, _CPU] - np.fmax(used, nodes.mean[:, _CPU]), nodes.capacity[:, _CPU])
+    return share(nodes.used[:, CPU] - np.fmax(used, nodes.mean[:, CPU]), nodes.capacity[:, CPU])
 
 
 def reason_to_stay_on(snapshot: Snapshot, row: int, *, load_counts: bool = True) -> str | None:
@@ -139,7 +137,7 @@ def any_above(taken_ratio: Floats, ratio: float) -> Flags:
 
 def move_seconds(snapshot: Snapshot, tasks: Rows) -> Floats:
     """Return how long each move takes; the container runs twice meanwhile."""
-    seconds: Floats = np.nan_to_num(snapshot.tasks.envelope[tasks, _MEMORY]) / COPY_BYTES_PER_SECOND
+    seconds: Floats = np.nan_to_num(snapshot.tasks.envelope[tasks, MEMORY]) / COPY_BYTES_PER_SECOND
     return seconds
 
 

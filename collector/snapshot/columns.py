@@ -7,8 +7,9 @@ import numpy as np
 
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Codes, Services
-from wire.resources import RESOURCES, Quantities
+from wire.resources import RESOURCES, Quantities, Resource
 
+CPU, MEMORY = RESOURCES.index(Resource.CPU), RESOURCES.index(Resource.MEMORY)
 Four = tuple[float, float, float, float]
 """One number per resource; NaN is unknown."""
 _UNKNOWN = float("nan")
@@ -25,6 +26,17 @@ def four(quantities: Quantities, missing: float = _UNKNOWN) -> Four:
         missing if disk is None else float(disk),
         missing if network is None else float(network),
     )
+
+
+def as_row(quantities: Quantities) -> Floats:
+    """Quantities as an array, with 0 for those that are not set."""
+    return np.array(four(quantities, missing=0.0))
+
+
+def as_quantities(row: Floats) -> Quantities:
+    """A row of known amounts as quantities."""
+    cpu, memory, disk, network = (float(each) for each in row)
+    return Quantities(cpu, round(memory), disk, network)
 
 
 def first_known(*quantities: Quantities) -> Four:

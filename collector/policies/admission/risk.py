@@ -23,8 +23,7 @@ from collector.policies.least_watts.need import (
 )
 from collector.policies.least_watts.settings import LeastWattsSettings
 from collector.policies.least_watts.usage import Usage, node_sums, usable
-from collector.policies.outlook import MEMORY
-from collector.snapshot.columns import coalesce, sum_by_node
+from collector.snapshot.columns import MEMORY, coalesce, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Flags, Snapshot
 from wire.resources import RESOURCES

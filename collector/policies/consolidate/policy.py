@@ -19,7 +19,6 @@ from collector.policies.consolidate.overload import LOADS_READ, LOOK_BACK, PUBLI
 from collector.policies.filters import eligible, free_of_load, without_room
 from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request, Stability, rank_by_score
 from collector.policies.least_watts.cost import UNKNOWN_WATTS
-from collector.policies.outlook import amounts
 from collector.policies.overbooking import reject_overbooked
 from collector.policies.stability import (
     Moves,
@@ -30,12 +29,10 @@ from collector.policies.stability import (
     may_wake,
     move_joules,
 )
-from collector.snapshot.columns import coalesce, first_known, sum_by_node
+from collector.snapshot.columns import CPU, MEMORY, as_quantities, coalesce, first_known, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
-from wire.resources import RESOURCES, Resource
 
-_CPU, _MEMORY = RESOURCES.index(Resource.CPU), RESOURCES.index(Resource.MEMORY)
 _ROUNDING = 1e-9
 """A smaller share of a host counts as none."""
 _YEAR_SECONDS = 365 * 86_400.0
@@ -105,23 +102,23 @@ class _Cluster:
         nodes, tasks = snapshot.nodes, snapshot.tasks
         self.need = coalesce(tasks.used, tasks.mean)
         self.copy_bytes = np.where(
-            tasks.used[:, _MEMORY] > 0, tasks.used[:, _MEMORY], np.nan_to_num(tasks.requested[:, _MEMORY])
+            tasks.used[:, MEMORY] > 0, tasks.used[:, MEMORY], np.nan_to_num(tasks.requested[:, MEMORY])
         )
         self.where = tasks.node.copy()
         self.counts = keeps_awake(snapshot)
         self.capacity = np.where(nodes.capacity > 0, nodes.capacity, np.inf)
         self.load = sum_by_node(tasks.node, self.need, len(nodes.names))
         self.began = self.load.copy()
-        self.awake: Flags = self.load[:, _CPU] > 0
+        self.awake: Flags = self.load[:, CPU] > 0
         self.receives: Flags = self.moves.may_receive | may_wake(snapshot)
         self.watts = nodes.power.watts(self.load / self.capacity)
         self.task_history, self.history = _histories(snapshot, self.need)
 
     def over(self, rows: Rows, more: Floats | None = None, history: Floats | None = None) -> Flags:
         """Return the overloaded hosts, as they are or with one more container on each."""
-        settings, whole, load = self.settings, self.capacity[rows, _CPU], self.load[rows, _CPU]
+        settings, whole, load = self.settings, self.capacity[rows, CPU], self.load[rows, CPU]
         if more is not None:
-            load = load + more[_CPU]
+            load = load + more[CPU]
         return overloaded(
             load / whole,
             self._recent(rows, whole, history, LOADS_READ[settings.overload]),
@@ -219,7 +216,7 @@ def _relieve(cluster: _Cluster, over: Flags) -> list[_Leg]:
             if not cluster.over(np.array([node]))[0]:
                 break
     legs: list[_Leg] = []
-    for task in sorted(why, key=lambda each: (-cluster.need[each, _CPU], each)):
+    for task in sorted(why, key=lambda each: (-cluster.need[each, CPU], each)):
         choice = cluster.best(task, over) if len(legs) < cluster.settings.moves else None
         cluster.put(task, int(cluster.snapshot.tasks.node[task]) if choice is None else choice.node)
         if choice is not None:
@@ -228,7 +225,7 @@ def _relieve(cluster: _Cluster, over: Flags) -> list[_Leg]:
 
 
 def _overload(cluster: _Cluster, node: int) -> str:
-    share = cluster.load[node, _CPU] / cluster.capacity[node, _CPU]
+    share = cluster.load[node, CPU] / cluster.capacity[node, CPU]
     settings, name = cluster.settings, cluster.snapshot.nodes.names[node]
     rule = f"{settings.overload} {settings.parameter:g}"
     return f"{name} is overloaded: {share:.0%} CPU (detection {rule})"
@@ -238,7 +235,7 @@ def _empty(cluster: _Cluster, over: Flags) -> list[_Leg]:
     """Empty whole hosts, the least used first."""
     legs: list[_Leg] = []
     tasks, settings = cluster.snapshot.tasks, cluster.settings
-    used = cluster.began[:, _CPU] / cluster.capacity[:, _CPU]
+    used = cluster.began[:, CPU] / cluster.capacity[:, CPU]
     source = cluster.awake & ~over & (used < 1) & may_sleep(cluster.snapshot)
     closed = over | ~cluster.awake
     while source.any():
@@ -269,7 +266,7 @@ def _empty(cluster: _Cluster, over: Flags) -> list[_Leg]:
 def _elsewhere(cluster: _Cluster, rows: Rows, closed: Flags) -> dict[int, _Choice]:
     """Find a node for each of these tasks, the largest first; stop at the first that has none."""
     found: dict[int, _Choice] = {}
-    for task in rows[np.argsort(-cluster.need[rows, _CPU], kind="stable")]:
+    for task in rows[np.argsort(-cluster.need[rows, CPU], kind="stable")]:
         choice = cluster.best(int(task), closed)
         if choice is None:
             break
@@ -322,7 +319,7 @@ def place(snapshot: Snapshot, request: Request, settings: ConsolidateSettings) -
     nodes = snapshot.nodes
     need = np.array(first_known(request.reserve, request.demand))
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
-    refused = without_room(refused, free_of_load(snapshot), amounts(need))
+    refused = without_room(refused, free_of_load(snapshot), as_quantities(need))
     if not settings.overbooks:
         refused = reject_overbooked(snapshot, request, refused)
     load = np.fmax(nodes.used, nodes.mean)
@@ -370,10 +367,10 @@ def _histories(snapshot: Snapshot, need: Floats) -> tuple[Floats, Floats]:
     """
     nodes, tasks = snapshot.nodes, snapshot.tasks
     if len(tasks.windows):
-        of_tasks = np.nan_to_num(tasks.windows.amounts[:, -LOOK_BACK:, _CPU], nan=0.0).astype(np.float64)
+        of_tasks = np.nan_to_num(tasks.windows.amounts[:, -LOOK_BACK:, CPU], nan=0.0).astype(np.float64)
         return of_tasks, sum_by_node(tasks.node, of_tasks, len(nodes.names))
-    of_nodes = np.nan_to_num(nodes.history[:, -LOOK_BACK:, _CPU] * nodes.capacity[:, _CPU, None], nan=0.0)
-    return np.repeat(need[:, _CPU, None], of_nodes.shape[1], axis=1), of_nodes
+    of_nodes = np.nan_to_num(nodes.history[:, -LOOK_BACK:, CPU] * nodes.capacity[:, CPU, None], nan=0.0)
+    return np.repeat(need[:, CPU, None], of_nodes.shape[1], axis=1), of_nodes
 
 
 CONSOLIDATE = Policy(

@@ -30,8 +30,8 @@ from collector.policies.overbooking import (
     allocations,
     cut_tasks,
     originals,
-    quantities,
     reservation_of,
+    reserved_quantities,
 )
 from collector.policies.stability import estimate_watts, opted_out
 from collector.snapshot.power_curves import Rows
@@ -79,7 +79,7 @@ def place(snapshot: Snapshot, request: Request, settings: Energy4CloudSettings) 
 
     def gets(row: int) -> Quantities | None:
         reserved = found(row).gets
-        return None if reserved is None else quantities(reserved)
+        return None if reserved is None else reserved_quantities(reserved)
 
     return Ranking(
         rows=rows,
@@ -128,7 +128,7 @@ def _start(
     tasks = snapshot.tasks
     task_class = int(tasks.task_class[task])
     wanted = Request(
-        reserve=quantities(originals(tasks, np.array([task]))[0]),
+        reserve=reserved_quantities(originals(tasks, np.array([task]))[0]),
         task_class=task_class,
         kind=TaskKind(tasks.kind[task]),
     )
@@ -164,7 +164,7 @@ def _restored(snapshot: Snapshot, settings: Energy4CloudSettings, books: Reserva
             task=tasks.ids[task],
             name=tasks.names[task],
             node=snapshot.nodes.names[row],
-            allocated=quantities(first),
+            allocated=reserved_quantities(first),
             reasons=("the node has room again for its full reservation",),
         )
 

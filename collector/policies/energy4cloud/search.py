@@ -20,8 +20,8 @@ from collector.policies.overbooking import (
     allocations,
     lenders,
     originals,
-    quantities,
     reservation_of,
+    reserved_quantities,
 )
 from collector.policies.sorting import stable_argsort
 from collector.policies.stability import keeps_awake
@@ -252,7 +252,7 @@ class Search:
                     task=tasks.ids[task],
                     name=tasks.names[task],
                     node=nodes.names[row],
-                    allocated=quantities(left),
+                    allocated=reserved_quantities(left),
                     reasons=(reason,),
                 )
             )
@@ -323,7 +323,9 @@ class Search:
         if near is not None:
             elsewhere &= near
         task_class = int(tasks.task_class[victim])
-        wanted = Request(reserve=quantities(originals(tasks, np.array([victim]))[0]), task_class=task_class)
+        wanted = Request(
+            reserve=reserved_quantities(originals(tasks, np.array([victim]))[0]), task_class=task_class
+        )
         found = Search(
             self._snapshot, wanted, books, elsewhere, borrowed_counts=self._borrowed_counts
         ).as_it_is()

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from collector.common.text import counted
-from collector.policies.least_watts.cost import Costs, share
+from collector.policies.least_watts.cost import Costs, share_or_zero, with_margin
 from collector.policies.least_watts.learning import learn
 from collector.policies.least_watts.margins import WINDOWS_PER_SHORTAGE, Margins
 from collector.policies.least_watts.settings import LeastWattsSettings
 from collector.policies.least_watts.usage import Usage, node_sums, usable
-from collector.policies.outlook import MEMORY, needed
 from collector.policies.stability import SYSTEM_LOAD_RATIO, Moves, keeps_awake, may_wake
-from collector.snapshot.columns import coalesce, sum_by_node
+from collector.snapshot.columns import MEMORY, coalesce, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 from wire.resources import RESOURCES
@@ -187,8 +186,8 @@ class PlannedCluster:
     def _fits_now(self, task: int, rows: Rows) -> Flags:
         """Where a task fits by what is expected and by what is used now."""
         limit = self.limit[rows]
-        expected = share(self.expected[rows] + self.usage.expected[task], limit)
-        now = share(self.load[rows] + self.used[task], limit)
+        expected = share_or_zero(self.expected[rows] + self.usage.expected[task], limit)
+        now = share_or_zero(self.load[rows] + self.used[task], limit)
         fits: Flags = np.all((expected <= 1.0) & (now <= FULL_RATIO), axis=1)
         return fits
 
@@ -196,7 +195,9 @@ class PlannedCluster:
         """How many nodes in use could be empty, if the room of all of them were in one piece."""
         rows = np.flatnonzero(self.awake)
         variance = self.variance[rows] * self.margins.together
-        need = share(needed(self.expected[rows], variance, self.margins.deviations), self.limit[rows])
+        need = share_or_zero(
+            with_margin(self.expected[rows], variance, self.margins.deviations), self.limit[rows]
+        )
         return max(int(np.floor((1.0 - need.max(axis=1)).sum())), 0)
 
     def safest(self, task: int, source: int, among: Flags) -> "Choice | None":
@@ -223,7 +224,9 @@ class PlannedCluster:
         excess = self.excess(node)
         enough = tasks[np.all(self.used[tasks] >= excess, axis=1)]
         if not enough.size:
-            share_of_excess = share(self.used[tasks], np.where(excess > 0, excess, np.nan)).sum(axis=1)
+            share_of_excess = share_or_zero(self.used[tasks], np.where(excess > 0, excess, np.nan)).sum(
+                axis=1
+            )
             enough = tasks[[int(np.argmax(share_of_excess))]]
         without = self.risk_without(node, enough).max(axis=1)
         here = float(self.risk(np.array([node])).max())
@@ -266,7 +269,7 @@ class PlannedCluster:
         carried = self.costs.carried(expected, variance, rows)
         expected = expected + self.usage.expected[task]
         variance = variance + self.usage.variance[task] * self.margins.together
-        need = needed(expected, variance, self.margins.deviations)
+        need = with_margin(expected, variance, self.margins.deviations)
         cost, added = self.costs.of(rows, carried, expected, need, self.spare[rows])
         first = int(np.argmin(cost))
         return Choice(
@@ -279,7 +282,7 @@ class PlannedCluster:
     def watts(self) -> Floats:
         """The power of each node by its expected use; 0 where nothing runs."""
         nodes = self.snapshot.nodes
-        drawn = np.nan_to_num(nodes.power.watts(share(self.expected, nodes.capacity)), nan=0.0)
+        drawn = np.nan_to_num(nodes.power.watts(share_or_zero(self.expected, nodes.capacity)), nan=0.0)
         return np.where(self.tasks > 0, drawn, 0.0)
 
     def leavers(self, node: int) -> Rows:

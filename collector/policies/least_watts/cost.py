@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from collector.policies.interface import LAXEST_CLASS, STRICTEST_CLASS
-from collector.policies.outlook import CPU, needed
 from collector.policies.overbooking import LIMITS
+from collector.snapshot.columns import CPU
 from collector.snapshot.power_curves import Floats, Rows, picked
 from collector.snapshot.tables import Codes, Flags, Snapshot
 
@@ -15,10 +15,19 @@ UNKNOWN_WATTS = 1e6
 _LIMIT_OF_CLASS = np.array([LIMITS[max(each, STRICTEST_CLASS)] for each in range(LAXEST_CLASS + 1)])
 
 
-def share(amounts: Floats, capacity: Floats) -> Floats:
-    """The part of each capacity; nothing of one that is not known, and so does not limit."""
+def share_or_zero(amounts: Floats, capacity: Floats) -> Floats:
+    """The ratio of amounts to capacity; 0 where the capacity is 0 or unknown, and so does not limit."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(capacity > 0, amounts / capacity, 0.0)
+
+
+def with_margin(expected: Floats, variance: Floats, deviations: Floats) -> Floats:
+    """The expected use plus the deviations of it that are kept free, per resource."""
+    need: Floats = np.maximum(variance, 0.0)
+    np.sqrt(need, out=need)
+    need *= deviations
+    need += expected
+    return need
 
 
 def _most(ratios: Floats) -> Floats:
@@ -51,7 +60,7 @@ class Costs:
         nodes = snapshot.nodes
         self._power, self._cores, self._spread = nodes.power, nodes.capacity[:, CPU], spread
         self._per_unit = snapshot.cached(
-            "per unit", lambda: share(np.ones_like(nodes.capacity), nodes.capacity)
+            "per unit", lambda: share_or_zero(np.ones_like(nodes.capacity), nodes.capacity)
         )
         self._idle_watts = snapshot.cached(
             "idle watts", lambda: np.nan_to_num(nodes.power.idle_watts, nan=0.0)
@@ -60,7 +69,7 @@ class Costs:
     def carried(self, expected: Floats, variance: Floats, rows: Rows | None = None) -> Carried:
         """What nodes, or those of `rows`, carry with this expected use and its variance."""
         per_unit = self._per_unit if rows is None else picked(self._per_unit, rows)
-        need = needed(expected, variance, self._spread)
+        need = with_margin(expected, variance, self._spread)
         return Carried(_most(need * per_unit), self._power.watts(expected * per_unit, rows))
 
     def of(
@@ -81,7 +90,7 @@ class Costs:
         added = self._power.watts(expected * per_unit, rows)
         added -= carried.watts
         idle = self._idle_watts[rows]
-        part = share(np.maximum(taken, 0.0), filled)
+        part = share_or_zero(np.maximum(taken, 0.0), filled)
         if asleep.any():
             part[asleep] = cores[asleep].max() / cores[asleep]
         cost = np.where(np.isnan(added), UNKNOWN_WATTS, added) + idle * part

@@ -5,7 +5,7 @@ import numpy as np
 from collector.policies.least_watts.margins import FEWEST_WINDOWS, Margins, learn_margins
 from collector.policies.least_watts.settings import LeastWattsSettings
 from collector.policies.least_watts.usage import WINDOW_SECONDS, Usage, learn_usage
-from collector.policies.outlook import CPU
+from collector.snapshot.columns import CPU
 from collector.snapshot.tables import Snapshot
 
 _FEWEST_TO_ASSUME = 4

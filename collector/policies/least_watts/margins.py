@@ -14,7 +14,7 @@ import numpy as np
 
 from collector.policies.least_watts.pooling import typical, weights_of, without_extremes
 from collector.policies.least_watts.usage import Usage
-from collector.policies.outlook import CPU, MEMORY
+from collector.snapshot.columns import CPU, MEMORY
 from collector.snapshot.power_curves import Floats, Rows
 from wire.resources import RESOURCES
 

@@ -16,8 +16,8 @@ from collector.policies.interface import Plan
 from collector.policies.least_watts.cluster import Choice, PlannedCluster
 from collector.policies.least_watts.settings import LeastWattsSettings
 from collector.policies.least_watts.usage import WINDOW_SECONDS
-from collector.policies.outlook import CPU
 from collector.policies.stability import estimate_watts, keep_one_on, may_sleep, move_joules
+from collector.snapshot.columns import CPU
 from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 

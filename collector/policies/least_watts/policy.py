@@ -1,9 +1,9 @@
-"""Ours: where a task adds the fewest watts, on nodes that are short no longer than accepted.
+"""Wattpack's own policy: where a task adds the fewest watts, on nodes that are short no longer than accepted.
 
-A node's watts are read off its own power curve. What counts is what the task makes the node draw, and its
-part of the node's idle watts: the room that it takes of the scarcest resource, of all that is taken there.
-So a task that uses what others leave is cheap, full nodes come before those that might soon be empty, and
-switching a node on costs all of its idle watts. So does an empty node that could be switched off.
+A node's watts come from its own power curve. The cost of a task is the power that it adds to the node, and
+its share of the node's idle power: what it takes of the scarcest resource, of all that is taken there. So a
+task that uses what others leave is cheap, and full nodes come before those that might soon be empty. A node
+that is off, or empty and could be switched off, costs all of its idle power.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from collector.policies.actions import Action, PowerOn
 from collector.policies.distance import application_of, near_members
 from collector.policies.filters import eligible_at_any_distance, reject_strained, without_room
 from collector.policies.interface import Policy, Ranking, Rejection, Request
-from collector.policies.least_watts.cost import UNKNOWN_WATTS, Carried, Costs, promise_room
+from collector.policies.least_watts.cost import UNKNOWN_WATTS, Carried, Costs, promise_room, with_margin
 from collector.policies.least_watts.learning import learn
 from collector.policies.least_watts.margins import Margins
 from collector.policies.least_watts.need import (
@@ -25,22 +25,22 @@ from collector.policies.least_watts.need import (
 from collector.policies.least_watts.plan import rebalance
 from collector.policies.least_watts.settings import KNOB, LeastWattsSettings
 from collector.policies.least_watts.usage import Usage, usable
-from collector.policies.outlook import amounts, needed
+from collector.policies.scoring import instances_near, same_domain
 from collector.policies.sorting import stable_argsort
 from collector.policies.stability import may_sleep
-from collector.snapshot.power_curves import Floats, Rows, picked
-from collector.snapshot.tables import NOWHERE, Snapshot
+from collector.snapshot.columns import as_quantities
+from collector.snapshot.power_curves import Floats, picked
+from collector.snapshot.tables import Codes, Snapshot
 from wire.resources import RESOURCES
 
 _CROWD_WATTS = 10 * UNKNOWN_WATTS
-"""What another instance of the same service in a failure domain counts, when it should be kept apart."""
-
-_NONE = 0.005
+"""Cost of each instance of the same service in the failure domain of a node, if the service is to spread."""
+_SMALL = 0.005
 """A smaller margin is not worth a mention."""
 
 
 def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) -> Ranking:
-    """The nodes where the request fits, by the watts that it costs there."""
+    """Rank the nodes where the request fits by the watts that it costs there."""
     nodes = snapshot.nodes
     usage, margins = learn(snapshot, settings)
     spread = margins.deviations
@@ -49,18 +49,8 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
     expected, variance = sums_with_pending(snapshot, usage, shares)
     variance, more_variance = variance * margins.together, more_variance * margins.together
     with_it = expected + more
-    need = needed(with_it, variance + more_variance, spread)
-    refused = eligible_at_any_distance(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
-    refused = reject_strained(nodes, refused)
-    # A task that is alone on a node may use all of it: otherwise the largest would fit nowhere.
-    alone = np.flatnonzero(nodes.tasks == 0)
-    free = snapshot.cached("usable", lambda: usable(snapshot, usage)) - need + more
-    free[alone] = np.where(usage.constrains, nodes.capacity[alone], np.nan)
-    refused = without_room(refused, free, amounts(more))
-    if not settings.overbooks:
-        room = promise_room(nodes.capacity, nodes.allocated, nodes.strictest_class, request.task_class)
-        short = without_room(refused, room, request.reserve) != refused
-        refused = np.where(short, np.int8(Rejection.OVERBOOKED), refused)
+    need = with_margin(with_it, variance + more_variance, spread)
+    refused = _refused(snapshot, request, settings, usage, need, more)
     rows = np.flatnonzero(refused == Rejection.NOT)
     asleep = ~nodes.on[rows] | ((nodes.tasks[rows] == 0) & may_sleep(snapshot)[rows])
     costs = Costs(snapshot, spread)
@@ -72,7 +62,7 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
         picked(need, rows),
         asleep,
     )
-    crowd = _crowd(snapshot, request)[rows]
+    crowd = instances_near(snapshot, request.service)[rows] if request.spread else np.zeros(rows.size)
     order = stable_argsort(cost)
     order = order[np.argsort(crowd[order], kind="stable")]
     near = near_members(snapshot, request)
@@ -88,7 +78,7 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
         margin = (need[row] - expected[row] - more) / nodes.known_capacity[row]
         reasons.append(_keeps_free(margin, settings.short_ratio))
         if crowd[at]:
-            reasons.append(f"{crowd[at]} more of its service would fail together with it")
+            reasons.append(same_domain(crowd[at]))
         if far.size and cost[far[0]] < cost[at] < UNKNOWN_WATTS:
             bound = f"the bound of application {application_of(snapshot, request)}"
             reasons.append(
@@ -104,15 +94,43 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
     return Ranking(
         rows=rows[order],
         scores=-(cost + _CROWD_WATTS * crowd)[order],
-        score_is="watts that it costs, its part of the idle watts included, times -1",
+        score_is="minus the watts that the container costs, its share of the node's idle power included",
         refused=refused,
         explain=explain,
         needs=needs,
     )
 
 
+def _refused(  # noqa: PLR0913, PLR0917 - question and prediction
+    snapshot: Snapshot,
+    request: Request,
+    settings: LeastWattsSettings,
+    usage: Usage,
+    need: Floats,
+    more: Floats,
+) -> Codes:
+    """The first reason against each node, distance apart.
+
+    `need` is the need of each node with the request, margins included, and `more` the expected use of the
+    request.
+    """
+    nodes = snapshot.nodes
+    refused = eligible_at_any_distance(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
+    refused = reject_strained(nodes, refused)
+    free = snapshot.cached("usable", lambda: usable(snapshot, usage)) - need + more
+    # The only task of a node may use all of it: otherwise the largest would fit nowhere.
+    empty = np.flatnonzero(nodes.tasks == 0)
+    free[empty] = np.where(usage.constrains, nodes.capacity[empty], np.nan)
+    refused = without_room(refused, free, as_quantities(more))
+    if settings.overbooks:
+        return refused
+    room = promise_room(nodes.capacity, nodes.allocated, nodes.strictest_class, request.task_class)
+    short = without_room(refused, room, request.reserve) != refused
+    return np.where(short, np.int8(Rejection.OVERBOOKED), refused)
+
+
 def _carried(snapshot: Snapshot, costs: Costs, usage: Usage, shares: Floats, margins: Margins) -> Carried:
-    """What nodes carry already: once per snapshot, and then again for the few nodes with pending tasks."""
+    """What nodes carry already: once per snapshot, and again for the few nodes with pending tasks."""
     key = "carried", *margins.deviations.tolist(), *margins.together.tolist()
 
     def without_pending() -> Carried:
@@ -129,20 +147,8 @@ def _carried(snapshot: Snapshot, costs: Costs, usage: Usage, shares: Floats, mar
     return snapshot.cached_with_pending(key, with_pending)
 
 
-def _crowd(snapshot: Snapshot, request: Request) -> Rows:
-    """How many of the request's service would fail together with it on each node, if that matters."""
-    none = np.zeros(len(snapshot.nodes.names), dtype=np.intp)
-    service = snapshot.services.index.get(request.service or "", NOWHERE)
-    if not request.spread or service == NOWHERE:
-        return none
-    instances, domain = snapshot.instances(service), snapshot.nodes.domain
-    in_domain = domain != NOWHERE
-    by_domain = np.bincount(domain[in_domain], weights=instances[in_domain], minlength=1).astype(np.intp)
-    return np.where(in_domain, by_domain[domain], instances)
-
-
 def _idle_power(*, on: bool, asleep: bool) -> str:
-    """Why the idle power of a node is part of the added watts; empty if it is not."""
+    """Describe why the added watts include the idle power of a node; empty if they do not."""
     if not on:
         return " with its idle power, because it must be switched on"
     return " with its idle power, because it is empty and could be switched off" if asleep else ""
@@ -157,7 +163,9 @@ def _watts(added: float, of: int, idle: str) -> str:
 
 def _keeps_free(margin: Floats, short_ratio: float) -> str:
     """Describe the margin for variation; the expected use itself is part of the hint."""
-    free = [f"{margin[place]:.0%} of {each}" for place, each in enumerate(RESOURCES) if margin[place] > _NONE]
+    free = [
+        f"{margin[place]:.0%} of {each}" for place, each in enumerate(RESOURCES) if margin[place] > _SMALL
+    ]
     kept = f"keeps {', '.join(free)} free for variation" if free else "needs no margin for variation"
     return f"{kept}: short at most {short_ratio:.1%} of the time"
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from collector.common.text import counted
 from collector.policies.least_watts.pooling import blocks_of, weights_of, without_extremes
-from collector.policies.outlook import CPU, MEMORY
-from collector.snapshot.columns import sum_by_node
+from collector.snapshot.columns import CPU, MEMORY, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot, Tasks
 from collector.snapshot.windows import TaskWindows, WindowTotals

@@ -9,8 +9,8 @@ from collector.policies.distance import application_of, bound_of, near_all, node
 from collector.policies.filters import eligible_at_any_distance, free_of_allocated, without_room
 from collector.policies.interface import Rejection, Request
 from collector.policies.net.problem import Problem, kinds_of
-from collector.policies.scoring import amounts
 from collector.snapshot.applications import NO_APPLICATIONS
+from collector.snapshot.columns import as_row
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Codes, Flags, Snapshot
 
@@ -47,11 +47,11 @@ def build(
     kinds = tuple(requests[int(np.flatnonzero(kind == each)[0])] for each in range(int(kind.max()) + 1))
     if bound is None:
         bound = min(bound_of(snapshot, each) for each in kinds)
-    sizes = np.array([np.concatenate((amounts(each.reserve), amounts(each.demand))) for each in kinds])
+    sizes = np.array([np.concatenate((as_row(each.reserve), as_row(each.demand))) for each in kinds])
     free = free_amounts(snapshot)
     takes = sizes.any(axis=0)
     counts = np.bincount(kind, minlength=len(kinds))
-    # No node takes more than all pods: so unknown amounts, which do not limit, are finite.
+    # No node takes more than all pods need, so that unknown amounts, which do not limit, become finite.
     all_of_them = counts @ sizes
     refused = np.array(
         [eligible_at_any_distance(snapshot, each, stale_seconds=stale_seconds) for each in kinds]
@@ -60,19 +60,12 @@ def build(
     used = used_nodes(snapshot, application)
     could = (refused == Rejection.NOT).any(axis=0) | used
     near_members = _NearMembers(snapshot, bound)
-    for row, each in enumerate(kinds):
-        refused[row] = without_room(refused[row], free[:, :4], each.reserve)
-        refused[row] = without_room(refused[row], free[:, 4:], each.demand)
-        near = near_members.of(each)
-        if near is not None:
-            refused[row][(refused[row] == Rejection.NOT) & ~near] = Rejection.DISTANCE
-        if (
-            spreads
-            and each.spread
-            and (service := snapshot.services.index.get(each.service or "")) is not None
-        ):
-            has_one = snapshot.instances(service) > 0
-            refused[row][(refused[row] == Rejection.NOT) & has_one] = Rejection.AVOIDED
+    refused = np.array(
+        [
+            _refused(snapshot, each, before, free, near_members.of(each), spreads=spreads)
+            for each, before in zip(kinds, refused, strict=True)
+        ]
+    )
     candidates = int(could.sum())
     problem = Problem(
         nodes=np.arange(len(snapshot.nodes.names)),
@@ -99,10 +92,25 @@ def build(
     )
 
 
+def _refused(  # noqa: PLR0913 - question and nodes
+    snapshot: Snapshot, request: Request, refused: Codes, free: Floats, near: Flags | None, *, spreads: bool
+) -> Codes:
+    """Reject the nodes as well that lack room, are too far from members, or run the service already."""
+    refused = without_room(refused, free[:, :4], request.reserve)
+    refused = without_room(refused, free[:, 4:], request.demand)
+    if near is not None:
+        refused[(refused == Rejection.NOT) & ~near] = Rejection.DISTANCE
+    service = snapshot.services.index.get(request.service or "")
+    if spreads and request.spread and service is not None:
+        has_one = snapshot.instances(service) > 0
+        refused[(refused == Rejection.NOT) & has_one] = Rejection.AVOIDED
+    return refused
+
+
 def free_amounts(snapshot: Snapshot) -> Floats:
     """Return what each node has left for reservations, then what it has left for use; unknown is infinite.
 
-    Used is what its containers are expected to use, or what it reports if that is more.
+    The use of a node is the expected use of its containers, or the use that it reports if that is more.
     """
     nodes = snapshot.nodes
     free = np.column_stack(
@@ -138,7 +146,7 @@ class _NearMembers:
     snapshot: Snapshot
     bound: float
     _found: dict[bytes, Flags | None] = field(default_factory=dict)
-    """By those members: most requests have the same."""
+    """By the services of these members: most requests have the same."""
 
     def of(self, request: Request) -> Flags | None:
         delays = self.snapshot.delays
@@ -153,7 +161,7 @@ class _NearMembers:
 
 
 def _talks(snapshot: Snapshot, kinds: Sequence[Request], application: str | None) -> Flags:
-    """Return which kinds talk: all of them, unless it is given who talks to whom."""
+    """Return which kinds talk to which: all to all, unless links or requests list the pairs."""
     applications = snapshot.applications or NO_APPLICATIONS
     links = applications.links.get(applications.index.get(application or "", NOWHERE))
     if links is None and not any(each.talks_to for each in kinds):

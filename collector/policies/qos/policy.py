@@ -20,7 +20,7 @@ from collector.policies.actions import Action, Kill, Start
 from collector.policies.distance import Spans
 from collector.policies.filters import eligible, free_of_allocated, without_room
 from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request
-from collector.policies.overbooking import quantities, reservation_of
+from collector.policies.overbooking import reservation_of, reserved_quantities
 from collector.policies.qos.queue import Assignment, Outcome, Terms
 from collector.policies.qos.queue_pass import QueuePass
 from collector.policies.qos.rules import priority_terms, qos_terms
@@ -154,12 +154,13 @@ def _place(
     slo = snapshot.slo or snapshot.cached("no promises", lambda: _no_promises(len(snapshot.tasks.ids)))
     promise = next((each for each in slo.promises if each.name == request.slo), _NO_PROMISE)
     demand = reservation_of(request)
-    given = snapshot.cached_with_pending(
-        ("queue input", settings.stale_seconds), lambda: queue_input(snapshot, slo, settings.stale_seconds)
+    given = _queue_input(snapshot, slo, settings).with_new(
+        promise,
+        # A container that was just admitted has not waited yet; one without a promise has no claim on others.
+        np.inf if promise is _NO_PROMISE else 0.0,
+        demand,
+        refused == Rejection.NOT,
     )
-    # One that was just admitted has waited for nothing; one without a promise has no claim on others.
-    slack = np.inf if promise is _NO_PROMISE else 0.0
-    given = given.with_new(promise, slack, demand, refused == Rejection.NOT)
     terms = make_terms(given, settings, snapshot.seed)
     found = QueuePass(given.hosts, given.instances, terms, snapshot.seed).rank(given.rows.size - 1)
     near = instances_near(snapshot, request.service) if request.spread else np.zeros(refused.size)
@@ -168,8 +169,8 @@ def _place(
     fits = np.flatnonzero(~np.isnan(points_of))
     fits = fits[stable_argsort(-points_of[fits])]
     rows, points = np.concatenate((fits, found.with_room)), points_of[fits]
-    needing = np.arange(found.with_room.size) + 1.0 - min(points.min(initial=0.0), 0.0)
-    refused = without_room(refused, free_of_allocated(snapshot), quantities(demand))
+    below = np.arange(found.with_room.size) + 1.0 - min(points.min(initial=0.0), 0.0)
+    refused = without_room(refused, free_of_allocated(snapshot), reserved_quantities(demand))
     refused[refused == Rejection.NOT] = Rejection.NEEDS_ROOM
     refused[rows] = Rejection.NOT
     build = _Actions(snapshot, slo, settings)
@@ -190,7 +191,7 @@ def _place(
 
     return Ranking(
         rows=rows,
-        scores=np.concatenate((points, -needing)),
+        scores=np.concatenate((points, -below)),
         score_is=(
             f"0 to {_POINTS:g} points for free and evenly reserved CPU and memory, less {_POINTS:g} per task"
             " of the service to spread; below 0, and in order, where containers must be stopped first"
@@ -198,6 +199,14 @@ def _place(
         refused=refused,
         explain=explain,
         needs=needs,
+    )
+
+
+def _queue_input(snapshot: Snapshot, slo: TaskPromises, settings: PrioritySettings) -> QueueInput:
+    """Return the instances of a snapshot, computed once for the requests on it."""
+    stale_seconds = settings.stale_seconds
+    return snapshot.cached_with_pending(
+        ("queue input", stale_seconds), lambda: queue_input(snapshot, slo, stale_seconds)
     )
 
 
