@@ -1,4 +1,4 @@
-"""Which stored reports are applied: a state that is stored later is continued with the others, each once."""
+"""Tracks which stored reports are applied, so that a stored state continues with the others, each once."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ class Progress(NamedTuple):
 
 
 class AppliedReports:
-    """Reports that are being stored, and those that were applied lately. Belongs to the event loop."""
+    """Reports that are being stored, and those that were applied recently. Belongs to the event loop."""
 
     def __init__(self) -> None:
         self._receiving: Counter[float] = Counter()
@@ -37,7 +37,7 @@ class AppliedReports:
 
     @contextmanager
     def receiving(self, received_at: float) -> Iterator[None]:
-        """Reports are stored and applied in this block."""
+        """Mark a block that stores and applies reports."""
         self._receiving[received_at] += 1
         try:
             yield
@@ -47,11 +47,11 @@ class AppliedReports:
                 del self._receiving[received_at]
 
     def add(self, report: Report, received_at: float) -> None:
-        """A report is applied."""
+        """Record that a report is applied."""
         self._applied.append((received_at, ReportKey.of(report)))
 
     def progress(self, now: float) -> Progress:
-        """How far reports are applied now."""
+        """Return how far reports are applied now."""
         until = min(self._receiving, default=now)
         self._applied = [each for each in self._applied if each[0] >= until]
         return Progress(until, tuple(key for _, key in self._applied))

@@ -77,12 +77,12 @@ class Core:
     reservations: Reservations = field(default_factory=Reservations)
     """Recent placements that no node has reported yet."""
     shortages: ShortageRecord = field(default_factory=ShortageRecord)
-    """How often nodes were short, beside what was predicted."""
+    """How often nodes were short, compared with the predictions."""
     snapshots: SnapshotCache = field(default_factory=SnapshotCache)
     tariffs: TariffSource | None = None
     """Price and emissions of energy."""
     planning: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while a plan that was asked for is made: many at once would take all threads and the processor."""
+    """Held while a requested plan is made: many at once would take all threads and the CPU."""
 
     @property
     def admission(self) -> AdmissionRule | None:

@@ -1,4 +1,4 @@
-"""Answer a question for a placement by the collector's own settings, reservations and clock."""
+"""Place a container with the collector's own settings, reservations and clock."""
 
 from functools import partial
 from http import HTTPStatus
@@ -16,7 +16,7 @@ from wire.errors import UserError
 
 
 class AnsweredPlacement(NamedTuple):
-    """The answer, and the policy that gave it."""
+    """A placement, and the policy that chose it."""
 
     chosen: PolicyChoice
     placement: Placement
@@ -37,10 +37,10 @@ def warm_up_with(core: Core, request: Request, chosen: PolicyChoice) -> None:
 def place_now(
     core: Core, snapshot: Snapshot, question: PlacementQuestion, *, field: str
 ) -> AnsweredPlacement:
-    """Rank the nodes, and reserve the best one if asked.
+    """Rank the nodes, and reserve the best one if the question requests it.
 
-    Blocks the event loop, for a few milliseconds at most. Raise `ApiError` about a field of the request if
-    too many nodes are reserved.
+    Block the event loop for a few milliseconds at most. Raise `ApiError` about `field` of the request if too
+    many placements are pending.
     """
     chosen = resolve_policy(core.config, question.policy, question.settings, "place")
     try:

@@ -17,7 +17,7 @@ class SnapshotCache:
         self._last: Snapshot | None = None
         self._building: asyncio.Task[None] | None = None
         self.warm_up: Callable[[Snapshot], object] | None = None
-        """The last question: it runs on each new snapshot, to cache what the next one needs."""
+        """Answers the last question again on each new snapshot, to cache what the next question needs."""
 
     async def snapshot(
         self, tables: LiveTables, now: float, *, fresh_seconds: float, oldest_seconds: float

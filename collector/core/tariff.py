@@ -1,4 +1,4 @@
-"""Price and emissions of energy: numbers of the settings, or answers of a store."""
+"""Price and emissions of energy: numbers in the settings, or results of PromQL queries."""
 
 import asyncio
 import logging
@@ -53,13 +53,13 @@ class TariffSource:
         kept = self._kept.get(key)
         if kept is not None and 0 <= now - kept[0] < _KEPT_SECONDS:
             return kept[1]
-        found = await self._ask(self._client, fixed, start, end)
+        found = await self._query(self._client, fixed, start, end)
         if len(self._kept) >= _MAX_KEPT:
             self._kept.clear()
         self._kept[key] = now, found
         return found
 
-    async def _ask(self, client: Client, fixed: Tariff, start: float, end: float) -> Tariff:
+    async def _query(self, client: Client, fixed: Tariff, start: float, end: float) -> Tariff:
         settings = self._settings
         try:
             price, grams = await asyncio.gather(
@@ -79,7 +79,7 @@ class TariffSource:
 
 
 async def _mean(client: Client, key: str, promql: str, start: float, end: float) -> float | None:
-    """The mean of the answer to a query; None without a query. Raises `HistoryUnavailable`."""
+    """Return the mean of the results of a query; None without a query. Raise `HistoryUnavailable`."""
     if not promql:
         return None
     step_seconds = max(_MIN_STEP_SECONDS, (end - start) / _POINTS)

@@ -33,15 +33,15 @@ class Assumed(msgspec.Struct, frozen=True, kw_only=True):
     """Where the expected use comes from."""
     explanation: str
     demand: Quantities
-    """Its envelope."""
+    """Its envelope: the usage that it is expected to need."""
     mean: Quantities
-    """Its mean use, if known."""
+    """Its mean usage; absent if unknown."""
     reserve: Quantities
     """Its reservation."""
 
 
 class AdmissionVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a node may promise the container what it asks for."""
+    """The verdict of admission on a node, for the container."""
 
     admitted: bool
     """Whether the probability is within the limit, or nothing else runs on the node."""
@@ -50,7 +50,7 @@ class AdmissionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     limit: float
     """`placement.risk_max`."""
     reason: str
-    """The verdict as a sentence, with what was predicted and observed recently."""
+    """The verdict as a sentence, with the shortages that were predicted and observed recently."""
 
 
 class RankedNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ class RankedNode(msgspec.Struct, frozen=True, kw_only=True):
     report_age_seconds: float | None
     """Null for a node that is off."""
     predicted_ratio: Ratios
-    """Predicted use of each resource with the container; unknown resources are left out."""
+    """Predicted usage of each resource with the container; unknown resources are left out."""
     added_watts: float | None
     """Power that the container adds, by the node's power curve; with idle power if the node is off."""
     error_watts: float | None
@@ -103,7 +103,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     """A reservation: it counts against the free capacity of the node."""
 
     id: str
-    """Id of the reservation, to give it back with."""
+    """Id of the reservation, to release it."""
     node: str
     service: str | None
     made_at: float
@@ -121,7 +121,7 @@ class ReservationList(msgspec.Struct, frozen=True):
 
 
 class PlacementHint(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a container should go, the best node first."""
+    """The nodes where a container should run, the best first."""
 
     policy: str
     score_is: str

@@ -20,7 +20,7 @@ from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import Snapshot
 
 _ATTEMPTS = 8
-"""First nodes that are tried until all others find a node near it."""
+"""Nodes that are tried for the first container until all others find a node near it."""
 
 
 def place_application(
@@ -62,7 +62,7 @@ def _place_in_turn(
         failure = failure or found
         if not problem.is_bounded:
             break
-        # Where it began does not matter to nodes that are near each other.
+        # A start at a node near this one would find no more.
         is_tried |= problem.near_to(start)
     if greedy.solve(problem) is None:
         return refused_answer(snapshot, requests, built, stale_seconds=stale_seconds)

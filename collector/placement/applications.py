@@ -24,7 +24,7 @@ from collector.snapshot.tables import Snapshot
 from wire.resources import Quantities
 
 MAX_SERVICES, MAX_CONTAINERS = 100, 200
-"""Of one question: the search for more takes too long in a large cluster, if there is no placement."""
+"""Limits of one question: if no placement exists, a search for more takes too long in a large cluster."""
 _NOTHING = Quantities()
 
 
@@ -178,8 +178,8 @@ def place_requests(
     snapshot: Snapshot, requests: Sequence[Request], chosen: PolicyChoice, left: frozenset[str] = frozenset()
 ) -> Placed:
     """Place the containers of an application, not on nodes that it just `left`. May take seconds."""
-    asked = [replace(each, exclude=each.exclude | left) if left else each for each in requests]
-    return Placed(list(requests), place_application(snapshot, asked, chosen))
+    elsewhere = [replace(each, exclude=each.exclude | left) if left else each for each in requests]
+    return Placed(list(requests), place_application(snapshot, elsewhere, chosen))
 
 
 def application_hint(

@@ -17,7 +17,7 @@ class Membership(NamedTuple):
     delay_max: float | None
     """In seconds."""
     talks_to: tuple[str, ...]
-    """Whole names of services."""
+    """Full names of services."""
 
 
 def membership(  # noqa: PLR0913 - a field each

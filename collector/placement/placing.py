@@ -14,7 +14,7 @@ from collector.snapshot.tables import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What a question is answered with."""
+    """The answer to a question about one container."""
 
     request: Request
     assumed: Assumed
@@ -23,7 +23,7 @@ class Placement:
     """On the best node, if the question asks for one and a node fits."""
 
 
-def place_container(  # noqa: PLR0913 - what is asked, of whom, and when
+def place_container(  # noqa: PLR0913 - question, policy and state
     snapshot: Snapshot,
     question: PlacementQuestion,
     chosen: PolicyChoice,
@@ -33,7 +33,10 @@ def place_container(  # noqa: PLR0913 - what is asked, of whom, and when
     now: float,
     admission: AdmissionRule | None = None,
 ) -> Placement:
-    """Rank the nodes, and reserve the best one if asked; raises `UserError` if too many are reserved."""
+    """Rank the nodes, and reserve the best one if the question requests it.
+
+    Raise `UserError` if too many placements are pending.
+    """
     request, assumed = build_request(question, snapshot, default_class)
     left = reservations.left_by([question.service], now) if question.service else frozenset[str]()
     ranking = rank(snapshot, request, chosen.policy, chosen.settings, left, admission=admission)

@@ -1,4 +1,4 @@
-"""Ranks nodes for a request by a policy, with predictions and reasons."""
+"""Rank nodes for a request by a policy, with predictions and reasons."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ _ROOT_OF_2 = sqrt(2)
 _NO_CURVE = "the node has not reported a power curve yet"
 
 
-def rank(  # noqa: PLR0913 - what is asked, of whom, and under which rules
+def rank(  # noqa: PLR0913 - request, policy and rules
     snapshot: Snapshot,
     request: Request,
     policy: Policy,
@@ -44,13 +44,13 @@ def rank(  # noqa: PLR0913 - what is asked, of whom, and under which rules
     *,
     admission: AdmissionRule | None = None,
 ) -> Ranking:
-    """Rank nodes by a policy; nodes that were just `left` are refused, doubtful ones come last.
+    """Rank nodes by a policy; nodes with an unknown load come last.
 
-    So are nodes that `admission` does not let promise that much; without it, every node may.
+    Nodes that the service just `left`, and nodes that `admission` does not admit, are refused.
     """
     assert policy.place is not None
-    asked = replace(request, exclude=request.exclude | left) if left else request
-    ranking = policy.place(snapshot, asked, settings)
+    elsewhere = replace(request, exclude=request.exclude | left) if left else request
+    ranking = policy.place(snapshot, elsewhere, settings)
     refused = ranking.refused
     just_left = [
         snapshot.nodes.index[name] for name in left - request.exclude if name in snapshot.nodes.index
@@ -91,7 +91,7 @@ def has_unknown_load(snapshot: Snapshot) -> Flags:
         unknown: Flags = np.isnan(nodes.used[:, 0]) | np.isnan(nodes.used[:, 1])
         return nodes.on & (np.not_equal(nodes.liveness, Liveness.UP) | unknown)
 
-    return snapshot.cached("doubtful", find)
+    return snapshot.cached("unknown load", find)
 
 
 def hint(  # noqa: PLR0913 - question and result
@@ -195,8 +195,8 @@ def _predict(snapshot: Snapshot, request: Request, need: Floats, rows: Rows) -> 
     watts = nodes.power.watts(np.concatenate((before, after)), np.concatenate((rows, rows)))
     watts_before, watts_after = np.split(watts, 2)
     # The error of a guessed need is taken to be the need itself.
-    strays = np.array(request.variance) if request.known else square(need)
-    deviation = np.sqrt(np.maximum(nodes.variance[rows] * on[:, None] + strays, 0.0))
+    variance = np.array(request.variance) if request.known else square(need)
+    deviation = np.sqrt(np.maximum(nodes.variance[rows] * on[:, None] + variance, 0.0))
     return Prediction(
         used_ratio=after,
         added_watts=watts_after - np.where(on, watts_before, 0.0),
@@ -205,16 +205,16 @@ def _predict(snapshot: Snapshot, request: Request, need: Floats, rows: Rows) -> 
 
 
 def _suffices(left: Floats, deviation: Floats) -> list[float]:
-    """Return the probability that no resource exceeds what is left of it."""
-    likely = []
-    for lefts, deviations in zip(left.tolist(), deviation.tolist(), strict=True):
-        of_all = 1.0
-        for free, strays in zip(lefts, deviations, strict=True):
+    """Return the probability per node that every resource suffices, by what is left of it."""
+    probabilities = []
+    for frees, deviations in zip(left.tolist(), deviation.tolist(), strict=True):
+        probability = 1.0
+        for free, sigma in zip(frees, deviations, strict=True):
             if isnan(free):
                 continue  # The capacity is unknown.
-            of_all *= 0.5 * (1 + erf(free / strays / _ROOT_OF_2)) if strays > 0 else float(free >= 0)
-        likely.append(of_all)
-    return likely
+            probability *= 0.5 * (1 + erf(free / sigma / _ROOT_OF_2)) if sigma > 0 else float(free >= 0)
+        probabilities.append(probability)
+    return probabilities
 
 
 def _ranked(  # noqa: PLR0913, PLR0917 - question and result
@@ -262,7 +262,7 @@ def _ranked(  # noqa: PLR0913, PLR0917 - question and result
 def _remarks(snapshot: Snapshot, row: int, sent: int, *, in_doubt: bool, short: bool) -> Iterator[str]:
     """Return what influences a node's rank and figures besides the policy."""
     if short:
-        yield "its resources will not suffice: the policy goes by reservations"
+        yield "its resources will not suffice: the policy considers only reservations"
     if sent:
         yield f"includes {counted(sent, 'pending placement')}"
     if in_doubt and snapshot.nodes.liveness[row] != Liveness.UP:

@@ -34,7 +34,7 @@ class PendingPlacement:
     expires_at: float
     sent: PendingTask
     there_before: frozenset[str]
-    """Containers of its service on the node before."""
+    """Containers of its service that the node ran before."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -43,7 +43,7 @@ class PendingTasks:
 
     tasks: tuple[PendingTask, ...]
     turn: int
-    """Number of placements until then."""
+    """Number of placements up to that moment."""
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class Reservations:
     """Containers that ended a placement, while others of the same service and node are pending."""
     _left: dict[tuple[str, str], float] = field(default_factory=dict)
     _victims: dict[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
-    """Placements that end if one of these names is preempted for on a node: by name and node."""
+    """Placements to preempt: by the name of the placement that would preempt them, and by node."""
     _soonest_end: float = inf
     _pending: PendingTasks | None = None
     _base: Snapshot | None = None
@@ -142,26 +142,26 @@ class Reservations:
 
     def _settle(self, snapshot: Snapshot) -> None:
         """End the placements whose containers are reported, the oldest first."""
-        waited_for = [
+        expected = [
             (each.sent.node, each.sent.service) for each in self._placements.values() if each.sent.service
         ]
-        there = _containers(snapshot, waited_for)
+        there = _containers(snapshot, expected)
         for name, each in list(self._placements.items()):
             key = each.sent.node, each.sent.service or ""
             if key not in there:
                 continue
-            if come := there[key] - each.there_before - self._claimed.get(key, _NONE):
-                self._claimed[key].add(min(come))
+            if arrived := there[key] - each.there_before - self._claimed.get(key, _NONE):
+                self._claimed[key].add(min(arrived))
                 self.release(name)
         if self._claimed:
-            still = {(each.sent.node, each.sent.service or "") for each in self._placements.values()}
-            for key in self._claimed.keys() - still:
+            pending = {(each.sent.node, each.sent.service or "") for each in self._placements.values()}
+            for key in self._claimed.keys() - pending:
                 del self._claimed[key]
 
     # --- Preemption ----------------------------------------------------------------------------
 
     def plan_preemption(self, name: str, victims: Mapping[str, frozenset[str]]) -> None:
-        """Note which placements end on each node if it is chosen for the placement `name`."""
+        """Record which placements end on each node if it is chosen for the placement `name`."""
         self._victims.pop(name, None)
         self._victims[name] = victims
         while len(self._victims) > MAX_PLACEMENTS:
@@ -225,7 +225,7 @@ def _kept(task: str) -> str:
 
 
 def _containers(snapshot: Snapshot, of: Iterable[tuple[str, str | None]]) -> dict[tuple[str, str], set[str]]:
-    """Return the containers of those of some pairs of node and service that have any."""
+    """Return the containers of some pairs of node and service; pairs without containers are left out."""
     nodes, services, tasks = snapshot.nodes, snapshot.services, snapshot.tasks
     rows = {
         (nodes.index[node], services.index[service]): (node, service)

@@ -75,7 +75,7 @@ class SpreadSettings(PolicySettings, frozen=True):
         Meta(
             ge=1,
             le=1000,
-            description="Number of recent task failures on a node from which on they count. Swarm uses 5.",
+            description="Number of recent task failures from which on a node ranks lower. Swarm uses 5.",
         ),
     ] = 5
 

@@ -107,11 +107,11 @@ def _full_reservation(_row: int) -> Quantities | None:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NodeRisks:
-    """Per node of a snapshot: whether it may promise what a request asks for."""
+    """The judgement of admission on each node of a snapshot, for a request."""
 
     probability: Floats
-    """That any of its resources is short in a window of five minutes, with the container; NaN for a node that
-    was not judged, since the policy refuses it."""
+    """Probability that any of its resources is short in a window of five minutes, with the container; NaN for
+    a node that was not judged, since the policy refuses it."""
     limit: float
     admitted: Flags
     reason: Callable[[int], str]
@@ -146,7 +146,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Actions in their order, and the reasons for what is not done."""
+    """Actions in their order, and the reasons why others are not part of it."""
 
     actions: tuple[Action, ...] = ()
     reasons: tuple[str, ...] = ()
@@ -230,7 +230,7 @@ class Stability(PolicySettings, frozen=True):
 
 
 class FillLimits(Stability, frozen=True):
-    """The same, for policies that fill and relieve nodes by fixed shares of their capacity."""
+    """Limits of policies that also fill and relieve nodes by fixed shares of their capacity."""
 
     fill_ratio: Annotated[
         float,
@@ -272,7 +272,7 @@ class Policy:
     settings: type[PolicySettings] = PolicySettings
     knob: Knob | None = None
     keeps_promises: bool = False
-    """Whether its plans keep promises of availability by rules of their own: whom it stops, and how often."""
+    """Whether its own rules protect promises of availability: which containers it stops, and how often."""
     has_margins: bool = False
     """Whether it limits the time that a node is short by margins of its own: admission then refuses a node
     only where shortages were more frequent than predicted."""

@@ -34,7 +34,7 @@ def reservation_of(request: Request) -> Floats:
 
 
 def originals(tasks: Tasks, rows: Rows) -> Floats:
-    """Return what tasks reserved at first, 0 where they reserved nothing."""
+    """Return what tasks reserved at their start, 0 where they reserved nothing."""
     return np.nan_to_num(tasks.requested[rows, :RESERVED], nan=0.0)
 
 
@@ -87,7 +87,7 @@ def limit_left(task_class: Codes, cut: Floats) -> Floats:
 
 
 def reject_overbooked(snapshot: Snapshot, request: Request, refused: Codes) -> Codes:
-    """Reject the nodes as well where the reservation exceeds what its class and those there allow."""
+    """Reject the nodes as well where its class, or that of a task there, does not allow the reservation."""
     more = np.nan_to_num(np.array(four(request.reserve))[:RESERVED], nan=0.0)
     if not more.any():
         return refused

@@ -128,7 +128,7 @@ class RiskSettings(PolicySettings, frozen=True):
 
     margin: Annotated[float, Meta(ge=0, le=10, description="Weight of the deviation. Trimaran uses 1.")] = 1.0
     sensitivity: Annotated[
-        float, Meta(gt=0, le=10, description="Root taken of the deviation. Trimaran uses 1.")
+        float, Meta(gt=0, le=10, description="Degree of the root of the deviation. Trimaran uses 1.")
     ] = 1.0
 
 

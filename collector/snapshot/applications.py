@@ -24,7 +24,7 @@ class Applications:
     """Per service: its application; `NOWHERE` without one. May end before `Services` does: services that were
     added to a snapshot since have none."""
     links: Mapping[int, frozenset[Link]] = field(default_factory=dict)
-    """By application: the pairs of services that talk. Of an application that is absent, all do."""
+    """By application: the pairs of services that talk. If an application is absent, all its services do."""
 
     @cached_property
     def index(self) -> Mapping[str, int]:

@@ -17,7 +17,7 @@ Codes = NDArray[np.int8]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TaskPromises:
-    """Columns beside those of `Tasks`: one row per task, waiting tasks included.
+    """More columns of `Tasks`: one row per task, waiting tasks included.
 
     A task without a promise has no place in the queue and is never stopped for another one.
     """
@@ -51,7 +51,7 @@ class TaskPromises:
         return TaskPromises.joined((self, more))
 
     def put(self, rows: NDArray[np.intp], values: "TaskPromises") -> None:
-        """Set some rows of columns that nobody else has yet."""
+        """Set some rows, in place: only before the columns are shared."""
         for name in _COLUMNS:
             getattr(self, name)[rows] = getattr(values, name)
 

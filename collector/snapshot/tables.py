@@ -341,9 +341,9 @@ class Snapshot:
     slo: TaskPromises | None = None
     """Promises of availability; None if no task has one."""
     rules: Mapping[int, PlacementRules] = field(default_factory=dict)
-    """Where waiting tasks may run, by their rows; only of tasks that have such rules."""
+    """Where waiting tasks may run, by their rows; only of tasks with rules."""
     constraints: Mapping[int, tuple[Constraint, ...]] = field(default_factory=dict)
-    """Where the tasks of a service may run, by the row of the service; only of services that say so."""
+    """Where the tasks of a service may run, by the row of the service; only of services with constraints."""
     delays: Delays | None = None
     """Round-trip times between nodes; None if they are not measured."""
     applications: Applications | None = None

@@ -21,7 +21,7 @@ class WaitingTask:
     name: str
     service: str | None
     requested: Four
-    """What it is promised when it starts; NaN where nothing is."""
+    """The resources that it reserves when it starts; NaN where it reserves none."""
     task_class: int
     constraints: tuple[Constraint, ...] = ()
     spread: bool = False

@@ -192,7 +192,7 @@ async def test_hint_does_not_say_that_a_container_fits_where_resources_do_not_su
     assert lines[-1] == "1 ranked node will be short of a resource: see the reasons above."
     busy = next(number for number, line in enumerate(lines) if line.startswith("busy"))
     remarks = lines[busy + 1 : busy + 4]
-    assert "    its resources will not suffice: the policy goes by reservations" in remarks
+    assert "    its resources will not suffice: the policy considers only reservations" in remarks
 
 
 async def test_hint_has_one_cpu_share_per_node(collector: Client, capsys: pytest.CaptureFixture[str]) -> None:

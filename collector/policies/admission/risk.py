@@ -32,7 +32,7 @@ _SETTINGS = LeastWattsSettings()
 """The margins do not depend on the policy that asks."""
 _NOTHING = np.zeros(len(RESOURCES))
 _LEAST_VARIANCE = 1e-18
-"""Stands for none."""
+"""Stands for a variance of 0."""
 
 
 def shortage_probability(

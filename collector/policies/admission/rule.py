@@ -16,7 +16,7 @@ _FEWEST_WINDOWS = 12.0
 
 @dataclass(frozen=True, eq=False, slots=True)
 class AdmissionRule:
-    """The limit, and what happened so far."""
+    """The limit, and the record of past shortages."""
 
     limit: float
     record: ShortageRecord
@@ -26,9 +26,9 @@ class AdmissionRule:
     ) -> NodeRisks:
         """Judge all nodes, or those of `rows`.
 
-        A container that is alone on a node is admitted: otherwise the largest would be admitted nowhere. A
-        policy with margins of its own has counted the same risk already: it is believed on every node that
-        was not short more often than predicted.
+        The only container of a node is admitted: otherwise the largest would be admitted nowhere. A policy
+        with margins of its own has limited the same risk already: its nodes are admitted, unless they were
+        short more often than predicted.
         """
         nodes = snapshot.nodes
         factors = self.record.corrections(nodes.names)
@@ -57,7 +57,7 @@ class AdmissionRule:
         elif is_empty:
             verdict = f"{chance}, but nothing else runs there"
         elif admitted:
-            verdict = f"{chance}, but not short more often than predicted until now"
+            verdict = f"{chance}, but so far not short more often than predicted"
         else:
             verdict = f"{chance}, above the limit of {self.limit:.2%}"
         past = self.record.of(node)

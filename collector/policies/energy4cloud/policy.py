@@ -1,4 +1,4 @@
-"""Energy4Cloud: fill nodes of low energy efficiency by overbooking, then by cuts, and at last by kills.
+"""Energy4Cloud: fill nodes of low energy efficiency by overbooking, then by cuts, finally by kills.
 
 Candidates come in the thesis' order. First the nodes where a request fits: low efficiency before desired,
 stricter classes first, the fullest first; a node without tasks accepts any class and comes last of its
@@ -171,7 +171,7 @@ def _restored(snapshot: Snapshot, settings: Energy4CloudSettings, books: Reserva
 
 ENERGY4CLOUD = Policy(
     name="energy4cloud",
-    summary="overbook by class, fill nodes to the efficient region, cut laxer classes, stop them at last",
+    summary="overbook by class, fill nodes to the efficient region, cut laxer classes or stop them",
     settings=Energy4CloudSettings,
     place=place,
     rebalance=rebalance,

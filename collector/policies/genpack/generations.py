@@ -27,13 +27,20 @@ class GenPackSettings(FillLimits, frozen=True):
         Meta(ge=0, description="Time that a container is profiled in the nursery before it moves on."),
     ] = 600.0
     young_seconds: Annotated[
-        float, Meta(ge=0, description="Time that it then spends on young nodes before it counts as old.")
+        float,
+        Meta(ge=0, description="Time that a container then spends on young nodes before it counts as old."),
     ] = 1200.0
     young_share: Annotated[
         float, Meta(ge=0, le=1, description="Share of young nodes, if no node has a configured generation.")
     ] = 4 / 12
     old_share: Annotated[
-        float, Meta(ge=0, le=1, description="Share of old nodes, likewise. All other nodes are the nursery.")
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Share of old nodes, if no node has a configured generation. All nodes that are"
+            " neither young nor old are the nursery.",
+        ),
     ] = 3 / 12
 
 

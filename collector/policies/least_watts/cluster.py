@@ -38,7 +38,7 @@ class Choice:
     """Whether it has the lowest risk of them; otherwise the task adds the fewest watts there."""
 
     def why(self) -> str:
-        """What it costs there, and why not elsewhere."""
+        """Describe the added power, and why this node is chosen."""
         room = f"{counted(self.of, 'node')} with room"
         added = "" if np.isnan(self.added_watts) else f"adds {self.added_watts:.1f} W there, "
         if self.is_safest:
@@ -85,9 +85,9 @@ class PlannedCluster:
         self.asleep: Flags = may_wake(snapshot)
         calm = self.moves.may_receive & ~nodes.has_bottleneck
         self.awake: Flags = calm & (self.tasks > 0)
-        """In use, and without an open alert."""
+        """Nodes in use without an open alert."""
         self.spare: Flags = self.asleep | (calm & (self.tasks == 0))
-        """Draw nothing, or could: used only when no other node has room."""
+        """Nodes that are off, or empty and could be: used only if no other node has room."""
 
     def put(self, task: int, node: int) -> None:
         """Plan a task on another node."""
@@ -111,7 +111,7 @@ class PlannedCluster:
         return self._risk(expected, variance, self.limit[rows])
 
     def risk_without(self, node: int, tasks: Rows) -> Floats:
-        """The same of one node without each of some of its tasks."""
+        """The same for one node: a row for each of some of its tasks, without that task."""
         return self._risk(
             self.expected[node] - self.usage.expected[tasks],
             self.variance[node] - self.usage.variance[tasks],

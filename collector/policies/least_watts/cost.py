@@ -38,10 +38,10 @@ def _most(ratios: Floats) -> Floats:
 
 
 def promise_room(capacity: Floats, allocated: Floats, strictest: Codes, task_class: int) -> Floats:
-    """What may still be promised of each node, by the strictest class among its tasks and the one to come."""
-    there = np.where(strictest > 0, np.minimum(strictest, task_class), task_class)
+    """What may still be reserved on each node, by the strictest class of its tasks and the new one."""
+    strictest = np.where(strictest > 0, np.minimum(strictest, task_class), task_class)
     # Transposed, so that numpy works on whole columns.
-    room: Floats = (capacity.T * _LIMIT_OF_CLASS[there]).T - allocated
+    room: Floats = (capacity.T * _LIMIT_OF_CLASS[strictest]).T - allocated
     return room
 
 
@@ -79,10 +79,10 @@ class Costs:
 
         `expected` is the expected use of each node with the task, and `need` the same with its margin.
 
-        The cost is what the task makes the node draw and its part of the idle watts: how much more of the
-        scarcest resource is taken, of all that is taken then. So a node that is nearly empty, and might soon
-        be switched off, costs more than one that is nearly full. A node that sleeps costs its idle watts, for
-        as much room as the largest that sleeps would give.
+        The cost is the power that the task adds to the node, and its share of the idle power: what it takes
+        of the scarcest resource, of all that is taken then. So a node that is nearly empty, and might soon be
+        switched off, costs more than one that is nearly full. A node that is asleep costs its idle power per
+        core, times the cores of the largest node that is asleep.
         """
         cores, per_unit = self._cores[rows], picked(self._per_unit, rows)
         filled = _most(need * per_unit)

@@ -96,7 +96,7 @@ class Tail:
 
 @dataclass(frozen=True, eq=False)
 class Margins:
-    """The margins in use."""
+    """The deviations that nodes keep free, and the distributions that they come from."""
 
     together: Floats
     """Variance of a node by the sum of its containers' variances, per resource."""
@@ -162,7 +162,7 @@ def _groups(usage: Usage, cores: float) -> list[tuple[Floats, Floats]]:
 
 
 def _random_order(usage: Usage, block: int, most: int, seed: int) -> Rows:
-    """Observed containers of a block, at most so many."""
+    """Observed containers of a block in a random order, at most `most`."""
     rows = np.flatnonzero((usage.block == block) & usage.is_observed)
     return np.random.default_rng(seed).permutation(rows)[:most]
 

@@ -86,10 +86,10 @@ def _plan(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
 
 
 def _spent_ratio(cluster: PlannedCluster) -> float:
-    """The moves of the last day, by what the budget allows.
+    """The moves of the last day, as a share of the budget.
 
-    A container shows only its last move. If moves hit containers at random, then -ln(1 - share moved) of them
-    per container leave so many untouched.
+    Only the last move of a container is known. If moves hit containers at random, -ln(1 - share moved) moves
+    per container leave this share unmoved.
     """
     tasks, budget = cluster.snapshot.tasks, cluster.settings.moves_per_day
     moved = (tasks.came_from != NOWHERE) & (tasks.settled_seconds < _DAY_SECONDS)

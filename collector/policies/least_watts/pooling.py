@@ -1,4 +1,4 @@
-"""Evidence of all nodes, pooled so that one of them cannot decide what all share.
+"""Pools the observations of all nodes, so that no single node can distort a value that all share.
 
 Nodes form blocks. Of each pooled value, the block with the lowest one and the block with the highest one are
 left out, and no other counts for more than a typical one. So what remains is between the values of honest

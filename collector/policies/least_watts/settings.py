@@ -13,7 +13,7 @@ _ShortRatio = Annotated[float, Meta(ge=0.0001, le=0.5)]
 
 
 class LeastWattsSettings(Stability, frozen=True):
-    """One number states the accepted risk; every margin is learned from the cluster's own windows."""
+    """Settings of `least-watts`: one number states the accepted risk, and all margins are learned."""
 
     moves: Annotated[int, Meta(ge=0, le=1_000_000, description="Maximum number of moves in a plan.")] = 100
     short_ratio: Annotated[
@@ -25,7 +25,7 @@ class LeastWattsSettings(Stability, frozen=True):
     ] = 0.01
     short_ratio_of: Annotated[
         dict[Resource, _ShortRatio],
-        Meta(description="The same for single resources, such as `{ disk = 0.02 }`."),
+        Meta(description="Overrides `short_ratio` for single resources, such as `{ disk = 0.02 }`."),
     ] = field(default_factory=dict)
     spare_nodes: Annotated[
         int, Meta(ge=0, le=10_000, description="Number of empty nodes that stay on for new containers.")

@@ -24,7 +24,7 @@ _PUBLISHED_CONTAINERS = 3.0
 """Weight of the published shares. They lie between 10 % and 50 %, a deviation of 0.6 times their mean; the
 shares of single containers deviate by about their mean. So three containers are as certain."""
 _LONG_TERM_WINDOWS = 1.0
-"""Weight of a container's long-term mean, or of an estimate from its reservation, beside its windows."""
+"""Weight of a container's long-term mean, or of an estimate from its reservation, in windows."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -94,16 +94,16 @@ def refused_answer(
     is_proven: bool = False,
 ) -> ApplicationPlacement:
     """Describe why an application is not placed, and what would be needed."""
-    homeless = _homeless(built)
-    if homeless is None:
+    shortage = _shortage_of_one_kind(built)
+    if shortage is None:
         why, needed = _together(snapshot, requests, built, stale_seconds)
         why = f"{'there are' if is_proven else 'found'} {why}"
     else:
-        why, needed = homeless
+        why, needed = shortage
     return ApplicationPlacement(why_not=why, needed=needed, candidates=built.candidates)
 
 
-def _homeless(built: BuiltProblem) -> tuple[str, tuple[str, ...]] | None:
+def _shortage_of_one_kind(built: BuiltProblem) -> tuple[str, tuple[str, ...]] | None:
     """Describe the first kind for which the nodes have no room, even if they take nothing else."""
     problem = built.problem
     room = problem.room.sum(axis=1)
@@ -146,7 +146,7 @@ def _together(
     left = problem.counts - best.sum(axis=1)
     pods, missing = counted(int(problem.counts.sum()), "container"), int(left.sum())
     near = f" within {milliseconds(problem.bound)} of each other" if problem.is_bounded else ""
-    why = f"no nodes{near} with room for all {pods}: {missing} would be left over"
+    why = f"no nodes{near} with room for all {pods}: {missing} would not fit"
     amount = _amounts(
         np.sum([reservation_of(each) * n for each, n in zip(built.kinds, left, strict=True)], axis=0)
     )

@@ -18,7 +18,7 @@ _MOST_PAIRS = 20_000
 _FEW_NODES = 32
 """Nodes up to which it is not worth the time to find those that are not needed."""
 _AROUND = 128
-"""Nodes that are part of it otherwise."""
+"""Nodes that are part of the search otherwise."""
 _SEARCH_RATIO = 0.8
 """Share of the time that is left which the solver gets: it looks at the clock only now and then."""
 
@@ -38,8 +38,8 @@ class Solution:
 def solve(problem: Problem, *, seconds: float) -> Solution:
     """Find the placement with the lowest F within a time limit.
 
-    The greedy comes first: if its placement is as good as any can be, there is nothing to search. Otherwise
-    it is the answer if the time ends before a better one is found.
+    The greedy solver runs first. If its placement is as good as any can be, there is nothing to search;
+    otherwise it is the answer if the time ends before a better one is found.
     """
     ends_at = monotonic() + seconds
     least = lower_bound(problem)

@@ -136,7 +136,7 @@ NET_AWARE = Policy(
 )
 NET_OPTIMAL = Policy(
     name="net-optimal",
-    summary="the same, solved exactly as an integer linear program within a time limit",
+    summary="ge-kube's integer linear program: as net-aware, but solved exactly within a time limit",
     settings=NetOptimalSettings,
     place=place,
     rebalance=rebalance_optimally,

@@ -1,1 +1,1 @@
-"""Scheduling by promises of availability: who starts, where, and who is stopped for it."""
+"""Scheduling by promises of availability: which container starts where, and which ones stop for it."""

@@ -32,8 +32,8 @@ from collector.policies.sorting import stable_argsort
 from collector.policies.stability import estimate_watts
 from collector.slo.promises import Promise
 from collector.snapshot.power_curves import Rows
-from collector.snapshot.promises import TaskPromises
-from collector.snapshot.tables import NOWHERE, Snapshot
+from collector.snapshot.promises import TaskPromises, unpromised
+from collector.snapshot.tables import Snapshot
 
 _POINTS = 10.0
 _PERIOD_SECONDS = 30.0
@@ -151,7 +151,7 @@ def _place(
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds)
     strained = snapshot.nodes.has_bottleneck & (refused == Rejection.NOT)
     refused = np.where(strained, np.int8(Rejection.BOTTLENECK), refused)
-    slo = snapshot.slo or snapshot.cached("no promises", lambda: _no_promises(len(snapshot.tasks.ids)))
+    slo = snapshot.slo or snapshot.cached("no promises", lambda: unpromised((), len(snapshot.tasks.ids)))
     promise = next((each for each in slo.promises if each.name == request.slo), _NO_PROMISE)
     demand = reservation_of(request)
     given = _queue_input(snapshot, slo, settings).with_new(
@@ -207,20 +207,6 @@ def _queue_input(snapshot: Snapshot, slo: TaskPromises, settings: PrioritySettin
     stale_seconds = settings.stale_seconds
     return snapshot.cached_with_pending(
         ("queue input", stale_seconds), lambda: queue_input(snapshot, slo, stale_seconds)
-    )
-
-
-def _no_promises(tasks: int) -> TaskPromises:
-    nothing = np.zeros(tasks)
-    return TaskPromises(
-        promises=(),
-        promise=np.full(tasks, NOWHERE, dtype=np.int8),
-        slack_seconds=np.full(tasks, np.nan),
-        preemption_ratio=nothing,
-        startup_seconds=nothing,
-        waited_seconds=nothing,
-        admitted_seconds=nothing,
-        is_spare=np.zeros(tasks, dtype=np.bool_),
     )
 
 

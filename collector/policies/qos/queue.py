@@ -32,7 +32,7 @@ class Instances:
     demand: Floats
     """What it reserves: CPU and memory."""
     mask: Rows
-    """The row in `Hosts.masks` of its constraints; read of those that wait only."""
+    """The row in `Hosts.masks` of its constraints; used only while it waits."""
     group: Rows
     """Of instances with the same number, each host runs at most one; `NOWHERE` without such a rule."""
     last_host: Rows
@@ -46,7 +46,7 @@ class Instances:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Terms:
-    """What a policy makes of the instances: who comes first, and who is stopped for whom.
+    """The decisions of a policy about the instances: which start first, and which stop for which.
 
     `Terms` depend on the time, and are computed before each pass. They do not change during a pass.
     """

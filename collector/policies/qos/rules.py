@@ -1,4 +1,4 @@
-"""Who is stopped for whom, by the thesis' three rules, and with the hold.
+"""Which instances are stopped for which, by the thesis' three rules, and with the hold.
 
 An instance that runs may be stopped for one that waits
 

@@ -71,7 +71,7 @@ def test_nothing_is_placed_if_not_all_fit_within_the_bound(policy: Policy) -> No
     assert answer.nodes == ()
     assert answer.objective is None
     assert (answer.why_not or "").replace("there are no", "found no") == (
-        "found no nodes within 85 ms of each other with room for all 5 containers: 1 would be left over"
+        "found no nodes within 85 ms of each other with room for all 5 containers: 1 would not fit"
     )
     assert answer.needed == (
         "1 core and 1074 MB more free on nodes within 85 ms of n0, n1",

@@ -76,7 +76,7 @@ def test_a_policy_with_margins_is_believed_until_a_node_is_short_more_often_than
     before = AdmissionRule(0.05, record).judge(snapshot, _ONE, has_margins=True)
     assert before.probability[0] > 0.05
     assert before.admitted[0]
-    assert before.reason(0).endswith("not short more often than predicted until now")
+    assert before.reason(0).endswith("so far not short more often than predicted")
     for window in range(30):
         node = make_node("a", used=amount(7, 1), history=[(1.0, 0.1, 0.0, 0.0)] * 4)
         record.observe(assemble([node], tasks, at=window * WINDOW_SECONDS))
