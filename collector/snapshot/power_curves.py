@@ -94,6 +94,7 @@ class PowerCurves:
             starts, full_watts, idle_watts = starts[rows], picked(full_watts, rows), idle_watts[rows]
         first = starts + below
         low, high = self._flat.take(first), self._flat.take(first + 1)
-        others: Floats = np.einsum("ij,ij->i", shares[:, _FIRST_OTHER:], full_watts)
-        total: Floats = idle_watts + low + (high - low) * from_low + others
+        # Added in the same order whatever the number of rows, so that equal nodes have exactly equal power.
+        memory, disk, network = (shares[:, _FIRST_OTHER:] * full_watts).T
+        total: Floats = idle_watts + low + (high - low) * from_low + (memory + disk + network)
         return total

@@ -56,6 +56,13 @@ def test_rows_can_be_asked_for_in_any_order() -> None:
     assert watts == pytest.approx([50.0, 20.0, 60.0])
 
 
+@given(st.lists(st.tuples(*[st.floats(0, 1)] * 4), min_size=2, max_size=5))
+def test_the_power_of_a_node_does_not_depend_on_the_other_rows(ratios: list[tuple[float, ...]]) -> None:
+    curves, table = PowerCurves.of([CURVE] * len(ratios)), np.asfortranarray(ratios)
+    alone = [curves.watts(table[row : row + 1], np.array([row])).item() for row in range(len(ratios))]
+    assert curves.watts(table).tolist() == alone
+
+
 def test_the_grid_covers_all_there_is() -> None:
     assert GRID[0] == 0.0
     assert GRID[-1] == 1.0
