@@ -25,7 +25,7 @@ from collector.policies.qos.queue import Assignment, Outcome, Terms
 from collector.policies.qos.queue_pass import QueuePass
 from collector.policies.qos.rules import priority_terms, qos_terms
 from collector.policies.qos.settings import PrioritySettings, QosSettings
-from collector.policies.qos.snapshots import QueueInput, queue_input
+from collector.policies.qos.snapshots import QueueInput, has_capacity, queue_input
 from collector.policies.qos.wording import describe_slack, start_reasons, stop_reason
 from collector.policies.scoring import instances_near, same_domain
 from collector.policies.sorting import stable_argsort
@@ -159,7 +159,7 @@ def _place(
         # A container that was just admitted has not waited yet; one without a promise has no claim on others.
         np.inf if promise is _NO_PROMISE else 0.0,
         demand,
-        refused == Rejection.NOT,
+        (refused == Rejection.NOT) & has_capacity(snapshot),
     )
     terms = make_terms(given, settings, snapshot.seed)
     found = QueuePass(given.hosts, given.instances, terms, snapshot.seed).rank(given.rows.size - 1)

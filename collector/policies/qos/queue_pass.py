@@ -220,6 +220,7 @@ class QueuePass:
             reach=np.full(count, -np.inf),
             costs=np.zeros((self.terms.costs.shape[0], count)),
             freed=np.zeros((count, 2)),
+            fits_somewhere=count > 0,
             seen_touched=len(self._touched),
             seen_freed=len(self._freed),
         )

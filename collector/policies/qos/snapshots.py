@@ -69,9 +69,14 @@ class QueueInput:
 
 def open_nodes(snapshot: Snapshot, stale_seconds: float) -> Flags:
     """Return the nodes where a pass may start and stop containers: they report, and have no open alert."""
-    nodes = snapshot.nodes
-    known: Flags = np.all(nodes.capacity[:, :RESERVED] > 0, axis=1)
-    return known & may_receive(snapshot, Stability(stale_seconds=stale_seconds)) & ~nodes.has_bottleneck
+    receives = may_receive(snapshot, Stability(stale_seconds=stale_seconds))
+    return has_capacity(snapshot) & receives & ~snapshot.nodes.has_bottleneck
+
+
+def has_capacity(snapshot: Snapshot) -> Flags:
+    """Return the nodes whose CPU and memory are known, and not 0: their points are ratios of those."""
+    known: Flags = np.all(snapshot.nodes.capacity[:, :RESERVED] > 0, axis=1)
+    return known
 
 
 def queue_input(
@@ -86,6 +91,8 @@ def queue_input(
     )
     host = tasks.node[rows]
     waits = host == NOWHERE
+    # One flag more is for the tasks that wait: without nodes, there would be none to index.
+    is_open_host = np.append(is_open, False)[host]
     masks, mask = _masks(snapshot, rows, is_open, held)
     demand = np.where(waits[:, np.newaxis], originals(tasks, rows), allocations(tasks, rows))
     importance = np.array([each.importance for each in slo.promises], dtype=np.int64)
@@ -113,7 +120,7 @@ def queue_input(
             startup_seconds=slo.startup_seconds[rows],
             admitted_seconds=slo.admitted_seconds[rows],
             is_spare=slo.is_spare[rows],
-            may_stop=waits | (tasks.movable[rows] & (tasks.kind[rows] != TaskKind.DAEMON) & is_open[host]),
+            may_stop=waits | (tasks.movable[rows] & (tasks.kind[rows] != TaskKind.DAEMON) & is_open_host),
             may_start=waits,
         ),
     )

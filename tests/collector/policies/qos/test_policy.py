@@ -57,6 +57,22 @@ def test_what_waits_starts_where_there_is_room_the_most_urgent_first() -> None:
     assert found.actions[0].reasons == ("it is 5 s behind its promise (bronze, 0.5)", "a has room for it")
 
 
+@pytest.mark.parametrize("policy", [QOS_DRIVEN, PRIORITY], ids=lambda policy: policy.name)
+def test_without_nodes_nothing_starts(policy: Policy) -> None:
+    snapshot = assemble([], [task("waiting", None, GOLD)])
+    assert not rank(policy, snapshot, Request(reserve=amount(1, 1), slo="gold")).rows.size
+    assert not plan(policy, snapshot).actions
+
+
+@pytest.mark.parametrize("policy", [QOS_DRIVEN, PRIORITY], ids=lambda policy: policy.name)
+def test_a_node_without_cpu_is_not_ranked(policy: Policy) -> None:
+    nodes = [node("a", capacity=amount(0, 4)), node("b")]
+    snapshot = assemble(nodes, [task("there", "a", None), task("other", "b", BRONZE, 500.0)])
+    found = rank(policy, snapshot, Request(slo="gold"))
+    assert [nodes[row].name for row in found.rows] == ["b"]
+    assert all(found.explain(row) and not found.needs(row) for row in found.rows.tolist())
+
+
 def test_a_victim_is_stopped_before_the_one_that_takes_its_place_starts() -> None:
     snapshot = assemble([node("a")], [task("rich", "a", SILVER, 500.0), task("poor", None, SILVER, -20.0)])
     found = plan(QOS_DRIVEN, snapshot)
