@@ -41,7 +41,7 @@ async def test_numbers_of_the_settings_need_no_store() -> None:
     assert not store.asked
 
 
-async def test_a_query_gives_the_mean_of_the_period_and_is_asked_once_a_minute() -> None:
+async def test_a_query_gives_the_mean_of_the_period_and_is_sent_once_a_minute() -> None:
     store = Store()
     tariffs = source(store, price_query="price", price_per_kwh=9.0, currency="EUR", co2_grams_per_kwh=300.0)
     found = await tariffs.tariff(START, END, END)
@@ -56,7 +56,7 @@ async def test_a_query_gives_the_mean_of_the_period_and_is_asked_once_a_minute()
 @pytest.mark.parametrize(
     ("down", "problem"), [(True, "does not answer: connection refused"), (False, "has no value for co2")]
 )
-async def test_without_an_answer_the_value_is_unknown_and_the_reason_is_shown(
+async def test_without_a_response_the_value_is_unknown_and_the_reason_is_reported(
     *, down: bool, problem: str
 ) -> None:
     store = Store()

@@ -176,7 +176,7 @@ def test_no_containers_need_no_nodes() -> None:
 
 
 @placing
-def test_what_no_node_accepts_needs_one_that_does(policy: Policy) -> None:
+def test_a_container_that_no_node_accepts_needs_a_node_that_does(policy: Policy) -> None:
     closed = assemble([NodeFacts(name="n", capacity=amount(2.0, 2.0), accepts=False)])
     answer = place_application(closed, [Request(service="web")], PolicyChoice(policy, policy.settings()))
     assert answer.why_not is not None

@@ -6,13 +6,13 @@ from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 _CPU_IS_SHORT = (True, False, False, False)
 
 
-def snapshot(beside: NodeFacts) -> Snapshot:
+def snapshot(other: NodeFacts) -> Snapshot:
     """A node that is short of CPU, one that is switched off, and another."""
     capacity = amount(10, 10, 10, 10)
     short = NodeFacts(name="a", capacity=capacity, used=amount(9.5, 0), bottleneck=_CPU_IS_SHORT)
     asleep = NodeFacts(name="c", capacity=capacity, used=amount(0, 0), on=False)
     hog = TaskFacts(id="id-of-hog", name="hog", node="a", used=amount(5, 0.1), service="hog")
-    return assemble([short, beside, asleep], [hog])
+    return assemble([short, other, asleep], [hog])
 
 
 def test_a_move_to_a_node_that_is_off_is_proposed_with_switching_it_on() -> None:

@@ -29,7 +29,7 @@ def tasks_on(snapshot: Snapshot) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("policy", ["spread", "draps", "least-allocated", "target-load"])
-def test_requests_in_a_row_do_not_all_go_to_the_node_that_looked_idle(policy: str) -> None:
+def test_consecutive_requests_do_not_all_go_to_the_idle_node(policy: str) -> None:
     ledger, base, chosen = Reservations(), cluster(), Counter[str]()
     place, settings = POLICIES[policy].place, POLICIES[policy].settings()
     assert place is not None
@@ -46,7 +46,7 @@ def test_requests_in_a_row_do_not_all_go_to_the_node_that_looked_idle(policy: st
         assert chosen == {"a": 3, "b": 3, "c": 3}
 
 
-def test_a_placement_counts_until_its_container_is_seen() -> None:
+def test_a_placement_counts_until_its_container_is_reported() -> None:
     ledger, before = Reservations(), cluster(("old", "a"))
     ledger.place(ledger.fold(before, 0.0), WEB, "a", now=0.0, seconds=60.0)
     ledger.place(ledger.fold(before, 1.0), WEB, "a", now=1.0, seconds=60.0)
@@ -82,14 +82,14 @@ def test_a_placement_ends_with_its_time_or_when_it_is_released() -> None:
     assert ledger.turn == 2
 
 
-def test_of_the_same_name_only_the_last_counts() -> None:
+def test_of_placements_with_the_same_name_only_the_last_counts() -> None:
     ledger, base = Reservations(), cluster()
     for node in "abc":
         ledger.place(base, WEB, node, now=0.0, seconds=10.0, name="pod")
     assert tasks_on(ledger.fold(base, 1.0)) == {"a": 0, "b": 0, "c": 1}
 
 
-def test_there_is_an_end_to_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_pending_placements_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledgers, "MAX_PLACEMENTS", 2)
     ledger, base = Reservations(), cluster()
     ledger.place(base, WEB, "a", now=0.0, seconds=10.0)
@@ -98,7 +98,7 @@ def test_there_is_an_end_to_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
         ledger.place(base, WEB, "a", now=0.0, seconds=10.0)
 
 
-def test_what_was_left_is_left_alone_for_its_time() -> None:
+def test_a_service_does_not_return_to_a_node_that_it_just_left() -> None:
     ledger = Reservations()
     ledger.keep_from_returning("web", "a", until=100.0)
     ledger.keep_from_returning("web", "a", until=50.0)
@@ -119,7 +119,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_folding_step_by_step_is_the_same_as_all_at_once(steps: list[tuple[str, str]]) -> None:
+def test_folding_placements_one_by_one_equals_folding_all_at_once(steps: list[tuple[str, str]]) -> None:
     ledger, base = Reservations(), cluster(("old", "a"))
     for step, node in steps:
         match step:

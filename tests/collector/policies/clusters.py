@@ -90,10 +90,10 @@ class Cluster:
 
 @cache
 def random_cluster(seed: int, *, classes: int = 1, calm: bool = True, queue: bool = False) -> Cluster:
-    """What every task is promised is what it needs and uses, and it all fits: so no policy starts in the red.
+    """A random cluster where every task reserves what it needs and uses, and everything fits.
 
     In a cluster that is not calm, nodes are off, silent, closed or short of something, and tasks have come
-    lately or may not be moved. With a queue, most tasks have a promise of availability, and some wait.
+    recently or may not be moved. With a queue, most tasks have a promise of availability, and some wait.
     """
     generator = np.random.default_rng(seed)
     names = [f"node-{number:02}" for number in range(generator.integers(1, 9))]

@@ -46,7 +46,7 @@ def test_spread_can_count_every_failure() -> None:
     assert policy.place(snapshot, Request(), SpreadSettings(failures=1)).rows.tolist() == [1, 0]
 
 
-def test_spread_sees_nothing_of_what_tasks_use() -> None:
+def test_spread_ignores_what_tasks_use() -> None:
     busy = NodeFacts(name="a", capacity=amount(8, 8), used=amount(8, 8))
     assert order(POLICIES["spread"], assemble([busy, node("b")]), Request(demand=amount(4, 4)))[0] == "a"
 
@@ -91,7 +91,7 @@ def test_random_is_fair() -> None:
     "name",
     ["random", "round-robin", "first-fit", "spread", "binpack", "least-allocated", "most-allocated", "nomad"],
 )
-def test_where_the_reservation_does_not_fit_is_refused_with_what_lacks(name: str) -> None:
+def test_nodes_where_the_reservation_does_not_fit_are_refused_with_the_short_resource(name: str) -> None:
     snapshot = assemble([node("a"), node("b")], [task("1", "a", gibibytes=7)])
     policy = POLICIES[name]
     assert policy.place is not None

@@ -70,7 +70,7 @@ def test_nodes_that_fail_a_filter_are_no_candidates() -> None:
     assert ranking.refused.tolist() == [Rejection.CPU, Rejection.CPU, Rejection.CLOSED, Rejection.BOTTLENECK]
 
 
-def test_what_is_not_known_of_a_node_is_never_the_best() -> None:
+def test_a_node_with_an_unknown_resource_is_never_the_best() -> None:
     silent = NodeFacts(name="a", capacity=Quantities(10.0, 10 * 2**30))
     snapshot = assemble([silent, node("b", used=amount(1, 1, 9, 9))])
     assert order(snapshot, Request(dominant=Resource.DISK)) == ["b", "a"]

@@ -48,7 +48,7 @@ def test_every_node_is_ranked_or_refused_with_a_reason(policy: Policy, seed: int
 @placing
 @given(seed=SEEDS)
 @fifty
-def test_what_is_closed_silent_or_excluded_is_never_ranked(policy: Policy, seed: int) -> None:
+def test_closed_silent_and_excluded_nodes_are_never_ranked(policy: Policy, seed: int) -> None:
     assert policy.place is not None
     snapshot = random_cluster(seed, calm=False).snapshot()
     request = random_request(seed)
@@ -180,7 +180,7 @@ def test_a_plan_keeps_the_rules_of_stability(policy: Policy) -> None:
 
 
 @moving
-def test_what_was_moved_is_not_sent_back(policy: Policy) -> None:
+def test_a_moved_container_is_not_sent_back(policy: Policy) -> None:
     """Plan after plan, as soon as the cool-down lets one: no container returns while it must not."""
     rules = policy.settings()
     if not isinstance(rules, Stability):

@@ -31,7 +31,7 @@ def node(name: str = "a", **facts: Any) -> NodeFacts:
         ({"capacity": Quantities()}, Rejection.UNKNOWN_CAPACITY),
     ],
 )
-def test_what_is_known_of_a_node_may_rule_it_out(facts: dict[str, Any], expected: Rejection) -> None:
+def test_the_state_of_a_node_may_rule_it_out(facts: dict[str, Any], expected: Rejection) -> None:
     assert eligible(assemble([node(**facts)]), Request()).tolist() == [expected]
 
 
@@ -44,12 +44,12 @@ def test_node_that_is_off_may_be_switched_on_without_reports() -> None:
     ]
 
 
-def test_the_patience_is_the_askers() -> None:
+def test_the_caller_sets_the_maximum_age_of_reports() -> None:
     snapshot = assemble([node(report_age_seconds=300.0)])
     assert eligible(snapshot, Request(), stale_seconds=600.0).tolist() == [Rejection.NOT]
 
 
-def test_what_one_request_rules_out_is_open_to_the_next() -> None:
+def test_a_rejection_for_one_request_does_not_affect_the_next() -> None:
     snapshot = assemble([node("a"), node("b", accepts=False)])
     first = eligible(snapshot, Request(exclude=frozenset({"a"})))
     assert first.tolist() == [Rejection.EXCLUDED, Rejection.CLOSED]
@@ -92,7 +92,7 @@ def test_constraints_look_at_labels_and_at_the_name(constraint: Constraint, fulf
         (Constraint("node", Operator.ABOVE, "0"), []),
     ],
 )
-def test_labels_compare_as_numbers_and_what_is_none_does_not_match(
+def test_labels_compare_as_numbers_and_other_values_do_not_match(
     constraint: Constraint, fulfilled_by: list[str]
 ) -> None:
     nodes = [
@@ -114,7 +114,7 @@ def test_services_can_be_avoided_and_nodes_excluded() -> None:
     assert eligible(snapshot, request).tolist() == [Rejection.AVOIDED, Rejection.EXCLUDED, Rejection.NOT]
 
 
-def test_the_first_resource_that_lacks_is_named_and_unknown_room_is_no_hindrance() -> None:
+def test_the_first_short_resource_is_named_and_unknown_room_refuses_nothing() -> None:
     free = np.array(
         [[1.0, 1.0, 1.0, 1.0], [2.0, 1.0, 1.0, 1.0], [2.0, 2.0, np.nan, np.nan], [2.0, 2.0, 1.0, 9.0]]
     )
@@ -122,7 +122,7 @@ def test_the_first_resource_that_lacks_is_named_and_unknown_room_is_no_hindrance
     assert refused.tolist() == [Rejection.CPU, Rejection.MEMORY, Rejection.NOT, Rejection.DISK]
 
 
-def test_a_rounding_error_is_not_a_lack() -> None:
+def test_a_rounding_error_is_not_a_shortage() -> None:
     free = np.array([[0.1 + 0.2 - 0.3 + 0.3] * 4])
     assert without_room(np.zeros(1, dtype=np.int8), free - 1e-12, Quantities(0.3)).tolist() == [Rejection.NOT]
 

@@ -73,7 +73,7 @@ def test_kubernetes_points_are_those_of_its_own_tests(score: object, expected: l
     assert score(requested).tolist() == expected
 
 
-def test_kubernetes_gives_no_points_for_what_is_over_the_whole() -> None:
+def test_kubernetes_gives_no_points_for_requests_above_the_capacity() -> None:
     over = np.array([[1.5, 0.5]])
     assert least_allocated(over).tolist() == [25]
     assert most_allocated(over).tolist() == [25]
@@ -88,6 +88,6 @@ def test_kubernetes_counts_a_pod_that_requests_nothing() -> None:
     assert ranking.scores.tolist() == [80]
 
 
-def test_nomad_points_are_its_own() -> None:
+def test_nomad_points_range_from_empty_to_full_nodes() -> None:
     points = nomad_points(np.array([[0.0, 0.0], [1.0, 1.0], [0.5, 0.5]]))
     assert points == pytest.approx([18, 0, 13.675], abs=1e-3)

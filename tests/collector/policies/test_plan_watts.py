@@ -28,7 +28,7 @@ def node(name: str, cores: float = 0.0) -> NodeFacts:
         ((Cut(task="1", node="a", allocated=amount(1, 1), reasons=()),), 50 + 20),
     ],
 )
-def test_watts_follow_the_containers_and_the_switches(actions: tuple[Action, ...], after: float) -> None:
+def test_watts_follow_moves_and_switched_nodes(actions: tuple[Action, ...], after: float) -> None:
     off = NodeFacts(name="c", capacity=amount(4, 4), on=False, curve=CURVE)
     tasks = [TaskFacts(id="1", node="a", used=HALF), TaskFacts(id="2", node=None, mean=HALF)]
     snapshot = assemble([node("a", 2.0), node("b"), off], tasks)

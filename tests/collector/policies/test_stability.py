@@ -43,7 +43,7 @@ def node(name: str = "a", **facts: Any) -> NodeFacts:
         ({"capacity": Quantities()}, True, False),
     ],
 )
-def test_only_what_is_surely_known_is_touched(facts: dict[str, Any], reports: bool, receives: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_only_nodes_that_report_are_changed(facts: dict[str, Any], reports: bool, receives: bool) -> None:  # noqa: FBT001 - a column of the table
     snapshot = assemble([node(**facts)], [TaskFacts(id="1", node="a")])
     assert reporting(snapshot, RULES).tolist() == [reports]
     assert may_receive(snapshot, RULES).tolist() == [receives]
@@ -59,7 +59,7 @@ def test_a_container_settles_before_it_is_moved_again(facts: dict[str, Any], lea
     assert may_leave(snapshot, RULES).tolist() == [leaves]
 
 
-def test_only_what_is_off_and_open_can_be_woken() -> None:
+def test_only_nodes_that_are_off_and_open_can_be_switched_on() -> None:
     nodes = [node("a"), node("b", on=False), node("c", on=False, accepts=False)]
     snapshot = assemble([*nodes, node("d", on=False, capacity=Quantities())])
     assert may_wake(snapshot).tolist() == [False, True, False, False]
@@ -70,7 +70,7 @@ def test_a_container_that_waits_has_nothing_to_leave() -> None:
     assert may_leave(assemble([], [TaskFacts(id="1", node=None)]), RULES).tolist() == [False]
 
 
-def test_the_way_back_is_barred_for_a_while() -> None:
+def test_a_container_may_not_return_for_a_while() -> None:
     tasks = [
         TaskFacts(id="1", node="b", came_from="a", settled_seconds=3599.0),
         TaskFacts(id="2", node="b", came_from="a", settled_seconds=3600.0),
@@ -98,7 +98,7 @@ def test_a_plan_runs_out_of_moves_and_moves_nothing_twice() -> None:
     )
 
 
-def test_a_move_must_earn_its_cost_in_time() -> None:
+def test_a_move_must_save_its_energy_within_the_payback_time() -> None:
     moves = Moves(assemble([node()]), Stability(payback_seconds=100.0))
     assert moves.pays(gain_watts=1.0, cost_joules=99.0)
     assert not moves.pays(gain_watts=1.0, cost_joules=100.0)
@@ -112,7 +112,7 @@ def test_a_node_just_filled_is_not_relieved_at_once() -> None:
         msgspec.convert({"fill_ratio": 0.95}, FillLimits)
 
 
-def test_one_resource_beyond_the_level_is_enough() -> None:
+def test_one_resource_above_the_ratio_is_enough() -> None:
     taken = np.array([[0.5, 0.91, np.nan, 0.0], [0.9, 0.9, np.nan, 0.9]])
     assert any_above(taken, 0.9).tolist() == [True, False]
 

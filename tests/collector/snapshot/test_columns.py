@@ -61,7 +61,7 @@ def test_the_envelope_is_the_best_guess_available() -> None:
     assert isnan(tasks.allocated[0, 3])
 
 
-def test_best_guess_takes_the_first_known_value() -> None:
+def test_coalesce_takes_the_first_known_value() -> None:
     assert coalesce(np.array([1.0, NAN, NAN]), np.array([2.0, 2.0, NAN])).tolist() == [1.0, 2.0, 0.0]
 
 
@@ -95,7 +95,7 @@ def test_histories_end_at_the_same_moment() -> None:
     assert np.isnan(history[2]).all()
 
 
-def test_a_cluster_without_anything_is_a_cluster() -> None:
+def test_a_cluster_without_nodes_is_valid() -> None:
     snapshot = assemble([])
     assert snapshot.nodes.capacity.shape == (0, 4)
     assert snapshot.nodes.bottleneck.shape == (0, 4)

@@ -50,7 +50,7 @@ def test_without_a_curve_the_power_is_unknown() -> None:
     assert watts[1] == 20.0
 
 
-def test_rows_can_be_asked_for_in_any_order() -> None:
+def test_rows_may_be_in_any_order() -> None:
     curves = PowerCurves.of([None, CURVE])
     watts = curves.watts(np.array([[0.5, 0, 0, 0], [0, 0, 0, 0], [1.0, 0, 0, 0]]), np.array([1, 1, 1]))
     assert watts == pytest.approx([50.0, 20.0, 60.0])
@@ -63,7 +63,7 @@ def test_the_power_of_a_node_does_not_depend_on_the_other_rows(ratios: list[tupl
     assert curves.watts(table).tolist() == alone
 
 
-def test_the_grid_covers_all_there_is() -> None:
+def test_the_grid_covers_all_ratios() -> None:
     assert GRID[0] == 0.0
     assert GRID[-1] == 1.0
     assert (np.diff(GRID) > 0).all()

@@ -47,7 +47,7 @@ def test_regions_begin_where_the_thesis_has_them(utilisation: float, region: Reg
     assert region_of(np.array([utilisation])).tolist() == [region]
 
 
-def test_overbooking_is_the_most_promised() -> None:
+def test_overbooking_is_the_higher_ratio_of_reserved_cpu_and_memory() -> None:
     tasks = [TaskFacts(id="1", node="a", requested=Quantities(2.0, 120))]
     snapshot = assemble([NodeFacts(name="a", capacity=Quantities(4.0, 100))], tasks)
     assert snapshot.nodes.overbooking.tolist() == [1.2]
@@ -58,7 +58,7 @@ def test_a_node_without_power_draws_nothing() -> None:
     assert one(Quantities(2.0), on=False).nodes.watts.tolist() == [0.0]
 
 
-def test_an_image_leads_to_a_profiled_service() -> None:
+def test_a_profiled_service_is_found_by_its_image() -> None:
     services = [
         ServiceFacts(name="a", image="web:1", profiled=False),
         ServiceFacts(name="b", image="web:1", profiled=True),
@@ -80,7 +80,7 @@ def test_cached_values_belong_to_their_snapshot() -> None:
     assert other.cached("key", make) == 3
 
 
-def test_names_and_ids_lead_to_rows() -> None:
+def test_rows_are_found_by_name_and_id() -> None:
     snapshot = assemble(
         [NodeFacts(name=name, capacity=Quantities()) for name in "ba"], [TaskFacts(id="x", node="b")]
     )

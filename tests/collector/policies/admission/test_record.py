@@ -75,13 +75,13 @@ def test_a_window_is_predicted_once_and_scored_when_the_next_is_over() -> None:
 
 
 def test_a_node_that_claims_shortages_changes_its_own_prediction_only() -> None:
-    honest, beside_liar = ShortageRecord(), ShortageRecord()
+    honest, with_liar = ShortageRecord(), ShortageRecord()
     for window in range(50):
         honest.observe(_at(window, ("a", _HALF)))
-        beside_liar.observe(_at(window, ("a", _HALF), ("liar", _FULL)))
-    assert beside_liar.of("a") == honest.of("a")
-    assert beside_liar.of("liar").correction == MOST_CORRECTION
-    factors = beside_liar.corrections(("a", "liar", "new"))
+        with_liar.observe(_at(window, ("a", _HALF), ("liar", _FULL)))
+    assert with_liar.of("a") == honest.of("a")
+    assert with_liar.of("liar").correction == MOST_CORRECTION
+    factors = with_liar.corrections(("a", "liar", "new"))
     assert factors.tolist() == [honest.of("a").correction, MOST_CORRECTION, 2.0]
 
 

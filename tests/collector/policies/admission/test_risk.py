@@ -47,7 +47,7 @@ def test_the_probability_is_the_frequency_in_the_windows_that_follow(mean: float
     assert realised > 0.005
 
 
-def test_nodes_are_told_apart() -> None:
+def test_each_node_has_its_own_probability() -> None:
     snapshot, later = _generated(later=2000)
     predicted, realised = shortage_probability(snapshot), (later > 0.99 * _CORES).mean(axis=1)
     riskier = np.argsort(predicted)

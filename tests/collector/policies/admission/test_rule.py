@@ -57,7 +57,7 @@ def test_a_higher_limit_admits_no_less(one: float, two: float, cores: float) -> 
     assert np.all(admitted[0] <= admitted[1])
 
 
-def test_what_happened_is_part_of_the_reason_and_of_the_verdict() -> None:
+def test_past_shortages_are_part_of_the_reason_and_of_the_verdict() -> None:
     record = ShortageRecord()
     tasks = [make_task(f"t{each}", "a", 1.0, deviation=0.4) for each in range(7)]
     for window in range(30):
@@ -70,7 +70,7 @@ def test_what_happened_is_part_of_the_reason_and_of_the_verdict() -> None:
     assert "observed" not in fresh.reason(0)
 
 
-def test_a_policy_with_margins_is_believed_until_a_node_is_short_more_often_than_predicted() -> None:
+def test_nodes_of_a_policy_with_margins_are_admitted_unless_short_more_often_than_predicted() -> None:
     tasks = [make_task(f"full-{each}", "a", 1.1, deviation=0.6) for each in range(8)]
     snapshot, record = assemble([make_node("a", used=amount(7, 1))], tasks), ShortageRecord()
     before = AdmissionRule(0.05, record).judge(snapshot, _ONE, has_margins=True)

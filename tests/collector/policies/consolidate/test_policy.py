@@ -38,22 +38,22 @@ def test_quartile_range_is_as_published() -> None:
     assert quartile_range(np.array([loads], dtype=float)) == [10]
 
 
-def test_what_is_before_the_oldest_load_does_not_count() -> None:
+def test_slots_before_the_oldest_load_do_not_count() -> None:
     loads = np.array([[np.nan] * 5 + [1, 1, 2, 2, 4, 6, 9]])
     assert median_deviation(loads) == [1]
 
 
-def test_a_straight_line_goes_on() -> None:
+def test_a_linear_load_is_extrapolated() -> None:
     assert next_load(np.arange(20.0)[None]) == pytest.approx([20.0])
 
 
 @pytest.mark.parametrize("rule", list(Overload))
-def test_a_short_history_is_judged_by_the_share_now(rule: Overload) -> None:
+def test_with_a_short_history_the_present_share_decides(rule: Overload) -> None:
     over = overloaded(np.array([0.75, 0.65]), np.full((2, 3), 0.1), rule=rule, safety=0.7, fallback=0.7)
     assert over.tolist() == [True, False]
 
 
-def test_rising_load_is_overload_before_it_is_there() -> None:
+def test_a_rising_load_is_overload_before_it_reaches_the_capacity() -> None:
     history = np.array([np.linspace(0.4, 0.8, 10), np.full(10, 0.8)])
     over = overloaded(history[:, -1], history, rule=Overload.REGRESSION, safety=1.2, fallback=0.7)
     assert over.tolist() == [True, False]
@@ -76,7 +76,7 @@ def test_the_least_used_host_is_emptied_and_switched_off() -> None:
     ]
 
 
-def test_what_runs_on_every_host_keeps_none_awake_and_a_manager_stays_on() -> None:
+def test_daemons_keep_no_host_on_and_a_manager_stays_on() -> None:
     tasks = [_task("one", "a", 1), _task("two", "b", 3), _task("three", "b", 2)]
     daemons = [replace(_task(f"d-{node}", node, 0.1), kind=TaskKind.DAEMON, movable=False) for node in "ab"]
     plan = rebalance(assemble([_node("a"), _node("b")], [*tasks, *daemons]), _FIXED)
@@ -93,7 +93,7 @@ def test_a_host_that_cannot_be_emptied_whole_keeps_everything() -> None:
     assert plan.actions == ()
 
 
-def test_an_empty_host_is_woken_for_what_has_no_other_place() -> None:
+def test_an_empty_host_is_switched_on_for_a_container_without_another_place() -> None:
     tasks = [_task("one", "a", 5, 2), _task("two", "a", 4, 1), _task("three", "b", 7)]
     nodes = [_node("a"), _node("b"), _node("c", on=False)]
     plan = rebalance(assemble(nodes, tasks), _FIXED)

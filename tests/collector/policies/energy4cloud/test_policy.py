@@ -80,7 +80,7 @@ def test_a_node_without_tasks_takes_any_class_and_comes_last() -> None:
     assert order(snapshot, request(1, 1, 1)) == ["empty"]
 
 
-def test_nothing_is_put_where_work_suffers_already() -> None:
+def test_degraded_nodes_receive_nothing() -> None:
     snapshot = assemble([node("hot", 0.9)], [task("a", "hot", 1, 1, 4, TaskKind.JOB)])
     ranking = place(snapshot, request(1, 1, 4), SETTINGS)
     assert ranking.rows.size == 0
@@ -106,8 +106,8 @@ def test_a_node_where_only_borrowed_cpu_is_short_stays_open(
     assert order(assemble([hot], [busy]), request(1, 1, 4)) == found
 
 
-def test_what_was_sent_to_a_node_that_lends_counts_at_once() -> None:
-    """Asked of the same picture again: what is on its way makes a node suffer, but only for what it lends."""
+def test_a_pending_task_on_a_node_with_borrowed_cpu_counts_at_once() -> None:
+    """The pending task makes the node degraded, but only by borrowed CPU."""
     hot, busy = crowded(4.0)
     seen = assemble([replace(hot, used=promise(6.0, 1.0))], [busy])
     assert lenders(seen).tolist() == [False]
@@ -117,7 +117,7 @@ def test_what_was_sent_to_a_node_that_lends_counts_at_once() -> None:
     assert order(fuller, one) == ["hot"]
 
 
-def test_what_lends_is_taken_where_nothing_else_is_left_and_never_as_the_thesis_has_it() -> None:
+def test_nodes_with_borrowed_cpu_are_used_last_and_never_with_the_rules_of_the_thesis() -> None:
     hot, busy = crowded(4.0)
     room = assemble([hot, node("calm", 0.7)], [busy, task("other", "calm", 1, 1, 3)])
     assert order(room, request(1, 1, 3)) == ["calm"]
@@ -134,7 +134,7 @@ def test_overbooking_goes_as_far_as_the_strictest_task_allows() -> None:
     assert ranking.rows.size == 0
 
 
-def test_a_request_is_cut_to_fit_beside_a_stricter_task() -> None:
+def test_a_request_is_cut_to_fit_next_to_a_stricter_task() -> None:
     """The thesis: 2 GB left on a class-1 node, a class-4 request for 3 GB: cut, it fits."""
     snapshot = assemble([node("n", 0.3)], [task("a", "n", 1, 6, 1)])
     ranking = place(snapshot, request(1, 3, 4), SETTINGS)
@@ -208,7 +208,7 @@ def test_a_task_is_killed_only_where_it_has_another_place() -> None:
     assert (kill.task, kill.node, kill.target) == ("victim", "hot", "other")
 
 
-def test_a_task_may_be_made_to_wait_in_sight() -> None:
+def test_a_killed_task_without_another_place_may_wait() -> None:
     snapshot = assemble([node("hot", 0.9)], [task("victim", "hot", 8, 8, 4)])
     ranking = place(snapshot, request(8, 8, 1), Energy4CloudSettings(may_wait=True))
     (kill,) = ranking.needs(0)
@@ -216,7 +216,7 @@ def test_a_task_may_be_made_to_wait_in_sight() -> None:
     assert kill.target is None
 
 
-def test_of_the_laxest_class_only_services_give_way_and_only_to_jobs() -> None:
+def test_of_the_laxest_class_only_services_are_killed_and_only_for_jobs() -> None:
     tasks = [task("job", "hot", 8, 8, 4, TaskKind.JOB), task("service", "hot", 8, 8, 4)]
     snapshot = assemble([node("hot", 0.9), node("spare", 0.2)], [*tasks, task("b", "spare", 8, 8, 3)])
     assert place(snapshot, request(4, 4, 4), SETTINGS).rows.size == 1  # on the spare one, without a kill
@@ -227,7 +227,7 @@ def test_of_the_laxest_class_only_services_give_way_and_only_to_jobs() -> None:
     assert kills == ["b"]
 
 
-def test_what_waits_is_started_and_what_was_cut_is_given_back_when_there_is_room() -> None:
+def test_waiting_tasks_start_and_cuts_are_undone_when_there_is_room() -> None:
     cut = TaskFacts(id="cut", node="n", requested=promise(4, 4), allocated=promise(2, 2), task_class=4)
     waiting = task("waits", None, 1, 1, 2)
     too_large = task("waits-long", None, 9, 9, 1)

@@ -25,17 +25,17 @@ def cores(amount: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return np.array([amount, 0.0, 0.0, 0.0])
 
 
-def test_the_score_is_the_share_of_what_all_take() -> None:
+def test_the_score_is_the_share_in_the_sum_of_all_envelopes() -> None:
     envelopes = np.array([[3.0, 0.0, 0.0, 4.0], [1.0, 0.0, 0.0, 0.0]])
     assert scores(envelopes) == pytest.approx([np.hypot(0.75, 1.0), 0.25])
 
 
-def test_a_class_is_named_by_the_resource_taken_most_of() -> None:
+def test_the_dominant_resource_is_the_one_with_the_largest_share() -> None:
     envelopes = np.array([[9.0, 1e9, 0.0, 0.0], [1.0, 9e9, 0.0, 0.0], [0.0, 0.0, 0.0, 5.0]])
     assert dominant(envelopes).tolist() == [0, 1, 3]
 
 
-def test_the_blend_takes_one_of_each_class_in_turn_the_heaviest_first() -> None:
+def test_the_blend_takes_one_of_each_group_in_turn_the_largest_first() -> None:
     groups = np.array([0, 0, 0, 1, 2, 2], dtype=np.int8)
     score = np.array([1.0, 3.0, 2.0, 1.0, 5.0, 6.0])
     assert blend(groups, score).tolist() == [1, 3, 5, 2, 4, 0]
@@ -65,7 +65,7 @@ def test_of_equals_the_first_by_name_is_taken() -> None:
     assert room(3.0, 3.0).first_fit(cores(1.0)) == 100
 
 
-def test_what_is_barred_or_hidden_is_passed_over() -> None:
+def test_forbidden_and_hidden_nodes_are_skipped() -> None:
     nodes = room(2.0, 3.0, 4.0)
     assert nodes.first_fit(cores(1.0), np.arange(103) != 100) == 101
     nodes.hide(100)
@@ -91,7 +91,7 @@ def test_no_node_is_filled_beyond_what_is_allowed() -> None:
     assert room(3.0, fill=0.8).first_fit(cores(1.1)) == NOWHERE
 
 
-def test_a_room_without_nodes_has_no_place() -> None:
+def test_without_nodes_nothing_fits() -> None:
     assert room().first_fit(cores(1.0)) == NOWHERE
 
 
@@ -114,7 +114,7 @@ def test_the_motivating_example_needs_three_nodes() -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_packing_keeps_within_what_there_is(seed: int) -> None:
+def test_packing_never_exceeds_the_capacity(seed: int) -> None:
     generator = np.random.default_rng(seed)
     envelopes = generator.uniform(0, 4, size=(generator.integers(1, 40), 4))
     capacity = generator.uniform(1, 10, size=(generator.integers(1, 10), 4))

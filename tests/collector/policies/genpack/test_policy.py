@@ -49,27 +49,27 @@ def switched(plan: Plan) -> dict[str, bool]:
     }
 
 
-def test_what_is_not_known_goes_to_the_nursery_and_the_known_skip_it() -> None:
+def test_unknown_services_go_to_the_nursery_and_known_ones_skip_it() -> None:
     snapshot = assemble([node("n", NURSERY), node("o", OLD), node("y", YOUNG)])
     assert order(snapshot, Request(demand=CPU_HEAVY)) == ["n", "y", "o"]
     assert order(snapshot, Request(demand=CPU_HEAVY, known=True)) == ["y", "n", "o"]
 
 
-def test_the_young_are_packed_and_the_nursery_is_spread() -> None:
+def test_young_nodes_are_packed_and_the_nursery_is_spread() -> None:
     nodes = [node("n1", NURSERY), node("n2", NURSERY), node("y1", YOUNG), node("y2", YOUNG)]
     snapshot = assemble(nodes, [task("a", "n1"), task("b", "y2")])
     assert order(snapshot, Request(demand=CPU_HEAVY))[:2] == ["n2", "n1"]
     assert order(snapshot, Request(demand=CPU_HEAVY, known=True))[:2] == ["y2", "y1"]
 
 
-def test_where_an_envelope_has_no_room_is_refused() -> None:
+def test_nodes_without_room_for_the_envelope_are_refused() -> None:
     snapshot = assemble([node("y", YOUNG)], [task("a", "y", amount(5, 1))])
     assert place(snapshot, Request(demand=CPU_HEAVY, known=True), SETTINGS).refused.tolist() == [
         Rejection.CPU
     ]
 
 
-def test_what_is_asked_for_stands_for_what_is_not_known() -> None:
+def test_the_reservation_stands_for_an_unknown_demand() -> None:
     snapshot = assemble([node("n", NURSERY)], [task("a", "n", amount(5, 1))])
     assert place(snapshot, Request(reserve=CPU_HEAVY), SETTINGS).refused.tolist() == [Rejection.CPU]
     assert place(snapshot, Request(reserve=CPU_HEAVY, known=True), SETTINGS).refused.tolist() == [
@@ -77,7 +77,7 @@ def test_what_is_asked_for_stands_for_what_is_not_known() -> None:
     ]
 
 
-def test_one_that_is_off_is_woken_before_a_foreign_generation_is_used() -> None:
+def test_a_node_that_is_off_is_switched_on_before_another_generation_is_used() -> None:
     snapshot = assemble([node("n", NURSERY), asleep("y1", YOUNG), node("y2", YOUNG)], [task("a", "y2")])
     ranking = place(snapshot, Request(demand=amount(5, 1), known=True), SETTINGS)
     assert [snapshot.nodes.names[row] for row in ranking.rows] == ["y1", "n"]
@@ -120,7 +120,9 @@ def test_the_motivating_example_is_placed_whole_by_a_phase() -> None:
         ({"age_seconds": 1e9}, "o", None),
     ],
 )
-def test_who_lives_long_enough_moves_on(facts: dict[str, Any], on: str, target: str | None) -> None:
+def test_containers_that_run_long_enough_move_to_the_next_generation(
+    facts: dict[str, Any], on: str, target: str | None
+) -> None:
     snapshot = assemble([node("n", NURSERY), node("o", OLD), node("y", YOUNG)], [task("a", on, **facts)])
     assert moves(rebalance(snapshot, SETTINGS)) == ({} if target is None else {"a": target})
 
@@ -137,7 +139,7 @@ def test_an_idle_node_is_switched_off_but_never_the_nursery() -> None:
     assert [action.gain_watts for action in plan.actions if isinstance(action, PowerOff)] == [20.0]
 
 
-def test_what_gets_something_in_the_plan_is_not_switched_off() -> None:
+def test_a_node_that_receives_a_container_in_the_plan_is_not_switched_off() -> None:
     plan = rebalance(
         assemble([node("n", NURSERY), node("y", YOUNG)], [task("a", "n", age_seconds=700.0)]), SETTINGS
     )
@@ -145,7 +147,7 @@ def test_what_gets_something_in_the_plan_is_not_switched_off() -> None:
     assert switched(plan) == {}
 
 
-def test_the_escape_wakes_the_most_efficient_node_with_room_before_anything_moves_there() -> None:
+def test_the_most_efficient_node_with_room_is_switched_on_before_a_move_to_it() -> None:
     hungry = msgspec.structs.replace(CURVE, idle_watts=200.0)
     nodes = [
         node("n", NURSERY),
@@ -159,7 +161,7 @@ def test_the_escape_wakes_the_most_efficient_node_with_room_before_anything_move
     assert isinstance(plan.actions[0], PowerOn)
 
 
-def test_what_finds_no_room_stays_in_sight() -> None:
+def test_containers_without_room_are_listed_in_the_plan() -> None:
     nodes = [node("n", NURSERY), node("y", YOUNG, capacity=amount(1, 1))]
     plan = rebalance(assemble(nodes, [task("a", "n", age_seconds=700.0)]), SETTINGS)
     assert moves(plan) == {}
@@ -187,13 +189,13 @@ def test_a_node_is_not_emptied_in_part_nor_where_it_does_not_pay() -> None:
     assert moves(rebalance(assemble(nodes, big), GenPackSettings(payback_seconds=1.0))) == {}
 
 
-def test_a_node_that_envelopes_outgrew_gives_the_biggest_away() -> None:
+def test_the_largest_containers_leave_a_node_whose_envelopes_exceed_the_limit() -> None:
     nodes = [node("n", NURSERY), node("y1", YOUNG), node("y2", YOUNG)]
     tasks = [task("a", "y1", amount(4, 1)), task("b", "y1", amount(3, 1)), task("c", "y2", amount(2, 1))]
     assert moves(rebalance(assemble(nodes, tasks), SETTINGS)) == {"a": "y2"}
 
 
-def test_one_that_has_a_bottleneck_is_relieved_but_given_nothing() -> None:
+def test_a_node_with_a_bottleneck_is_relieved_but_receives_nothing() -> None:
     short = (True, False, False, False)
     nodes = [node("n", NURSERY), node("y1", YOUNG, bottleneck=short), node("y2", YOUNG)]
     outgrown = [task("a", "y1", amount(4, 1)), task("b", "y1", amount(3, 1))]
@@ -219,7 +221,7 @@ def test_budget_of_moves_limits_the_plan_and_is_named() -> None:
     assert plan.left == ("2 more moves not planned: a plan has at most 3",)
 
 
-def test_without_assignment_the_most_efficient_are_for_the_old() -> None:
+def test_without_assigned_generations_the_most_efficient_nodes_are_old() -> None:
     """Twelve nodes become five for the nursery, four for the young and three for the old, as in the paper."""
     nodes = [
         NodeFacts(
@@ -247,6 +249,6 @@ def test_shares_that_leave_nothing_still_leave_a_nursery() -> None:
     assert found.tolist().count(NURSERY) == 1
 
 
-def test_where_some_are_assigned_the_others_are_for_the_young() -> None:
+def test_if_some_nodes_have_a_generation_the_others_are_young() -> None:
     nodes = [node("a", Generation.ANY), node("b", OLD)]
     assert generations(assemble(nodes), SETTINGS).tolist() == [YOUNG, OLD]

@@ -28,7 +28,7 @@ def _spread_out() -> list[TaskFacts]:
 
 
 def _short(bursts: Sequence[float] = _BURSTS, now: float = 9.0) -> list[TaskFacts]:
-    """Node a runs a container with bursts beside steady ones; node b has room."""
+    """Node a runs a container with bursts and steady ones; node b has room."""
     return [
         make_task("base", "a", 2.5, windows=[2.5] * 30),
         replace(
@@ -53,7 +53,7 @@ def test_the_container_that_makes_a_node_short_leaves_it() -> None:
     assert plan.actions[0].reasons[0].startswith("a is short and is expected to be short ")
 
 
-def test_a_node_that_is_not_short_now_is_left() -> None:
+def test_a_node_that_is_not_short_now_keeps_its_containers() -> None:
     tasks = _short(now=1.0)
     assert plan_moves(assemble([make_node("a"), make_node("b")], tasks), _NO_EMPTYING) == []
 
@@ -165,7 +165,7 @@ def test_no_container_goes_to_a_node_that_is_emptied_next() -> None:
     assert _switched(plan) == ["switch a off", "switch b off"]
 
 
-def test_what_runs_on_every_node_keeps_none_awake() -> None:
+def test_daemons_keep_no_node_on() -> None:
     daemons = [
         replace(make_task(f"daemon-{node}", node, 0.1, service="agent"), kind=TaskKind.DAEMON, movable=False)
         for node in "ab"
@@ -193,7 +193,7 @@ def test_a_node_is_emptied_only_if_all_its_containers_may_leave() -> None:
     assert plan_moves(snapshot, _MANY_MOVES) == []
 
 
-def test_load_that_came_together_is_not_put_together() -> None:
+def test_containers_that_vary_together_are_kept_apart() -> None:
     wave = [1.0, 9.0] * 15
     nodes = [make_node("a", cores=20), make_node("b", cores=15)]
     one = make_task("one", "a", 5, windows=wave)

@@ -37,7 +37,7 @@ def test_the_node_that_draws_less_for_it_comes_first() -> None:
     assert _best(snapshot, _request(1)) == "b"
 
 
-def test_no_node_is_woken_while_one_that_is_on_has_room() -> None:
+def test_no_node_is_switched_on_while_one_that_is_on_has_room() -> None:
     snapshot = assemble([make_node("a", on=False), make_node("b")], [make_task("one", "b", 5)])
     assert _best(snapshot, _request(2)) == "b"
     ranking = place(snapshot, _request(6), DEFAULTS)
@@ -45,13 +45,13 @@ def test_no_node_is_woken_while_one_that_is_on_has_room() -> None:
     assert ranking.needs(0) == (PowerOn(node="a", reasons=("no node that is on has room",)),)
 
 
-def test_of_those_asleep_the_one_with_the_fewest_idle_watts_for_its_room_is_woken() -> None:
+def test_of_nodes_that_are_off_the_one_with_the_least_idle_power_per_core_is_switched_on() -> None:
     small = msgspec.structs.replace(CURVE, idle_watts=15.0)
     snapshot = assemble([make_node("a", curve=small, cores=5, on=False), make_node("b", on=False)])
     assert _best(snapshot, _request(1)) == "b"
 
 
-def test_a_task_as_large_as_a_node_has_one_for_itself() -> None:
+def test_a_task_as_large_as_a_node_fits_on_an_empty_one() -> None:
     tasks = [make_task("one", "a", 0.1)]
     assert _best(assemble([make_node("a"), make_node("b", on=False)], tasks), _request(10, 16)) == "b"
 
@@ -61,7 +61,7 @@ def test_memory_adds_up_in_full() -> None:
     assert _best(assemble([make_node("a")], tasks), _request(0.1, 1)) is None
 
 
-def test_what_others_leave_is_preferred() -> None:
+def test_a_node_where_the_task_uses_what_others_leave_is_preferred() -> None:
     flat = msgspec.structs.replace(CURVE, cpu_watts=(0.0, 20.0, 40.0))
     tasks = [make_task("cpu", "a", 6, gibibytes=1), make_task("memory", "b", 4, gibibytes=12)]
     snapshot = assemble([make_node("a", curve=flat), make_node("b", curve=flat)], tasks)
@@ -99,7 +99,7 @@ def test_a_node_without_a_power_curve_comes_last() -> None:
     assert _best(assemble([make_node("a", curve=None), make_node("b")], tasks), _request(1)) == "b"
 
 
-def test_unknown_capacities_do_not_stand_in_the_way() -> None:
+def test_unknown_capacities_refuse_nothing() -> None:
     nodes = [NodeFacts(name="a", capacity=Quantities(10.0, 1 << 34), curve=CURVE)]
     ranking = place(assemble(nodes, [make_task("one", "a", 1)]), _request(1), DEFAULTS)
     assert ranking.best == 0
@@ -187,7 +187,7 @@ def _pending(number: int, *, is_known: bool, reserved: float, mean: float) -> Pe
     )
 
 
-def test_a_pending_task_of_unknown_use_counts_with_a_share_beside_one_that_is_known() -> None:
+def test_of_two_pending_tasks_only_the_one_of_unknown_use_counts_with_a_share() -> None:
     snapshot = assemble([make_node("a")], [make_task("other", "a", 1)])
     known = [_pending(each, is_known=True, reserved=4, mean=1) for each in range(2)]
     unknown = _pending(9, is_known=False, reserved=12, mean=12)

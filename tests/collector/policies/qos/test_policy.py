@@ -48,7 +48,7 @@ def brief(found: Plan) -> list[str]:
     ]
 
 
-def test_what_waits_starts_where_there_is_room_the_most_urgent_first() -> None:
+def test_waiting_tasks_start_where_there_is_room_the_most_urgent_first() -> None:
     waiting = [task("later", None, SILVER, 50.0), task("soon", None, BRONZE, -5.0)]
     snapshot = assemble([node("a")], waiting)
     found = plan(QOS_DRIVEN, snapshot)
@@ -121,7 +121,7 @@ def test_the_margin_can_be_set() -> None:
 @pytest.mark.parametrize(
     ("ratio", "waits", "stopped"), [(0.09, SILVER, True), (0.1, SILVER, False), (0.1, GOLD, True)]
 )
-def test_one_that_spent_its_share_on_starts_is_stopped_for_more_important_ones_only(
+def test_a_task_that_spent_its_share_on_starts_stops_only_for_more_important_ones(
     ratio: float, waits: Promise, *, stopped: bool
 ) -> None:
     runs = task("runs", "a", SILVER, 500.0)
@@ -147,7 +147,7 @@ def test_one_that_spent_its_share_on_starts_is_stopped_for_more_important_ones_o
         ({}, {"slo": None}),
     ],
 )
-def test_what_is_never_stopped(
+def test_tasks_that_are_never_stopped(
     policy: Policy, node_facts: dict[str, Any], task_facts: dict[str, Any]
 ) -> None:
     tasks = [task("runs", "a", BRONZE, 500.0, **task_facts), task("waits", None, GOLD, -5.0)]
@@ -200,7 +200,7 @@ def test_a_broken_promise_of_a_more_important_class_costs_more() -> None:
         assert brief(found) == ["kill b1 b", "start waits b"]
 
 
-def test_one_that_runs_without_effect_is_stopped_first() -> None:
+def test_a_task_that_runs_without_effect_is_stopped_first() -> None:
     spare = task("spare", "b", SILVER, 100.0)
     assert spare.slo is not None
     spare = replace(spare, slo=replace(spare.slo, is_spare=True))

@@ -144,7 +144,7 @@ def test_no_host_holds_more_than_it_has(seed: int, *, exact: bool) -> None:
 
 @given(seed=st.integers(0, 100_000), exact=st.booleans())
 @settings(max_examples=200)
-def test_nobody_is_stopped_whom_the_rules_protect(seed: int, *, exact: bool) -> None:
+def test_no_instance_is_stopped_that_the_rules_protect(seed: int, *, exact: bool) -> None:
     hosts, tasks = random_case(seed)
     rules = Reference(hosts, tasks, MARGIN)
     for each in run_pass(hosts, tasks, exact=exact).assignments:
