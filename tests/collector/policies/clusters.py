@@ -1,4 +1,4 @@
-"""Random clusters, and what becomes of one when a plan is carried out."""
+"""Random clusters, and their state after a plan is carried out."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Algorithm 1, algorithm 2, and where they keep still."""
+"""Algorithm 1, algorithm 2, and the cases in which nothing moves."""
 
 from dataclasses import replace
 from typing import Any
@@ -180,7 +180,7 @@ def test_two_alerts_do_not_switch_the_same_node_on_twice() -> None:
 
 
 def test_the_target_must_not_become_the_next_bottleneck() -> None:
-    """Neither one that has an alert itself, nor one filled to the level at which nodes are relieved."""
+    """Neither a node with an open alert, nor one that would be filled above `relieve_ratio`."""
     short = node("a", 9.5, bottleneck=CPU_IS_SHORT)
     hog = [task("hog", "a", 3)]
     assert moves(rebalance(assemble([short, node("b", 4.9)], hog), SETTINGS)) == {"hog": "b"}
@@ -189,7 +189,7 @@ def test_the_target_must_not_become_the_next_bottleneck() -> None:
 
 
 def test_a_node_that_is_filled_further_than_placements_do_relieves_if_no_other_has_room() -> None:
-    """A container that fills most of any node: the others on its node wait for nothing but an empty one."""
+    """A container that fills most of any node moves only to a node that is filled beyond `fill_ratio`."""
     short = node("a", 9.9, bottleneck=CPU_IS_SHORT)
     hog = [task("hog", "a", 8.3), task("steady", "a", 1.6)]
     empty, fuller = node("b"), node("c", 0.6)

@@ -1,4 +1,4 @@
-"""Putting values in order."""
+"""The stable sort."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The rules that keep plans calm."""
+"""The limits that keep plans stable."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""From facts to columns, in whatever order they come."""
+"""Columns from facts about nodes and tasks, in any order."""
 
 from math import isnan
 

@@ -1,4 +1,4 @@
-"""What a snapshot answers of its columns."""
+"""Properties and lookups of a snapshot's tables."""
 
 import numpy as np
 import pytest

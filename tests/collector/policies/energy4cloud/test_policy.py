@@ -162,7 +162,7 @@ def test_a_request_loses_only_what_overbooking_leaves_of_its_tolerance(
 
 
 def test_ranking_has_the_reservation_on_each_node() -> None:
-    """Of two stricter nodes, one leaves it less than the other; on its own kind it would lose nothing."""
+    """Of two stricter nodes, one leaves it less than the other; on a node of its class it loses nothing."""
     tasks = [task("a", "one", 7, 1, 1), task("b", "two", 7.8, 1, 2), task("c", "four", 15.5, 1, 4)]
     snapshot = assemble([node(name, 0.3) for name in ("four", "one", "two")], tasks)
     ranking = place(snapshot, request(2, 1, 4), SETTINGS)
@@ -248,7 +248,7 @@ _nodes = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=5)
 
 @st.composite
 def clusters(draw: st.DrawFn) -> Snapshot:
-    """Nodes that were filled by the policy itself, so that their books are as it keeps them."""
+    """Nodes that the policy itself has filled, so that their reservations follow its rules."""
     facts = [node(f"n{number}", use) for number, use in enumerate(draw(_nodes))]
     tasks: list[TaskFacts] = []
     for number in range(draw(st.integers(0, 25))):
@@ -266,7 +266,7 @@ def _some_request(draw: st.DrawFn) -> Request:
 
 
 def after(snapshot: Snapshot, tasks: list[TaskFacts], wanted: Request, name: str) -> list[TaskFacts]:
-    """The tasks once the best node was taken, with all that it needed first."""
+    """The tasks after a placement on the best node, and the actions that must come first."""
     ranking = place(snapshot, wanted, SETTINGS)
     assert ranking.best is not None
     by_id = {each.id: each for each in tasks}
@@ -294,7 +294,7 @@ def _with(facts: TaskFacts, **changes: object) -> TaskFacts:
 
 
 def lost_share(snapshot: Snapshot) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Per task, what a cut and its node's overbooking take of what it asked for, at worst."""
+    """Per task, the share of its reservation that its cut and its node's overbooking take at worst."""
     tasks, nodes = snapshot.tasks, snapshot.nodes
     cut = 1 - (tasks.allocated[:, :2] / tasks.requested[:, :2]).min(axis=1)
     over = np.maximum(nodes.overbooking[tasks.node], 1.0)

@@ -1,4 +1,4 @@
-"""Containers come and go, and no one ever gets less than its class tolerates."""
+"""Containers come and go, and none ever gets less than its class tolerates."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Nursery, young and old: who goes where, what is woken, emptied and switched off."""
+"""Nursery, young and old: where containers go, and which nodes are emptied and switched on or off."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What all nodes share, while one of them reports what it likes."""
+"""Values that all nodes share, while one node reports wrong values."""
 
 from dataclasses import replace
 

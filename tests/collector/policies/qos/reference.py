@@ -30,7 +30,7 @@ class Host:
 
 
 Schedule = list[tuple[int, int, frozenset[int]]]
-"""Who starts where, and who is stopped for it."""
+"""The instances that start, their hosts, and the instances that are stopped for them."""
 
 
 class Reference:
