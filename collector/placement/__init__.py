@@ -1,1 +1,1 @@
-"""Placement: question, ranking, reservations, explanation."""
+"""Placement of containers and applications: questions, rankings with reasons, reservations, plans."""

@@ -169,6 +169,7 @@ class Moves:
         """How many more moves the plan may have."""
         self.actions: list[Action] = []
         self.left: list[str] = []
+        """Why other actions are not part of the plan."""
         self._home = snapshot.tasks.node.copy()
         self._books = ReservationBook.of(snapshot)
         every = np.arange(len(snapshot.tasks.ids))

@@ -28,7 +28,7 @@ class TaskWindows:
     """Amounts used in slots of five minutes, the same for all tasks.
 
     A large cluster has tens of megabytes of them, and few policies read them: a snapshot refers to the slots
-    of the live tables, which nobody changes any more, and copies them only if they are read.
+    of the live tables, which no longer change, and copies them only if they are read.
     """
 
     def __init__(self, slots: Sequence[Amounts | None], rows: Rows) -> None:

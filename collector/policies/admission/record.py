@@ -83,7 +83,7 @@ class _Prediction:
 
 
 class _Judged(NamedTuple):
-    """The records of some nodes, in columns."""
+    """The corrections of some nodes, in columns."""
 
     names: tuple[str, ...]
     factors: Floats

@@ -189,7 +189,7 @@ def test_the_target_must_not_become_the_next_bottleneck() -> None:
 
 
 def test_a_node_that_is_filled_further_than_placements_do_relieves_if_no_other_has_room() -> None:
-    """A container that fills most of any node moves only to a node that is filled beyond `fill_ratio`."""
+    """A container that needs more than `fill_ratio` of any node may fill one up to `relieve_ratio`."""
     short = node("a", 9.9, bottleneck=CPU_IS_SHORT)
     hog = [task("hog", "a", 8.3), task("steady", "a", 1.6)]
     empty, fuller = node("b"), node("c", 0.6)
