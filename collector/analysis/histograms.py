@@ -8,7 +8,7 @@ are kept packed, at three bytes per bin.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import compress, pairwise
 from struct import pack as pack_numbers
 from typing import Any, TypeVar
 
@@ -79,13 +79,15 @@ def stack(packed: Sequence[Packed], rows: Sequence[int]) -> tuple[Keys, Numbers,
     keys = np.frombuffer(short, _KEY_TYPE).astype(np.int64)
     tallies = [each[_HEAD_BYTES:cut] for each, cut in zip(packed, cuts, strict=True)]
     if len(set(widths)) == 1:
-        counts = np.frombuffer(b"".join(tallies), _COUNT_TYPES[widths[0]])
+        counts = np.frombuffer(b"".join(tallies), _COUNT_TYPES[widths[0]]).astype(np.int64)
     else:
-        counts = np.concatenate(
-            [np.frombuffer(each, _COUNT_TYPES[width]) for each, width in zip(tallies, widths, strict=True)]
-        )
+        counts = np.empty(sum(sizes), np.int64)
+        for width in set(widths):
+            has_width = [own == width for own in widths]
+            some = b"".join(compress(tallies, has_width))
+            counts[np.repeat(has_width, sizes)] = np.frombuffer(some, _COUNT_TYPES[width])
     bases = np.repeat(np.array(rows, np.int64) << ROW_BITS, sizes)
-    return bases + keys, counts.astype(np.int64), sizes
+    return bases + keys, counts, sizes
 
 
 def stack_usage(usages: Sequence[ContainerUsage], rows: Sequence[int]) -> tuple[Keys, Numbers]:

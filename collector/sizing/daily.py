@@ -134,7 +134,8 @@ def sum_usage(
     seconds = np.minimum(most_seconds, samples * np.asarray(sample_seconds))
     weight = seconds / np.maximum(samples, 1)
     weighed = np.maximum(1, np.rint(counts * weight[keys >> ROW_BITS]).astype(np.int64))
-    return list(map(UsageSum, pack(*sum_by_key(keys, weighed), rows), seconds.tolist()))
+    # Each histogram has its own row, so the keys are sorted and unique already.
+    return list(map(UsageSum, pack(keys, weighed, rows), seconds.tolist()))
 
 
 def _merged(parts: Sequence[UsageSum]) -> UsageSum:

@@ -97,3 +97,16 @@ def test_packing_loses_nothing(containers: list[list[float]]) -> None:
     np.testing.assert_array_equal(keys, again)
     np.testing.assert_array_equal(counts, counts_again)
     assert totals(keys, counts, len(usage)).tolist() == [len(each) for each in containers]
+
+
+@patient
+@given(st.lists(st.lists(st.integers(1, 1 << 20), min_size=1, max_size=4), min_size=1, max_size=6))
+def test_histograms_with_counts_of_any_size_are_stacked_in_order(containers: list[list[int]]) -> None:
+    packed = [
+        pack(np.arange(len(counts), dtype=np.int64), np.array(counts, dtype=np.int64), 1)[0]
+        for counts in containers
+    ]
+    keys, counts, sizes = stack(packed, range(len(packed)))
+    assert counts.tolist() == [count for each in containers for count in each]
+    assert sizes == [len(each) for each in containers]
+    assert keys.tolist() == sorted(set(keys.tolist()))
