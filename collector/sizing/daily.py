@@ -31,6 +31,9 @@ _AT_ONCE = 500
 """Containers that are counted at once: more would save little time."""
 _PLACE_MASK = (1 << (ROW_BITS - BIN_BITS)) - 1
 
+_ContainerKey = tuple[str, str]
+"""Name of a node, and id of a container on it."""
+
 
 class UsageSum(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The usage of a slot or a day."""
@@ -61,8 +64,10 @@ class ServiceDays:
     """The last closed slot."""
     ended: dict[int, UsageSum] = field(default_factory=dict)
     """The sum of ended containers, by open slot."""
-    running: dict[str, dict[int, UsageSum]] = field(default_factory=dict)
-    """The usage of running containers, by container and open slot."""
+    running: set[_ContainerKey] = field(default_factory=set)
+    """The running containers."""
+    open: dict[int, dict[_ContainerKey, UsageSum]] = field(default_factory=dict)
+    """The usage of running containers, by open slot and container."""
     out_of_memory: dict[int, float] = field(default_factory=dict)
     """The most memory that a container had when the kernel killed it, in bytes, by day."""
     node: str = ""
@@ -85,31 +90,34 @@ class ServiceDays:
         found: defaultdict[int, list[UsageSum]] = defaultdict(list)
         for day, total in self.days.items():
             found[day].append(total)
-        for slot in {*self.ended, *(slot for slots in self.running.values() for slot in slots)}:
+        for slot in self._open_slots():
             found[slot // _SLOTS_PER_DAY].append(self._slot(slot))
         return {day: _added(found[day]) for day in sorted(found)}
 
     def close(self, until: int) -> bool:
         """Close the slots up to this one; returns whether any was open."""
-        due = {*self.ended, *(slot for slots in self.running.values() for slot in slots)}
-        due = {slot for slot in due if slot <= until}
-        for slot in sorted(due):
+        due = sorted(slot for slot in self._open_slots() if slot <= until)
+        for slot in due:
             day = slot // _SLOTS_PER_DAY
             before = [self.days[day]] if day in self.days else []
             self.days[day] = _added([*before, self._slot(slot)])
             self.ended.pop(slot, None)
-            for slots in self.running.values():
-                slots.pop(slot, None)
+            self.open.pop(slot, None)
         self.closed_until = max(self.closed_until, until)
         return bool(due)
 
-    def end(self, container: str) -> None:
+    def end(self, container: _ContainerKey) -> None:
         """Add a container that no longer runs to the sums."""
-        for slot, total in self.running.pop(container).items():
-            self.ended[slot] = _merged([total, *([self.ended[slot]] if slot in self.ended else [])])
+        self.running.discard(container)
+        for slot, sums in self.open.items():
+            if (total := sums.pop(container, None)) is not None:
+                self.ended[slot] = _merged([total, *([self.ended[slot]] if slot in self.ended else [])])
+
+    def _open_slots(self) -> set[int]:
+        return {*self.ended, *(slot for slot, sums in self.open.items() if sums)}
 
     def _slot(self, slot: int) -> UsageSum:
-        parts = [slots[slot] for slots in self.running.values() if slot in slots]
+        parts = self.open.get(slot, {}).values()
         return _merged([*parts, *([self.ended[slot]] if slot in self.ended else [])])
 
 
@@ -158,9 +166,9 @@ def _sum(parts: Sequence[UsageSum]) -> Packed:
 class _OpenPart(NamedTuple):
     """The samples of a running container in an open slot."""
 
-    sums: dict[int, UsageSum]
-    """The usage of the container, by slot."""
-    slot: int
+    sums: dict[_ContainerKey, UsageSum]
+    """The usage of the slot, by container."""
+    container: _ContainerKey
     packed: Packed
     sample_seconds: float
 
@@ -173,7 +181,7 @@ def _count(parts: Iterable[_OpenPart]) -> None:
             [each.packed for each in some], [each.sample_seconds for each in some], SLOT_SECONDS
         )
         for each, total in zip(some, totals, strict=True):
-            each.sums[each.slot] = total
+            each.sums[each.container] = total
 
 
 class DailyUsage:
@@ -191,9 +199,9 @@ class DailyUsage:
 
     def update(self, observed: Iterable[ObservedContainer], now: float) -> None:
         """Add the usage of all running containers."""
-        running: defaultdict[str, dict[str, ObservedContainer]] = defaultdict(dict)
+        running: defaultdict[str, dict[_ContainerKey, ObservedContainer]] = defaultdict(dict)
         for each in observed:
-            running[each.service][f"{each.node}/{each.id}"] = each
+            running[each.service][each.node, each.id] = each
         until = int((now - _GRACE_SECONDS) // SLOT_SECONDS) - 1
         oldest = day_of(now) - self._keep_days
         for name in running.keys() - self.services.keys():
@@ -225,17 +233,17 @@ class DailyUsage:
                     self._changed.add(name)
 
     def _open_parts(
-        self, name: str, of: ServiceDays, running: Mapping[str, ObservedContainer]
+        self, name: str, of: ServiceDays, running: Mapping[_ContainerKey, ObservedContainer]
     ) -> Iterator[_OpenPart]:
         """The open slots of the running containers of a service; those that ended are added to its sums."""
-        for container in of.running.keys() - running.keys():
+        for container in of.running - running.keys():
             of.end(container)
             self._changed.add(name)
+        of.running.update(running)
         for container, each in running.items():
-            sums = of.running.setdefault(container, {})
             for slot, packed in each.own_parts:
                 if slot > of.closed_until:
-                    yield _OpenPart(sums, slot, packed, each.sample_seconds)
+                    yield _OpenPart(of.open.setdefault(slot, {}), container, packed, each.sample_seconds)
 
     def _forget(self, name: str, of: ServiceDays, oldest: int) -> None:
         for days in (of.days, of.out_of_memory):

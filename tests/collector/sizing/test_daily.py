@@ -3,6 +3,7 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from collector.analysis.histograms import sketches
 from collector.analysis.usage import (
@@ -98,6 +99,16 @@ def test_a_node_cannot_claim_more_time_than_there_is() -> None:
     usage = DailyUsage(14)
     usage.update([observed("one", {FIRST_SLOT: 1_000_000})], at(FIRST_SLOT + 0.9))
     assert seconds_by_day(usage)[1000] == pytest.approx(SLOT_SECONDS, rel=0.01)
+
+
+def test_an_update_that_fails_leaves_no_empty_slot() -> None:
+    usage = DailyUsage(14)
+    usage.update([observed("one", {FIRST_SLOT: 10})], at(FIRST_SLOT + 0.9))
+    before = seconds_by_day(usage)
+    invalid = replace(observed("one", {FIRST_SLOT + 1: 10}), parts=((FIRST_SLOT + 1, b"\x09invalid"),))
+    with pytest.raises(LookupError):
+        usage.update([invalid], at(FIRST_SLOT + 1.9))
+    assert seconds_by_day(usage) == before
 
 
 @given(st.lists(st.tuples(st.integers(1, 10_000), st.floats(1.0, 60.0)), max_size=5))
