@@ -16,7 +16,15 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from collector.analysis.histograms import BIN_BITS, ROW_BITS, Packed, pack, stack, sum_by_key
+from collector.analysis.histograms import (
+    BIN_BITS,
+    ROW_BITS,
+    Packed,
+    pack,
+    stack,
+    sum_by_key,
+    sum_by_key_dense,
+)
 from collector.analysis.usage import SLOT_SECONDS, ObservedContainer
 
 DAY_SECONDS = 86_400.0
@@ -30,6 +38,8 @@ _SERVICE_BYTES, _SUM_BYTES = 1024, 256
 _AT_ONCE = 500
 """Containers that are counted at once: more would save little time."""
 _PLACE_MASK = (1 << (ROW_BITS - BIN_BITS)) - 1
+_ROW_SIZE = 1 << ROW_BITS
+"""Possible keys of a histogram. To sum more than these, a table of all is faster than sorting."""
 
 _ContainerKey = tuple[str, str]
 """Name of a node, and id of a container on it."""
@@ -160,7 +170,11 @@ def _sum(parts: Sequence[UsageSum]) -> Packed:
     if len(parts) == 1:
         return parts[0].packed
     keys, counts, _ = stack([each.packed for each in parts], [0] * len(parts))
-    return pack(*sum_by_key(keys, counts), 1)[0]
+    if keys.size < _ROW_SIZE:
+        return pack(*sum_by_key(keys, counts), 1)[0]
+    # Whole numbers below 2^53 are exact.
+    bins, sums = sum_by_key_dense(keys, counts.astype(np.float64))
+    return pack(bins, sums.astype(np.int64), 1)[0]
 
 
 class _OpenPart(NamedTuple):

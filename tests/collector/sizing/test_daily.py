@@ -1,11 +1,12 @@
 from collections.abc import Mapping
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from collector.analysis.histograms import sketches
+from collector.analysis.histograms import pack, sketches
 from collector.analysis.usage import (
     NOT_MEASURED,
     SLOT_SECONDS,
@@ -14,7 +15,7 @@ from collector.analysis.usage import (
     UsageWeights,
     add_heartbeat,
 )
-from collector.sizing.daily import DAY_SECONDS, DailyUsage, sum_usage
+from collector.sizing.daily import DAY_SECONDS, DailyUsage, ServiceDays, UsageSum, sum_usage
 from tests.collector.report_strategies import patient
 from wire.messages import ContainerUsage
 from wire.sketch import Sketch
@@ -109,6 +110,17 @@ def test_an_update_that_fails_leaves_no_empty_slot() -> None:
     with pytest.raises(LookupError):
         usage.update([invalid], at(FIRST_SLOT + 1.9))
     assert seconds_by_day(usage) == before
+
+
+@pytest.mark.parametrize("containers", [2, 12])
+def test_a_service_is_the_sum_of_its_containers_few_or_many(containers: int) -> None:
+    bins = np.arange(4000, dtype=np.int64)
+    counts = [1 + bins * number % 300 for number in range(containers)]
+    of_slot = {
+        ("node", str(number)): UsageSum(pack(bins, each, 1)[0], 10.0) for number, each in enumerate(counts)
+    }
+    (total,) = ServiceDays(open={FIRST_SLOT: of_slot}).totals().values()
+    assert total == UsageSum(pack(bins, np.sum(counts, axis=0), 1)[0], 10.0)
 
 
 @given(st.lists(st.tuples(st.integers(1, 10_000), st.floats(1.0, 60.0)), max_size=5))
