@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -102,7 +103,8 @@ async def test_only_results_that_changed_are_sent() -> None:
         assert peers.by_node["beta"].assigned == BETA, "an unchanged answer keeps the peers"
 
 
-async def test_all_results_are_sent_again_after_a_failure() -> None:
+async def test_all_results_are_sent_again_after_a_failure(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "agent.mesh")
     peers = Peers()
     peers.assign([BETA], time.monotonic())
     peers.by_node["beta"].window.add(time.monotonic(), 0.01)
@@ -111,6 +113,7 @@ async def test_all_results_are_sent_again_after_a_failure() -> None:
         await until(lambda: len(collector.reports) > 3)
     assert ["results" in each for each in collector.reports[:4]] == [True, False, True, False]
     assert "version" not in collector.reports[2]
+    assert caplog.text.count("provides peers for the mesh again") == 1
 
 
 @pytest.mark.parametrize(
