@@ -186,7 +186,7 @@ def test_a_single_container_is_resized_while_it_runs_and_cannot_be_scaled(
         assert limit() == Quantities()
         with pytest.raises(DriverError, match=r"alone cannot be scaled: it is a single container"):
             carry_out(plain, scale("alone", 1, 2))
-        with pytest.raises(DriverError, match="there is no running container nobody"):
+        with pytest.raises(DriverError, match="no running container is called nobody"):
             carry_out(plain, resize("nobody", None, 0.5))
     finally:
         node.engine.remove(alone)
