@@ -14,6 +14,7 @@ from collector.api.events import publishing_changes
 from collector.api.metrics import REGISTRY, metrics_registry
 from collector.api.table import ROUTES
 from collector.common.clocks import Clock, SteadyClock, report_jump
+from collector.common.extensions import extensions
 from collector.common.outages import Dependency, Outages
 from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
@@ -34,7 +35,6 @@ from collector.jobs.analysis import AnalysisJob, analysing, restored_analysis
 from collector.jobs.mesh import keeping_mesh
 from collector.jobs.promises import PromiseRestore, keeping_promises
 from collector.jobs.retention import retention
-from collector.jobs.sizing import restored_sizing, sizing
 from collector.jobs.traits import restore_images, storing_traits
 from collector.live.limits.node_account import Limit
 from collector.live.registry import Registry
@@ -83,7 +83,9 @@ async def running(
         registry = Registry(config, socket.gethostname())
         core = Core(config, registry, history, clock, outages=outages, tariffs=tariffs)
         await restore(core)
-        sizes = await restored_sizing(core)
+        for jobs in extensions("jobs"):
+            if hasattr(jobs, "restore"):
+                await jobs.restore(core)
         async with (
             restored_analysis(core) as analysis,
             acting(core, driver) as control,
@@ -97,7 +99,6 @@ async def running(
             ) as address,
             # These start after the server, so that agents do not wait for the first passes.
             analysing(core, analysis),
-            sizing(core, sizes),
             pulling(core),
             retention(core),
             storing_traits(core),
@@ -105,6 +106,7 @@ async def running(
             keeping_mesh(core),
             recording_shortages(core),
             _watching_clock(core),
+            _running_features(core),
         ):
             yield RunningCollector(address, core, analysis)
 
@@ -124,6 +126,16 @@ async def check_start(config: CollectorConfig) -> None:
         driver = await stack.enter_async_context(open_driver(config.driver))
         if not driver.dry:
             lease_path(config)
+
+
+@asynccontextmanager
+async def _running_features(core: Core) -> AsyncIterator[None]:
+    """Run the jobs of all features while the block runs."""
+    async with AsyncExitStack() as stack:
+        for jobs in extensions("jobs"):
+            if hasattr(jobs, "running"):
+                await stack.enter_async_context(jobs.running(core))
+        yield
 
 
 @asynccontextmanager

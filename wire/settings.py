@@ -7,7 +7,7 @@ table by its type, so neither side knows the fields of the other.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Generic, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar, cast
 
 import msgspec
 from msgspec import Meta
@@ -31,6 +31,10 @@ class Settings(Section, frozen=True):
         key = self.added.get(kind)
         return kind() if key is None else cast("AnySection", getattr(self, key))
 
+    def with_section(self, table: Section) -> Self:
+        """The same settings with another table of a feature."""
+        return msgspec.structs.replace(self, **{self.added[type(table)]: table})
+
     def tables(self, kind: type[AnySection]) -> Mapping[str, AnySection]:
         """The tables of a feature that the user names; none if the class of the file does not have them."""
         key = self.added.get(kind)
@@ -52,7 +56,9 @@ Tables = Mapping[str, type[Section] | NamedTables[Any]]
 File = TypeVar("File", bound=Settings)
 
 
-def add_tables(core: type[File], tables: Tables, checks: Iterable[Callable[[File], None]] = ()) -> type[File]:
+def add_tables(
+    core: type[File], tables: Tables, checks: Iterable[Callable[[File], None]] = (), *, name: str = ""
+) -> type[File]:
     """The class of a settings file with further tables.
 
     The checks run when a file is read, after those of the core. A check raises `UserError` with a message
@@ -69,7 +75,7 @@ def add_tables(core: type[File], tables: Tables, checks: Iterable[Callable[[File
 
     kinds = {key: table if isinstance(table, type) else table.kind for key, table in tables.items()}
     made = msgspec.defstruct(
-        core.__name__,
+        name or core.__name__,
         [_field(key, table) for key, table in tables.items()],
         bases=(core,),
         namespace={

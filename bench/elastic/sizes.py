@@ -12,8 +12,9 @@ import numpy as np
 
 from bench.common.progress import Progress
 from bench.common.results import Figure
-from collector.config import EnvelopeConfig, SizingConfig
-from collector.sizing.sizes import SizeRules
+from collector.config import EnvelopeConfig
+from collector.features.sizing.settings import SizingConfig
+from collector.features.sizing.sizes import SizeRules
 from replay.readers.period import Period
 from replay.sizing.halves import Halves, split
 from replay.sizing.page import frontier_text

@@ -13,10 +13,10 @@ import numpy as np
 
 from bench.common.progress import Progress
 from bench.common.results import Figure, Result
+from collector.features.genpack.generations import GenPackSettings
+from collector.features.genpack.packing import pack
+from collector.features.genpack.policies import rebalance
 from collector.policies.actions import Move
-from collector.policies.genpack.generations import GenPackSettings
-from collector.policies.genpack.packing import pack
-from collector.policies.genpack.policy import rebalance
 from collector.policies.interface import Request
 from collector.policies.table import POLICIES
 from collector.snapshot.power_curves import Floats, Rows

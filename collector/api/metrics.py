@@ -17,6 +17,7 @@ from collector.api.elastic.metrics import ELASTIC_DECISION_METRICS, ELASTIC_METR
 from collector.api.network.metrics import MESH_METRICS
 from collector.api.slo.metrics import SLO_METRICS
 from collector.api.slo.routes import service_promises
+from collector.common.extensions import extend, extensions
 from collector.common.liveness import Liveness
 from collector.common.outages import Dependency
 from collector.control.actor import Actor
@@ -339,6 +340,7 @@ COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (
     *_STEP_METRICS,
     *ELASTIC_METRICS,
     *ELASTIC_DECISION_METRICS,
+    *extend("metrics", "METRICS"),
 )
 
 
@@ -394,6 +396,8 @@ class _MetricsCollector(Collector):
         elastic = self._api.control.elastic
         yield from metric_families(ELASTIC_METRICS, elastic.statuses())
         yield from metric_families(ELASTIC_DECISION_METRICS, elastic.decided.items())
+        for metrics in extensions("metrics"):
+            yield from metrics.collect(self._api)
 
 
 def metrics_registry(api: Api) -> CollectorRegistry:

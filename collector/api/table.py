@@ -15,7 +15,6 @@ from collector.api.elastic.routes import ROUTES as ELASTIC
 from collector.api.energy import ROUTES as ENERGY
 from collector.api.energy_csv import ROUTES as ENERGY_CSV
 from collector.api.events import ROUTES as EVENTS
-from collector.api.extender.routes import ROUTES as EXTENDER
 from collector.api.hints.applications import ROUTES as APPLICATION_HINTS
 from collector.api.hints.containers import ROUTES as HINTS
 from collector.api.hints.what_if import ROUTES as WHAT_IF
@@ -25,8 +24,8 @@ from collector.api.network.exchange import ROUTES as MESH
 from collector.api.network.round_trips import ROUTES as NETWORK
 from collector.api.nodes import ROUTES as NODES
 from collector.api.services import ROUTES as SERVICES
-from collector.api.sizing.routes import ROUTES as SIZING
 from collector.api.slo.routes import ROUTES as SLO
+from collector.common.extensions import extend
 from collector.core.parts import Core
 from collector.ingest.push import receive_reports
 from collector.web.bodies import JSON_TYPE
@@ -79,7 +78,6 @@ ROUTES: tuple[Route, ...] = (
     *CONTAINERS,
     *SERVICES,
     *APPLICATIONS,
-    *SIZING,
     *SLO,
     *ELASTIC,
     *ANALYSIS,
@@ -91,7 +89,7 @@ ROUTES: tuple[Route, ...] = (
     *HINTS,
     *APPLICATION_HINTS,
     *CONTROL,
-    *EXTENDER,
+    *extend("routes", "ROUTES"),
     Route(
         method="GET",
         path="/openapi.json",

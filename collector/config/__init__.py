@@ -1,26 +1,27 @@
 """The collector's settings: every key with its default, its bounds and its meaning.
 
-One module per topic. Settings are validated when they are created; the rest of the collector reads no files.
+One module per topic, and the tables that features add. Settings are validated when they are created; the
+rest of the collector reads no files.
 """
 
 from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, field
 from msgspec.structs import force_setattr
 
+from collector.common.extensions import extend, extensions
 from collector.config.brownout import BrownoutConfig, PowerConfig
 from collector.config.cluster import AnalysisConfig, ApplicationRule, EnvelopeConfig, LivenessConfig, NodeRule
 from collector.config.control import ControlConfig, DriverConfig, PlacementConfig
 from collector.config.elastic import ElasticRule
 from collector.config.energy import EnergyConfig
 from collector.config.network import MeshConfig
-from collector.config.section import Section
 from collector.config.server import AccessConfig, HttpConfig, IngestConfig, LimitsConfig, TlsConfig
-from collector.config.sizing import SizingConfig
 from collector.config.slo import SloClass, default_classes
 from collector.config.storage import EndpointConfig, HistoryConfig, PullConfig, StoreConfig
 from wire.errors import UserError
+from wire.settings import Settings, add_tables
 
 __all__ = [
     "AccessConfig",
@@ -44,14 +45,13 @@ __all__ = [
     "PlacementConfig",
     "PowerConfig",
     "PullConfig",
-    "SizingConfig",
     "SloClass",
     "StoreConfig",
     "TlsConfig",
 ]
 
 
-class CollectorConfig(Section, frozen=True):
+class _CoreConfig(Settings, frozen=True):
     """The settings file of the collector, `collector.toml`."""
 
     http: HttpConfig = HttpConfig()
@@ -66,7 +66,6 @@ class CollectorConfig(Section, frozen=True):
     mesh: MeshConfig = MeshConfig()
     envelopes: EnvelopeConfig = EnvelopeConfig()
     analysis: AnalysisConfig = AnalysisConfig()
-    sizing: SizingConfig = SizingConfig()
     energy: EnergyConfig = EnergyConfig()
     placement: PlacementConfig = PlacementConfig()
     control: ControlConfig = ControlConfig()
@@ -168,3 +167,14 @@ class CollectorConfig(Section, frozen=True):
                 names = ", ".join(ELASTIC_POLICIES)
                 advice = f"did you mean {near[0]!r}?" if near else f"choose one of {names}"
                 raise UserError(f"elastic.{name}.policy: there is no policy {rule.policy!r}: {advice}")
+
+
+if TYPE_CHECKING:
+    CollectorConfig = _CoreConfig
+else:
+    CollectorConfig = add_tables(
+        _CoreConfig,
+        {key: table for each in extensions("settings") for key, table in each.TABLES.items()},
+        extend("settings", "CHECKS"),
+        name="CollectorConfig",
+    )

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from collector.config.section import Section
 from wire.errors import UserError
 from wire.resources import Resource
+from wire.settings import Section
 
 
 class LivenessConfig(Section, frozen=True):

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from collector.config.schedule import Schedule
-from collector.config.section import Section
 from wire.errors import UserError
+from wire.settings import Section
 
 _WHOLE_GRANTS = ("privileged", "pid=host", "network=host", "ipc=host", "uts=host", "userns=host")
 _NAMED_GRANTS = ("capability", "device", "security", "sysctl", "runtime", "log", "cgroup-parent")

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from collector.config.section import Section
 from wire.errors import UserError
+from wire.settings import Section
 
 DEFAULT_POLICY = "queueing"
 

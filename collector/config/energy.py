@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from collector.config.section import Section
+from wire.settings import Section
 
 
 class EnergyConfig(Section, frozen=True):

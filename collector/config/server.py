@@ -4,9 +4,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from collector.config.section import Section
 from wire.address import COLLECTOR_DEFAULT, parse_address
 from wire.errors import UserError
+from wire.settings import Section
 
 
 class HttpConfig(Section, frozen=True):

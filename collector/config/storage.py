@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from collector.config.section import Section
+from wire.settings import Section
 
 
 class EndpointConfig(Section, frozen=True):

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any, TypeVar
 
 from prometheus_client import Histogram
 
@@ -19,7 +20,6 @@ from collector.live.registry import Registry
 from collector.placement.reservations import Reservations
 from collector.policies.admission.record import ShortageRecord
 from collector.policies.admission.rule import AdmissionRule
-from collector.sizing.recommendations import LatestSizing
 from collector.slo.standing import Standings
 from collector.snapshot.tables import Snapshot
 from collector.web.event_stream import EventStream
@@ -29,6 +29,9 @@ INGEST_DURATION = (
     "Time from the headers of a request with reports to its response.",
 )
 _INGEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+
+
+Part = TypeVar("Part")
 
 
 class ReportOutcome(StrEnum):
@@ -70,7 +73,6 @@ class Core:
     clock: Callable[[], float]
     counters: IngestCounters = field(default_factory=IngestCounters)
     analysis: LatestAnalysis = field(default_factory=LatestAnalysis)
-    sizing: LatestSizing = field(default_factory=LatestSizing)
     outages: Outages = field(default_factory=Outages)
     applied: AppliedReports = field(default_factory=AppliedReports)
     events: EventStream = field(default_factory=EventStream)
@@ -83,6 +85,15 @@ class Core:
     """Price and emissions of energy."""
     planning: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a requested plan is made: many at once would take all threads and the CPU."""
+
+    _parts: dict[Any, Any] = field(default_factory=dict)
+
+    def part(self, kind: Callable[["Core"], Part]) -> Part:
+        """The part of this collector that a feature keeps: created on first use, one of each kind."""
+        if kind not in self._parts:
+            self._parts[kind] = kind(self)
+        found: Part = self._parts[kind]
+        return found
 
     @property
     def admission(self) -> AdmissionRule | None:

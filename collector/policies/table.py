@@ -1,12 +1,11 @@
-"""The table of all policies."""
+"""The table of all policies: those of the core, and those that features add."""
 
 from collections.abc import Mapping
 
+from collector.common.extensions import extend
 from collector.policies.baselines import BINPACK, FIRST_FIT, RANDOM, ROUND_ROBIN, SPREAD
 from collector.policies.consolidate.policy import CONSOLIDATE
 from collector.policies.draps import DRAPS
-from collector.policies.energy4cloud.policy import ENERGY4CLOUD
-from collector.policies.genpack.policy import GENPACK
 from collector.policies.interface import Policy
 from collector.policies.least_watts.policy import LEAST_WATTS
 from collector.policies.net.policy import NET_AWARE, NET_OPTIMAL
@@ -33,8 +32,6 @@ _TABLE: tuple[Policy, ...] = (
     TARGET_LOAD,
     LOAD_VARIATION,
     DRAPS,
-    GENPACK,
-    ENERGY4CLOUD,
     CONSOLIDATE,
     LEAST_WATTS,
     NET_AWARE,
@@ -43,4 +40,6 @@ _TABLE: tuple[Policy, ...] = (
     QOS_DRIVEN,
 )
 
-POLICIES: Mapping[str, Policy] = {policy.name: policy for policy in _TABLE}
+POLICIES: Mapping[str, Policy] = {
+    policy.name: policy for policy in (*_TABLE, *extend("policies", "POLICIES"))
+}

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from collector.analysis.histograms import Floats, Rows
-from collector.sizing.allocation import Tuning
-from collector.sizing.sizes import PLACES, ResourceSizes, SizeRules, size_services
+from collector.features.sizing.allocation import Tuning
+from collector.features.sizing.sizes import PLACES, ResourceSizes, SizeRules, size_services
 from replay.sizing.halves import Halves, vpa_requests
 from wire.resources import RESOURCES
 

@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from collector.config import EnvelopeConfig, SizingConfig
-from collector.sizing.sizes import SizeRules
+from collector.config import EnvelopeConfig
+from collector.features.sizing.settings import SizingConfig
+from collector.features.sizing.sizes import SizeRules
 from replay.sizing.halves import split
 from replay.sizing.page import HEADER as TRACE_HEADER
 from replay.sizing.page import frontier_text, page, rows_of

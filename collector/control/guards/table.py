@@ -1,5 +1,6 @@
 """The table of all guards, in the order in which they are checked."""
 
+from collector.common.extensions import extend
 from collector.control.guards.constraints import meets_constraints
 from collector.control.guards.context import Guard, GuardContext
 from collector.control.guards.distance import stays_near
@@ -54,6 +55,7 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
     ("risk", within_risk_limits),
     ("power", may_switch_off),
     ("empty", node_is_empty),
+    *extend("guards", "GUARDS"),
 )
 
 

@@ -12,7 +12,7 @@ from bench.hints.packing import (
     random_needs,
     time_phase,
 )
-from collector.policies.genpack.packing import pack
+from collector.features.genpack.packing import pack
 from collector.snapshot.tables import NOWHERE
 
 NEEDS = np.array([EXAMPLE_NEEDS[kind] for kind in EXAMPLE])

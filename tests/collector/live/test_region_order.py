@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.config import CollectorConfig, PlacementConfig
+from collector.features.energy4cloud.policies import ENERGY4CLOUD
 from collector.live.live_tables import LiveTables
 from collector.live.registry import Registry
-from collector.policies.energy4cloud.policy import ENERGY4CLOUD
 from collector.policies.interface import Request
 from collector.snapshot.tables import Region, Snapshot
 from tests.collector.builders import START, container, partial_report, report, state

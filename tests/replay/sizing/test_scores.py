@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from collector.sizing.sizes import SizeRules
+from collector.features.sizing.sizes import SizeRules
 from replay.setup.workload import Recorded, Reserved, Workload, always_running
 from replay.sizing.halves import split, vpa_requests
 from replay.sizing.page import frontier_text, page

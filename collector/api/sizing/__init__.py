@@ -1,1 +1,0 @@
-"""Recommended sizes of services."""

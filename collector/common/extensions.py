@@ -1,0 +1,33 @@
+"""Finds what features add to the collector: modules with fixed names in `collector/features/NAME/`.
+
+| module | defines | added to |
+|---|---|---|
+| `settings` | `TABLES` of `collector.toml` by key; `CHECKS` | the settings |
+| `policies` | `POLICIES` | the table of policies |
+| `guards` | `GUARDS`: names and functions | the checks of every step |
+| `jobs` | `restore(core)`: before reports arrive; `running(core)`: while it serves | the start |
+| `routes` | `ROUTES` | the route table |
+| `metrics` | `METRICS`; `collect(api)`: the families of one scrape | `/metrics` |
+
+A feature has the modules that it needs. The core loads them by name, so it depends on no feature.
+"""
+
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+_PACKAGE = "collector.features"
+
+
+@cache
+def extensions(module: str) -> tuple[ModuleType, ...]:
+    """The modules of this name of all features that have one, in the order of their table."""
+    names = [f"{_PACKAGE}.{feature}.{module}" for feature in import_module(_PACKAGE).FEATURES]
+    return tuple(import_module(name) for name in names if find_spec(name) is not None)
+
+
+def extend(module: str, attribute: str) -> tuple[Any, ...]:
+    """The values of a tuple or mapping that modules of this name define, one after the other."""
+    return tuple(each for extension in extensions(module) for each in getattr(extension, attribute, ()))

@@ -1,0 +1,211 @@
+"""One phase of GenPack: which containers move to the next generation, and which nodes become empty."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from collector.common.text import counted
+from collector.features.genpack.generations import GenPackSettings, generations, watts_per_core
+from collector.features.genpack.packing import FreeCapacity, blend, dominant, empty, scores
+from collector.policies.actions import Action, PowerOff, PowerOn
+from collector.policies.scoring import each_percent, share
+from collector.policies.stability import (
+    Moves,
+    any_above,
+    keep_one_on,
+    keeps_awake,
+    may_sleep,
+    may_wake,
+    move_joules,
+    reporting,
+)
+from collector.snapshot.power_curves import Floats, Rows
+from collector.snapshot.tables import NOWHERE, Flags, Generation, Snapshot
+from wire.resources import RESOURCES
+
+_PACKED = (Generation.OLD, Generation.YOUNG)
+"""Generations in the order of packing: what moves to old nodes leaves its room on the young ones."""
+
+
+class Phase:
+    """A plan that is being made, with its changes to the snapshot."""
+
+    def __init__(self, snapshot: Snapshot, settings: GenPackSettings) -> None:
+        self._snapshot, self._settings = snapshot, settings
+        self.moves = Moves(snapshot, settings)
+        self.woken: list[Action] = []
+        self.reasons: list[str] = []
+        self._generation = generations(snapshot, settings)
+        self._preference = watts_per_core(snapshot)
+        self._rooms = {generation: self._room(generation) for generation in _PACKED}
+        self._reserved = snapshot.nodes.envelope_sum.copy()
+        on = snapshot.tasks.node[keeps_awake(snapshot)]
+        self._tasks = np.bincount(on, minlength=len(snapshot.nodes.names))
+        self._may_sleep = may_sleep(snapshot)
+        self._received = np.zeros(len(snapshot.nodes.names), dtype=np.bool_)
+
+    def promote(self) -> None:
+        """Move containers that are old enough to the next generation."""
+        settings, tasks = self._settings, self._snapshot.tasks
+        every_task = np.ones(tasks.age_seconds.size, dtype=np.bool_)
+        both = settings.nursery_seconds + settings.young_seconds
+        self._advance(every_task, both, Generation.YOUNG, Generation.OLD)
+        self._advance(
+            tasks.observed_seconds > 0, settings.nursery_seconds, Generation.NURSERY, Generation.YOUNG
+        )
+
+    def relieve(self) -> None:
+        """Move the largest containers off nodes whose envelopes exceed the limit, until the rest fits."""
+        settings, nodes = self._settings, self._snapshot.nodes
+        ratio = share(self._reserved, nodes.capacity)
+        for row in np.flatnonzero(any_above(ratio, settings.relieve_ratio)):
+            generation = Generation(self._generation[row])
+            if generation not in self._rooms:
+                continue
+            leaving, short = self._excess(int(row))
+            too_full = f"{nodes.names[row]} has envelopes of {each_percent(ratio[row])}"
+            limit = f"limit {settings.relieve_ratio:.0%}"
+            with self._rooms[generation].without(int(row)):
+                self._schedule(leaving, generation, f"{too_full}, {limit}: move the largest {short}")
+
+    def consolidate(self) -> None:
+        """Empty nodes whose containers fit elsewhere in their generation, the most available first."""
+        for generation, room in self._rooms.items():
+            # A node that stays on anyway is as good a target as one that runs containers.
+            stays_on = self._snapshot.nodes.on & ((self._tasks > 0) | ~self._may_sleep)
+            used = room.rows[stays_on[room.rows]]
+            for row in np.setdiff1d(room.rows, used):
+                room.hide(int(row))
+            used = used[(self._tasks > 0)[used] & self._may_sleep[used]]
+            for row in sorted(used.tolist(), key=lambda each: (-room.availability_of(each), each)):
+                self._try_to_empty(row, generation, room)
+
+    def switch_off(self) -> Iterable[Action]:
+        """Switch off empty young and old nodes; the nursery stays on."""
+        nodes = self._snapshot.nodes
+        packed = np.isin(self._generation, _PACKED) & self._may_sleep
+        empty_now = packed & reporting(self._snapshot, self._settings) & nodes.accepts & (self._tasks == 0)
+        for row in keep_one_on(self._snapshot, self._settings, np.flatnonzero(empty_now)):
+            idle_watts = nodes.power.idle_watts[row]
+            generation = Generation(self._generation[row]).name.lower()
+            yield PowerOff(
+                node=nodes.names[row],
+                reasons=(f"no container runs on this {generation} node",),
+                gain_watts=0.0 if np.isnan(idle_watts) else float(idle_watts),
+            )
+
+    def _room(self, generation: Generation) -> FreeCapacity:
+        nodes = self._snapshot.nodes
+        # Envelopes are percentiles: a node can have room by them, and still have a bottleneck.
+        is_open = self.moves.may_receive & ~nodes.has_bottleneck
+        rows = np.flatnonzero((self._generation == generation) & (is_open | may_wake(self._snapshot)))
+        return FreeCapacity(
+            rows,
+            nodes.capacity[rows],
+            nodes.envelope_sum[rows],
+            fill=self._settings.fill_ratio,
+            is_open=is_open[rows],
+        )
+
+    def _advance(self, ready: Flags, seconds: float, source: Generation, target: Generation) -> None:
+        tasks, name = self._snapshot.tasks, target.name.lower()
+        # A waiting task has row -1, the last node; it may not leave, so the wrong generation does no harm.
+        there = self._generation[tasks.node] == source if self._generation.size else np.zeros_like(ready)
+        due = ready & there & (tasks.age_seconds >= seconds)
+        leaving = np.flatnonzero(due & self.moves.may_leave)
+        if leaving.size and not self._rooms[target].rows.size:
+            self.moves.left.append(
+                f"{counted(leaving.size, 'container')} cannot move: there is no {name} node"
+            )
+        elif leaving.size:
+            age = f"age at least {seconds:g} s"
+            moved = self._schedule(leaving, target, f"the container is old enough for {name} nodes: {age}")
+            some = f"{moved} of {counted(leaving.size, 'container')}"
+            self.reasons.append(f"move {some} from {source.name.lower()} to {name} nodes: {age}")
+
+    def _schedule(self, leaving: Rows, generation: Generation, why: str) -> int:
+        """Run the paper's algorithm 1, with its escape; return how many containers move."""
+        tasks, room, name = self._snapshot.tasks, self._rooms[generation], generation.name.lower()
+        envelopes = tasks.envelope[leaving]
+        known = tasks.group[leaving]
+        groups = np.where(known == NOWHERE, dominant(envelopes), known).astype(np.int8)
+        costs = move_joules(self._snapshot, leaving)
+        moved = without_place = 0
+        for place in blend(groups, scores(envelopes)):
+            if self.moves.room == 0:
+                break
+            task, envelope = int(leaving[place]), envelopes[place]
+            target = self._find(room, task, envelope, name)
+            if target == NOWHERE:
+                without_place += 1
+                continue
+            reason = f"{self._snapshot.nodes.names[target]} is the fullest {name} node with room"
+            self._move(task, target, (why, reason), cost=float(costs[place]))
+            for each in self._rooms.values():
+                each.give_back(int(tasks.node[task]), envelope)
+            moved += 1
+        if without_place:
+            self.moves.left.append(f"no {name} node has room for {counted(without_place, 'container')}")
+        if waiting := leaving.size - moved - without_place:
+            self.moves.left.append(
+                f"{counted(waiting, 'more move')} not planned: a plan has at most {self._settings.moves}"
+            )
+        return moved
+
+    def _find(self, room: FreeCapacity, task: int, envelope: Floats, name: str) -> int:
+        allowed = self.moves.open_to(task)
+        target = room.first_fit(envelope, allowed)
+        if target == NOWHERE:
+            target = room.closed_fit(envelope, self._preference[room.rows], allowed)
+            if target != NOWHERE:
+                node, reason = self._snapshot.nodes.names[target], f"no {name} node that is on has room"
+                self.woken.append(PowerOn(node=node, reasons=(reason,)))
+        if target != NOWHERE:
+            room.take(target, envelope)
+        return target
+
+    def _move(
+        self, task: int, target: int, reasons: tuple[str, ...], *, cost: float, gain: float = 0.0
+    ) -> None:
+        source, envelope = int(self._snapshot.tasks.node[task]), self._snapshot.tasks.envelope[task]
+        self.moves.add(task, target, reasons, gain_watts=gain, cost_joules=cost)
+        self._reserved[source] -= envelope
+        self._reserved[target] += envelope
+        self._tasks[source] -= 1
+        self._tasks[target] += 1
+        self._received[target] = True
+
+    def _excess(self, row: int) -> tuple[Rows, str]:
+        """Return the containers to move off a node, and the resource that is most short."""
+        tasks, nodes = self._snapshot.tasks, self._snapshot.nodes
+        capacity = np.where(np.isnan(nodes.capacity[row]), np.inf, nodes.capacity[row])
+        short = int(np.argmax(np.nan_to_num(share(self._reserved[row], capacity), nan=0.0)))
+        there = self._snapshot.tasks_on(row)
+        there = there[self.moves.may_leave[there]]
+        biggest_first = there[np.argsort(-tasks.envelope[there, short], kind="stable")]
+        over = self._reserved[row] - capacity * self._settings.fill_ratio
+        freed = np.cumsum(tasks.envelope[biggest_first], axis=0) - tasks.envelope[biggest_first]
+        still_over = ((over - freed) > 0).any(axis=1)
+        return biggest_first[still_over], RESOURCES[short].value
+
+    def _try_to_empty(self, row: int, generation: Generation, room: FreeCapacity) -> None:
+        snapshot, moves = self._snapshot, self.moves
+        there = snapshot.tasks_on(row)
+        # What left in this plan may not leave again; what came in this plan is not in `there`. Daemons stay.
+        staying = int(self._tasks[row])
+        leaving = there[moves.may_leave[there]]
+        if self._received[row] or leaving.size != staying or staying > moves.room:
+            return
+        costs = move_joules(snapshot, leaving)
+        idle_watts = float(snapshot.nodes.power.idle_watts[row])
+        if not np.isnan(idle_watts) and not moves.pays(idle_watts, float(costs.sum())):
+            return
+        targets = empty(room, row, leaving, snapshot.tasks.envelope[leaving], moves)
+        if targets is None:
+            return
+        gain = 0.0 if np.isnan(idle_watts) else idle_watts / staying
+        name, kind = snapshot.nodes.names[row], generation.name.lower()
+        why = f"{counted(staying, 'container')} of {name} fit on other {kind} nodes"
+        for task, target, cost in zip(leaving.tolist(), targets.tolist(), costs.tolist(), strict=True):
+            self._move(task, target, (why, f"{name} can then be switched off"), cost=cost, gain=gain)
+        self.reasons.append(f"{kind} node {name} is emptied")

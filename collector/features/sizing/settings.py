@@ -1,0 +1,54 @@
+"""Recommended sizes of services."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from wire.settings import Section
+
+
+class SizingConfig(Section, frozen=True):
+    """Recommended requests and limits. They are only shown; nothing is changed."""
+
+    interval_seconds: Annotated[
+        float, Meta(ge=1, le=86_400, description="Time between two computations of all sizes.")
+    ] = 300.0
+    keep_days: Annotated[
+        int, Meta(ge=1, le=90, description="Days of usage that recommendations are based on.")
+    ] = 14
+    reserve_ratio: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=10,
+            description="Sum of all requests, relative to what Kubernetes' Vertical Pod Autoscaler would"
+            " reserve for the same services within their limits. With a larger reserve, usage exceeds"
+            " requests less often.",
+        ),
+    ] = 0.95
+    oom_raise_ratio: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=10,
+            description="Memory that is recommended after an out-of-memory kill, relative to the memory"
+            " that the container had.",
+        ),
+    ] = 1.2
+    cost_per_core_hour: Annotated[
+        float,
+        Meta(
+            ge=0, le=1e6, description="Price of a reserved core for an hour, in any currency. 0 is unknown."
+        ),
+    ] = 0.0
+    cost_per_gibibyte_hour: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1e6,
+            description="Price of a reserved gibibyte of memory for an hour, in the same currency.",
+        ),
+    ] = 0.0
+
+
+TABLES = {"sizing": SizingConfig}

@@ -1,0 +1,225 @@
+"""The requests and limits of all services, from their usage by day.
+
+The budget of each resource is a share of what VPA would reserve for the same services, bounded by limits that
+were never reached. The weight of past days and the spread of usage are learned: the sizes without the last
+days are compared with the usage on these days.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import inf
+
+import numpy as np
+
+from collector.analysis.histograms import Floats
+from collector.features.sizing import vpa
+from collector.features.sizing.allocation import Demand, SizeAllocation, Tuning, allocate, idle_use
+from collector.features.sizing.usage_table import ResourceDays, UsageTable
+
+CPU, MEMORY = 0, 1
+PLACES = (CPU, MEMORY)
+_SETTLED_DAYS = 2.0
+"""With fewer days, the peak of memory takes the place of its percentile."""
+_FEWEST_CUTS = 3
+"""Fewest days to leave out, one after the other: a single day says little about the next."""
+_MOST_CUTS = 6
+_HALF_LIVES = (1.0, 3.0, inf)
+_SPREADS = (0.05, 0.1, 0.2)
+_SAMPLE = 500
+"""Most services that the tuning is learned from."""
+_MOST_RATIO = 2.0
+_SMALLEST = (vpa.MIN_CPU_CORES, vpa.MIN_MEMORY_BYTES)
+"""No size is more than twice the peak, or than twice VPA's smallest size if that is higher."""
+_GROWTH_SHARE = 0.99
+_UNKNOWN_GROWTH = 1.5
+"""Assumed growth of peaks while the days are too few to learn it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizeRules:
+    """Settings of sizing."""
+
+    percentiles: tuple[float, float] = (0.90, 0.99)
+    """No request is below this percentile of usage; of CPU and memory."""
+    reserve_ratio: float = 0.95
+    """All requests together, relative to those of VPA within current limits."""
+    oom_raise_ratio: float = 1.2
+    """Memory after an out-of-memory kill, relative to the memory that the container had."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ResourceSizes:
+    """The sizes of one resource, one row per service; NaN where it was not measured."""
+
+    request: Floats
+    limit: Floats
+    above: Floats
+    """Expected share of the time in which usage is above the request."""
+    used: Floats
+    """Mean usage."""
+    peak: Floats
+    vpa: Floats
+    """The request of VPA."""
+    price: float
+    tuning: Tuning
+
+
+def size_services(
+    table: UsageTable,
+    limits: Floats,
+    out_of_memory: Floats,
+    rules: SizeRules,
+    tunings: Sequence[Tuning | None] = (None, None),
+) -> tuple[ResourceSizes, ResourceSizes]:
+    """The sizes of CPU and memory. `limits` has a column for each; NaN means no limit.
+
+    `out_of_memory` is the most memory that a killed container of each service had; NaN without a kill. A
+    tuning is learned if it is None.
+    """
+    cpu, memory = (_size(table, place, limits, out_of_memory, rules, tunings[place]) for place in PLACES)
+    return cpu, memory
+
+
+def _size(  # noqa: PLR0913, PLR0917 - all that the sizes of a resource depend on
+    table: UsageTable,
+    place: int,
+    limits: Floats,
+    out_of_memory: Floats,
+    rules: SizeRules,
+    tuning: Tuning | None,
+) -> ResourceSizes:
+    usage = table.resource(place)
+    limit = limits[:, place].copy()
+    if place == MEMORY:
+        # A limit at which a container was killed is too low to be a bound.
+        limit[~np.isnan(out_of_memory)] = np.nan
+    tuning = learn_tuning(usage, place, limit, table.observed_days, rules) if tuning is None else tuning
+    demand = estimate_demand(usage, place, limit, table.observed_days, rules, tuning)
+    targets = vpa_targets(usage, place)
+    found = allocate_vpa_budget(demand, targets, rules, tuning)
+    times = usage.weighted(np.ones(usage.days))
+    peak = usage.edges[times.highest()]
+    request = found.sizes
+    idle = idle_use(times)
+    ceiling = np.maximum(request, np.minimum((peak + idle) * estimate_peak_growth(usage, idle), demand.most))
+    if place == MEMORY:
+        raised = np.nan_to_num(out_of_memory * rules.oom_raise_ratio, nan=0.0)
+        request, ceiling = np.maximum(request, raised), np.maximum(ceiling, raised)
+    is_known = times.total > 0
+    request, ceiling, above, used, peak, targets = (
+        np.where(is_known, each, np.nan)
+        for each in (request, ceiling, found.above, times.mean, peak, targets)
+    )
+    return ResourceSizes(request, ceiling, above, used, peak, targets, found.price, tuning)
+
+
+def estimate_demand(  # noqa: PLR0913, PLR0917 - all that a demand depends on
+    usage: ResourceDays,
+    place: int,
+    limit: Floats,
+    observed_days: Floats,
+    rules: SizeRules,
+    tuning: Tuning,
+    until: int | None = None,
+) -> Demand:
+    """The demand as of a day: days from `until` on are left out."""
+    until = usage.days if until is None else until
+    weights = np.zeros(usage.days)
+    weights[:until] = tuning.weights(until)
+    times = usage.weighted(weights)
+    share = np.full(usage.services, rules.percentiles[place])
+    if place == MEMORY:
+        share[np.minimum(observed_days, until) < _SETTLED_DAYS] = 1.0
+    highest = usage.edges[times.highest()]
+    most = _MOST_RATIO * np.maximum(highest, _SMALLEST[place])
+    with np.errstate(invalid="ignore"):
+        most = np.where(highest < limit, np.minimum(limit, most), most)
+    return Demand(times, times.percentile(share), most)
+
+
+def allocate_vpa_budget(demand: Demand, targets: Floats, rules: SizeRules, tuning: Tuning) -> SizeAllocation:
+    """The sizes of all services, within the budget that follows from VPA's targets."""
+    is_known = demand.times.total > 0
+    reserve = np.minimum(targets, demand.most)[is_known].sum()
+    return allocate(demand, tuning.spread, rules.reserve_ratio * float(reserve))
+
+
+def vpa_targets(usage: ResourceDays, place: int, until: int | None = None) -> Floats:
+    """The requests of VPA for each service as of a day; 0 for a service without samples."""
+    until = usage.days if until is None else until
+    ages = np.arange(until, dtype=np.float64)[::-1]
+    targets = np.zeros(usage.services)
+    if place == CPU:
+        weights = np.zeros(usage.days)
+        weights[:until] = vpa.decay(ages)
+        times = usage.weighted(weights)
+        for row in np.flatnonzero(times.total > 0).tolist():
+            targets[row] = vpa.recommend_cpu(times.edges, times.seconds[row])
+        return targets
+    peaks = usage.peaks()[:, :until]
+    recent = ages < vpa.MEMORY_DAYS
+    for row in range(usage.services):
+        known = recent & ~np.isnan(peaks[row])
+        if known.any():
+            targets[row] = vpa.recommend_memory(peaks[row, known], vpa.decay(ages[known]))
+    return targets
+
+
+def learn_tuning(
+    usage: ResourceDays, place: int, limit: Floats, observed_days: Floats, rules: SizeRules
+) -> Tuning:
+    """The tuning with the least time above the request on days that were left out.
+
+    All candidates have the same budget, so they are comparable.
+    """
+    if len(_cuts(usage.days)) < _FEWEST_CUTS:
+        return Tuning()
+    if usage.services > _SAMPLE:
+        rows = np.unique(np.linspace(0, usage.services - 1, _SAMPLE).astype(np.intp))
+        usage, limit, observed_days = usage.rows(rows), limit[rows], observed_days[rows]
+    candidates = [Tuning(half_life, spread) for half_life, spread in product(_HALF_LIVES, _SPREADS)]
+    above: dict[Tuning, list[float]] = {each: [] for each in candidates}
+    for cut in _cuts(usage.days):
+        targets = vpa_targets(usage, place, cut)
+        later = usage.weighted((np.arange(usage.days) >= cut).astype(np.float64))
+        for tuning in candidates:
+            demand = estimate_demand(usage, place, limit, observed_days, rules, tuning, cut)
+            sizes = allocate_vpa_budget(demand, targets, rules, tuning).sizes
+            known = demand.times.total > 0
+            above[tuning].append(time_above(later.seconds[known], later.edges, sizes[known]))
+    # A few days prove little: only a tuning that is never worse replaces the default.
+    default = above[Tuning()]
+    proven = [
+        tuning
+        for tuning in candidates
+        if all(one <= other for one, other in zip(above[tuning], default, strict=True))
+    ]
+    return min(proven, key=lambda tuning: (sum(above[tuning]), tuning != Tuning()))
+
+
+def _cuts(days: int) -> range:
+    """The days from which on days are left out, one after the other."""
+    return range(max(round(_SETTLED_DAYS), days - _MOST_CUTS), days)
+
+
+def time_above(seconds: Floats, edges: Floats, sizes: Floats) -> float:
+    """The share of all time in which usage is above the size."""
+    exceeds = edges[None, :] > sizes[:, None] * (1 + 1e-9)
+    return float((seconds * exceeds).sum() / max(float(seconds.sum()), 1e-9))
+
+
+def estimate_peak_growth(usage: ResourceDays, idle: float) -> float:
+    """The growth of the peak from past to later days that almost no service exceeds.
+
+    `idle` is added to the past peak: the usage that an idle service may begin with.
+    """
+    if not _cuts(usage.days):
+        return _UNKNOWN_GROWTH
+    peaks = np.nan_to_num(usage.peaks(), nan=0.0)
+    ratios = []
+    for cut in _cuts(usage.days):
+        before, after = peaks[:, :cut].max(axis=1), peaks[:, cut:].max(axis=1)
+        ratios.append(after[before > 0] / (before[before > 0] + idle))
+    known = np.concatenate(ratios)
+    return max(1.0, float(np.quantile(known, _GROWTH_SHARE))) if known.size else _UNKNOWN_GROWTH

@@ -1,0 +1,254 @@
+"""Nursery, young and old: where containers go, and which nodes are emptied and switched on or off."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from collector.common.liveness import Liveness
+from collector.features.genpack.generations import GenPackSettings, generations
+from collector.features.genpack.policies import place, rebalance
+from collector.policies.actions import Move, PowerOff, PowerOn
+from collector.policies.interface import Plan, Rejection, Request
+from collector.snapshot.tables import Generation, Snapshot
+from tests.collector.policies.clusters import CURVE, amount
+from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
+
+NURSERY, YOUNG, OLD = Generation.NURSERY, Generation.YOUNG, Generation.OLD
+SETTINGS = GenPackSettings()
+CPU_HEAVY, MEMORY_HEAVY = amount(2, 1), amount(1, 2)
+
+
+def node(name: str, generation: Generation, **facts: Any) -> NodeFacts:
+    return NodeFacts(**{"name": name, "capacity": amount(6, 6), "generation": generation, **facts})
+
+
+def asleep(name: str, generation: Generation, **facts: Any) -> NodeFacts:
+    return node(name, generation, on=False, liveness=Liveness.DOWN, report_age_seconds=1e6, **facts)
+
+
+def task(name: str, on: str, need: Any = CPU_HEAVY, **facts: Any) -> TaskFacts:
+    return TaskFacts(
+        **{"id": name, "node": on, "envelope": need, "observed_seconds": 60.0, "age_seconds": 100.0, **facts}
+    )
+
+
+def order(snapshot: Snapshot, request: Request) -> list[str]:
+    return [snapshot.nodes.names[row] for row in place(snapshot, request, SETTINGS).rows]
+
+
+def moves(plan: Plan) -> dict[str, str]:
+    return {action.task: action.target for action in plan.actions if isinstance(action, Move)}
+
+
+def switched(plan: Plan) -> dict[str, bool]:
+    return {
+        action.node: isinstance(action, PowerOn)
+        for action in plan.actions
+        if isinstance(action, PowerOn | PowerOff)
+    }
+
+
+def test_unknown_services_go_to_the_nursery_and_known_ones_skip_it() -> None:
+    snapshot = assemble([node("n", NURSERY), node("o", OLD), node("y", YOUNG)])
+    assert order(snapshot, Request(demand=CPU_HEAVY)) == ["n", "y", "o"]
+    assert order(snapshot, Request(demand=CPU_HEAVY, known=True)) == ["y", "n", "o"]
+
+
+def test_young_nodes_are_packed_and_the_nursery_is_spread() -> None:
+    nodes = [node("n1", NURSERY), node("n2", NURSERY), node("y1", YOUNG), node("y2", YOUNG)]
+    snapshot = assemble(nodes, [task("a", "n1"), task("b", "y2")])
+    assert order(snapshot, Request(demand=CPU_HEAVY))[:2] == ["n2", "n1"]
+    assert order(snapshot, Request(demand=CPU_HEAVY, known=True))[:2] == ["y2", "y1"]
+
+
+def test_nodes_without_room_for_the_envelope_are_refused() -> None:
+    snapshot = assemble([node("y", YOUNG)], [task("a", "y", amount(5, 1))])
+    assert place(snapshot, Request(demand=CPU_HEAVY, known=True), SETTINGS).refused.tolist() == [
+        Rejection.CPU
+    ]
+
+
+def test_the_reservation_stands_for_an_unknown_demand() -> None:
+    snapshot = assemble([node("n", NURSERY)], [task("a", "n", amount(5, 1))])
+    assert place(snapshot, Request(reserve=CPU_HEAVY), SETTINGS).refused.tolist() == [Rejection.CPU]
+    assert place(snapshot, Request(reserve=CPU_HEAVY, known=True), SETTINGS).refused.tolist() == [
+        Rejection.NOT
+    ]
+
+
+def test_a_node_that_is_off_is_switched_on_before_another_generation_is_used() -> None:
+    snapshot = assemble([node("n", NURSERY), asleep("y1", YOUNG), node("y2", YOUNG)], [task("a", "y2")])
+    ranking = place(snapshot, Request(demand=amount(5, 1), known=True), SETTINGS)
+    assert [snapshot.nodes.names[row] for row in ranking.rows] == ["y1", "n"]
+    assert ranking.needs(1) == (PowerOn(node="y1", reasons=("no node that is on has room",)),)
+    assert ranking.needs(0) == ()
+
+
+def test_a_service_can_be_kept_apart() -> None:
+    nodes = [
+        node("y1", YOUNG, domain="east"),
+        node("y2", YOUNG, domain="east"),
+        node("y3", YOUNG, domain="west"),
+    ]
+    snapshot = assemble(nodes, [task("a", "y1", service="web")])
+    request = Request(demand=CPU_HEAVY, known=True, service="web", spread=True)
+    assert order(snapshot, request) == ["y3", "y1", "y2"]
+
+
+def test_the_motivating_example_is_placed_whole_by_a_phase() -> None:
+    """Twelve containers, profiled in a nursery, move to three young nodes; spread and binpack place ten."""
+    arriving = [CPU_HEAVY] * 4 + [MEMORY_HEAVY] * 2 + [CPU_HEAVY] * 2 + [MEMORY_HEAVY] * 4
+    tasks = [task(f"{number:02}", "n", need, age_seconds=700.0) for number, need in enumerate(arriving)]
+    nodes = [node("n", NURSERY, capacity=amount(64, 64)), *(node(f"y{number}", YOUNG) for number in range(3))]
+    plan = rebalance(assemble(nodes, tasks), SETTINGS)
+    assert len(moves(plan)) == 12
+    assert set(moves(plan).values()) == {"y0", "y1", "y2"}
+    assert not plan.left
+
+
+@pytest.mark.parametrize(
+    ("facts", "on", "target"),
+    [
+        ({"age_seconds": 599.0}, "n", None),
+        ({"age_seconds": 600.0}, "n", "y"),
+        ({"age_seconds": 600.0, "observed_seconds": 0.0}, "n", None),
+        ({"age_seconds": 600.0, "movable": False}, "n", None),
+        ({"age_seconds": 1799.0}, "y", None),
+        ({"age_seconds": 1800.0}, "y", "o"),
+        ({"age_seconds": 1800.0, "settled_seconds": 60.0}, "y", None),
+        ({"age_seconds": 1e9}, "o", None),
+    ],
+)
+def test_containers_that_run_long_enough_move_to_the_next_generation(
+    facts: dict[str, Any], on: str, target: str | None
+) -> None:
+    snapshot = assemble([node("n", NURSERY), node("o", OLD), node("y", YOUNG)], [task("a", on, **facts)])
+    assert moves(rebalance(snapshot, SETTINGS)) == ({} if target is None else {"a": target})
+
+
+def test_an_idle_node_is_switched_off_but_never_the_nursery() -> None:
+    nodes = [
+        node("n", NURSERY),
+        node("o", OLD, curve=CURVE),
+        node("y", YOUNG),
+        node("z", YOUNG, accepts=False),
+    ]
+    plan = rebalance(assemble(nodes, [task("a", "y")]), SETTINGS)
+    assert switched(plan) == {"o": False}
+    assert [action.gain_watts for action in plan.actions if isinstance(action, PowerOff)] == [20.0]
+
+
+def test_a_node_that_receives_a_container_in_the_plan_is_not_switched_off() -> None:
+    plan = rebalance(
+        assemble([node("n", NURSERY), node("y", YOUNG)], [task("a", "n", age_seconds=700.0)]), SETTINGS
+    )
+    assert moves(plan) == {"a": "y"}
+    assert switched(plan) == {}
+
+
+def test_the_most_efficient_node_with_room_is_switched_on_before_a_move_to_it() -> None:
+    hungry = msgspec.structs.replace(CURVE, idle_watts=200.0)
+    nodes = [
+        node("n", NURSERY),
+        asleep("y1", YOUNG, curve=hungry),
+        asleep("y2", YOUNG, curve=CURVE),
+        asleep("y3", YOUNG, curve=CURVE, capacity=amount(1, 1)),
+    ]
+    plan = rebalance(assemble(nodes, [task("a", "n", age_seconds=700.0)]), SETTINGS)
+    assert moves(plan) == {"a": "y2"}
+    assert switched(plan) == {"y2": True}
+    assert isinstance(plan.actions[0], PowerOn)
+
+
+def test_containers_without_room_are_listed_in_the_plan() -> None:
+    nodes = [node("n", NURSERY), node("y", YOUNG, capacity=amount(1, 1))]
+    plan = rebalance(assemble(nodes, [task("a", "n", age_seconds=700.0)]), SETTINGS)
+    assert moves(plan) == {}
+    assert plan.left == ("no young node has room for 1 container",)
+
+
+def test_a_node_whose_containers_fit_elsewhere_is_emptied_and_switched_off() -> None:
+    nodes = [node("y1", YOUNG, curve=CURVE), node("y2", YOUNG, curve=CURVE), node("y3", YOUNG, curve=CURVE)]
+    tasks = [task("a", "y1"), task("b", "y1"), task("c", "y2", MEMORY_HEAVY)]
+    plan = rebalance(assemble([*nodes, node("n", NURSERY)], tasks), SETTINGS)
+    assert moves(plan) == {"c": "y1"}
+    assert switched(plan) == {"y2": False, "y3": False}
+    assert plan.watts_before is None  # The nursery has no power curve.
+
+
+def test_a_node_is_not_emptied_in_part_nor_where_it_does_not_pay() -> None:
+    nodes = [node("n", NURSERY, curve=CURVE), *(node(name, YOUNG, curve=CURVE) for name in ("y1", "y2"))]
+    pinned = [task("a", "y1", amount(4, 1)), task("b", "y2"), task("c", "y2", movable=False)]
+    assert moves(rebalance(assemble(nodes, pinned), SETTINGS)) == {}
+    big = [
+        task(name, on, need, mean=need)
+        for name, on, need in (("a", "y1", amount(4, 1)), ("b", "y2", amount(2, 1)))
+    ]
+    assert moves(rebalance(assemble(nodes, big), SETTINGS)) == {"b": "y1"}
+    assert moves(rebalance(assemble(nodes, big), GenPackSettings(payback_seconds=1.0))) == {}
+
+
+def test_the_largest_containers_leave_a_node_whose_envelopes_exceed_the_limit() -> None:
+    nodes = [node("n", NURSERY), node("y1", YOUNG), node("y2", YOUNG)]
+    tasks = [task("a", "y1", amount(4, 1)), task("b", "y1", amount(3, 1)), task("c", "y2", amount(2, 1))]
+    assert moves(rebalance(assemble(nodes, tasks), SETTINGS)) == {"a": "y2"}
+
+
+def test_a_node_with_a_bottleneck_is_relieved_but_receives_nothing() -> None:
+    short = (True, False, False, False)
+    nodes = [node("n", NURSERY), node("y1", YOUNG, bottleneck=short), node("y2", YOUNG)]
+    outgrown = [task("a", "y1", amount(4, 1)), task("b", "y1", amount(3, 1))]
+    assert moves(rebalance(assemble(nodes, outgrown), SETTINGS)) == {"a": "y2"}
+    profiled = [task("a", "y1", amount(1, 1)), task("b", "n", amount(1, 1), age_seconds=700.0)]
+    assert moves(rebalance(assemble(nodes, profiled), SETTINGS)) == {"b": "y2"}
+
+
+def test_reasons_are_whole_sentences() -> None:
+    nodes = [node("n", NURSERY), node("y", YOUNG)]
+    plan = rebalance(assemble(nodes, [task("a", "n", age_seconds=700.0)]), SETTINGS)
+    assert plan.reasons == ("move 1 of 1 container from nursery to young nodes: age at least 600 s",)
+    assert plan.actions[0].reasons == (
+        "the container is old enough for young nodes: age at least 600 s",
+        "y is the fullest young node with room",
+    )
+
+
+def test_budget_of_moves_limits_the_plan_and_is_named() -> None:
+    tasks = [task(f"{number}", "n", amount(0.5, 0.5), age_seconds=700.0) for number in range(5)]
+    plan = rebalance(assemble([node("n", NURSERY), node("y", YOUNG)], tasks), GenPackSettings(moves=3))
+    assert len(moves(plan)) == 3
+    assert plan.left == ("2 more moves not planned: a plan has at most 3",)
+
+
+def test_without_assigned_generations_the_most_efficient_nodes_are_old() -> None:
+    """Twelve nodes become five for the nursery, four for the young and three for the old, as in the paper."""
+    nodes = [
+        NodeFacts(
+            name=f"{number:02}",
+            capacity=amount(8, 8),
+            curve=msgspec.structs.replace(CURVE, idle_watts=100.0 - number),
+        )
+        for number in range(12)
+    ]
+    assert generations(assemble(nodes), SETTINGS).tolist() == [NURSERY] * 5 + [YOUNG] * 4 + [OLD] * 3
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(0, []), (1, [NURSERY]), (2, [YOUNG, NURSERY]), (3, [OLD, YOUNG, NURSERY])],
+)
+def test_a_small_cluster_has_a_nursery_first(count: int, expected: list[Generation]) -> None:
+    nodes = [NodeFacts(name=str(number), capacity=amount(8, 8)) for number in range(count)]
+    assert generations(assemble(nodes), SETTINGS).tolist() == expected
+
+
+def test_shares_that_leave_nothing_still_leave_a_nursery() -> None:
+    nodes = [NodeFacts(name=str(number), capacity=amount(8, 8)) for number in range(4)]
+    found = generations(assemble(nodes), GenPackSettings(young_share=1.0, old_share=1.0))
+    assert found.tolist().count(NURSERY) == 1
+
+
+def test_if_some_nodes_have_a_generation_the_others_are_young() -> None:
+    nodes = [node("a", Generation.ANY), node("b", OLD)]
+    assert generations(assemble(nodes), SETTINGS).tolist() == [YOUNG, OLD]

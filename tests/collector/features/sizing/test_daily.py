@@ -1,0 +1,205 @@
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from collector.analysis.histograms import pack, sketches
+from collector.analysis.usage import (
+    NOT_MEASURED,
+    SLOT_SECONDS,
+    ObservedContainer,
+    UsageRing,
+    UsageWeights,
+    add_heartbeat,
+)
+from collector.features.sizing.daily import DAY_SECONDS, DailyUsage, ServiceDays, UsageSum, sum_usage
+from tests.collector.report_strategies import patient
+from wire.messages import ContainerUsage
+from wire.sketch import Sketch
+
+SAMPLE_SECONDS = 5.0
+FIRST_SLOT = 3000
+"""The first slot of a day."""
+
+
+def observed(
+    name: str, slots: Mapping[int, int], *, inherited: int = 0, node: str = "alpha", service: str = "web"
+) -> ObservedContainer:
+    """A container with so many samples of one core in each slot."""
+    rings: dict[str, UsageRing] = {}
+    for slot, samples in sorted(slots.items()):
+        add_heartbeat(rings, slot, [ContainerUsage(name, cpu=Sketch({0: samples}))], UsageWeights())
+    parts = tuple(rings[name].slots.items()) if rings else ()
+    return ObservedContainer(
+        node, service, "", SAMPLE_SECONDS, parts, NOT_MEASURED, 0, id=name, inherited=inherited
+    )
+
+
+def seconds_by_day(usage: DailyUsage) -> dict[int, int]:
+    """Container time with CPU samples."""
+    of = usage.services.get("web")
+    return {} if of is None else {day: sketches(total.packed)[0].count for day, total in of.totals().items()}
+
+
+def at(slot: float) -> float:
+    return slot * SLOT_SECONDS
+
+
+def store(usage: DailyUsage, stored: dict[str, bytes]) -> None:
+    for name, value in usage.pack_changes().items():
+        if value is None:
+            stored.pop(name, None)
+        else:
+            stored[name] = value
+
+
+def restarted(usage: DailyUsage, stored: dict[str, bytes]) -> DailyUsage:
+    store(usage, stored)
+    fresh = DailyUsage(14)
+    assert not fresh.restore(stored)
+    return fresh
+
+
+def test_later_histograms_of_a_container_replace_earlier_ones() -> None:
+    usage = DailyUsage(14)
+    for samples in (100, 250, 400):
+        usage.update([observed("one", {FIRST_SLOT: samples})], at(FIRST_SLOT + 0.5))
+    assert seconds_by_day(usage) == {1000: 400 * SAMPLE_SECONDS}
+
+
+def test_a_container_that_ended_and_its_successor_both_count() -> None:
+    usage = DailyUsage(14)
+    usage.update([observed("one", {FIRST_SLOT: 100})], at(FIRST_SLOT + 0.1))
+    usage.update([observed("two", {FIRST_SLOT: 30})], at(FIRST_SLOT + 0.2))
+    usage.update([], at(FIRST_SLOT + 0.3))
+    assert seconds_by_day(usage) == {1000: 130 * SAMPLE_SECONDS}
+
+
+def test_what_a_moved_container_inherits_counts_with_its_predecessor_only() -> None:
+    usage = DailyUsage(14)
+    usage.update([observed("one", {FIRST_SLOT: 100})], at(FIRST_SLOT + 0.1))
+    # The last part is that of the predecessor.
+    usage.update([observed("two", {FIRST_SLOT - 1: 30, FIRST_SLOT: 100}, inherited=1)], at(FIRST_SLOT + 0.2))
+    assert seconds_by_day(usage) == {999: 30 * SAMPLE_SECONDS, 1000: 100 * SAMPLE_SECONDS}
+
+
+def test_a_slot_that_the_container_lost_still_counts() -> None:
+    usage = DailyUsage(14)
+    slots: dict[int, int] = {}
+    for slot in range(FIRST_SLOT, FIRST_SLOT + 6):
+        slots[slot] = 50
+        slots.pop(slot - 3, None)
+        usage.update([observed("one", slots)], at(slot + 0.9))
+    assert seconds_by_day(usage) == {1000: 150 * SAMPLE_SECONDS, 1001: 150 * SAMPLE_SECONDS}
+
+
+def test_a_node_cannot_claim_more_time_than_there_is() -> None:
+    usage = DailyUsage(14)
+    usage.update([observed("one", {FIRST_SLOT: 1_000_000})], at(FIRST_SLOT + 0.9))
+    assert seconds_by_day(usage)[1000] == pytest.approx(SLOT_SECONDS, rel=0.01)
+
+
+def test_an_update_that_fails_leaves_no_empty_slot() -> None:
+    usage = DailyUsage(14)
+    usage.update([observed("one", {FIRST_SLOT: 10})], at(FIRST_SLOT + 0.9))
+    before = seconds_by_day(usage)
+    invalid = replace(observed("one", {FIRST_SLOT + 1: 10}), parts=((FIRST_SLOT + 1, b"\x09invalid"),))
+    with pytest.raises(LookupError):
+        usage.update([invalid], at(FIRST_SLOT + 1.9))
+    assert seconds_by_day(usage) == before
+
+
+@pytest.mark.parametrize("containers", [2, 12])
+def test_a_service_is_the_sum_of_its_containers_few_or_many(containers: int) -> None:
+    bins = np.arange(4000, dtype=np.int64)
+    counts = [1 + bins * number % 300 for number in range(containers)]
+    of_slot = {
+        ("node", str(number)): UsageSum(pack(bins, each, 1)[0], 10.0) for number, each in enumerate(counts)
+    }
+    (total,) = ServiceDays(open={FIRST_SLOT: of_slot}).totals().values()
+    assert total == UsageSum(pack(bins, np.sum(counts, axis=0), 1)[0], 10.0)
+
+
+@given(st.lists(st.tuples(st.integers(1, 10_000), st.floats(1.0, 60.0)), max_size=5))
+def test_containers_that_are_counted_together_count_as_each_by_itself(
+    containers: list[tuple[int, float]],
+) -> None:
+    packed = [observed("one", {FIRST_SLOT: samples}).parts[0][1] for samples, _ in containers]
+    sample_seconds = [seconds for _, seconds in containers]
+    together = sum_usage(packed, sample_seconds, SLOT_SECONDS)
+    assert together == [
+        sum_usage([each], [seconds], SLOT_SECONDS)[0]
+        for each, seconds in zip(packed, sample_seconds, strict=True)
+    ]
+    assert [each.seconds for each in together] == [
+        min(SLOT_SECONDS, samples * seconds) for samples, seconds in containers
+    ]
+
+
+def test_old_days_and_their_services_are_forgotten() -> None:
+    usage = DailyUsage(2)
+    usage.update([observed("one", {FIRST_SLOT: 100})], at(FIRST_SLOT + 0.5))
+    usage.note_out_of_memory("web", at(FIRST_SLOT), 1e9)
+    usage.update([], at(FIRST_SLOT) + 4 * DAY_SECONDS)
+    assert not usage.services
+    assert usage.pack_changes() == {"web": None}
+
+
+def test_a_node_that_runs_ever_new_services_loses_its_oldest_and_no_others() -> None:
+    usage = DailyUsage(14, max_bytes=10_000)
+    usage.update([observed("one", {FIRST_SLOT: 100}, service="job", node="beta")], at(FIRST_SLOT))
+    for number in range(30):
+        new = observed("one", {FIRST_SLOT + number: 100}, service=f"s{number:02}")
+        usage.update([new], at(FIRST_SLOT + number + 0.5))
+        assert sum(each.size_bytes for each in usage.services.values() if not each.running) < 2 * 10_000
+    usage.note_out_of_memory("unknown", at(FIRST_SLOT), 1e9)
+    kept = sorted(usage.services)
+    assert kept == ["job", *(f"s{number:02}" for number in range(31 - len(kept), 30))]
+    assert len(kept) > 5
+    stored = usage.pack_changes()
+    assert stored["s00"] is None
+    again = DailyUsage(14, max_bytes=10_000)
+    again.restore({name: value for name, value in stored.items() if value is not None})
+    assert {name: of.node for name, of in again.services.items()}["job"] == "beta"
+
+
+def test_stored_usage_that_is_not_valid_is_refused() -> None:
+    assert DailyUsage(14).restore({"web": b"\xc1 nonsense"}) == ["web"]
+
+
+@patient
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.dictionaries(st.sampled_from("abc"), st.integers(1, 50), max_size=3)),
+        min_size=1,
+        max_size=9,
+    )
+)
+def test_a_restart_at_any_time_changes_nothing(steps: list[tuple[bool, dict[str, int]]]) -> None:
+    """Each step is half a slot: some containers run on, others end or start; before some, it restarts.
+
+    A collector that restarts has its containers from the history first, and reports about ended ones later.
+    """
+    kept, interrupted = DailyUsage(14), DailyUsage(14)
+    stored: dict[str, bytes] = {}
+    rings: dict[str, dict[int, int]] = {}
+    containers: list[ObservedContainer] = []
+    for number, (restarts, running) in enumerate(steps):
+        slot = FIRST_SLOT + number // 2
+        # A container that ended never comes back under the same id.
+        rings = {name: slots for name, slots in rings.items() if name in running}
+        for name, samples in running.items():
+            slots = rings.setdefault(name, {})
+            slots[slot] = slots.get(slot, 0) + samples
+            slots.pop(slot - 3, None)
+        if restarts:
+            interrupted = restarted(interrupted, stored)
+            interrupted.update(containers, at(FIRST_SLOT + number / 2 + 0.4))
+        containers = [observed(f"{name}{id(rings[name])}", rings[name]) for name in running]
+        for usage in (kept, interrupted):
+            usage.update(containers, at(FIRST_SLOT + number / 2 + 0.4))
+        store(interrupted, stored)
+    assert seconds_by_day(interrupted) == seconds_by_day(kept)
