@@ -18,7 +18,6 @@ from collector.common.extensions import extensions
 from collector.common.outages import Dependency, Outages
 from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
-from collector.config.elastic import has_queries
 from collector.control.journal import open_journal
 from collector.control.lease import lease_path
 from collector.control.loop import acting
@@ -118,7 +117,7 @@ async def check_start(config: CollectorConfig) -> None:
     """
     open_listener(config)
     async with AsyncExitStack() as stack:
-        if config.history.store == "prometheus" or has_queries(config.elastic):
+        if config.store.url:
             await stack.enter_async_context(connect(config.store, "store"))
         if config.pull.url:
             await stack.enter_async_context(connect(config.pull, "pull"))

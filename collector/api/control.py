@@ -78,24 +78,6 @@ class ReplayQuery(msgspec.Struct, frozen=True):
     id: Annotated[str, Meta(description="Id of the decision.")]
 
 
-class BrownedOut(msgspec.Struct, frozen=True, kw_only=True):
-    """An optional service that is stopped because resources are short."""
-
-    service: str
-    weight: float
-    """Value of the label `wattpack.weight`: the lowest weight stops first and starts last."""
-    replicas: int
-    """Number of replicas when it starts again."""
-    nodes: tuple[str, ...]
-    """Nodes that it ran on."""
-    since: float
-    """Unix time at which it was stopped."""
-    why: str
-    """The shortage that stopped it."""
-    waits_for: str
-    """Why it does not start yet."""
-
-
 class ControlStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Status of the control loop."""
 
@@ -116,8 +98,6 @@ class ControlStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Number of steps that have started and not ended."""
     problem: str | None
     """Why the driver cannot act; null if it can."""
-    brownout: tuple[BrownedOut, ...] = ()
-    """Optional services that are stopped, in the order in which they start again."""
 
 
 class PauseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -309,18 +289,6 @@ def _status(core: Core) -> ControlStatus:
         timer_policy=settings.timer_policy,
         steps_in_progress=now.in_motion,
         problem=now.trouble,
-        brownout=tuple(
-            BrownedOut(
-                service=each.name,
-                weight=each.weight,
-                replicas=each.replicas,
-                nodes=tuple(each.used),
-                since=each.since,
-                why=each.why,
-                waits_for=waits_for,
-            )
-            for each, waits_for in _control(core).brownout.stopped
-        ),
     )
 
 

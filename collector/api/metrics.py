@@ -13,7 +13,6 @@ from prometheus_client.registry import Collector
 from collector.analysis.analysis import Analysis
 from collector.api.cluster import ClusterSummary, summarize
 from collector.api.control import Api
-from collector.api.elastic.metrics import ELASTIC_DECISION_METRICS, ELASTIC_METRICS
 from collector.api.network.metrics import MESH_METRICS
 from collector.api.slo.metrics import SLO_METRICS
 from collector.api.slo.routes import service_promises
@@ -21,7 +20,6 @@ from collector.common.extensions import extend, extensions
 from collector.common.liveness import Liveness
 from collector.common.outages import Dependency
 from collector.control.actor import Actor
-from collector.control.brownout.rule import StoppedService
 from collector.control.records import StepState, Trigger
 from collector.core.parts import Core, ReportKind, ReportOutcome
 from collector.history.interface import HistoryStats, OutboxStatus
@@ -265,16 +263,6 @@ _KIND_METRICS: tuple[MetricSpec[tuple[ReportKind, int]], ...] = (
     ),
 )
 
-_BROWNOUT_METRICS: tuple[MetricSpec[StoppedService], ...] = (
-    MetricSpec(
-        name="wattpack_brownout_stopped_replicas",
-        kind="gauge",
-        help="Replicas of an optional service that are stopped because resources are short.",
-        value=lambda stopped: stopped.replicas,
-        labels={"service": lambda stopped: stopped.name},
-    ),
-)
-
 _CONTROL_METRICS: tuple[MetricSpec[Actor], ...] = (
     MetricSpec(
         name="wattpack_collector_control_active",
@@ -334,12 +322,9 @@ COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (
     *_REPORT_METRICS,
     *_REFUSED_METRICS,
     *_KIND_METRICS,
-    *_BROWNOUT_METRICS,
     *_CONTROL_METRICS,
     *_DECISION_METRICS,
     *_STEP_METRICS,
-    *ELASTIC_METRICS,
-    *ELASTIC_DECISION_METRICS,
     *extend("metrics", "METRICS"),
 )
 
@@ -387,15 +372,9 @@ class _MetricsCollector(Collector):
             [(node, limit, count) for node, counts in refused.items() for limit, count in counts.items()],
         )
         yield from metric_families(_KIND_METRICS, [(kind, counters.accepted[kind]) for kind in ReportKind])
-        yield from metric_families(
-            _BROWNOUT_METRICS, [each for each, _ in self._api.control.brownout.stopped]
-        )
         yield from metric_families(_CONTROL_METRICS, [actor])
         yield from metric_families(_DECISION_METRICS, actor.planner.decided.items())
         yield from metric_families(_STEP_METRICS, actor.executor.ended.items())
-        elastic = self._api.control.elastic
-        yield from metric_families(ELASTIC_METRICS, elastic.statuses())
-        yield from metric_families(ELASTIC_DECISION_METRICS, elastic.decided.items())
         for metrics in extensions("metrics"):
             yield from metrics.collect(self._api)
 

@@ -11,7 +11,6 @@ from collector.api.applications import ROUTES as APPLICATIONS
 from collector.api.cluster import ROUTES as CLUSTER
 from collector.api.containers import ROUTES as CONTAINERS
 from collector.api.control import ROUTES as CONTROL
-from collector.api.elastic.routes import ROUTES as ELASTIC
 from collector.api.energy import ROUTES as ENERGY
 from collector.api.energy_csv import ROUTES as ENERGY_CSV
 from collector.api.events import ROUTES as EVENTS
@@ -79,7 +78,6 @@ ROUTES: tuple[Route, ...] = (
     *SERVICES,
     *APPLICATIONS,
     *SLO,
-    *ELASTIC,
     *ANALYSIS,
     *ALERTS,
     *EVENTS,

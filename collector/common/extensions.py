@@ -5,6 +5,7 @@
 | `settings` | `TABLES` of `collector.toml` by key; `CHECKS` | the settings |
 | `policies` | `POLICIES` | the table of policies |
 | `guards` | `GUARDS`: names and functions | the checks of every step |
+| `controllers` | `CONTROLLERS`: what runs in each round of the control loop | the control loop |
 | `jobs` | `restore(core)`: before reports arrive; `running(core)`: while it serves | the start |
 | `routes` | `ROUTES` | the route table |
 | `metrics` | `METRICS`; `collect(api)`: the families of one scrape | `/metrics` |

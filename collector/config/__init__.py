@@ -4,17 +4,14 @@ One module per topic, and the tables that features add. Settings are validated w
 rest of the collector reads no files.
 """
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, field
 from msgspec.structs import force_setattr
 
 from collector.common.extensions import extend, extensions
-from collector.config.brownout import BrownoutConfig, PowerConfig
 from collector.config.cluster import AnalysisConfig, ApplicationRule, EnvelopeConfig, LivenessConfig, NodeRule
 from collector.config.control import ControlConfig, DriverConfig, PlacementConfig
-from collector.config.elastic import ElasticRule
 from collector.config.energy import EnergyConfig
 from collector.config.network import MeshConfig
 from collector.config.server import AccessConfig, HttpConfig, IngestConfig, LimitsConfig, TlsConfig
@@ -27,11 +24,9 @@ __all__ = [
     "AccessConfig",
     "AnalysisConfig",
     "ApplicationRule",
-    "BrownoutConfig",
     "CollectorConfig",
     "ControlConfig",
     "DriverConfig",
-    "ElasticRule",
     "EndpointConfig",
     "EnergyConfig",
     "EnvelopeConfig",
@@ -43,7 +38,6 @@ __all__ = [
     "MeshConfig",
     "NodeRule",
     "PlacementConfig",
-    "PowerConfig",
     "PullConfig",
     "SloClass",
     "StoreConfig",
@@ -69,8 +63,6 @@ class _CoreConfig(Settings, frozen=True):
     energy: EnergyConfig = EnergyConfig()
     placement: PlacementConfig = PlacementConfig()
     control: ControlConfig = ControlConfig()
-    brownout: BrownoutConfig = BrownoutConfig()
-    power: PowerConfig = PowerConfig()
     driver: DriverConfig = DriverConfig()
     nodes: Annotated[
         dict[str, NodeRule],
@@ -99,15 +91,6 @@ class _CoreConfig(Settings, frozen=True):
             " name."
         ),
     ] = field(default_factory=default_classes)
-    elastic: Annotated[
-        dict[str, ElasticRule],
-        Meta(
-            description="`[elastic.web]`: a table per service that is scaled with its load, by its name in"
-            " the orchestrator. [elastic.md](elastic.md) lists the keys, such as `metric_max`"
-            " (bound of the response time in seconds, or of the metric of `query`), `replicas_max` (10) and"
-            " `policy`. Labels `wattpack.elastic*` of the service mean the same."
-        ),
-    ] = field(default_factory=dict)
     policies: Annotated[
         dict[str, dict[str, Any]],
         Meta(
@@ -142,7 +125,6 @@ class _CoreConfig(Settings, frozen=True):
                         " Prometheus, or remove the query"
                     )
         self._check_policies()
-        self._check_elastic()
 
     def _check_policies(self) -> None:
         from collector.policies.resolve import resolve  # noqa: PLC0415 - policies import numpy
@@ -152,21 +134,6 @@ class _CoreConfig(Settings, frozen=True):
                 resolve(name, settings)
             except UserError as error:
                 raise UserError(f"policies.{name}: {error}") from error
-
-    def _check_elastic(self) -> None:
-        from collector.elastic.table import ELASTIC_POLICIES  # noqa: PLC0415 - policies import numpy
-
-        for name, rule in self.elastic.items():
-            if rule.query and not self.store.url:
-                raise UserError(
-                    f"store.url: empty, but [elastic.{name}] has a query: set it to the address of the store,"
-                    " such as http://127.0.0.1:9090"
-                )
-            if rule.policy not in ELASTIC_POLICIES:
-                near = get_close_matches(rule.policy, ELASTIC_POLICIES, n=1)
-                names = ", ".join(ELASTIC_POLICIES)
-                advice = f"did you mean {near[0]!r}?" if near else f"choose one of {names}"
-                raise UserError(f"elastic.{name}.policy: there is no policy {rule.policy!r}: {advice}")
 
 
 if TYPE_CHECKING:

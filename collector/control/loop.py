@@ -11,13 +11,12 @@ from typing import Any
 
 import msgspec
 
+from collector.common.extensions import extend
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
-from collector.config.elastic import has_queries
 from collector.control.actor import Actor
-from collector.control.brownout.brownout import Brownout
-from collector.control.elastic.controller import ElasticController
+from collector.control.controllers import AnyController, Controller
 from collector.control.journal import open_journal
 from collector.control.lease import Lease, lease_path
 from collector.control.make_room import ROOM_POLICY, plan_room, reserve_room, room_policy, room_seconds
@@ -31,7 +30,6 @@ from collector.core.parts import Core
 from collector.drivers.interface import Driver
 from collector.drivers.table import open_driver
 from collector.history.interface import HistoryUnavailable
-from collector.history.prometheus.client import Client, connect
 from collector.placement.question import PlacementQuestion, with_promise
 from collector.policies.resolve import PolicyChoice, resolve
 from collector.snapshot.tables import Snapshot
@@ -47,7 +45,7 @@ _RENEWALS = 3
 class ControlLoop:
     """The control loop of one collector."""
 
-    def __init__(self, core: Core, actor: Actor, store: Client | None = None) -> None:
+    def __init__(self, core: Core, actor: Actor) -> None:
         config = core.config
         self._core, self._settings = core, config.control
         self._alert_policy = _resolve(config, config.control.policy)
@@ -63,8 +61,20 @@ class ControlLoop:
         self._deciding = asyncio.Lock()
         """Held during a decision, because each starts from the result of the last."""
         self.actor = actor
-        self.brownout = Brownout(core, actor)
-        self.elastic = ElasticController(actor, store)
+        self._controllers: dict[type[Controller], Controller] = {
+            kind: kind(actor) for kind in extend("controllers", "CONTROLLERS")
+        }
+
+    def controller(self, kind: type[AnyController]) -> AnyController:
+        """The controller of a feature."""
+        found = self._controllers[kind]
+        assert isinstance(found, kind)
+        return found
+
+    async def start(self, stack: AsyncExitStack) -> None:
+        """Start the controllers; what they open is closed with the stack."""
+        for each in self._controllers.values():
+            await each.start(stack)
 
     async def renew(self) -> None:
         """Renew the lease."""
@@ -99,16 +109,22 @@ class ControlLoop:
             decision = await self.actor.planner.answer_alerts(self._alert_policy)
             if decision is not None:
                 await self.actor.executor.carry_out(decision)
-        # Optional services stop before a timer policy limits or stops others.
-        if await self.brownout.run(self._alert_policy):
+        if await self._run_controllers(before_timer=True):
             await follow_up(self.actor.situation)
             return
         if self._timer_policy is not None and await self._is_due(self._timer_policy):
             self._timer_ran_at = self._core.clock()
             await self._run_timer_policy(self._timer_policy)
         await self._start_waiting()
-        await self.elastic.run()
+        await self._run_controllers(before_timer=False)
         await follow_up(self.actor.situation)
+
+    async def _run_controllers(self, *, before_timer: bool) -> bool:
+        """Run these controllers until one ends the round; return whether one did."""
+        for each in self._controllers.values():
+            if each.is_before_timer is before_timer and await each.run(self._alert_policy):
+                return True
+        return False
 
     async def _is_due(self, chosen: PolicyChoice) -> bool:
         """Whether the timer policy runs now: by its timer, or after an event in the queue of promises."""
@@ -250,11 +266,8 @@ async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[Cont
             lease = Lease(lease_path(core.config), holder, settings.lease_seconds)
             core.outages.watch(Dependency.DRIVER)
             core.outages.watch(Dependency.OTHER_CLOCK)
-        store = None
-        if has_queries(core.config.elastic):
-            store = await stack.enter_async_context(connect(core.config.store, "store"))
-        loop = ControlLoop(core, Actor.of(core, driver, journal, lease), store)
-        await loop.elastic.load()
+        loop = ControlLoop(core, Actor.of(core, driver, journal, lease))
+        await loop.start(stack)
         await loop.renew()
         if lease is not None:
             stack.push_async_callback(lease.give_back)

@@ -23,8 +23,7 @@ from collector.control.orchestrator_state import (
 from collector.control.records import IN_MOTION, Pause, Step
 from collector.core.parts import Core
 from collector.drivers.interface import Driver, DriverError, Hold, OrchestratorState
-from collector.elastic.interface import Target
-from collector.policies.actions import Cut, Resize
+from collector.policies.actions import Cut, Resize, SizeBounds
 from collector.snapshot.promises import NO_PROMISE
 from collector.snapshot.tables import Snapshot
 from collector.snapshot.waiting import with_waiting
@@ -50,8 +49,8 @@ class Situation:
         self.holder: str | None = "no collector yet"
         """The holder of the lease, if it is not this collector."""
         self._taken_over_at: float | None = None
-        self.targets: Mapping[str, Target] = {}
-        """Targets of elastic services, by the orchestrator's names."""
+        self.bounds: Mapping[str, SizeBounds] = {}
+        """Bounds of the size of services, by the orchestrator's names."""
 
     @property
     def driver_name(self) -> str:
@@ -219,7 +218,7 @@ class Situation:
             trouble=self.trouble,
             driver_back_at=self._driver_back_at,
             has_queue=self._driver.has_queue,
-            targets=self.targets,
+            bounds=self.bounds,
             earlier=[step for decision, step in started if decision.id != own],
             own=[step for decision, step in started if decision.id == own],
         )

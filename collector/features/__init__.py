@@ -8,6 +8,8 @@ feature. To remove a feature, delete its folder and its line.
 
 FEATURES: tuple[str, ...] = (
     "sizing",
+    "brownout",
+    "elastic",
     "extender",
     "genpack",
     "energy4cloud",

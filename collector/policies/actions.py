@@ -28,6 +28,21 @@ class _ContainerAction(_BaseAction, frozen=True, kw_only=True):
         return self.name or short_id(self.task)
 
 
+class SizeBounds(msgspec.Struct, frozen=True, kw_only=True):
+    """The bounds of the size of a service."""
+
+    replicas_min: int = 1
+    """Fewest replicas that it may have."""
+    replicas_max: int = 10
+    """Most replicas that it may have."""
+    cpu_min_cores: float = 0.1
+    """Smallest CPU limit of a replica."""
+    cpu_max_cores: float = 1.0
+    """Largest CPU limit of a replica."""
+    cool_down_seconds: float = 180.0
+    """Minimum time from the start of one change to the start of the next."""
+
+
 class Move(_ContainerAction, frozen=True, kw_only=True, tag="move"):
     """Move a container to another node."""
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from collector.elastic.interface import Target, Weights
+from collector.features.elastic.scaling.interface import Target, Weights
 
 _Positive = Annotated[float, Meta(gt=0)]
 _NotNegative = Annotated[float, Meta(ge=0)]

@@ -65,7 +65,7 @@ class Lab:
         self.engine.docker("exec", container, "touch", file)
 
     def stopped(self, collector: Collector) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = collector.get("/v1/control")["brownout"]
+        found: list[dict[str, Any]] = collector.get("/v1/brownout")["stopped"]
         return found
 
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from bench.scenarios.report import page, read
-from collector.elastic.table import ELASTIC_POLICIES
+from collector.features.elastic.scaling.table import ELASTIC_POLICIES
 from replay.reporting.references import FigureComparison, compare_figures, format_value
 from replay.setup.scenario import Choice, read_scenario
 from replay.simulation.compare import compare

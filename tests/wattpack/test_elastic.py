@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from tests.collector.api.elastic.test_elastic import SERVICE, elastic, run_service
 from tests.collector.builders import Client, collecting, settings
+from tests.collector.features.elastic.test_routes import SERVICE, elastic, run_service
 from tests.wattpack.test_hint import complained, printed
 from wattpack.commands.elastic import format_service
 

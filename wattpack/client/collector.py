@@ -17,6 +17,7 @@ from wattpack.client.session import (
     CA_VARIABLE,
     TOKEN_VARIABLE,
     URL_VARIABLE,
+    NotFoundError,
     UnavailableError,
     collector_url,
     explain_failure,
@@ -45,6 +46,13 @@ class Collector:
         """Get one response; raises `UnavailableError`, or `UserError` if the request is rejected."""
         given = {name: value for name, value in parameters.items() if value is not None}
         return await self._request("GET", path, params=given)
+
+    async def get_optional(self, path: str, default: Json) -> Json:
+        """Get one response of a feature that the collector may not have."""
+        try:
+            return await self.get(path)
+        except NotFoundError:
+            return default
 
     async def get_text(self, path: str, **parameters: str | None) -> str:
         """Get a response that is not JSON; raises as `get` does."""

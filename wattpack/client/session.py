@@ -108,6 +108,10 @@ def _certificate_text(url: str, error: aiohttp.ClientConnectorCertificateError) 
     )
 
 
+class NotFoundError(UserError):
+    """The collector has no such thing, or no such route: a feature may be missing."""
+
+
 def explain_status(
     url: str, path: str, status: int, body: bytes, *, with_token: bool
 ) -> UserError | UnavailableError:
@@ -135,7 +139,9 @@ def explain_status(
             )
         case HTTPStatus.TOO_MANY_REQUESTS | HTTPStatus.SERVICE_UNAVAILABLE:
             return UnavailableError(f"is not available now ({detail})")
-        case HTTPStatus.BAD_REQUEST | HTTPStatus.NOT_FOUND:
+        case HTTPStatus.NOT_FOUND:
+            return NotFoundError(detail)
+        case HTTPStatus.BAD_REQUEST:
             return UserError(detail)
         case _:
             return UserError(f"the collector at {url} answers {status}: {detail}")

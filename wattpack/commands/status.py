@@ -26,14 +26,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _fetch(collector: Collector) -> tuple[Json, Json, list[Json], list[Json]]:
-    cluster, control, alerts, suspect, down = await asyncio.gather(
+    cluster, control, brownout, alerts, suspect, down = await asyncio.gather(
         collector.get("/v1/cluster"),
         collector.get("/v1/control"),
+        collector.get_optional("/v1/brownout", {"stopped": []}),
         collector.get_all("/v1/alerts", state="open"),
         collector.get_all("/v1/nodes", state="suspect"),
         collector.get_all("/v1/nodes", state="down"),
     )
-    return cluster, control, alerts, [*suspect, *down]
+    return cluster, {**control, "brownout": brownout["stopped"]}, alerts, [*suspect, *down]
 
 
 def format_status(

@@ -7,7 +7,7 @@ from collector.config import ControlConfig
 from collector.config.schedule import Schedule
 from collector.control.records import IN_MOTION, Pause, Step
 from collector.drivers.interface import OrchestratorState, ServiceView
-from collector.elastic.interface import Target
+from collector.policies.actions import SizeBounds
 from collector.snapshot.tables import Snapshot
 
 
@@ -36,8 +36,8 @@ class GuardContext:
     """Recently started steps of other decisions."""
     own: Sequence[Step] = ()
     """Started steps of the same decision."""
-    targets: Mapping[str, Target] = field(default_factory=dict)
-    """The bounds of elastic services, by the orchestrator's names."""
+    bounds: Mapping[str, SizeBounds] = field(default_factory=dict)
+    """Bounds of the size of services, by the orchestrator's names."""
 
     @property
     def started(self) -> list[Step]:

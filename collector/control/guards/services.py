@@ -9,20 +9,20 @@ _ROUNDING = 1e-9
 
 
 def within_bounds(step: Step, context: GuardContext) -> Refusal:
-    """Refuse more or fewer replicas, or another CPU limit, than the target of a service allows."""
+    """Refuse more or fewer replicas, or another CPU limit, than the bounds of a service allow."""
     action = step.action
     if not isinstance(action, ServiceAction):
         return None
-    target = context.targets.get(action.service)
+    bounds = context.bounds.get(action.service)
     if isinstance(action, Scale):
         service = context.service(step)
         if service is not None and service.stopped_replicas and not action.sheds:
             return f"{action.service} is optional, and is stopped while resources are short"
-        if target is None or action.sheds or target.replicas_min <= action.replicas <= target.replicas_max:
+        if bounds is None or action.sheds or bounds.replicas_min <= action.replicas <= bounds.replicas_max:
             return None
         replicas = counted(action.replicas, "replica")
-        return f"{action.service} must not have {replicas}: {target.replicas_min} to {target.replicas_max}"
-    low, high = (0.0, None) if target is None else (target.cpu_min_cores, target.cpu_max_cores)
+        return f"{action.service} must not have {replicas}: {bounds.replicas_min} to {bounds.replicas_max}"
+    low, high = (0.0, None) if bounds is None else (bounds.cpu_min_cores, bounds.cpu_max_cores)
     cores = action.cpu_limit_cores
     if cores > 0 and cores >= low - _ROUNDING and (high is None or cores <= high + _ROUNDING):
         return None
@@ -36,8 +36,8 @@ def service_has_cooled_down(step: Step, context: GuardContext) -> Refusal:
     if not _changes_size(step):
         return None
     assert isinstance(action, ServiceAction)
-    target = context.targets.get(action.service)
-    cool_down_seconds = settings.cool_down_seconds if target is None else target.cool_down_seconds
+    bounds = context.bounds.get(action.service)
+    cool_down_seconds = settings.cool_down_seconds if bounds is None else bounds.cool_down_seconds
     for each in context.earlier:
         if not _changes_size(each) or each.service != action.service or each.started_at is None:
             continue

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from collector.elastic.interface import ElasticPolicy
-from collector.elastic.table import ELASTIC_POLICIES
+from collector.features.elastic.scaling.interface import ElasticPolicy
+from collector.features.elastic.scaling.table import ELASTIC_POLICIES
 from replay.generators.arrivals import Arrivals
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Choice, Scenario

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from collector.elastic.interface import ElasticDecision, ElasticPolicy, Observation, Target
+from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation, Target
 from collector.snapshot.power_curves import Floats
 from replay.generators.arrivals import Arrivals
 from replay.setup.elastic import MILLI, ElasticService

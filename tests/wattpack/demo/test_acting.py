@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from collector.config import BrownoutConfig, CollectorConfig, ControlConfig, ElasticRule
+from collector.config import CollectorConfig, ControlConfig
+from collector.features.brownout.settings import BrownoutConfig
+from collector.features.elastic.settings import ElasticRule
 from tests.lab.waiting import eventually
 from wattpack.demo import load, run
 from wattpack.demo.run import DemoOptions, running_demo

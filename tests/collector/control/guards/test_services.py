@@ -13,7 +13,7 @@ from collector.control.guards import GuardContext, first_refusal
 from collector.control.guards.promises import keeps_promises
 from collector.control.records import Pause, Step, StepState
 from collector.drivers.interface import Mode, ServiceView
-from collector.elastic.interface import Target
+from collector.features.elastic.scaling.interface import Target
 from collector.policies.actions import Resize, Scale, ServiceAction
 from tests.collector.control.guards.builders import NOW, guard_context
 from tests.collector.control.promises import Promised, with_promises
@@ -27,7 +27,7 @@ WEB = ServiceView(name="web", replicas=2, limit=Quantities(1.0))
 
 
 def context(service: ServiceView = WEB, **changes: Any) -> GuardContext:
-    made = guard_context(**{"targets": {"web": TARGET}, **changes})
+    made = guard_context(**{"bounds": {"web": TARGET}, **changes})
     return replace(made, view=replace(made.view, services=(service,)))
 
 
@@ -63,12 +63,12 @@ def test_a_change_within_the_bounds_passes_and_pause_lease_and_labels_hold(actio
 def test_no_service_has_replicas_outside_its_bounds(replicas: int, low: int, more: int) -> None:
     target = msgspec.structs.replace(TARGET, replicas_min=low, replicas_max=low + more)
     action = msgspec.structs.replace(SCALE, replicas=replicas)
-    found = refusal(action, context(targets={"web": target}))
+    found = refusal(action, context(bounds={"web": target}))
     assert (found is None) is (low <= replicas <= low + more)
     if found is not None:
         assert found[0] == "bounds"
     shed = msgspec.structs.replace(action, sheds=True)
-    assert refusal(shed, context(targets={"web": target})) is None
+    assert refusal(shed, context(bounds={"web": target})) is None
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_no_replica_has_a_cpu_limit_outside_the_bounds(cores: float, is_allowed:
 
 
 def test_without_a_target_a_limit_must_only_be_above_zero() -> None:
-    free = context(targets={})
+    free = context(bounds={})
     assert refusal(msgspec.structs.replace(RESIZE, cpu_limit_cores=64.0), free) is None
     nothing = msgspec.structs.replace(RESIZE, cpu_limit_cores=0.0)
     assert refusal(nothing, free) == (
@@ -116,8 +116,8 @@ def test_a_change_that_failed_is_tried_again_sooner() -> None:
 
 def test_without_a_target_the_cool_down_is_that_of_moves() -> None:
     settings = ControlConfig(cool_down_seconds=30.0)
-    assert refusal(SCALE, context(targets={}, settings=settings, earlier=[earlier(31.0)])) is None
-    assert refusal(SCALE, context(targets={}, settings=settings, earlier=[earlier(29.0)])) is not None
+    assert refusal(SCALE, context(bounds={}, settings=settings, earlier=[earlier(31.0)])) is None
+    assert refusal(SCALE, context(bounds={}, settings=settings, earlier=[earlier(29.0)])) is not None
 
 
 def test_steps_that_shed_load_neither_wait_for_the_cool_down_nor_start_one() -> None:

@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from collector.config import DriverConfig as Settings
-from collector.control.brownout.optional_services import optional_services
 from collector.drivers.docker.client import Engine
 from collector.drivers.docker.driver import DockerHosts
 from collector.drivers.docker.engines import Engines
@@ -20,6 +19,7 @@ from collector.drivers.interface import (
     OrchestratorState,
 )
 from collector.drivers.table import open_driver
+from collector.features.brownout.optional_services import optional_services
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Resize, Start
 from wire.errors import UserError
 from wire.resources import Quantities

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from collector.elastic.interface import ElasticDecision, ElasticPolicy, Observation, Target
+from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation, Target
 from replay.reporting.elastic import elastic_page, elastic_rows_of
 from replay.setup.elastic import ElasticService
 from replay.setup.hosts import build_hosts

@@ -1,1 +1,0 @@
-"""Elastic services: state, learned tables, and metrics."""

@@ -1,0 +1,384 @@
+"""Stops optional services while resources are short and nothing can move, and starts them again.
+
+A stop is stored in the history before it is carried out, and drivers note it on the service as well. So a
+collector that was killed, even one that lost its history, knows which services to start.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import msgspec
+
+from collector.control.actor import Actor
+from collector.control.controllers import Controller
+from collector.control.guards import first_refusal
+from collector.control.planner import Decider
+from collector.control.records import CARRIED_OUT, Decision, Step, StepState, Trigger
+from collector.control.steps import planned_step
+from collector.features.brownout.failures import Failures
+from collector.features.brownout.optional_services import (
+    cluster_watts,
+    free_by_node,
+    is_optional,
+    optional_services,
+    power_of,
+    short_nodes,
+    standalone_container,
+    usage_by_node,
+    weight_of,
+)
+from collector.features.brownout.rule import (
+    BUDGET,
+    RECENT_SECONDS,
+    OptionalService,
+    Shortages,
+    StoppedService,
+    choose_to_stop,
+    reason_to_wait,
+    start_order,
+)
+from collector.features.brownout.settings import BrownoutConfig, PowerConfig
+from collector.policies.actions import Kill, Scale, Start, affected_nodes
+from collector.policies.interface import Plan
+from collector.policies.resolve import PolicyChoice
+from collector.reports.alerts import AlertState
+from collector.snapshot.tables import Snapshot
+from wire.resources import Quantities
+
+log = logging.getLogger(__name__)
+
+POLICY = "brownout"
+_KIND = "brownout"
+_TEMPORARY_GUARDS = frozenset({"settle", "at_once", "rest"})
+"""Guards that refuse a move only for a short time, until the effect of an earlier one shows."""
+_UNCERTAIN = (StepState.FAILED, StepState.UNCLEAR)
+"""States of a stop that may still take effect: an engine that answers too late may carry it out."""
+_stored = msgspec.msgpack.Decoder(StoppedService)
+
+
+class Brownout(Controller):
+    """Stops and starts optional services, one decision at a time, so that its effect can show."""
+
+    is_before_timer = True
+
+    def __init__(self, actor: Actor) -> None:
+        self._core, self._actor = actor.situation.core, actor
+        core = self._core
+        self._settings = core.config.section(BrownoutConfig)
+        self._budget = core.config.section(PowerConfig).cluster_budget_watts
+        self._decider = Decider(policy=POLICY, settings=msgspec.to_builtins(self._settings))
+        self._stopped: dict[str, StoppedService] = {}
+        self._is_loaded = False
+        self._began_at = core.clock()
+        self._short_until: dict[str, float] = {}
+        self._acted_at: dict[str, float] = {}
+        self._over_since: float | None = None
+        self._why_waiting: dict[str, str] = {}
+        self._failures = Failures(self._settings, core.clock)
+
+    @property
+    def stopped(self) -> list[tuple[StoppedService, str]]:
+        """The stopped services, and why each does not start yet."""
+        return [
+            (each, self._why_waiting.get(each.key, "it starts now"))
+            for each in start_order(self._stopped.values())
+        ]
+
+    async def run(self, alert_policy: PolicyChoice | None) -> bool:
+        """Stop or start at most one service; return whether it did."""
+        if not self._settings.enabled:
+            return False
+        await self._load()
+        situation = self._actor.situation
+        optional = list(self._optional())
+        if situation.trouble is None:
+            await self._reconcile(optional)
+        if not optional and not self._stopped:
+            return False
+        snapshot = await situation.snapshot()
+        shortages = self._observe(snapshot)
+        if shortages.short and optional:
+            relieved = await self._relieved(snapshot, shortages.short, alert_policy)
+            left = {subject: why for subject, why in shortages.short.items() if subject not in relieved}
+            if await self._stop_next(snapshot, optional, replace(shortages, short=left)):
+                return True
+        return await self._start_next(snapshot, shortages)
+
+    # --- Observation --------------------------------------------------------------------------------
+
+    def _optional(self) -> Iterator[OptionalService]:
+        """Return the running optional services; in a dry run, those that agents report as optional."""
+        situation = self._actor.situation
+        if not situation.is_dry:
+            yield from optional_services(situation.view)
+            return
+        if not self._budget and not self._core.registry.alert_count()[AlertState.OPEN]:
+            return
+        for node in self._core.registry.nodes(self._core.clock()):
+            for container, entry in node.run.containers.items():
+                labels = entry.value.labels
+                if is_optional(labels):
+                    yield standalone_container(entry.value.name, weight_of(labels), node.name, container)
+
+    def _observe(self, snapshot: Snapshot) -> Shortages:
+        """Return current shortages. Since power fluctuates, the budget counts only after `step_seconds`."""
+        now, short = self._core.clock(), short_nodes(snapshot)
+        watts = cluster_watts(snapshot)
+        if self._budget and watts > self._budget:
+            self._over_since = now if self._over_since is None else self._over_since
+            self._short_until[BUDGET] = now
+            if now - self._over_since >= self._settings.step_seconds:
+                short[BUDGET] = f"the cluster uses {watts:.1f} W of {self._budget:g} W"
+        else:
+            self._over_since = None
+        self._short_until |= dict.fromkeys(short, now)
+        return Shortages(
+            now=now,
+            short=short,
+            acted_at=self._acted_at,
+            short_until=self._short_until,
+            began_at=self._began_at,
+        )
+
+    async def _relieved(
+        self, snapshot: Snapshot, short: Mapping[str, str], alert_policy: PolicyChoice | None
+    ) -> frozenset[str]:
+        """Return the nodes that a move relieves, now or as soon as the effect of the last one shows."""
+        if alert_policy is None or not short.keys() - {BUDGET}:
+            return frozenset()
+        plan = await asyncio.to_thread(alert_policy.rebalance, snapshot)
+        context = self._actor.situation.guard_context(snapshot)
+        relieved: set[str] = set()
+        for action in plan.actions:
+            refusal = first_refusal(planned_step(action, snapshot, Trigger.ALERT), context)
+            if refusal is None or refusal[0] in _TEMPORARY_GUARDS:
+                relieved |= affected_nodes(action)
+        return frozenset(relieved)
+
+    # --- Stopping and starting ----------------------------------------------------------------------
+
+    async def _stop_next(
+        self, snapshot: Snapshot, optional: Iterable[OptionalService], shortages: Shortages
+    ) -> bool:
+        context = self._actor.situation.guard_context(snapshot)
+        # A service whose stop failed does not hold up others.
+        candidates = [each for each in optional if not self._failures.seconds_left(each.key)]
+        refused = list[str]()
+        while (choice := choose_to_stop(candidates, shortages, self._settings)) is not None:
+            service, subjects = choice
+            why = tuple(shortages.short[subject] for subject in subjects)
+            action = _stop_action(service, (*why, f"it is optional, with weight {service.weight:g}"))
+            refusal = first_refusal(planned_step(action, snapshot, Trigger.BROWNOUT), context)
+            if refusal is None:
+                return await self._stop(snapshot, service, action, subjects, "; ".join(why))
+            refused.append(f"{service.name} is not stopped: {refusal[1]}")
+            candidates.remove(service)
+        if refused:
+            await self._actor.planner.record(
+                Trigger.BROWNOUT, self._decider, snapshot, Plan(left=tuple(refused))
+            )
+        return False
+
+    async def _stop(
+        self,
+        snapshot: Snapshot,
+        service: OptionalService,
+        action: Kill | Scale,
+        subjects: Iterable[str],
+        why: str,
+    ) -> bool:
+        used = dict.fromkeys(service.nodes, Quantities()) | usage_by_node(snapshot, service.containers)
+        now = self._core.clock()
+        stopped = StoppedService(
+            name=service.name,
+            weight=service.weight,
+            replicas=service.replicas,
+            since=now,
+            why=why,
+            used=used,
+            watts=max(power_of(snapshot, used), self._reported_watts(service)),
+            container=service.key if service.is_standalone else None,
+            stops=1 + self._recent_stops(service.key, now),
+        )
+        is_dry = self._actor.situation.is_dry
+        if not is_dry:
+            await self._put(stopped)
+        decision = await self._carry_out(snapshot, service.name, action, why)
+        if decision is None:
+            return False
+        self._acted_at |= dict.fromkeys(subjects, self._core.clock())
+        if is_dry:
+            return True
+        self._note_result(stopped.key, decision)
+        if any(step.state in _UNCERTAIN for step in decision.steps):
+            # It may have stopped, and must then start again. The record is dropped once the service runs.
+            await self._actor.situation.refresh()
+            await self._put(msgspec.structs.replace(stopped, since=self._core.clock()))
+        elif not _is_in_effect(decision):
+            await self._drop(stopped.key)
+        return True
+
+    async def _start_next(self, snapshot: Snapshot, shortages: Shortages) -> bool:
+        free = free_by_node(snapshot, self._settings.fill_ratio)
+        free_watts = (
+            self._settings.fill_ratio * self._budget - cluster_watts(snapshot) if self._budget else None
+        )
+        self._why_waiting = {
+            key: why
+            for key, each in self._stopped.items()
+            if (
+                why := reason_to_wait(each, shortages, self._settings, free=free, free_watts=free_watts)
+                or self._why_not_again(key)
+            )
+            is not None
+        }
+        # Services that failed to start come last, so that they do not hold up others.
+        returning = sorted(start_order(self._stopped.values()), key=lambda each: each.key in self._failures)
+        for stopped in returning:
+            if stopped.key in self._why_waiting:
+                continue
+            action = _start_action(
+                stopped, (f"resources are no longer short: it was stopped because {stopped.why}",)
+            )
+            decision = await self._carry_out(snapshot, stopped.name, action, action.reasons[0])
+            if decision is None:
+                continue
+            self._note_result(stopped.key, decision)
+            if _is_in_effect(decision):
+                self._acted_at |= dict.fromkeys((*stopped.used, BUDGET), self._core.clock())
+                await self._drop(stopped.key)
+            return True
+        return False
+
+    def _note_result(self, key: str, decision: Decision) -> None:
+        if any(step.started_at is not None for step in decision.steps):
+            self._failures.record(key, failed=not _is_in_effect(decision))
+
+    def _why_not_again(self, key: str) -> str | None:
+        left = self._failures.seconds_left(key)
+        return f"it failed to start: next attempt in {left:.0f} s" if left else None
+
+    async def _carry_out(
+        self, snapshot: Snapshot, subject: str, action: Kill | Scale | Start, why: str
+    ) -> Decision | None:
+        decision = await self._actor.planner.record(
+            Trigger.BROWNOUT,
+            replace(self._decider, subject=subject),
+            snapshot,
+            Plan(actions=(action,), reasons=(why,)),
+        )
+        return None if decision is None else await self._actor.executor.carry_out(decision)
+
+    def _reported_watts(self, service: OptionalService) -> float:
+        """Return the power that agents attribute to a service; 0 if they attribute none."""
+        total = 0.0
+        for name in set(service.nodes):
+            for node in self._core.registry.nodes(self._core.clock(), node=name):
+                there = node.run.containers
+                powers = [there[each].value.power for each in service.containers if each in there]
+                total += sum(power.watts for power in powers if power is not None)
+        return total
+
+    def _recent_stops(self, key: str, now: float) -> int:
+        """Return how often a service was stopped within the last hour, by the journal."""
+        return sum(
+            _stopped_key(step) == key and step.state in CARRIED_OUT
+            for _, step in self._actor.situation.journal.started_steps(now - RECENT_SECONDS)
+        )
+
+    # --- Stored state -------------------------------------------------------------------------------
+
+    async def _load(self) -> None:
+        if self._is_loaded:
+            return
+        for key, packed in (await self._core.history.get_values(_KIND)).items():
+            try:
+                self._stopped[key] = _stored.decode(packed)
+            except msgspec.DecodeError as error:
+                log.warning(
+                    "the stored stop of optional service %s is invalid, and is ignored: %s", key, error
+                )
+        self._is_loaded = True
+
+    async def _reconcile(self, optional: Iterable[OptionalService]) -> None:
+        """Align the stored stops with the orchestrator's state."""
+        if self._actor.situation.is_dry:
+            return
+        await self._forget_running(optional)
+        await self._adopt_stopped()
+
+    async def _forget_running(self, optional: Iterable[OptionalService]) -> None:
+        """Forget the services that run again or were removed."""
+        situation, view = self._actor.situation, self._actor.situation.view
+        # Another host may claim a container of the same id.
+        running = {
+            (each.key, each.nodes[0] if each.is_standalone else "") for each in optional if each.containers
+        }
+        names = {each.name for each in view.services}
+        self._failures.keep({key for key, _ in running} | self._stopped.keys())
+        for key, stopped in list(self._stopped.items()):
+            is_removed = stopped.container is None and bool(view.nodes) and stopped.name not in names
+            # A stop that was just requested may still take effect.
+            is_settled = (situation.refreshed_at or 0.0) - stopped.since >= self._settings.step_seconds
+            host = "" if stopped.container is None else next(iter(stopped.used))
+            if ((key, host) in running and is_settled) or is_removed:
+                log.info("optional service %s is no longer stopped", stopped.name)
+                await self._drop(key)
+
+    async def _adopt_stopped(self) -> None:
+        """Add stops that only the orchestrator knows: this history does not contain them."""
+        for service in self._actor.situation.view.services:
+            if service.stopped_replicas and service.name not in self._stopped:
+                await self._put(
+                    StoppedService(
+                        name=service.name,
+                        weight=weight_of(service.labels),
+                        replicas=service.stopped_replicas,
+                        since=self._core.clock(),
+                        why="resources were short",
+                    )
+                )
+
+    async def _put(self, stopped: StoppedService) -> None:
+        await self._core.history.put_values(_KIND, {stopped.key: msgspec.msgpack.encode(stopped)})
+        self._stopped[stopped.key] = stopped
+
+    async def _drop(self, key: str) -> None:
+        await self._core.history.put_values(_KIND, {key: None})
+        del self._stopped[key]
+
+
+def _stop_action(service: OptionalService, reasons: tuple[str, ...]) -> Kill | Scale:
+    if service.is_standalone:
+        (container,), (node,) = service.containers, service.nodes
+        return Kill(task=container, name=service.name, node=node, target=None, sheds=True, reasons=reasons)
+    return Scale(
+        service=service.name, replicas=0, replicas_before=service.replicas, sheds=True, reasons=reasons
+    )
+
+
+def _start_action(stopped: StoppedService, reasons: tuple[str, ...]) -> Scale | Start:
+    if stopped.container is not None:
+        (node,) = stopped.used
+        return Start(task=stopped.container, name=stopped.name, target=node, sheds=True, reasons=reasons)
+    return Scale(
+        service=stopped.name, replicas=stopped.replicas, replicas_before=0, sheds=True, reasons=reasons
+    )
+
+
+def _stopped_key(step: Step) -> str | None:
+    match step.action:
+        case Scale(sheds=True, replicas=0, service=service):
+            return service
+        case Kill(sheds=True, task=task):
+            return task
+    return None
+
+
+def _is_in_effect(decision: Decision) -> bool:
+    return any(step.state in CARRIED_OUT for step in decision.steps)
+
+
+CONTROLLERS = (Brownout,)

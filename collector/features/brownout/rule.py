@@ -1,0 +1,154 @@
+"""The rules of brownout: which optional service stops next, and which starts again. Pure.
+
+The lightest service stops first. For a node that is short of a resource, a service qualifies if at least half
+of its running containers are on such nodes; for the power budget, any service does. The heaviest service
+starts again first, when none of its nodes has been short and the budget has been kept for some time, and its
+usage fits with room to spare. That time doubles with every stop within the last hour, so that services do not
+flap.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+import msgspec
+
+from collector.features.brownout.settings import BrownoutConfig
+from wire.resources import Quantities, Resource
+
+RESERVED = (Resource.CPU, Resource.MEMORY)
+"""Resources that must suffice for a service to start again. The capacity of disks and links is the highest
+throughput observed so far, which says little about what is left."""
+BUDGET = ""
+"""The key of the power budget among the names of nodes."""
+RECENT_SECONDS = 3600.0
+_MAX_DOUBLINGS = 7
+"""Limit of the doubling: with the default settings, most of an hour."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionalService:
+    """An optional service that runs."""
+
+    name: str
+    weight: float
+    replicas: int
+    nodes: tuple[str, ...]
+    """The node of each running container."""
+    containers: tuple[str, ...]
+    is_standalone: bool = False
+    """Whether no orchestrator manages it: it is a single container."""
+
+    @property
+    def key(self) -> str:
+        """Its identifier: names of single containers are unique only within a host."""
+        return self.containers[0] if self.is_standalone else self.name
+
+
+class StoppedService(msgspec.Struct, frozen=True, kw_only=True):
+    """An optional service that was stopped, as it is stored."""
+
+    name: str
+    weight: float
+    replicas: int
+    """Number of replicas before the stop."""
+    since: float
+    why: str
+    used: dict[str, Quantities] = {}
+    """Its usage on each of its nodes."""
+    watts: float = 0.0
+    """Power that it used."""
+    container: str | None = None
+    """Its only container, if no orchestrator manages it."""
+    stops: int = 1
+    """Number of its stops within an hour, including this one."""
+
+    def __post_init__(self) -> None:
+        if self.container is not None and len(self.used) != 1:
+            raise ValueError("a single container runs on one node")
+        if not isfinite(self.weight + self.watts + self.since):
+            raise ValueError("weight, watts and since must be finite numbers")
+
+    @property
+    def key(self) -> str:
+        """Its identifier, as in `OptionalService`."""
+        return self.container or self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortages:
+    """Nodes that are short of a resource, and the power budget, with the times of shortages and actions."""
+
+    now: float
+    short: Mapping[str, str]
+    """A sentence about each shortage, by node or `BUDGET`."""
+    acted_at: Mapping[str, float]
+    """When a service was last stopped or started, by node or `BUDGET`."""
+    short_until: Mapping[str, float]
+    """When each of them was last short."""
+    began_at: float
+    """Start of the observation: a restarted collector does not know earlier shortages."""
+
+
+def choose_to_stop(
+    optional: Iterable[OptionalService], shortages: Shortages, settings: BrownoutConfig
+) -> tuple[OptionalService, tuple[str, ...]] | None:
+    """Return the service that stops next, and the shortages that it relieves; None if there is none."""
+    urgent = {
+        subject
+        for subject in shortages.short
+        if shortages.now - shortages.acted_at.get(subject, -settings.step_seconds) >= settings.step_seconds
+    }
+    # While the effect of the last action may not show yet, nothing else stops for the same shortage.
+    waiting = shortages.short.keys() - urgent
+    for service in sorted(optional, key=lambda each: (each.weight, each.name)):
+        short_nodes = [node for node in service.nodes if node in shortages.short]
+        subjects = set(short_nodes) if 2 * len(short_nodes) >= len(service.nodes) else set()
+        if BUDGET in shortages.short:
+            subjects.add(BUDGET)
+        if subjects and not subjects & waiting:
+            return service, tuple(sorted(subjects))
+    return None
+
+
+def required_calm_seconds(stops: int, settings: BrownoutConfig) -> float:
+    """Return the time without a shortage before a service with this many recent stops starts again."""
+    return settings.calm_seconds * 2.0 ** min(max(stops - 1, 0), _MAX_DOUBLINGS)
+
+
+def reason_to_wait(
+    service: StoppedService,
+    shortages: Shortages,
+    settings: BrownoutConfig,
+    *,
+    free: Mapping[str, Quantities],
+    free_watts: float | None,
+) -> str | None:
+    """Return why a stopped service does not start yet; None if it does.
+
+    `free` is the capacity of each node that is left below `fill_ratio`; `free_watts` is the same for the
+    power budget, if there is one.
+    """
+    subjects = [*service.used, BUDGET]
+    for subject in subjects:
+        if subject in shortages.short:
+            return shortages.short[subject]
+        if shortages.now - shortages.acted_at.get(subject, shortages.began_at) < settings.step_seconds:
+            return "another service was just stopped or started there"
+    calm = required_calm_seconds(service.stops, settings)
+    last = max(shortages.short_until.get(subject, shortages.began_at) for subject in subjects)
+    if shortages.now - last < calm:
+        return f"no shortage for {shortages.now - last:.0f} of {calm:.0f} s"
+    for node, used in service.used.items():
+        for resource in RESERVED:
+            need, left = used.of(resource), None if node not in free else free[node].of(resource)
+            if need and left is not None and need > left:
+                return f"{node} has less {resource} left than the service used"
+    if free_watts is not None and service.watts > free_watts:
+        return f"the power budget leaves {max(free_watts, 0.0):.1f} W; the service used {service.watts:.1f} W"
+    return None
+
+
+def start_order(stopped: Iterable[StoppedService]) -> Sequence[StoppedService]:
+    """Return stopped services in the order in which they start again: the heaviest, then the last, first."""
+    return sorted(stopped, key=lambda each: (-each.weight, -each.since, each.name))

@@ -1,0 +1,94 @@
+"""Elastic services: state, target, metric, and the table that the policy learned."""
+
+import asyncio
+from http import HTTPStatus
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from collector.api.control import Api
+from collector.common.errors import ApiError
+from collector.core.parts import Core
+from collector.features.elastic.controllers import ElasticController
+from collector.features.elastic.scaling.interface import LearnedRow
+from collector.features.elastic.status import ElasticStatus
+from collector.web.routes import NoQuery, Route, get, problem
+
+
+class ElasticPolicySummary(msgspec.Struct, frozen=True):
+    """An elasticity policy."""
+
+    name: str
+    """Name of the policy, for `policy` under `[elastic.NAME]`."""
+    summary: str
+    """How it decides, in one line."""
+
+
+class ElasticList(msgspec.Struct, frozen=True):
+    """All elastic services."""
+
+    policies: list[ElasticPolicySummary]
+    """The policies that can be chosen."""
+    elastic: list[ElasticStatus]
+    """One entry per elastic service."""
+
+
+class ElasticDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """One elastic service, and the table that its policy learned."""
+
+    status: ElasticStatus
+    """State of the service at the last decision."""
+    learned: tuple[LearnedRow, ...]
+    """The table that its policy has learned so far."""
+
+
+class ElasticQuery(msgspec.Struct, frozen=True):
+    """Parameters for one elastic service."""
+
+    service: Annotated[str, Meta(description="Name of the service.")]
+
+
+def _controller(core: Core) -> ElasticController:
+    assert isinstance(core, Api)
+    return core.control.controller(ElasticController)
+
+
+async def elastic_services(core: Core, _query: NoQuery) -> ElasticList:
+    """List elastic services."""
+    controller = _controller(core)
+    policies = [ElasticPolicySummary(each.name, each.summary) for each in controller.policies.values()]
+    return ElasticList(policies, controller.statuses())
+
+
+async def elastic_service(core: Core, query: ElasticQuery) -> ElasticDetail:
+    """Get one elastic service."""
+    controller = _controller(core)
+    found = next((each for each in controller.statuses() if each.service == query.service), None)
+    if found is None:
+        detail = (
+            f"service {query.service!r} is not elastic: add [elastic.{query.service}] to the settings, or the"
+            " label wattpack.elastic to the service"
+        )
+        raise ApiError(HTTPStatus.NOT_FOUND, detail, "service")
+    return ElasticDetail(status=found, learned=await asyncio.to_thread(controller.learned, query.service))
+
+
+ROUTES: tuple[Route, ...] = (
+    get(
+        "/v1/elastic",
+        "List services whose replicas and CPU limits follow their load, with their targets and the last"
+        " decision about each; and the elasticity policies.",
+        ElasticList,
+        elastic_services,
+        query=NoQuery,
+    ),
+    get(
+        "/v1/elastic/{service}",
+        "Get one elastic service, and the table that its policy has learned.",
+        ElasticDetail,
+        elastic_service,
+        query=ElasticQuery,
+        problems=problem(HTTPStatus.NOT_FOUND, "No elastic service has this name."),
+    ),
+)

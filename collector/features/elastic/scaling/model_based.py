@@ -1,0 +1,203 @@
+"""Model-based reinforcement learning, as in ge-kube: a model of the service from experience, solved in full.
+
+The model is that of the authors (Rossi et al., IEEE CLOUD 2019): transitions of utilization from one decision
+to the next, counted over all actions; and per state the probability that the target is broken, which cannot
+fall with utilization nor rise with resources. The policy takes the action with the lowest expected long-term
+cost, never one at random. All costs are 0 at first, so that it tries unknown actions.
+"""
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from collector.features.elastic.scaling.bounds import USAGE_UNKNOWN, changes_size, decide_within, may_explore
+from collector.features.elastic.scaling.costs import ACTIONS, CHANGES, NO_CHANGE
+from collector.features.elastic.scaling.interface import (
+    ElasticDecision,
+    ElasticPolicy,
+    LearnedRow,
+    Observation,
+    Target,
+)
+from collector.features.elastic.scaling.learned import decode_learned, encode_learned
+from collector.features.elastic.scaling.states import (
+    UTILIZATIONS,
+    Grid,
+    GridStep,
+    ObservedState,
+    State,
+    known_cost,
+    observed_state,
+    performance_cost,
+)
+
+_VERSION = "model-based/1"
+_DISCOUNT = 0.99
+_LEARNING_RATE = 0.1
+"""Weight of an observation in the probability that the target is broken; the first one counts in full."""
+_PRECISION = 1e-4
+_MOST_SWEEPS = 3000
+_Floats = NDArray[np.float64]
+
+
+class _StateEstimate(msgspec.Struct, frozen=True, array_like=True):
+    state: State
+    broken: float
+    """Probability that the target is broken."""
+    observed: int
+    """Number of observations."""
+
+
+class _Model(msgspec.Struct, frozen=True):
+    grid: Grid = Grid()
+    transitions: tuple[tuple[int, ...], ...] = ((0,) * UTILIZATIONS,) * UTILIZATIONS
+    """Number of transitions from each utilization to each."""
+    states: tuple[_StateEstimate, ...] = ()
+    """The states in which the service was observed."""
+    last: GridStep | None = None
+
+    def __post_init__(self) -> None:
+        rows = self.transitions
+        if len(rows) != UTILIZATIONS or any(len(row) != UTILIZATIONS or min(row) < 0 for row in rows):
+            raise ValueError("the transitions are not a table of counts")
+        if not all(0 <= each.broken <= 1 and self.grid.contains(each.state) for each in self.states):
+            raise ValueError("a state or its probability is out of bounds")
+
+
+def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDecision:
+    model = decode_learned(learned, _VERSION, _Model)
+    now = observed_state(target, observed)
+    if now is None:
+        kept = encode_learned(_VERSION, msgspec.structs.replace(model, last=None))
+        return decide_within(target, observed, observed.replicas, None, (USAGE_UNKNOWN,), learned=kept)
+    if model.grid != now.grid:
+        model = _Model(grid=now.grid)
+    model = _learn(target, observed, model, now)
+    costs = _solve(target, model)[now.state.replicas, now.state.level, now.state.utilization]
+    tried = {(each.state.replicas, each.state.level) for each in model.states}
+    allowed = [
+        each
+        for each in now.grid.allowed(now.state)
+        if may_explore(target, observed) or not _is_unknown(now.state, each, tried)
+    ]
+    action = min(allowed, key=lambda each: (costs[each], each))
+    replicas, limit = now.after(action)
+    reasons = (
+        f"{now.grid.describe(now.state)}: {ACTIONS[action]}",
+        f"expected long-term cost {costs[action]:.3f}, the lowest",
+    )
+    decision = decide_within(
+        target, observed, replicas, limit if CHANGES[action][1] else None, reasons, learned=b""
+    )
+    last = GridStep(now.state, action if changes_size(decision, observed) else NO_CHANGE)
+    return msgspec.structs.replace(
+        decision, learned=encode_learned(_VERSION, msgspec.structs.replace(model, last=last))
+    )
+
+
+def _is_unknown(state: State, action: int, tried: set[tuple[int, int]]) -> bool:
+    """Whether an action takes resources away, and leads to a size that was not observed."""
+    more, up = CHANGES[action]
+    return more + up < 0 and (state.replicas + more, state.level + up) not in tried
+
+
+def _learn(target: Target, observed: Observation, model: _Model, now: ObservedState) -> _Model:
+    """Count the transition, and correct the probability of the current state."""
+    transitions, last = model.transitions, model.last
+    if last is not None and 0 <= last.state.utilization < UTILIZATIONS:
+        rows = [list(row) for row in transitions]
+        rows[last.state.utilization][now.state.utilization] += 1
+        transitions = tuple(tuple(row) for row in rows)
+    broken = performance_cost(target, observed)
+    states = {each.state: each for each in model.states}
+    if broken is not None:
+        before = states.get(now.state)
+        estimate = broken if before is None else before.broken + _LEARNING_RATE * (broken - before.broken)
+        states[now.state] = _StateEstimate(now.state, estimate, 1 if before is None else before.observed + 1)
+    return msgspec.structs.replace(model, transitions=transitions, states=tuple(states.values()))
+
+
+def _broken(model: _Model) -> _Floats:
+    """The probability that the target is broken, for all states: as observed, or inferred from other states.
+
+    A state with fewer resources or more utilization is no better than an observed one; the contrary is no
+    worse. Where inferences disagree, the most frequently observed state counts.
+    """
+    found = np.zeros(model.grid.shape)
+    replicas, levels, tenths = np.indices(model.grid.shape)
+    for each in sorted(model.states, key=lambda each: each.observed):
+        state = each.state
+        worse = (replicas <= state.replicas) & (levels <= state.level) & (tenths >= state.utilization)
+        better = (replicas >= state.replicas) & (levels >= state.level) & (tenths <= state.utilization)
+        found[worse] = np.maximum(found[worse], each.broken)
+        found[better] = np.minimum(found[better], each.broken)
+    for each in model.states:
+        found[each.state.replicas, each.state.level, each.state.utilization] = each.broken
+    return found
+
+
+def _solve(target: Target, model: _Model) -> _Floats:
+    """The expected long-term cost of every action in every state; infinite if it is not allowed."""
+    grid = model.grid
+    replicas, levels, _ = grid.shape
+    counts = np.array(model.transitions, dtype=np.float64)
+    unobserved = counts.sum(axis=1) == 0
+    counts[unobserved] = np.eye(UTILIZATIONS)[unobserved]
+    probable = (counts / counts.sum(axis=1, keepdims=True)).T
+    known = np.full((*grid.shape, len(ACTIONS)), np.inf)
+    for replica, level in np.ndindex(replicas, levels):
+        state = State(replica, level, 0)
+        for action in grid.allowed(state):
+            known[replica, level, :, action] = known_cost(target, grid, GridStep(state, action))
+    penalty = target.weights.performance * _broken(model)
+    values = np.zeros(grid.shape)
+    costs = known
+    for _ in range(_MOST_SWEEPS):
+        ahead = (penalty + _DISCOUNT * values) @ probable
+        costs = known.copy()
+        for action, (more, up) in enumerate(CHANGES):
+            before = _indices(more, replicas), _indices(up, levels)
+            after = _indices(-more, replicas), _indices(-up, levels)
+            costs[(*before, slice(None), action)] += ahead[after]
+        best = costs.min(axis=-1)
+        steps = best - values
+        if steps.max() - steps.min() < _PRECISION:
+            # All values still grow at the same rate, which is added here: the bounds of MacQueen.
+            costs += _DISCOUNT / (1 - _DISCOUNT) * steps.mean()
+            break
+        values = best
+    return costs
+
+
+def _indices(change: int, size: int) -> slice:
+    """The indices from which a change stays within the bounds."""
+    return slice(max(0, -change), size - max(0, change))
+
+
+def _explain(target: Target, learned: bytes) -> tuple[LearnedRow, ...]:
+    model = decode_learned(learned, _VERSION, _Model)
+    if not model.states:
+        return ()
+    costs = _solve(target, model)
+    rows = []
+    for each in sorted(model.states, key=lambda each: model.grid.number(each.state)):
+        state = each.state
+        of_state = costs[state.replicas, state.level, state.utilization]
+        action = min(model.grid.allowed(state), key=lambda place: (of_state[place], place))
+        rows.append(
+            LearnedRow(
+                state=model.grid.describe(state),
+                action=ACTIONS[action],
+                cost=float(of_state[action]),
+                observed=each.observed,
+            )
+        )
+    return tuple(rows)
+
+
+MODEL_BASED = ElasticPolicy(
+    name="model-based",
+    summary="ge-kube's model-based reinforcement learning over replicas and CPU limits",
+    decide=_decide,
+    explain=_explain,
+)

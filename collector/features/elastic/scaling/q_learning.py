@@ -1,0 +1,134 @@
+"""Q-learning: learns the cost of each action in each state, without a model of the service."""
+
+import msgspec
+
+from collector.features.elastic.scaling.bounds import (
+    USAGE_UNKNOWN,
+    changes_size,
+    decide_within,
+    draw_uniform_pair,
+    may_explore,
+)
+from collector.features.elastic.scaling.costs import ACTIONS, CHANGES, NO_CHANGE
+from collector.features.elastic.scaling.interface import (
+    ElasticDecision,
+    ElasticPolicy,
+    LearnedRow,
+    Observation,
+    Target,
+)
+from collector.features.elastic.scaling.learned import decode_learned, encode_learned
+from collector.features.elastic.scaling.states import (
+    Grid,
+    GridStep,
+    ObservedState,
+    State,
+    known_cost,
+    observed_state,
+    performance_cost,
+)
+
+_VERSION = "q-learning/1"
+_LEARNING_RATE = 0.1
+_EXPLORED_RATIO = 0.1
+_DISCOUNT = 0.99
+
+
+class _Value(msgspec.Struct, frozen=True, array_like=True):
+    cost: float
+    observed: int
+
+
+class _Experience(msgspec.Struct, frozen=True):
+    grid: Grid = Grid()
+    values: dict[int, dict[int, _Value]] = {}
+    """By state and action: the expected long-term cost; 0 for an action that was not tried."""
+    last: GridStep | None = None
+
+
+def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDecision:
+    experience = decode_learned(learned, _VERSION, _Experience)
+    now = observed_state(target, observed)
+    if now is None:
+        kept = encode_learned(_VERSION, msgspec.structs.replace(experience, last=None))
+        return decide_within(target, observed, observed.replicas, None, (USAGE_UNKNOWN,), learned=kept)
+    if experience.grid != now.grid:
+        experience = _Experience(grid=now.grid)
+    values = _updated(target, observed, experience, now)
+    of_state = values.get(now.grid.number(now.state), {})
+    allowed = now.grid.allowed(now.state)
+    best = min(allowed, key=lambda action: _cost(of_state, action))
+    chance, which = draw_uniform_pair(target, observed)
+    explores = may_explore(target, observed) and chance < _EXPLORED_RATIO
+    action = allowed[int(which * len(allowed))] if explores else best
+    replicas, limit = now.after(action)
+    reasons = (
+        f"{now.grid.describe(now.state)}: {ACTIONS[action]}",
+        "drawn at random, to learn its cost"
+        if explores
+        else f"expected long-term cost {_cost(of_state, action):.3f}, the lowest",
+    )
+    decision = decide_within(
+        target,
+        observed,
+        replicas,
+        limit if CHANGES[action][1] else None,
+        reasons,
+        learned=b"",
+        explored=explores,
+    )
+    carried_out = action if changes_size(decision, observed) else NO_CHANGE
+    kept = encode_learned(_VERSION, _Experience(now.grid, values, GridStep(now.state, carried_out)))
+    return msgspec.structs.replace(decision, learned=kept)
+
+
+def _updated(
+    target: Target, observed: Observation, experience: _Experience, now: ObservedState
+) -> dict[int, dict[int, _Value]]:
+    """The values, corrected by the cost of the last action."""
+    values, last = experience.values, experience.last
+    performance = performance_cost(target, observed)
+    if last is None or performance is None or not now.grid.contains(last.state) or not last.led_to(now.state):
+        return values
+    cost = known_cost(target, now.grid, last) + target.weights.performance * performance
+    following = values.get(now.grid.number(now.state), {})
+    least = min(_cost(following, action) for action in now.grid.allowed(now.state))
+    number = now.grid.number(last.state)
+    before = values.get(number, {}).get(last.action, _Value(0.0, 0))
+    estimate = (1 - _LEARNING_RATE) * before.cost + _LEARNING_RATE * (cost + _DISCOUNT * least)
+    of_last = {**values.get(number, {}), last.action: _Value(estimate, before.observed + 1)}
+    return {**values, number: of_last}
+
+
+def _cost(of_state: dict[int, _Value], action: int) -> float:
+    return of_state[action].cost if action in of_state else 0.0
+
+
+def _explain(target: Target, learned: bytes) -> tuple[LearnedRow, ...]:  # noqa: ARG001 - the grid is in `learned`
+    experience = decode_learned(learned, _VERSION, _Experience)
+    grid = experience.grid
+    _, levels, utilizations = grid.shape
+    rows = []
+    for number in sorted(experience.values):
+        place, tenths = divmod(number, utilizations)
+        state = State(*divmod(place, max(1, levels)), tenths)
+        if grid.contains(state):
+            rows += [
+                LearnedRow(
+                    state=grid.describe(state),
+                    action=ACTIONS[action],
+                    cost=value.cost,
+                    observed=value.observed,
+                )
+                for action, value in sorted(experience.values[number].items())
+                if 0 <= action < len(ACTIONS)
+            ]
+    return tuple(rows)
+
+
+Q_LEARNING = ElasticPolicy(
+    name="q-learning",
+    summary="model-free reinforcement learning, the baseline of ge-kube",
+    decide=_decide,
+    explain=_explain,
+)

@@ -1,0 +1,130 @@
+"""The discrete states of the learning policies: replicas, utilization in tenths, and CPU limit in steps."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from collector.features.elastic.scaling.bounds import (
+    bounded,
+    cpu_levels,
+    nearest_level,
+    utilization,
+    valid_metric,
+)
+from collector.features.elastic.scaling.costs import CHANGES, adaptation_cost, resource_cost
+from collector.features.elastic.scaling.interface import Observation, Target
+
+UTILIZATIONS = 11
+"""From 0 to 1 in tenths."""
+
+
+class State(msgspec.Struct, frozen=True, array_like=True):
+    """A discrete state of a service; each number is an index from 0."""
+
+    replicas: int
+    level: int
+    utilization: int
+
+
+class Grid(msgspec.Struct, frozen=True, array_like=True):
+    """The bounds of the states. A policy starts again when they change."""
+
+    fewest: int = 0
+    most: int = 0
+    levels: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.most < self.fewest:
+            raise ValueError("the bounds of the states are not in order")
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The number of different replicas, limits and utilizations."""
+        return self.most - self.fewest + 1, len(self.levels), UTILIZATIONS
+
+    def contains(self, state: State) -> bool:
+        """Whether a state is within the bounds."""
+        places = (state.replicas, state.level, state.utilization)
+        return all(0 <= place < size for place, size in zip(places, self.shape, strict=True))
+
+    def number(self, state: State) -> int:
+        """The index of a state among all states."""
+        _, levels, utilizations = self.shape
+        return (state.replicas * levels + state.level) * utilizations + state.utilization
+
+    def allowed(self, state: State) -> tuple[int, ...]:
+        """The actions that keep the bounds."""
+        replicas, levels, _ = self.shape
+        return tuple(
+            action
+            for action, (more, up) in enumerate(CHANGES)
+            if 0 <= state.replicas + more < replicas and 0 <= state.level + up < levels
+        )
+
+    def describe(self, state: State) -> str:
+        """Describe a state for people."""
+        count = self.fewest + state.replicas
+        return (
+            f"{count} {'replica' if count == 1 else 'replicas'} of {self.levels[state.level]:g} cores, "
+            f"{state.utilization / (UTILIZATIONS - 1):.0%} used"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedState:
+    """The state in which a service was observed, and the grid that it is a state of."""
+
+    grid: Grid
+    state: State
+
+    def after(self, action: int) -> tuple[int, float]:
+        """The replicas and the CPU limit that an action leads to."""
+        more, up = CHANGES[action]
+        return self.grid.fewest + self.state.replicas + more, self.grid.levels[self.state.level + up]
+
+
+def observed_state(target: Target, observed: Observation) -> ObservedState | None:
+    """The state of a service on its grid; None if its utilization is unknown."""
+    levels = cpu_levels(target, observed.cpu_limit_cores)
+    level = nearest_level(levels, observed.cpu_limit_cores)
+    used = utilization(
+        observed, levels[level] if observed.cpu_limit_cores is None else observed.cpu_limit_cores
+    )
+    if used is None:
+        return None
+    grid = Grid(target.replicas_min, max(target.replicas_min, target.replicas_max), levels)
+    tenths = min(UTILIZATIONS - 1, int(used * (UTILIZATIONS - 1) + 0.5))
+    return ObservedState(grid, State(bounded(target, observed.replicas) - target.replicas_min, level, tenths))
+
+
+class GridStep(msgspec.Struct, frozen=True, array_like=True):
+    """A state and the action that was decided in it."""
+
+    state: State
+    action: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.action < len(CHANGES):
+            raise ValueError("the action is unknown")
+
+    def led_to(self, state: State) -> bool:
+        """Whether the action leads to this state: if so, it was carried out."""
+        more, up = CHANGES[self.action]
+        return (self.state.replicas + more, self.state.level + up) == (state.replicas, state.level)
+
+
+def known_cost(target: Target, grid: Grid, step: GridStep) -> float:
+    """The part of the cost of a step that needs no experience: resources and the change itself."""
+    more, up = CHANGES[step.action]
+    before = grid.fewest + step.state.replicas
+    limit = grid.levels[step.state.level + up]
+    weights = target.weights
+    return weights.resources * resource_cost(
+        target, before + more, limit, grid.levels[-1]
+    ) + weights.adaptation * adaptation_cost(before, before + more, vertical=up != 0)
+
+
+def performance_cost(target: Target, observed: Observation) -> float | None:
+    """1 if the target is broken, 0 if it is met; None if the metric is unknown."""
+    metric = valid_metric(observed)
+    return None if metric is None else float(metric > target.metric_max)

@@ -1,0 +1,75 @@
+"""The rule of Kubernetes' Horizontal Pod Autoscaler: as many replicas as bring utilization to a target.
+
+With the defaults of its controller: a tolerance of a tenth; a reduction waits until no higher number was
+recommended for five minutes; at most twice as many replicas, or four more, at once. CPU limits stay.
+"""
+
+from math import ceil
+
+import msgspec
+
+from collector.features.elastic.scaling.bounds import USAGE_UNKNOWN, bounded, decide_within, utilization
+from collector.features.elastic.scaling.interface import (
+    ElasticDecision,
+    ElasticPolicy,
+    LearnedRow,
+    Observation,
+    Target,
+)
+from collector.features.elastic.scaling.learned import decode_learned, encode_learned
+
+_VERSION = "threshold/1"
+_TOLERANCE = 0.1
+_STABILIZATION_SECONDS = 300.0
+_MORE_AT_ONCE = 4
+_ROUNDING = 1e-9
+
+
+class _Recommendation(msgspec.Struct, frozen=True):
+    at_seconds: float
+    replicas: int
+
+
+class _Recent(msgspec.Struct, frozen=True):
+    recommendations: tuple[_Recommendation, ...] = ()
+
+
+def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDecision:
+    recent = decode_learned(learned, _VERSION, _Recent).recommendations
+    recent = tuple(
+        each for each in recent if 0 <= observed.at_seconds - each.at_seconds < _STABILIZATION_SECONDS
+    ) or (_Recommendation(observed.at_seconds, observed.replicas),)
+    limit = target.cpu_max_cores if observed.cpu_limit_cores is None else observed.cpu_limit_cores
+    used = utilization(observed, limit)
+    if used is None:
+        return decide_within(
+            target, observed, observed.replicas, None, (USAGE_UNKNOWN,), learned=_encode(recent)
+        )
+    ratio = used / target.utilization_target
+    wanted = observed.replicas
+    if abs(ratio - 1) > _TOLERANCE + _ROUNDING:
+        wanted = ceil(ratio * observed.replicas - _ROUNDING)
+    wanted = min(bounded(target, wanted), max(2 * observed.replicas, observed.replicas + _MORE_AT_ONCE))
+    recent = (*recent, _Recommendation(observed.at_seconds, wanted))
+    highest = max(each.replicas for each in recent)
+    chosen = wanted if wanted >= observed.replicas else min(observed.replicas, highest)
+    reasons = [f"{used:.0%} of the CPU limit is used, the target is {target.utilization_target:.0%}"]
+    if chosen > wanted:
+        reasons.append(f"{highest} replicas were recommended within the last {_STABILIZATION_SECONDS:.0f} s")
+    return decide_within(target, observed, chosen, None, reasons, learned=_encode(recent))
+
+
+def _encode(recent: tuple[_Recommendation, ...]) -> bytes:
+    return encode_learned(_VERSION, _Recent(recent))
+
+
+def _explain(target: Target, learned: bytes) -> tuple[LearnedRow, ...]:  # noqa: ARG001 - nothing is learned
+    return ()
+
+
+THRESHOLD = ElasticPolicy(
+    name="threshold",
+    summary="the rule of Kubernetes' Horizontal Pod Autoscaler: keep CPU utilization at a target",
+    decide=_decide,
+    explain=_explain,
+)
