@@ -9,8 +9,6 @@ import msgspec
 from msgspec import Meta
 
 from collector.common.errors import ApiError
-from collector.control.deploy.models import Deployment, DeployRequest
-from collector.control.deploy.placement import deploy
 from collector.control.loop import ControlLoop
 from collector.control.make_room import parse_question, plan_room
 from collector.control.records import Decision, Pause, Trigger
@@ -124,10 +122,11 @@ class ReplayedDecision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _situation(core: Core) -> Situation:
-    return _control(core).actor.situation
+    return control_of(core).actor.situation
 
 
-def _control(core: Core) -> ControlLoop:
+def control_of(core: Core) -> ControlLoop:
+    """The control loop of a running collector."""
     assert isinstance(core, Api), "these routes need the control loop"
     return core.control
 
@@ -183,7 +182,7 @@ async def replay(core: Core, query: ReplayQuery) -> ReplayedDecision:
 
 async def make_room(core: Core, question: PlacementQuestion) -> Decision:
     """Limit, move or stop other containers so that one fits."""
-    return await _control(core).make_room(question)
+    return await control_of(core).make_room(question)
 
 
 class WaitingContainer(msgspec.Struct, frozen=True, kw_only=True):
@@ -253,11 +252,6 @@ async def list_waiting(core: Core, _query: NoQuery) -> WaitingContainers:
     return WaitingContainers(sorted([*stopped, *parked], key=lambda each: each.since))
 
 
-async def deploy_services(core: Core, request: DeployRequest) -> Deployment:
-    """Choose the nodes of new services."""
-    return await deploy(_control(core), request)
-
-
 async def status(core: Core, _query: NoQuery) -> ControlStatus:
     """Get the status of the control loop."""
     return _status(core)
@@ -315,19 +309,6 @@ ROUTES: tuple[Route, ...] = (
         make_room,
         body=PlacementQuestion,
         problems=NO_HISTORY,
-        scope=Scope.ADMIN,
-    ),
-    post(
-        "/v1/deploy",
-        "Choose the nodes of new services: make room if needed, reserve the nodes, and return temporary"
-        " constraints for the new services. The control loop removes them once all tasks have a node.",
-        Deployment,
-        deploy_services,
-        body=DeployRequest,
-        problems={
-            **NO_HISTORY,
-            **problem(HTTPStatus.CONFLICT, "A service fits on no node, or the control loop is not active."),
-        },
         scope=Scope.ADMIN,
     ),
     get(

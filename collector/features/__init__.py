@@ -10,6 +10,7 @@ FEATURES: tuple[str, ...] = (
     "sizing",
     "brownout",
     "elastic",
+    "deployments",
     "extender",
     "genpack",
     "energy4cloud",

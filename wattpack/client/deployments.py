@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-from collector.control.deploy.models import Deployment
+from collector.features.deployments.models import Deployment
 from wattpack.client.collector import add_collector_options, query_collector
 from wattpack.output.text import json_text
 from wire.errors import UserError

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from collector.control.deploy.models import ServiceDeployment
+from collector.features.deployments.models import ServiceDeployment
 from wire.errors import UserError, os_reason
 
 Document = dict[str, Any]

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from collector.api.control import Api
+from collector.api.control import control_of
 from collector.core.parts import Core
 from collector.features.brownout.controllers import Brownout
 from collector.web.routes import NoQuery, Route, get
@@ -34,7 +34,6 @@ class BrownoutList(msgspec.Struct, frozen=True):
 
 async def brownout(core: Core, _query: NoQuery) -> BrownoutList:
     """List stopped services."""
-    assert isinstance(core, Api)
     return BrownoutList(
         [
             BrownedOut(
@@ -46,7 +45,7 @@ async def brownout(core: Core, _query: NoQuery) -> BrownoutList:
                 why=each.why,
                 waits_for=waits_for,
             )
-            for each, waits_for in core.control.controller(Brownout).stopped
+            for each, waits_for in control_of(core).controller(Brownout).stopped
         ]
     )
 

@@ -5,8 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from collector.control.constraints import UnknownConstraintError
-from collector.control.deploy.models import NewService
-from collector.control.deploy.questions import container_question
+from collector.control.new_services import NewService, container_question
 from collector.control.situation import Situation
 from collector.drivers.interface import ServiceView
 from collector.placement.placing import place_container

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from collector.api.control import Api
+from collector.api.control import control_of
 from collector.common.errors import ApiError
 from collector.core.parts import Core
 from collector.features.elastic.controllers import ElasticController
@@ -50,8 +50,7 @@ class ElasticQuery(msgspec.Struct, frozen=True):
 
 
 def _controller(core: Core) -> ElasticController:
-    assert isinstance(core, Api)
-    return core.control.controller(ElasticController)
+    return control_of(core).controller(ElasticController)
 
 
 async def elastic_services(core: Core, _query: NoQuery) -> ElasticList:

@@ -1,7 +1,7 @@
 import pytest
 import yaml
 
-from collector.control.deploy.models import ServiceDeployment
+from collector.features.deployments.models import ServiceDeployment
 from wattpack.client.stack import constrained_stack, parse_docker_size, parse_stack, service_requests
 from wire.errors import UserError
 

@@ -15,13 +15,13 @@ import msgspec
 
 from collector.common.errors import ApiError
 from collector.control.constraints import UnknownConstraintError, require_known
-from collector.control.deploy.models import Deployment, DeployRequest, NewService, ServiceDeployment
-from collector.control.deploy.questions import container_question
 from collector.control.loop import ControlLoop
+from collector.control.new_services import NewService, container_question
 from collector.control.records import DecisionOutcome
 from collector.control.situation import Situation
 from collector.core.placing import place_now
 from collector.drivers.interface import DriverError
+from collector.features.deployments.models import Deployment, DeployRequest, ServiceDeployment
 from collector.live.traits import application_traits
 from collector.placement.applications import place_requests
 from collector.placement.question import PlacementQuestion, build_request, resolve_policy

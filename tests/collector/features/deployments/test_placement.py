@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from collector.common.errors import ApiError
-from collector.control.deploy.models import Deployment, DeployRequest, NewService
-from collector.control.deploy.placement import deploy
 from collector.control.loop import ControlLoop
+from collector.control.new_services import NewService
 from collector.control.records import Pause
 from collector.drivers.interface import NodeView
+from collector.features.deployments.models import Deployment, DeployRequest
+from collector.features.deployments.placement import deploy
 from collector.live.live_tables import LiveTables
 from collector.policies.actions import Cut
 from collector.snapshot.tables import Snapshot

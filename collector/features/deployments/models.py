@@ -1,37 +1,12 @@
 """Requests to deploy services, and the responses."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from collector.control.new_services import NewService
 from collector.placement.question import Name
-from wire.resources import Quantities
-
-MAX_REPLICAS = 1000
-_NOTHING = Quantities()
-
-
-class NewService(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A service to deploy."""
-
-    name: Name
-    """Its name in the orchestrator."""
-    image: Name | None = None
-    mode: Literal["replicated", "global"] = "replicated"
-    """Whether it runs `replicas` containers, or one on each node; a `global` service is left to the
-    orchestrator."""
-    replicas: Annotated[int, Meta(ge=0, le=MAX_REPLICAS)] = 1
-    reserve: Quantities = _NOTHING
-    """Reservation of each container."""
-    labels: dict[str, str] = {}
-    """Labels of the service; `wattpack.class`, `wattpack.kind` and those of applications are used."""
-    application: Name | None = None
-    """Its application, such as its stack, unless its labels name another one."""
-    constraints: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
-    """Its own constraints, in the orchestrator's syntax."""
-    max_replicas_per_node: Annotated[int, Meta(ge=0)] = 0
-    """0 is no limit."""
 
 
 class DeployRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -1,14 +1,42 @@
-"""The placement question for a container of a service."""
+"""Services that get new containers, and the placement question for each container."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
 
 from collector.control.constraints import ROLE, require_known
-from collector.control.deploy.models import NewService
 from collector.drivers.interface import NodeView
 from collector.live.traits import application_traits
-from collector.placement.question import PlacementQuestion
+from collector.placement.question import Name, PlacementQuestion
 from collector.snapshot.constraints import Operator
+from wire.resources import Quantities
+
+MAX_REPLICAS = 1000
+_NOTHING = Quantities()
+
+
+class NewService(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A service that gets new containers."""
+
+    name: Name
+    """Its name in the orchestrator."""
+    image: Name | None = None
+    mode: Literal["replicated", "global"] = "replicated"
+    """Whether it runs `replicas` containers, or one on each node; a `global` service is left to the
+    orchestrator."""
+    replicas: Annotated[int, Meta(ge=0, le=MAX_REPLICAS)] = 1
+    reserve: Quantities = _NOTHING
+    """Reservation of each container."""
+    labels: dict[str, str] = {}
+    """Labels of the service; `wattpack.class`, `wattpack.kind` and those of applications are used."""
+    application: Name | None = None
+    """Its application, such as its stack, unless its labels name another one."""
+    constraints: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
+    """Its own constraints, in the orchestrator's syntax."""
+    max_replicas_per_node: Annotated[int, Meta(ge=0)] = 0
+    """0 is no limit."""
 
 
 def container_question(  # noqa: PLR0913 - the service, the nodes, and how to place it

@@ -1,0 +1,32 @@
+"""Deployments of new services."""
+
+from http import HTTPStatus
+
+from collector.api.control import control_of
+from collector.core.parts import Core
+from collector.features.deployments.models import Deployment, DeployRequest
+from collector.features.deployments.placement import deploy
+from collector.web.routes import NO_HISTORY, Route, post, problem
+from collector.web.scopes import Scope
+
+
+async def deploy_services(core: Core, request: DeployRequest) -> Deployment:
+    """Choose the nodes of new services."""
+    return await deploy(control_of(core), request)
+
+
+ROUTES: tuple[Route, ...] = (
+    post(
+        "/v1/deploy",
+        "Choose the nodes of new services: make room if needed, reserve the nodes, and return temporary"
+        " constraints for the new services. The control loop removes them once all tasks have a node.",
+        Deployment,
+        deploy_services,
+        body=DeployRequest,
+        problems={
+            **NO_HISTORY,
+            **problem(HTTPStatus.CONFLICT, "A service fits on no node, or the control loop is not active."),
+        },
+        scope=Scope.ADMIN,
+    ),
+)
