@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from collector.elastic.bounds import cpu_levels
 from collector.elastic.interface import ElasticDecision, ElasticPolicy, Observation, Target, Weights
-from collector.elastic.table import ELASTIC_POLICIES
+from replay.contenders.table import ELASTIC_POLICIES
 
 _POLICIES = tuple(ELASTIC_POLICIES.values())
 _EVERY = pytest.mark.parametrize("policy", _POLICIES, ids=lambda policy: policy.name)
