@@ -21,6 +21,7 @@ from collector.api.table import ROUTES
 from collector.common.labels import LABELS
 from collector.config import CollectorConfig
 from collector.core.parts import INGEST_DURATION
+from collector.policies.table import POLICIES
 from collector.web.reference import api_markdown
 from wattpack.config.loader import Key, keys
 from wattpack.config.options import CREDENTIALS, ETC
@@ -56,6 +57,16 @@ def _configuration() -> Iterator[str]:
                 table = key.path[:-1]
                 yield from _table_heading(config, table)
             yield f"| `{key.path[-1]}` | `{_toml(key.default)}` | {_bounds(key)} | {key.meta.description} |"
+    yield ""
+    yield "## Policies"
+    yield ""
+    yield "For `placement.policy`, `control.policy` and `control.timer_policy`. `wattpack replay` has more,"
+    yield "to compare with ([replay.md](replay.md#policies))."
+    yield ""
+    yield "| policy | what it does | for whom |"
+    yield "|---|---|---|"
+    for policy in POLICIES.values():
+        yield f"| `{policy.name}` | {policy.summary} | {policy.for_whom} |"
     yield ""
     yield "## Environment variables"
     yield ""

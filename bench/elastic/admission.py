@@ -16,7 +16,7 @@ from collector.policies.admission.record import ScoredWindow
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import read_scenario
 from replay.simulation.compare import fit_reservations
-from replay.simulation.contenders import resolve_contenders
+from replay.simulation.policy_runs import resolve_runs
 from replay.simulation.run import run
 from replay.sources import read_trace
 from wattpack.datasets.search import search_path
@@ -39,13 +39,11 @@ def measure(data: Path | None, progress: Progress) -> Iterator[Figure]:
 def _windows(data: Path | None, name: str, hosts_name: str, progress: Progress) -> list[ScoredWindow]:
     scenario = read_scenario(Path(f"scenarios/{hosts_name}.toml"))
     simulation = msgspec.structs.replace(scenario.simulation, admission=True)
-    (contender,) = resolve_contenders(
-        ["least-watts"], msgspec.structs.replace(scenario, simulation=simulation)
-    )
+    (policy_run,) = resolve_runs(["least-watts"], msgspec.structs.replace(scenario, simulation=simulation))
     hosts = build_hosts(scenario.hosts, interleave=scenario.interleave, network=scenario.network)
     trace = read_trace(locate_in(search_path(data))(name), scenario.machines)
     with progress.track(name, trace.duration_seconds, " s") as update:
-        return run(contender, hosts, fit_reservations(trace, hosts), None, update).windows
+        return run(policy_run, hosts, fit_reservations(trace, hosts), None, update).windows
 
 
 def _figures(key: str, windows: list[ScoredWindow], progress: Progress) -> Iterator[Figure]:

@@ -18,9 +18,9 @@ from collector.features.genpack.packing import pack
 from collector.features.genpack.policies import rebalance
 from collector.policies.actions import Move
 from collector.policies.interface import Request
-from collector.policies.table import POLICIES
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Generation
+from replay.contenders.table import POLICIES
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.errors import UserError
 from wire.resources import RESOURCES, Quantities

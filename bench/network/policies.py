@@ -16,7 +16,9 @@ from bench.network.states import State, brute_force, has_room, is_within_bound, 
 from collector.placement.application_placing import place_application
 from collector.policies.interface import STALE_SECONDS, ApplicationPlacement
 from collector.policies.net.build import build
-from collector.policies.resolve import resolve
+from collector.policies.resolve import find_policy, with_settings
+from replay.contenders.net_optimal.policy import OptimalPlacement
+from replay.contenders.table import POLICIES
 
 _STATES = 1000
 _LARGE_NODES, _LARGE_PODS, _LARGE_STATES, _LARGE_SOLVED = 1000, 50, 200, 10
@@ -48,7 +50,7 @@ def figures(progress: Progress) -> Iterator[Figure]:
 
 def _answer(state: State, policy: str, times: tuple[_Times, _Times] | None = None) -> ApplicationPlacement:
     """Place the application of a state. `times` are those of successful and of impossible placements."""
-    choice = resolve(policy, {}, "place")
+    choice = with_settings(find_policy(policy, "place", policies=POLICIES), {})
     wall, cpu = time.perf_counter(), time.process_time()
     answer = place_application(state.snapshot, state.requests, choice)
     if times is not None:
@@ -86,7 +88,7 @@ def _small(progress: Progress) -> Iterator[Figure]:
                 value = float("inf") if optimal.objective is None else optimal.objective
                 equal += value == best or abs(value - best) < _SAME
             infeasible += optimal.objective is None
-            proven += optimal.gap_ratio == 0.0
+            proven += isinstance(optimal, OptimalPlacement) and optimal.gap_ratio == 0.0
             missed += optimal.objective is not None and greedy.objective is None
             if optimal.objective and greedy.objective is not None:
                 over.append(100 * (greedy.objective / optimal.objective - 1))
@@ -158,7 +160,8 @@ def _large(progress: Progress) -> Iterator[Figure]:
                 optimal = _answer(fresh, "net-optimal", exact_times)
                 wrong += not _is_valid(state, optimal)
                 if optimal.objective and greedy.objective is not None:
-                    gaps.append(100 * (optimal.gap_ratio or 0.0))
+                    assert isinstance(optimal, OptimalPlacement)
+                    gaps.append(100 * optimal.gap_ratio)
                     over.append(100 * (greedy.objective / optimal.objective - 1))
             show(seed + 1)
     yield Figure(name="large_wrong_answers", value=wrong, unit="states", at_most=0)

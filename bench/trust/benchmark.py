@@ -281,7 +281,7 @@ async def _answers(http: aiohttp.ClientSession, url: str, secret: str, nodes: in
             _round(node[key])
             for key in ("state", "complete", "used", "capacity", "power", "containers", "refused")
         ]
-    for policy in ("spread", "least-watts"):
+    for policy in ("draps", "least-watts"):
         request = {"policy": policy, "limit": 1000, "demand": {"cpu_cores": 0.5, "memory_bytes": 1 << 28}}
         ranking = await _request(http, f"{url}/v1/hints/placement", secret, request)
         names = [each.get("node") for each in ranking.get("nodes", ranking.get("candidates", ()))]

@@ -95,8 +95,8 @@ class ControlConfig(Section, frozen=True):
     timer_policy: Annotated[
         str,
         Meta(
-            description="Policy that runs every `timer_seconds`, such as `least-watts`, `consolidate`,"
-            " `energy4cloud` or `qos-driven`. Empty runs none."
+            description="Policy that runs every `timer_seconds`, such as `least-watts`, `energy4cloud` or"
+            " `qos-driven`. Empty runs none."
         ),
     ] = ""
     check_seconds: Annotated[

@@ -195,6 +195,8 @@ class PolicyInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Name, as in settings and requests."""
     summary: str
     """What it does, in a sentence."""
+    for_whom: str
+    """For which clusters, in a sentence."""
     places: bool
     """Whether it ranks nodes for a request."""
     plans: bool

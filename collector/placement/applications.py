@@ -87,8 +87,6 @@ class ObjectiveTerms(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes that the application uses, with those of its running containers."""
     candidates: int
     """Nodes that could be used."""
-    gap_ratio: float | None
-    """How much lower F could be at most, as a share of F; 0 for the optimum, null if it is unknown."""
 
 
 class ApplicationHint(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,7 +200,6 @@ def application_hint(
             containers=len(placed.requests),
             nodes_in_use=placement.nodes_in_use,
             candidates=placement.candidates,
-            gap_ratio=placement.gap_ratio,
         )
     notes = ranking_notes(snapshot, placed.requests[0])
     return ApplicationHint(

@@ -71,6 +71,7 @@ def policies() -> list[PolicyInfo]:
         PolicyInfo(
             name=policy.name,
             summary=policy.summary,
+            for_whom=policy.for_whom,
             places=policy.place is not None,
             plans=policy.rebalance is not None,
             settings=_schema(policy.settings),

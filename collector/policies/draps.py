@@ -269,6 +269,7 @@ def _worst_first(short: Flags, used_ratio: Floats) -> list[tuple[int, int]]:
 DRAPS = Policy(
     name="draps",
     summary="the most available of the service's dominant resource; one move relieves each bottleneck",
+    for_whom="clusters that should even out load and answer bottlenecks, where power does not matter",
     settings=FillLimits,
     place=place,
     rebalance=rebalance,

@@ -177,8 +177,6 @@ class ApplicationPlacement:
     """|N|: nodes that could be used."""
     round_trip_seconds: float | None = None
     """The longest round-trip time between two nodes of containers that talk; None if it is unknown."""
-    gap_ratio: float | None = None
-    """How much lower F could be at most, as a share of F: 0 if this is the optimum. None if unknown."""
     why_not: str | None = None
     """Why nothing is placed."""
     needed: tuple[str, ...] = ()
@@ -269,6 +267,8 @@ class Policy:
 
     name: str
     summary: str
+    for_whom: str = ""
+    """For which clusters; empty for a policy that is only there to compare with."""
     settings: type[PolicySettings] = PolicySettings
     knob: Knob | None = None
     keeps_promises: bool = False

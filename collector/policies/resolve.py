@@ -15,6 +15,7 @@ from wire.errors import UserError
 
 Ability = Literal["place", "rebalance"]
 _LACKS: Mapping[Ability, str] = {"place": "does not place containers", "rebalance": "does not make plans"}
+_ELSEWHERE = "policies to compare with, such as spread, are in `wattpack replay` only"
 
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `([^`]*)`")
 
@@ -50,38 +51,41 @@ class PolicyChoice:
         return self.policy.rebalance(snapshot, self.settings)
 
 
-def find_policy(name: str, ability: Ability | None = None, *, aliases: Iterable[str] = ()) -> Policy:
+def find_policy(
+    name: str,
+    ability: Ability | None = None,
+    *,
+    policies: Mapping[str, Policy] = POLICIES,
+    aliases: Iterable[str] = (),
+) -> Policy:
     """Return the policy of this name. Raise `UserError` if there is none or it lacks the ability.
 
     `aliases` are other names that the user could have meant.
     """
-    policy = POLICIES.get(name)
+    policy = policies.get(name)
     if policy is None:
-        names = [*POLICIES, *aliases]
+        names = [*policies, *aliases]
         near = difflib.get_close_matches(name, names, n=1)
-        advice = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(names)}"
-        raise UserError(f"there is no policy {name!r}: {advice}")
+        advice = f"did you mean {near[0]!r}? Or choose" if near else "choose"
+        elsewhere = f" ({_ELSEWHERE})" if policies is POLICIES else ""
+        raise UserError(f"there is no policy {name!r}: {advice} one of {', '.join(names)}{elsewhere}")
     if ability is not None and getattr(policy, ability) is None:
-        able = ", ".join(each.name for each in POLICIES.values() if getattr(each, ability) is not None)
+        able = ", ".join(each.name for each in policies.values() if getattr(each, ability) is not None)
         raise UserError(f"policy {name!r} {_LACKS[ability]}: choose one of {able}")
     return policy
 
 
-def resolve(
-    name: str,
-    settings: Mapping[str, Any],
-    ability: Ability | None = None,
-    *,
-    aliases: Iterable[str] = (),
-    strict: bool = True,
-) -> PolicyChoice:
-    """Return the policy of this name with these settings; the others have their defaults.
+def with_settings(policy: Policy, settings: Mapping[str, Any], *, strict: bool = True) -> PolicyChoice:
+    """Return a policy with these settings; the others have their defaults. Raise `SettingsError`.
 
-    Raise `UserError` if there is no such policy, `SettingsError` for its settings. Without `strict`,
-    numbers and booleans may be written as strings.
+    Without `strict`, numbers and booleans may be written as strings.
     """
-    policy = find_policy(name, ability, aliases=aliases)
     try:
         return PolicyChoice(policy, msgspec.convert(settings, policy.settings, strict=strict))
     except msgspec.ValidationError as error:
         raise SettingsError(error, policy) from error
+
+
+def resolve(name: str, settings: Mapping[str, Any], ability: Ability | None = None) -> PolicyChoice:
+    """Return the policy of this name with these settings. Raise `UserError` if there is no such policy."""
+    return with_settings(find_policy(name, ability), settings)

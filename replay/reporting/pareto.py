@@ -15,10 +15,10 @@ import msgspec
 
 from collector.common.text import counted
 from collector.policies.interface import Knob
-from collector.policies.table import POLICIES
+from replay.contenders.table import POLICIES
 from replay.reporting.scatter import Dot
 from replay.setup.scenario import Scenario
-from replay.simulation.contenders import resolve_contenders
+from replay.simulation.policy_runs import resolve_runs
 from replay.simulation.results import PolicyResult, Results
 from wire.errors import UserError
 
@@ -104,8 +104,8 @@ class MarkedPoint:
 
 def plan_sweep(policy: str, scenario: Scenario) -> Sweep:
     """Plan the runs of a policy over its knob; raises `UserError` if it has none."""
-    (contender,) = resolve_contenders([policy], scenario)
-    chosen = contender.chosen
+    (policy_run,) = resolve_runs([policy], scenario)
+    chosen = policy_run.chosen
     if (knob := chosen.policy.knob) is None:
         names = ", ".join(each.name for each in POLICIES.values() if each.knob is not None)
         raise UserError(

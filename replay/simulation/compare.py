@@ -10,7 +10,7 @@ from replay.setup.applications import find_members, with_applications
 from replay.setup.hosts import Hosts, build_hosts
 from replay.setup.scenario import Scenario
 from replay.setup.workload import Workload
-from replay.simulation.contenders import resolve_contenders
+from replay.simulation.policy_runs import resolve_runs
 from replay.simulation.queue.run import run_queue
 from replay.simulation.results import Point, Results, points_of, result_of
 from replay.simulation.run import run
@@ -41,19 +41,19 @@ def compare(
     names: Sequence[str], scenario: Scenario, workload: Workload, earlier: Workload | None, progress: Show
 ) -> Comparison:
     """Replay the workload with each of these policies."""
-    chosen = resolve_contenders(names, scenario)
+    chosen = resolve_runs(names, scenario)
     hosts = build_hosts(scenario.hosts, interleave=scenario.interleave, network=scenario.network)
     applications = find_members(workload, scenario.applications)
     workload = with_applications(fit_reservations(workload, hosts), applications)
     results, points = {}, {}
-    for contender in chosen:
-        with progress(contender.name, workload.duration_seconds) as update:
+    for policy_run in chosen:
+        with progress(policy_run.name, workload.duration_seconds) as update:
             if workload.promised is None:
-                outcome = run(contender, hosts, workload, earlier, update, applications)
+                outcome = run(policy_run, hosts, workload, earlier, update, applications)
             else:
-                outcome = run_queue(contender, hosts, workload, scenario.startup, update)
-        results[contender.name] = result_of(outcome)
-        points[contender.name] = points_of(outcome)
+                outcome = run_queue(policy_run, hosts, workload, scenario.startup, update)
+        results[policy_run.name] = result_of(outcome)
+        points[policy_run.name] = points_of(outcome)
     notes = {name: choice.note for name, choice in scenario.policies.items() if name in names and choice.note}
     return Comparison(Results(results), points, notes)
 

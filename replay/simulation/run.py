@@ -29,12 +29,12 @@ from replay.simulation.arrivals import SOON, ArrivalQueue
 from replay.simulation.clock import unix
 from replay.simulation.cluster import Cluster, ContainerPhase, Load
 from replay.simulation.collector import SimulatedCollector
-from replay.simulation.contenders import Contender
 from replay.simulation.control import SimulatedControl, service_views
 from replay.simulation.driver import SimulatedDriver
 from replay.simulation.earlier import report_earlier
 from replay.simulation.exchange import Exchange
 from replay.simulation.outcome import Outcome, nodes_at_end
+from replay.simulation.policy_runs import PolicyRun
 from replay.simulation.response import response_times
 from wire.errors import UserError
 
@@ -44,7 +44,7 @@ _KINDS: dict[int, Literal["service", "job"]] = {TaskKind.SERVICE: "service", Tas
 
 
 def run(  # noqa: PLR0913, PLR0917 - the parts of a run
-    contender: Contender,
+    policy_run: PolicyRun,
     hosts: Hosts,
     workload: Workload,
     earlier: Workload | None,
@@ -52,12 +52,12 @@ def run(  # noqa: PLR0913, PLR0917 - the parts of a run
     applications: Sequence[ApplicationMembers] = (),
 ) -> Outcome:
     """Simulate the whole workload; `progress` is called with the simulated seconds."""
-    if contender.chosen.policy.place is None:
+    if policy_run.chosen.policy.place is None:
         raise UserError(
-            f"{contender.chosen.policy.name} places nothing, so there is nothing to replay with it"
+            f"{policy_run.chosen.policy.name} places nothing, so there is nothing to replay with it"
         )
     with few_collections():
-        return _Run(contender, hosts, workload, earlier, applications).run(progress)
+        return _Run(policy_run, hosts, workload, earlier, applications).run(progress)
 
 
 @contextmanager
@@ -76,14 +76,14 @@ class _Run:
 
     def __init__(
         self,
-        contender: Contender,
+        policy_run: PolicyRun,
         hosts: Hosts,
         workload: Workload,
         earlier: Workload | None,
         applications: Sequence[ApplicationMembers],
     ) -> None:
-        simulation = contender.simulation
-        self._contender, self._workload, self._simulation = contender, workload, simulation
+        simulation = policy_run.simulation
+        self._policy_run, self._workload, self._simulation = policy_run, workload, simulation
         self._applications, self._exact = applications, simulation.exact
         self._start = simulation.start_seconds
         settings = AgentSettings.sampling_every(
@@ -94,7 +94,7 @@ class _Run:
         self._account = Account(
             self._cluster, idle_is_off=simulation.idle_is_off, warm_up_seconds=simulation.warm_up_seconds
         )
-        self._outcome = Outcome(name=contender.name, account=self._account)
+        self._outcome = Outcome(name=policy_run.name, account=self._account)
         self._collector = self._create_collector(hosts)
         if earlier is not None and not self._exact:
             report_earlier(self._collector, hosts, earlier, settings, self._start)
@@ -115,23 +115,23 @@ class _Run:
             self._collector,
             self._driver,
             service_views(workload.services),
-            keeps_promises=contender.chosen.policy.keeps_promises,
+            keeps_promises=policy_run.chosen.policy.keeps_promises,
         )
         self._arrivals = ArrivalQueue(workload.arrival_seconds)
         self._delay_seconds = 0.0 if self._exact else simulation.delay_seconds
         self._reserve_seconds = max(
-            contender.collector.control.reservation_seconds,
+            policy_run.collector.control.reservation_seconds,
             2 * settings.sample_seconds + float(hosts.boot_seconds.max(initial=0.0)),
         )
 
     def _create_collector(self, hosts: Hosts) -> SimulatedCollector:
-        config, simulation = self._contender.collector, self._simulation
+        config, simulation = self._policy_run.collector, self._simulation
         collector = SimulatedCollector(
             config,
             seed=simulation.seed,
             round_trip_seconds=hosts.round_trip_seconds if simulation.mesh else None,
         )
-        if self._contender.has_admission:
+        if self._policy_run.has_admission:
             record = ShortageRecord(self._outcome.windows.append)
             collector.admission = AdmissionRule(config.placement.risk_max, record)
         return collector
@@ -256,7 +256,7 @@ class _Run:
 
         Returns whether each of them is placed.
         """
-        chosen, placed = self._contender.chosen, dict[int, bool]()
+        chosen, placed = self._policy_run.chosen, dict[int, bool]()
         if chosen.policy.place_all is None:
             return placed
         for application in self._applications:
@@ -278,7 +278,7 @@ class _Run:
     def _place(self, row: int, now: float, place: Callable[[int, int, float], None]) -> bool:
         question = self._question(row)
         began = thread_time()
-        placement = self._collector.place(question, self._contender.chosen, unix(now))
+        placement = self._collector.place(question, self._policy_run.chosen, unix(now))
         self._outcome.place_seconds.append(thread_time() - began)
         ranking = placement.ranking
         best = ranking.best
@@ -319,7 +319,7 @@ class _Run:
         self._exchange.send_beacons(now)
         self._retry(self._cluster.rows(ContainerPhase.WAITING), now)
         self._give_up(self._cluster.rows(ContainerPhase.WAITING), now)
-        chosen = self._contender.chosen
+        chosen = self._policy_run.chosen
         if chosen.policy.rebalance is None or self._control.is_busy:
             return
         snapshot = self._collector.snapshot(unix(now))

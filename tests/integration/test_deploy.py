@@ -191,5 +191,5 @@ def _bounded(collector: Collector, application: str, seconds: float, containers:
 
 def _known(collector: Collector) -> bool:
     """Whether all nodes are available for placement."""
-    hint = collector.post("/v1/hints/placement", {"reserve": {"cpu_cores": 0.01}, "policy": "spread"})
+    hint = collector.post("/v1/hints/placement", {"reserve": {"cpu_cores": 0.01}, "policy": "draps"})
     return len(hint["nodes"]) == 3

@@ -8,14 +8,14 @@ import numpy as np
 from collector.config import CollectorConfig
 from collector.policies.interface import Plan, Policy, PolicySettings, Ranking, Rejection, Request
 from collector.policies.resolve import PolicyChoice
-from collector.policies.table import POLICIES
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Snapshot
+from replay.contenders.table import POLICIES
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Host, Simulation
 from replay.setup.workload import Recorded, Workload
-from replay.simulation.contenders import Contender
 from replay.simulation.outcome import Outcome
+from replay.simulation.policy_runs import PolicyRun
 from replay.simulation.run import run
 
 GIGABYTE = 1 << 30
@@ -104,10 +104,10 @@ def simulate(  # noqa: PLR0913 - the parts of a run
 ) -> Outcome:
     """Run it."""
     chosen = POLICIES[policy] if isinstance(policy, str) else policy
-    contender = Contender(
+    policy_run = PolicyRun(
         name=chosen.name,
         chosen=PolicyChoice(chosen, chosen.settings()),
         collector=config or CollectorConfig(),
         simulation=simulation,
     )
-    return run(contender, build_hosts(hosts), containers, earlier, lambda _: None)
+    return run(policy_run, build_hosts(hosts), containers, earlier, lambda _: None)

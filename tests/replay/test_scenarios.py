@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from bench.scenarios.report import page, read
-from collector.features.elastic.scaling.table import ELASTIC_POLICIES
+from replay.contenders.table import ELASTIC_POLICIES
 from replay.reporting.references import FigureComparison, compare_figures, format_value
 from replay.setup.scenario import Choice, read_scenario
 from replay.simulation.compare import compare
-from replay.simulation.contenders import resolve_contenders
 from replay.simulation.elastic.figures import ElasticResult
+from replay.simulation.policy_runs import resolve_runs
 from replay.simulation.results import PolicyResult
 from replay.sources import GENERATORS, arrivals_of, workloads
 from wattpack.datasets.catalogue import DATASETS
@@ -46,7 +46,7 @@ class TestEvery:
     def test_policies_of_the_scenario_exist(self, path: Path) -> None:
         scenario = read_scenario(path)
         if scenario.elastic is None:
-            assert len(resolve_contenders(list(scenario.run), scenario)) == len(scenario.run)
+            assert len(resolve_runs(list(scenario.run), scenario)) == len(scenario.run)
         else:
             chosen = (scenario.policies.get(name, Choice(policy=name)).policy for name in scenario.run)
             assert set(chosen) <= set(ELASTIC_POLICIES)

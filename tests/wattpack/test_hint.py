@@ -131,7 +131,7 @@ async def test_plan_shows_what_the_collector_does_for_open_alerts(
     assert plan["for_alerts"]["actions"][0]["target"] == "cool"
 
 
-@pytest.mark.parametrize("policy", ["least-watts", "consolidate", "genpack"])
+@pytest.mark.parametrize("policy", ["least-watts", "energy4cloud", "genpack"])
 async def test_plan_and_status_of_one_node_agree_and_leave_it_on(
     collector: Client, capsys: pytest.CaptureFixture[str], policy: str
 ) -> None:
@@ -186,7 +186,7 @@ async def test_hint_does_not_say_that_a_container_fits_where_resources_do_not_su
     collector: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await collector.send(sample("busy", 7.9), sample("calm", 1.0))
-    asked = ("hint", "--cpu", "1", "--memory", "1GB", "--policy", "spread")
+    asked = ("hint", "--cpu", "1", "--memory", "1GB", "--policy", "draps")
     lines = (await printed(collector, capsys, *asked)).splitlines()
     assert "The container fits on 1 node." in lines[-2]
     assert lines[-1] == "1 ranked node will be short of a resource: see the reasons above."

@@ -23,6 +23,8 @@ class ElasticPolicySummary(msgspec.Struct, frozen=True):
     """Name of the policy, for `policy` under `[elastic.NAME]`."""
     summary: str
     """How it decides, in one line."""
+    for_whom: str
+    """For which services, in one line."""
 
 
 class ElasticList(msgspec.Struct, frozen=True):
@@ -56,7 +58,9 @@ def _controller(core: Core) -> ElasticController:
 async def elastic_services(core: Core, _query: NoQuery) -> ElasticList:
     """List elastic services."""
     controller = _controller(core)
-    policies = [ElasticPolicySummary(each.name, each.summary) for each in controller.policies.values()]
+    policies = [
+        ElasticPolicySummary(each.name, each.summary, each.for_whom) for each in controller.policies.values()
+    ]
     return ElasticList(policies, controller.statuses())
 
 

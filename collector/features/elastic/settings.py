@@ -119,9 +119,11 @@ def check_rules(config: "CollectorConfig") -> None:
             )
         if rule.policy not in ELASTIC_POLICIES:
             near = get_close_matches(rule.policy, ELASTIC_POLICIES, n=1)
-            names = ", ".join(ELASTIC_POLICIES)
-            advice = f"did you mean {near[0]!r}?" if near else f"choose one of {names}"
-            raise UserError(f"elastic.{name}.policy: there is no policy {rule.policy!r}: {advice}")
+            advice = f"did you mean {near[0]!r}? Or choose" if near else "choose"
+            raise UserError(
+                f"elastic.{name}.policy: there is no policy {rule.policy!r}: {advice} one of"
+                f" {', '.join(ELASTIC_POLICIES)}"
+            )
 
 
 TABLES = {

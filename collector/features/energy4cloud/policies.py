@@ -172,6 +172,7 @@ def _restored(snapshot: Snapshot, settings: Energy4CloudSettings, books: Reserva
 ENERGY4CLOUD = Policy(
     name="energy4cloud",
     summary="overbook by class, fill nodes to the efficient region, cut laxer classes or stop them",
+    for_whom="clusters whose containers reserve far more than they use, and tolerate less by class",
     settings=Energy4CloudSettings,
     place=place,
     rebalance=rebalance,

@@ -106,6 +106,7 @@ def rebalance(snapshot: Snapshot, settings: GenPackSettings) -> Plan:
 GENPACK = Policy(
     name="genpack",
     summary="nursery, young and old nodes: profile first, then pack, and switch empty nodes off",
+    for_whom="clusters of many short jobs and unknown containers beside long-running services",
     settings=GenPackSettings,
     place=place,
     rebalance=rebalance,

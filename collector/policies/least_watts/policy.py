@@ -173,6 +173,7 @@ def _keeps_free(margin: Floats, short_ratio: float) -> str:
 LEAST_WATTS = Policy(
     name="least-watts",
     summary="fewest watts added, on nodes that are short no longer than accepted",
+    for_whom="clusters of any kind that should draw less power; the default",
     settings=LeastWattsSettings,
     knob=KNOB,
     has_margins=True,

@@ -38,14 +38,11 @@ def counts_of_nodes(built: BuiltProblem, nodes: Rows) -> Counts:
     return placed
 
 
-def placed_answer(
-    snapshot: Snapshot, built: BuiltProblem, placed: Counts, *, least: float | None = None
-) -> ApplicationPlacement:
-    """Describe a placement; `least` is a bound on F from below."""
+def placed_answer(snapshot: Snapshot, built: BuiltProblem, placed: Counts) -> ApplicationPlacement:
+    """Describe a placement."""
     problem = built.problem
     objective = problem.objective(placed)
     value = objective.value
-    gap = None if least is None else max(value - least, 0.0) / value if value > 0 else 0.0
     longest = longest_round_trip(problem, placed)
     images = f"{objective.absent} of {counted(objective.pods, 'container')} on nodes without their image"
     in_use = f"{counted(objective.in_use, 'node')} in use of {built.candidates} that could be used"
@@ -57,8 +54,6 @@ def placed_answer(
             f"the longest round-trip time between its nodes is {milliseconds(longest)}, the bound is"
             f" {milliseconds(problem.bound)}"
         )
-    if gap is not None and gap > 0:
-        reasons.append(f"the search ended at its time limit: F could be at most {gap:.1%} lower")
     return ApplicationPlacement(
         nodes=tuple(snapshot.nodes.names[row] for row in nodes_of_requests(built, placed)),
         reasons=tuple(reasons),
@@ -67,7 +62,6 @@ def placed_answer(
         nodes_in_use=objective.in_use,
         candidates=built.candidates,
         round_trip_seconds=longest,
-        gap_ratio=gap,
     )
 
 
@@ -91,13 +85,11 @@ def refused_answer(
     built: BuiltProblem,
     *,
     stale_seconds: float,
-    is_proven: bool = False,
 ) -> ApplicationPlacement:
     """Describe why an application is not placed, and what would be needed."""
     shortage = _shortage_of_one_kind(built)
     if shortage is None:
         why, needed = _together(snapshot, requests, built, stale_seconds)
-        why = f"{'there are' if is_proven else 'found'} {why}"
     else:
         why, needed = shortage
     return ApplicationPlacement(why_not=why, needed=needed, candidates=built.candidates)
@@ -146,7 +138,7 @@ def _together(
     left = problem.counts - best.sum(axis=1)
     pods, missing = counted(int(problem.counts.sum()), "container"), int(left.sum())
     near = f" within {milliseconds(problem.bound)} of each other" if problem.is_bounded else ""
-    why = f"no nodes{near} with room for all {pods}: {missing} would not fit"
+    why = f"found no nodes{near} with room for all {pods}: {missing} would not fit"
     amount = _amounts(
         np.sum([reservation_of(each) * n for each, n in zip(built.kinds, left, strict=True)], axis=0)
     )

@@ -1,8 +1,8 @@
-"""`net-aware` and `net-optimal`: ge-kube's placement of applications, and plans that bring them together.
+"""`net-aware`: ge-kube's placement of applications, and plans that bring them together.
 
 An application is placed as a whole: on few nodes, where the images of its containers are, within its bound of
-round-trip times. `net-aware` is a greedy, `net-optimal` solves the same problem exactly. A single container
-goes where it adds the least to F; of equal nodes, to the one that is nearest to the other members.
+round-trip times. A single container goes where it adds the least to F; of equal nodes, to the one that is
+nearest to the other members.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,18 @@ import numpy as np
 
 from collector.policies.distance import application_of, bound_of, milliseconds, nodes_of, peers_of
 from collector.policies.filters import eligible, without_room
-from collector.policies.interface import ApplicationPlacement, Plan, Policy, Ranking, Rejection, Request
-from collector.policies.net import exact, greedy
+from collector.policies.interface import (
+    ApplicationPlacement,
+    Plan,
+    Policy,
+    Ranking,
+    Rejection,
+    Request,
+    Stability,
+)
+from collector.policies.net import greedy
 from collector.policies.net.answer import placed_answer, refused_answer
 from collector.policies.net.build import absent_image, build, free_amounts, used_nodes
-from collector.policies.net.settings import NetOptimalSettings, NetSettings
 from collector.policies.net.together import bring_together
 from collector.policies.scoring import instances_near, same_domain
 from collector.snapshot.power_curves import Floats
@@ -27,7 +34,7 @@ _NEAR = 1e-6
 """Weight of the round-trip time in seconds: it decides only between nodes with the same F."""
 
 
-def place(snapshot: Snapshot, request: Request, settings: NetSettings) -> Ranking:
+def place(snapshot: Snapshot, request: Request, settings: Stability) -> Ranking:
     """Rank nodes by what one more container adds to F."""
     reasons_against = eligible(snapshot, request, stale_seconds=settings.stale_seconds)
     free = free_amounts(snapshot)
@@ -80,7 +87,7 @@ def _round_trips(snapshot: Snapshot, request: Request) -> Floats:
 
 
 def place_greedily(
-    snapshot: Snapshot, requests: Sequence[Request], settings: NetSettings
+    snapshot: Snapshot, requests: Sequence[Request], settings: Stability
 ) -> ApplicationPlacement:
     """Place an application by the greedy.
 
@@ -97,48 +104,17 @@ def place_greedily(
     return placed_answer(snapshot, built, placed)
 
 
-def place_optimally(
-    snapshot: Snapshot, requests: Sequence[Request], settings: NetOptimalSettings
-) -> ApplicationPlacement:
-    """Place an application by the exact solver, within its time limit; spread as by the greedy."""
-    spreads = any(each.spread for each in requests)
-    built = build(snapshot, requests, stale_seconds=settings.stale_seconds, spreads=spreads)
-    found = exact.solve(built.problem, seconds=settings.limit_seconds)
-    if found.placed is None and spreads:
-        built = build(snapshot, requests, stale_seconds=settings.stale_seconds)
-        found = exact.solve(built.problem, seconds=settings.limit_seconds)
-    if found.placed is None:
-        return refused_answer(
-            snapshot, requests, built, stale_seconds=settings.stale_seconds, is_proven=found.is_proven
-        )
-    return placed_answer(snapshot, built, found.placed, least=found.lower_bound)
-
-
-def rebalance_greedily(snapshot: Snapshot, settings: NetSettings) -> Plan:
+def rebalance_greedily(snapshot: Snapshot, settings: Stability) -> Plan:
     """Bring applications together that are apart, by the greedy."""
     return bring_together(snapshot, settings, greedy.solve)
-
-
-def rebalance_optimally(snapshot: Snapshot, settings: NetOptimalSettings) -> Plan:
-    """Bring applications together that are apart, with the fewest moves."""
-    return bring_together(
-        snapshot, settings, lambda problem: exact.solve(problem, seconds=settings.limit_seconds).placed
-    )
 
 
 NET_AWARE = Policy(
     name="net-aware",
     summary="ge-kube's greedy: an application on few nodes that have its images, within its bound of delay",
-    settings=NetSettings,
+    for_whom="applications whose containers talk to each other across regions or slow links",
+    settings=Stability,
     place=place,
     rebalance=rebalance_greedily,
     place_all=place_greedily,
-)
-NET_OPTIMAL = Policy(
-    name="net-optimal",
-    summary="ge-kube's integer linear program: as net-aware, but solved exactly within a time limit",
-    settings=NetOptimalSettings,
-    place=place,
-    rebalance=rebalance_optimally,
-    place_all=place_optimally,
 )

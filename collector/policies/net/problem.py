@@ -1,4 +1,4 @@
-"""The placement of an application as arrays: the input of the greedy and of the exact solver.
+"""The placement of an application as arrays: the input of its solvers.
 
 Pods with the same needs are one kind. The objective is ge-kube's F = D / D_max + (Z - 1) / (|N| - 1): D is
 the number of pods whose image is absent from their node, Z the number of nodes in use.

@@ -1,7 +1,7 @@
-"""Plans of `net-aware` and `net-optimal`: bring together applications whose members are too far apart.
+"""Plans of `net-aware`: bring together applications whose members are too far apart.
 
 An application is moved only if all its members end up within its bound, and with as few moves as possible.
-The same solvers find the nodes, with moves in the place of absent images. Moves are in an order in which each
+The same solver finds the nodes, with moves in the place of absent images. Moves are in an order in which each
 has room and none brings members further apart than they are.
 """
 

@@ -1,8 +1,8 @@
-"""`qos-driven`, which schedules by promises of availability, and `priority`, its baseline.
+"""`qos-driven`: scheduling by promises of availability.
 
-With `qos-driven`, containers start, and are stopped for others, by how long each can wait before its promise
-breaks; with `priority`, by the importance of their class alone, as in Kubernetes. Decisions are about
-reservations, never about use. The thesis' rules are in `rules`, the pass over the queue is in `queue_pass`.
+Containers start, and are stopped for others, by how long each can wait before its promise breaks. Decisions
+are about reservations, never about use. The thesis' rules are in `rules`, the pass over the queue is in
+`queue_pass`.
 
 Beyond the thesis: daemons, containers that may not be moved and those without a promise are never stopped; a
 node that does not report, is closed or has an open alert gets and loses nothing; and a hold keeps containers
@@ -10,6 +10,7 @@ from being exchanged every period (`exact` switches it off).
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,8 +24,8 @@ from collector.policies.interface import Plan, Policy, Ranking, Rejection, Reque
 from collector.policies.overbooking import reservation_of, reserved_quantities
 from collector.policies.qos.queue import Assignment, Outcome, Terms
 from collector.policies.qos.queue_pass import QueuePass
-from collector.policies.qos.rules import priority_terms, qos_terms
-from collector.policies.qos.settings import PrioritySettings, QosSettings
+from collector.policies.qos.rules import qos_terms
+from collector.policies.qos.settings import QosSettings, QueueSettings
 from collector.policies.qos.snapshots import QueueInput, has_capacity, queue_input
 from collector.policies.qos.wording import describe_slack, start_reasons, stop_reason
 from collector.policies.scoring import instances_near, same_domain
@@ -40,11 +41,27 @@ _PERIOD_SECONDS = 30.0
 """As in the authors' own logs: a shorter period exchanges containers more often than it helps."""
 _NO_PROMISE = Promise(name="", availability=1.0, importance=np.iinfo(np.int32).max)
 
-MakeTerms = Callable[[QueueInput, Any, int], Terms]
-"""From the input, the settings and a seed."""
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A container and how its promise stands."""
+
+    name: str
+    promise: Promise
+    slack_seconds: float
 
 
-def _qos(given: QueueInput, settings: QosSettings, seed: int) -> Terms:
+@dataclass(frozen=True, slots=True)
+class QueueRules:
+    """What a pass over the queue decides by."""
+
+    terms: Callable[[QueueInput, Any, int], Terms]
+    """From the input, the settings and a seed."""
+    stop_reason: Callable[[Claim, Claim, Any], str]
+    """Why the first container is stopped for the second, with these settings."""
+
+
+def _terms(given: QueueInput, settings: QosSettings, seed: int) -> Terms:
     return qos_terms(
         given.instances,
         given.standing,
@@ -55,25 +72,30 @@ def _qos(given: QueueInput, settings: QosSettings, seed: int) -> Terms:
     )
 
 
-def _priority(given: QueueInput, _settings: PrioritySettings, _seed: int) -> Terms:
-    return priority_terms(given.instances, given.standing)
+def _stop_reason(victim: Claim, beneficiary: Claim, settings: QosSettings) -> str:
+    rule = 3
+    if victim.slack_seconds >= settings.margin_seconds:
+        rule = 1
+    elif beneficiary.promise.importance < victim.promise.importance:
+        rule = 2
+    standing = describe_slack(victim.slack_seconds)
+    return stop_reason(rule, standing, beneficiary.name, beneficiary.slack_seconds)
 
 
-def _rebalance(make_terms: MakeTerms, snapshot: Snapshot, settings: PrioritySettings) -> Plan:
+def pass_over_queue(rules: QueueRules, snapshot: Snapshot, settings: QueueSettings) -> Plan:
     """Run one pass over the queue."""
     if snapshot.slo is None or not snapshot.waiting.size:
         return Plan()
-    ratio = settings.sample_ratio if isinstance(settings, QosSettings) else 1.0
     held: set[int] = set()
     while True:
         given = queue_input(snapshot, snapshot.slo, settings.stale_seconds, held)
-        terms = make_terms(given, settings, snapshot.seed)
-        outcome = QueuePass(given.hosts, given.instances, terms, snapshot.seed, ratio).run()
+        terms = rules.terms(given, settings, snapshot.seed)
+        outcome = QueuePass(given.hosts, given.instances, terms, snapshot.seed, settings.sample_ratio).run()
         stray = _too_far(snapshot, outcome, given.rows)
         if not stray:
             break
         held |= stray
-    build = _Actions(snapshot, snapshot.slo, settings)
+    build = _Actions(snapshot, snapshot.slo, rules, settings)
     actions = [action for each in outcome.assignments for action in build.of(each, given.rows)]
     # An assignment may use room that the victims of a later one leave.
     actions.sort(key=lambda action: isinstance(action, Start))
@@ -108,44 +130,41 @@ def _too_far(snapshot: Snapshot, outcome: Outcome, rows: Rows) -> set[int]:
 class _Actions:
     """The stops and the start of an assignment, with their reasons."""
 
-    def __init__(self, snapshot: Snapshot, slo: TaskPromises, settings: PrioritySettings) -> None:
-        self._snapshot, self._slo = snapshot, slo
-        self._margin_seconds = settings.margin_seconds if isinstance(settings, QosSettings) else None
+    def __init__(
+        self, snapshot: Snapshot, slo: TaskPromises, rules: QueueRules, settings: QueueSettings
+    ) -> None:
+        self._snapshot, self._slo, self._rules, self._settings = snapshot, slo, rules, settings
 
     def of(self, assignment: Assignment, rows: Rows) -> Iterator[Action]:
         task, node = int(rows[assignment.instance]), self._snapshot.nodes.names[assignment.host]
-        tasks, promise = self._snapshot.tasks, self._slo.promises[self._slo.promise[task]]
-        slack = float(self._slo.slack_seconds[task])
+        claim = self._claim(task)
         for victim in assignment.victims:
-            yield self.stop(int(rows[victim]), tasks.names[task], promise, slack)
+            yield self.stop(int(rows[victim]), claim)
         yield Start(
-            task=tasks.ids[task],
-            name=tasks.names[task],
+            task=self._snapshot.tasks.ids[task],
+            name=claim.name,
             target=node,
-            reasons=start_reasons(promise, slack, node, len(assignment.victims)),
+            reasons=start_reasons(claim.promise, claim.slack_seconds, node, len(assignment.victims)),
         )
 
-    def stop(self, victim: int, name: str, promise: Promise, slack: float) -> Kill:
-        """Stop a container for one that has this name, promise and slack."""
-        tasks = self._snapshot.tasks
-        own = self._slo.promises[self._slo.promise[victim]]
-        own_slack = float(self._slo.slack_seconds[victim])
-        if self._margin_seconds is None:
-            reason = f"{name} has a more important promise: {promise.name} instead of {own.name}"
-        else:
-            rule = 1 if own_slack >= self._margin_seconds else 2 if promise.importance < own.importance else 3
-            reason = stop_reason(rule, describe_slack(own_slack), name, slack)
+    def stop(self, victim: int, beneficiary: Claim) -> Kill:
+        """Stop a container for another one."""
+        tasks, claim = self._snapshot.tasks, self._claim(victim)
         return Kill(
             task=tasks.ids[victim],
-            name=tasks.names[victim],
+            name=claim.name,
             node=self._snapshot.nodes.names[tasks.node[victim]],
             target=None,
-            reasons=(reason,),
+            reasons=(self._rules.stop_reason(claim, beneficiary, self._settings),),
         )
 
+    def _claim(self, task: int) -> Claim:
+        promise = self._slo.promises[self._slo.promise[task]]
+        return Claim(self._snapshot.tasks.names[task], promise, float(self._slo.slack_seconds[task]))
 
-def _place(
-    make_terms: MakeTerms, snapshot: Snapshot, request: Request, settings: PrioritySettings
+
+def rank_by_queue(
+    rules: QueueRules, snapshot: Snapshot, request: Request, settings: QueueSettings
 ) -> Ranking:
     """Rank the nodes with room by their points, then those where containers must be stopped first."""
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds)
@@ -161,7 +180,7 @@ def _place(
         demand,
         (refused == Rejection.NOT) & has_capacity(snapshot),
     )
-    terms = make_terms(given, settings, snapshot.seed)
+    terms = rules.terms(given, settings, snapshot.seed)
     found = QueuePass(given.hosts, given.instances, terms, snapshot.seed).rank(given.rows.size - 1)
     near = instances_near(snapshot, request.service) if request.spread else np.zeros(refused.size)
     points_of = np.full(refused.size, np.nan)
@@ -173,12 +192,12 @@ def _place(
     refused = without_room(refused, free_of_allocated(snapshot), reserved_quantities(demand))
     refused[refused == Rejection.NOT] = Rejection.NEEDS_ROOM
     refused[rows] = Rejection.NOT
-    build = _Actions(snapshot, slo, settings)
+    build = _Actions(snapshot, slo, rules, settings)
 
     def needs(row: int) -> tuple[Action, ...]:
-        name = request.service or "the request"
+        claim = Claim(request.service or "the request", promise, 0.0)
         victims = found.victims(row) if row in found.with_room else []
-        return tuple(build.stop(int(given.rows[each]), name, promise, 0.0) for each in victims)
+        return tuple(build.stop(int(given.rows[each]), claim) for each in victims)
 
     def explain(row: int) -> tuple[str, ...]:
         reasons = []
@@ -202,7 +221,7 @@ def _place(
     )
 
 
-def _queue_input(snapshot: Snapshot, slo: TaskPromises, settings: PrioritySettings) -> QueueInput:
+def _queue_input(snapshot: Snapshot, slo: TaskPromises, settings: QueueSettings) -> QueueInput:
     """Return the instances of a snapshot, computed once for the requests on it."""
     stale_seconds = settings.stale_seconds
     return snapshot.cached_with_pending(
@@ -210,21 +229,15 @@ def _queue_input(snapshot: Snapshot, slo: TaskPromises, settings: PrioritySettin
     )
 
 
+_RULES = QueueRules(_terms, _stop_reason)
+
 QOS_DRIVEN = Policy(
     name="qos-driven",
     summary="start and stop containers by how long each can wait before its promise of availability breaks",
+    for_whom="full clusters where containers wait, and availability is promised by class",
     settings=QosSettings,
     keeps_promises=True,
     timer_seconds=_PERIOD_SECONDS,
-    place=partial(_place, _qos),
-    rebalance=partial(_rebalance, _qos),
-)
-PRIORITY = Policy(
-    name="priority",
-    summary="start and stop containers by the importance of their promise alone, first come first served",
-    settings=PrioritySettings,
-    keeps_promises=True,
-    timer_seconds=_PERIOD_SECONDS,
-    place=partial(_place, _priority),
-    rebalance=partial(_rebalance, _priority),
+    place=partial(rank_by_queue, _RULES),
+    rebalance=partial(pass_over_queue, _RULES),
 )

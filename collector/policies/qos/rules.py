@@ -114,25 +114,3 @@ def _ranks(values: Floats, seed: int) -> Floats:
     ties = np.random.default_rng(seed).permutation(values.size)
     ranks[np.lexsort((ties, values))] = np.arange(values.size)
     return ranks
-
-
-def priority_terms(instances: Instances, standing: Standing) -> Terms:
-    """Return the terms of `priority`: the importance of a class alone decides, first come first served."""
-    level, count = levels_of(standing.importance)
-    limits = np.where(level > np.arange(count)[:, np.newaxis], np.inf, -np.inf)
-    limits[:, ~standing.may_stop] = -np.inf
-    waits = np.flatnonzero((instances.host == NOWHERE) & standing.may_start)
-    admitted = standing.admitted_seconds
-    order = np.empty(level.size)
-    # The least important ones are stopped first, and of those the ones admitted last.
-    order[np.lexsort((-admitted, level))] = np.arange(level.size)
-    return Terms(
-        queue=waits[np.lexsort((-admitted[waits], level[waits]))],
-        level=level,
-        slack=np.zeros(level.size),
-        limits=limits,
-        order=order,
-        # Fewest victims of the most important class first. The last row is for those above a margin.
-        costs=(level == np.arange(count + 1)[:, np.newaxis]).astype(np.float64),
-        is_safe=np.zeros(level.size, dtype=np.bool_),
-    )

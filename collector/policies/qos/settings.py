@@ -1,4 +1,4 @@
-"""Settings of the policies that schedule by promises."""
+"""Settings of `qos-driven`."""
 
 from typing import Annotated
 
@@ -9,8 +9,8 @@ from collector.policies.interface import STALE_SECONDS, PolicySettings
 _YEAR_SECONDS = 366 * 86_400.0
 
 
-class PrioritySettings(PolicySettings, frozen=True):
-    """Settings of `priority`."""
+class QueueSettings(PolicySettings, frozen=True):
+    """Settings of every policy that passes over the queue."""
 
     stale_seconds: Annotated[
         float,
@@ -20,9 +20,18 @@ class PrioritySettings(PolicySettings, frozen=True):
             description="Maximum age of a node's last report for starts and stops on it.",
         ),
     ] = STALE_SECONDS
+    sample_ratio: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=1,
+            description="Share of all nodes with room after which the search for more ends. Less than 1 saves"
+            " checks, and spreads containers less evenly.",
+        ),
+    ] = 1.0
 
 
-class QosSettings(PrioritySettings, frozen=True):
+class QosSettings(QueueSettings, frozen=True):
     """Settings of `qos-driven`."""
 
     margin_seconds: Annotated[
@@ -41,15 +50,6 @@ class QosSettings(PrioritySettings, frozen=True):
             " for a promise of 0.9) is no longer stopped for others of the same or lower importance."
         ),
     ] = True
-    sample_ratio: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=1,
-            description="Share of all nodes with room after which the search for more ends. Less than 1 saves"
-            " checks, and spreads containers less evenly.",
-        ),
-    ] = 1.0
     exact: Annotated[
         bool,
         Meta(

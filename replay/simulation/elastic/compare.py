@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import msgspec
 
 from collector.features.elastic.scaling.interface import ElasticPolicy
-from collector.features.elastic.scaling.table import ELASTIC_POLICIES
+from replay.contenders.table import ELASTIC_POLICIES
 from replay.generators.arrivals import Arrivals
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Choice, Scenario
 from replay.simulation.compare import Show
-from replay.simulation.contenders import parse_assignments
 from replay.simulation.elastic.figures import (
     ElasticPoint,
     ElasticResults,
@@ -19,6 +18,7 @@ from replay.simulation.elastic.figures import (
     elastic_result_of,
 )
 from replay.simulation.elastic.run import ElasticRun, run_elastic
+from replay.simulation.policy_runs import parse_assignments
 from wire.errors import UserError
 
 _SETTING = "utilization_target"

@@ -21,8 +21,8 @@ from replay.setup.workload import PromisedContainers, Workload
 from replay.simulation.accounting import Account
 from replay.simulation.arrivals import SOON, ArrivalQueue
 from replay.simulation.cluster import Cluster, ContainerPhase
-from replay.simulation.contenders import Contender
 from replay.simulation.outcome import Outcome, nodes_at_end
+from replay.simulation.policy_runs import PolicyRun
 from replay.simulation.queue.figures import figures_of
 from replay.simulation.queue.lifecycle import Lifecycles
 from replay.simulation.queue.snapshots import QueueSnapshots
@@ -34,7 +34,7 @@ _ROUNDING = 1 + 1e-9
 
 
 def run_queue(
-    contender: Contender,
+    policy_run: PolicyRun,
     hosts: Hosts,
     workload: Workload,
     startup: Startup,
@@ -42,13 +42,13 @@ def run_queue(
 ) -> Outcome:
     """Simulate the whole workload; `progress` is called with the simulated seconds."""
     assert workload.promised is not None
-    if contender.chosen.policy.rebalance is None:
+    if policy_run.chosen.policy.rebalance is None:
         raise UserError(
-            f"{contender.chosen.policy.name} does not start waiting containers: "
+            f"{policy_run.chosen.policy.name} does not start waiting containers: "
             "compare priority and qos-driven on this workload"
         )
     with few_collections():
-        return _QueueRun(contender, hosts, workload, workload.promised, startup).run(progress)
+        return _QueueRun(policy_run, hosts, workload, workload.promised, startup).run(progress)
 
 
 class _QueueRun:
@@ -56,14 +56,14 @@ class _QueueRun:
 
     def __init__(
         self,
-        contender: Contender,
+        policy_run: PolicyRun,
         hosts: Hosts,
         workload: Workload,
         promised: PromisedContainers,
         startup: Startup,
     ) -> None:
-        simulation = contender.simulation
-        self._contender, self._workload, self._simulation = contender, workload, simulation
+        simulation = policy_run.simulation
+        self._policy_run, self._workload, self._simulation = policy_run, workload, simulation
         self._loses_work = promised.mode is ServiceMode.BATCH
         self._cluster = Cluster(hosts, workload, simulation.migration_use_ratio)
         self._account = Account(
@@ -78,7 +78,7 @@ class _QueueRun:
         self._ends_at: Floats = np.full(workload.size, np.inf)
         self._startup_seconds: Floats = np.full(workload.size, np.nan)
         self._free: Floats = np.nan_to_num(hosts.capacity - hosts.system, nan=np.inf)
-        self._outcome = Outcome(name=contender.name, account=self._account)
+        self._outcome = Outcome(name=policy_run.name, account=self._account)
 
     def run(self, progress: Callable[[float], None]) -> Outcome:
         now = self._simulation.start_seconds
@@ -157,7 +157,7 @@ class _QueueRun:
             return
         snapshot = self._snapshots.take(now)
         began = thread_time()
-        plan = self._contender.chosen.rebalance(snapshot)
+        plan = self._policy_run.chosen.rebalance(snapshot)
         self._outcome.rebalance_seconds.append(thread_time() - began)
         self._operations += plan.operations
         for action in plan.actions:
@@ -169,7 +169,7 @@ class _QueueRun:
                     self._begin(self._lifecycles.row_of[action.task], node, now)
                 case _:
                     raise UserError(
-                        f"{self._contender.name} plans to {action.kind}, which is not possible in a queue: "
+                        f"{self._policy_run.name} plans to {action.kind}, which is not possible in a queue: "
                         "compare priority and qos-driven on this workload"
                     )
 
@@ -179,7 +179,9 @@ class _QueueRun:
         if cluster.phase[row] != ContainerPhase.WAITING or np.any(
             needed > self._free[node] * _ROUNDING + SOON
         ):
-            raise ValueError(f"{self._contender.name} starts {self._workload.ids[row]} where it does not fit")
+            raise ValueError(
+                f"{self._policy_run.name} starts {self._workload.ids[row]} where it does not fit"
+            )
         if cluster.came_from[row] == NOWHERE:
             waited = now - float(self._workload.arrival_seconds[row])
             self._account.count_placement(waited)

@@ -30,7 +30,9 @@ def test_every_policy_finds_a_place_for_most_requests_of_the_benchmark(policy: s
 @pytest.mark.slow
 def test_it_measures_inside_and_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hints, "SIZES", (5, 10))
-    chosen = options(nodes=30, per_node=5, hints=10, policies=["spread", "draps"], instances=2, containers=30)
+    chosen = options(
+        nodes=30, per_node=5, hints=10, policies=["least-watts", "draps"], instances=2, containers=30
+    )
     result = hints.run(chosen, Progress(io.StringIO()))
     measured = {figure.name: figure.value for figure in result.figures}
     for policy in chosen.policies:

@@ -107,7 +107,7 @@ async def test_placement_in_an_empty_cluster(asker: Asker, policy: str) -> None:
 
 async def test_unknown_watts_are_null_with_a_reason(asker: Asker) -> None:
     await asker.send(sample("dark", curve=False), sample("listed"))
-    answer = await asker.hint(policy="spread", reserve=NEED)
+    answer = await asker.hint(policy="draps", reserve=NEED)
     dark, listed = answer["nodes"]
     assert (dark["added_watts"], dark["error_watts"]) == (None, None)
     assert "not reported a power curve" in dark["watts_unknown"]
@@ -130,7 +130,7 @@ async def test_stale_or_unknown_nodes_never_rank_first(asker: Asker, policy: str
     late = {each["node"]: " ".join(each["reasons"]) for each in answer["nodes"][1:]}
     late |= {each["node"]: each["why"] for each in answer["refused"]}
     assert late.keys() == {"a-silent", "b-untold"}
-    if policy != "consolidate" and "a-silent" in names(answer):
+    if "a-silent" in names(answer):
         assert "ranked last: its last report is 20 s old" in late["a-silent"]
 
 
@@ -235,7 +235,7 @@ async def test_node_that_a_container_was_moved_from_is_rejected(asker: Asker) ->
 @pytest.mark.parametrize(
     ("question", "field", "hint"),
     [
-        ({"policy": "best"}, "$.policy", "choose one of random"),
+        ({"policy": "best"}, "$.policy", "choose one of least-watts"),
         ({"reserve": {"cpu_cores": -2}}, "$.reserve.cpu_cores", "reserve.cpu_cores must be a number >= 0.0"),
         ({"service": 3}, "$.service", "service must be a text"),
         ({"constraints": ["disk"]}, "$.constraints", "label==value"),
@@ -264,9 +264,11 @@ async def test_configured_policy_settings_are_the_default() -> None:
         assert names(await asker.hint(policy="draps", demand=NEED, settings=more)) == ["a"]
 
 
-async def test_rebalance_with_a_placement_policy_is_an_error(asker: Asker) -> None:
+async def test_a_policy_to_compare_with_is_not_for_a_cluster(asker: Asker) -> None:
     refusal = await asker.refusal("/v1/hints/rebalance", policy="spread")
-    assert "does not make plans" in refusal["detail"]
+    assert "there is no policy 'spread'" in refusal["detail"]
+    assert "one of least-watts, draps, genpack" in refusal["detail"]
+    assert "`wattpack replay` only" in refusal["detail"]
 
 
 def alarmed(node: str, containers: Sequence[Any]) -> Report:
@@ -336,4 +338,5 @@ async def test_policies_are_listed_with_their_settings(asker: Asker) -> None:
     assert listed.keys() == POLICIES.keys()
     assert answer["default"] in listed
     assert listed["draps"]["settings"]["moves"]["default"] == 20
-    assert (listed["spread"]["places"], listed["spread"]["plans"]) == (True, False)
+    assert (listed["draps"]["places"], listed["draps"]["plans"]) == (True, True)
+    assert all(each["for_whom"] for each in listed.values())

@@ -139,7 +139,7 @@ async def test_a_read_token_may_ask_where_but_not_reserve(
     readers: Readers, path: str, question: dict[str, Any]
 ) -> None:
     async def ask(**more: Any) -> int:
-        body = encode(question | {"policy": "spread"} | more)
+        body = encode(question | {"policy": "draps"} | more)
         async with readers.http.post(readers.url + path, data=body, headers=readers.headers("eve")) as answer:
             return answer.status
 

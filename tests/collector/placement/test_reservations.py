@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from collector.placement import reservations as ledgers
 from collector.placement.reservations import Reservations, fold_pending
 from collector.policies.interface import Request
-from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
+from replay.contenders.table import POLICIES
 from tests.collector.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.errors import UserError

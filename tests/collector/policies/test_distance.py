@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from collector.common.liveness import Liveness
 from collector.policies.actions import Kill, Move, Start
-from collector.policies.baselines import FIRST_FIT
 from collector.policies.distance import describe_distance
 from collector.policies.interface import Policy, Ranking, Rejection, Request
-from collector.policies.table import POLICIES
 from collector.snapshot.pending import PendingTask, with_pending
 from collector.snapshot.tables import NOWHERE, Snapshot
+from replay.contenders.baselines import FIRST_FIT
+from replay.contenders.table import POLICIES
 from tests.collector.policies.applications import delays_of, in_applications, random_applications
 from tests.collector.policies.clusters import amount, random_cluster, random_request
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble

@@ -1,4 +1,4 @@
-"""Rules for every policy, on random clusters; a new policy is covered without a change here."""
+"""Rules for every policy, also of replay, on random clusters; a new one is covered without a change here."""
 
 from collections import Counter
 
@@ -11,8 +11,8 @@ from collector.policies.actions import Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.policies.filters import describe_rejection
 from collector.policies.interface import Plan, Policy, Rejection, Stability
 from collector.policies.overbooking import LIMITS
-from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
+from replay.contenders.table import POLICIES
 from tests.collector.policies.clusters import random_cluster, random_request
 
 SEEDS = st.integers(0, 999)

@@ -24,10 +24,10 @@ from collector.policies.actions import (
     describe,
 )
 from collector.policies.interface import Policy, Stability
-from collector.policies.table import POLICIES
 from collector.snapshot.constraints import Constraint, Operator
 from collector.snapshot.pending import PendingTask, with_pending
 from collector.snapshot.tables import Snapshot, TaskKind
+from replay.contenders.table import POLICIES
 from tests.collector.policies.clusters import Cluster, amount, random_cluster, random_request
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts
 from wire.resources import Quantities

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.policies.interface import Knob
-from collector.policies.table import POLICIES
+from replay.contenders.table import POLICIES
 from replay.reporting.pareto import (
     Pareto,
     PeerPoint,

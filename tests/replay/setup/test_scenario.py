@@ -10,7 +10,7 @@ from collector.policies.interface import Stability
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Host, Scenario, Simulation, parse_scenario, read_scenario
 from replay.simulation.compare import fit_reservations
-from replay.simulation.contenders import Contender, resolve_contenders
+from replay.simulation.policy_runs import PolicyRun, resolve_runs
 from tests.replay.setups import PLAIN, workload
 from wire.errors import UserError
 
@@ -80,8 +80,8 @@ def test_watts_lie_equally_far_apart() -> None:
     assert hosts.capacity[0, 0] == pytest.approx(5.32)
 
 
-def moves_of(contender: Contender) -> int:
-    settings = contender.chosen.settings
+def moves_of(policy_run: PolicyRun) -> int:
+    settings = policy_run.chosen.settings
     assert isinstance(settings, Stability)
     return settings.moves
 
@@ -95,19 +95,19 @@ class TestChoosing:
     )
 
     def test_settings_follow_a_name(self) -> None:
-        plain, set_ = resolve_contenders(["draps", "calm:moves=7"], self.scenario)
+        plain, set_ = resolve_runs(["draps", "calm:moves=7"], self.scenario)
         assert moves_of(plain) == 20
         assert moves_of(set_) == 7
         assert (set_.simulation.seed, set_.collector.control.max_moves_per_hour) == (9, 2)
         assert set_.name == "calm:moves=7"
 
     def test_the_default_policy_is_replayed_with_the_admission_that_it_has_live(self) -> None:
-        ours, theirs = resolve_contenders(["least-watts", "draps"], self.scenario)
+        ours, theirs = resolve_runs(["least-watts", "draps"], self.scenario)
         assert (ours.has_admission, theirs.has_admission) == (True, False)
         both = msgspec.structs.replace(self.scenario, simulation=Simulation(admission=True))
-        assert all(each.has_admission for each in resolve_contenders(["least-watts", "draps"], both))
+        assert all(each.has_admission for each in resolve_runs(["least-watts", "draps"], both))
         none = msgspec.structs.replace(self.scenario, simulation=Simulation(admission=False))
-        assert not any(each.has_admission for each in resolve_contenders(["least-watts", "draps"], none))
+        assert not any(each.has_admission for each in resolve_runs(["least-watts", "draps"], none))
 
     @pytest.mark.parametrize(
         ("name", "why"),
@@ -120,7 +120,7 @@ class TestChoosing:
     )
     def test_mistakes_are_named(self, name: str, why: str) -> None:
         with pytest.raises(UserError, match=why):
-            resolve_contenders([name], self.scenario)
+            resolve_runs([name], self.scenario)
 
 
 def test_no_container_reserves_more_than_the_largest_host_has() -> None:

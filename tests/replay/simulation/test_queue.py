@@ -18,7 +18,7 @@ from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Host, Simulation, Startup
 from replay.setup.workload import PromisedContainers, Workload
 from replay.simulation.compare import fit_reservations
-from replay.simulation.contenders import Contender
+from replay.simulation.policy_runs import PolicyRun
 from replay.simulation.queue.run import run_queue
 from replay.simulation.results import PolicyResult, result_of
 from tests.replay import setups
@@ -69,7 +69,7 @@ def simulate(
         summary="returns given plans",
         rebalance=lambda snapshot, _: Plan(actions=tuple(plans(snapshot))),
     )
-    contender = Contender(
+    policy_run = PolicyRun(
         name="scripted",
         chosen=PolicyChoice(policy, policy.settings()),
         collector=CollectorConfig(),
@@ -77,7 +77,7 @@ def simulate(
     )
     built = build_hosts(hosts)
     return result_of(
-        run_queue(contender, built, fit_reservations(containers, built), startup, lambda _: None)
+        run_queue(policy_run, built, fit_reservations(containers, built), startup, lambda _: None)
     )
 
 
@@ -247,14 +247,14 @@ def test_a_plan_that_does_not_fit_or_moves_is_refused() -> None:
 
 def test_a_policy_that_starts_nothing_cannot_be_compared() -> None:
     policy = Policy(name="nothing", summary="does nothing")
-    contender = Contender(
+    policy_run = PolicyRun(
         name="nothing",
         chosen=PolicyChoice(policy, policy.settings()),
         collector=CollectorConfig(),
         simulation=PERIOD,
     )
     with pytest.raises(UserError, match="nothing does not start waiting containers"):
-        run_queue(contender, build_hosts([HOST]), workload(1), Startup(), lambda _: None)
+        run_queue(policy_run, build_hosts([HOST]), workload(1), Startup(), lambda _: None)
 
 
 def test_gold_is_kept_by_one_that_never_waits() -> None:

@@ -25,7 +25,7 @@ from collector.snapshot.tables import Snapshot
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Host, Simulation, Startup
 from replay.setup.workload import PromisedContainers
-from replay.simulation.contenders import Contender
+from replay.simulation.policy_runs import PolicyRun
 from replay.simulation.queue import lifecycle
 from replay.simulation.queue.run import run_queue
 from tests.collector.builders import container
@@ -165,7 +165,7 @@ def test_promises_are_those_of_a_registry_with_the_same_starts_and_stops(
 
     monkeypatch.setattr(lifecycle, "Ledger", Heard)
     policy = replace(QOS_DRIVEN, rebalance=compare)
-    contender = Contender(
+    policy_run = PolicyRun(
         name="compared",
         chosen=PolicyChoice(policy, policy.settings(exact=True)),
         collector=CollectorConfig(),
@@ -173,6 +173,6 @@ def test_promises_are_those_of_a_registry_with_the_same_starts_and_stops(
     )
     hosts = build_hosts([Host(name="node", count=5, cpu_cores=1, memory_mb=1024, watts=(100, 200))])
     startup = Startup(same_host_seconds=(2.0, 3.0), other_host_seconds=(4.0, 9.0))
-    outcome = run_queue(contender, hosts, workload, startup, lambda _: None)
+    outcome = run_queue(policy_run, hosts, workload, startup, lambda _: None)
     assert compared > 10
     assert outcome.account.counts["kills"] > 0

@@ -91,6 +91,8 @@ class ElasticPolicy:
 
     name: str
     summary: str
+    for_whom: str = ""
+    """For which services; empty for a policy that is only there to compare with."""
     decide: Callable[[Target, Observation, bytes], ElasticDecision]
     """Decide for a service. The last argument is `learned` of its last decision, empty at first; data of
     another version counts as empty. The random numbers of exploration derive from the service and the time

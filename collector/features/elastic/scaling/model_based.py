@@ -198,6 +198,7 @@ def _explain(target: Target, learned: bytes) -> tuple[LearnedRow, ...]:
 MODEL_BASED = ElasticPolicy(
     name="model-based",
     summary="ge-kube's model-based reinforcement learning over replicas and CPU limits",
+    for_whom="services that no queueing model fits, and that run for days, so that it can learn",
     decide=_decide,
     explain=_explain,
 )

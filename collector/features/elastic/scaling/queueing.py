@@ -298,6 +298,7 @@ def _explain(target: Target, learned: bytes) -> tuple[LearnedRow, ...]:
 QUEUEING = ElasticPolicy(
     name="queueing",
     summary="plan by a queueing model and a forecast of the load, both corrected by observations",
+    for_whom="any service with a bound on its response time; the default",
     decide=_decide,
     explain=_explain,
 )

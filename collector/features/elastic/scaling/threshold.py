@@ -70,6 +70,7 @@ def _explain(target: Target, learned: bytes) -> tuple[LearnedRow, ...]:  # noqa:
 THRESHOLD = ElasticPolicy(
     name="threshold",
     summary="the rule of Kubernetes' Horizontal Pod Autoscaler: keep CPU utilization at a target",
+    for_whom="services whose utilization is all that is known, or that move from an HPA",
     decide=_decide,
     explain=_explain,
 )

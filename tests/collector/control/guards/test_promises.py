@@ -18,8 +18,8 @@ from collector.control.steps import planned_step
 from collector.drivers.interface import OrchestratorState, ServiceView, TaskView
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Start
 from collector.policies.interface import Policy
-from collector.policies.table import POLICIES
 from collector.snapshot.tables import NOWHERE, Snapshot
+from replay.contenders.table import POLICIES
 from tests.collector.control.guards.builders import guard_context
 from tests.collector.control.promises import BRONZE, GOLD, SILVER, Promised, with_promises
 from tests.collector.policies.clusters import random_cluster, random_request

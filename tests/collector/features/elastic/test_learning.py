@@ -1,14 +1,13 @@
-"""The learning policies of ge-kube, on a service that can be computed by hand."""
+"""ge-kube's learning policy, on a service that can be computed by hand."""
 
 from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation, Target
 from collector.features.elastic.scaling.model_based import MODEL_BASED
-from collector.features.elastic.scaling.q_learning import Q_LEARNING
 
-_TARGET = Target(service="web", metric_max=0.1, replicas_max=4, cpu_step_cores=0.0, cool_down_seconds=0.0)
+TARGET = Target(service="web", metric_max=0.1, replicas_max=4, cpu_step_cores=0.0, cool_down_seconds=0.0)
 
 
-def _run(
-    policy: ElasticPolicy, count: int, target: Target = _TARGET
+def run(
+    policy: ElasticPolicy, count: int, target: Target = TARGET
 ) -> list[tuple[Observation, ElasticDecision]]:
     """A service that needs three replicas: with fewer it breaks its target."""
     replicas, learned, found = 1, b"", []
@@ -27,10 +26,10 @@ def _run(
 
 
 def test_the_model_learns_where_the_target_is_broken() -> None:
-    found = _run(MODEL_BASED, 40)
+    found = run(MODEL_BASED, 40)
     assert {seen.replicas for seen, _ in found[-10:]} <= {2, 3}
     assert not any(decision.explored for _, decision in found)
-    rows = MODEL_BASED.explain(_TARGET, found[-1][1].learned)
+    rows = MODEL_BASED.explain(TARGET, found[-1][1].learned)
     best = {row.state: row.action for row in rows}
     assert best["2 replicas of 1 cores, 90% used"] == "+1 replica"
     assert best["1 replica of 1 cores, 100% used"] == "+1 replica"
@@ -40,29 +39,7 @@ def test_nothing_unknown_is_tried_on_a_service_that_breaks_its_target() -> None:
     """A reduction to where the service has not been is only tried while the target is met."""
     target = Target(service="web", metric_max=0.001, replicas_max=4, cool_down_seconds=0.0)
     tried = set()
-    for seen, decision in _run(MODEL_BASED, 20, target):
+    for seen, decision in run(MODEL_BASED, 20, target):
         tried.add(seen.replicas)
         assert decision.replicas >= seen.replicas or decision.replicas in tried
         assert decision.cpu_limit_cores == 1.0
-
-
-def test_q_learning_explores_only_while_the_target_is_met() -> None:
-    found = _run(Q_LEARNING, 400)
-    explored = [seen for seen, decision in found if decision.explored]
-    assert explored
-    assert all(seen.metric is not None and seen.metric <= 0.1 for seen in explored)
-    rows = Q_LEARNING.explain(_TARGET, found[-1][1].learned)
-    assert sum(row.observed for row in rows) > 300
-    assert all(row.cost >= 0 for row in rows)
-
-
-def test_never_explore_is_never() -> None:
-    target = Target(
-        service="web",
-        metric_max=0.1,
-        replicas_max=4,
-        cpu_step_cores=0.0,
-        cool_down_seconds=0.0,
-        explore=False,
-    )
-    assert not any(decision.explored for _, decision in _run(Q_LEARNING, 200, target))

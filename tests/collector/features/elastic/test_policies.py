@@ -13,7 +13,7 @@ from collector.features.elastic.scaling.interface import (
     Target,
     Weights,
 )
-from collector.features.elastic.scaling.table import ELASTIC_POLICIES
+from replay.contenders.table import ELASTIC_POLICIES
 
 _POLICIES = tuple(ELASTIC_POLICIES.values())
 _EVERY = pytest.mark.parametrize("policy", _POLICIES, ids=lambda policy: policy.name)

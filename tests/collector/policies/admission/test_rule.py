@@ -6,14 +6,15 @@ from collector.placement.ranking import rank
 from collector.policies.admission.record import WINDOW_SECONDS, ShortageRecord
 from collector.policies.admission.rule import AdmissionRule
 from collector.policies.interface import Rejection, Request
-from collector.policies.resolve import resolve
+from collector.policies.resolve import PolicyChoice
 from collector.snapshot.tables import Snapshot
+from replay.contenders.baselines import SPREAD
 from tests.collector.policies.clusters import amount
 from tests.collector.policies.least_watts.builders import make_node, make_task
 from tests.collector.snapshot.builders import assemble
 from wire.resources import Quantities
 
-_SPREAD = resolve("spread", {}, "place")
+_SPREAD = PolicyChoice(SPREAD, SPREAD.settings())
 _ONE = Request(reserve=Quantities(cpu_cores=1.0), demand=amount(1, 0.1), mean=amount(1, 0.1), known=True)
 
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from collector.policies.interface import Request
-from collector.policies.net.policy import place
-from collector.policies.net.settings import NetSettings
+from collector.policies.net.policy import NetSettings, place
 from collector.snapshot.images import ImageTable
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.applications import in_applications

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from collector.policies.actions import Move
 from collector.policies.interface import Plan
-from collector.policies.resolve import resolve
 from collector.snapshot.tables import Snapshot
+from replay.contenders.table import POLICIES
 from tests.collector.policies.applications import delays_of, in_applications, random_applications
 from tests.collector.policies.clusters import CURVE, amount, random_cluster
 from tests.collector.policies.test_no_harm import guarded_cluster, offences
@@ -31,7 +31,9 @@ def task(id_: str, node: str, service: str = "web", cores: float = 1.0, **more: 
 
 
 def plan_of(name: str, snapshot: Snapshot, **settings_: object) -> Plan:
-    return resolve(name, settings_, "rebalance").rebalance(snapshot)
+    policy = POLICIES[name]
+    assert policy.rebalance is not None
+    return policy.rebalance(snapshot, policy.settings(**settings_))
 
 
 @net

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from collector.policies.qos.queue import Instances, Terms
-from collector.policies.qos.rules import Standing, hold_seconds, priority_terms, qos_terms
+from collector.policies.qos.rules import Standing, hold_seconds, qos_terms
 from collector.snapshot.power_curves import Floats
 from tests.collector.policies.qos.slots import Arrival, Slots
 
@@ -29,10 +29,6 @@ def held(instances: Instances, standing: Standing, seed: int) -> Terms:
     return qos_terms(instances, standing, margin_seconds=10.0, seed=seed)
 
 
-def by_priority(instances: Instances, standing: Standing, _seed: int) -> Terms:
-    return priority_terms(instances, standing)
-
-
 def arrivals(mix: Mix, seed: int) -> list[Arrival]:
     """One per second, in random order."""
     kinds = [(availability, importance) for number, availability, importance in mix for _ in range(number)]
@@ -44,32 +40,18 @@ def arrivals(mix: Mix, seed: int) -> list[Arrival]:
 def simulate(
     mix: Mix, policy: str, other_host_seconds: tuple[int, int] = (2, 3), seed: int = 1
 ) -> tuple[dict[float, Floats], Slots]:
-    make_terms, period = {"exact": (exact, 30), "held": (held, 30), "priority": (by_priority, None)}[policy]
     slots = Slots(
         arrivals(mix, seed),
-        make_terms,
-        period_seconds=period,
+        {"exact": exact, "held": held}[policy],
         seed=seed,
         other_host_seconds=other_host_seconds,
     )
-    availability = slots.run(HOUR)
+    return by_promise(slots, slots.run(HOUR)), slots
+
+
+def by_promise(slots: Slots, availability: Floats) -> dict[float, Floats]:
     promised = np.array([each.availability for each in slots.arrivals])
-    return {target: availability[promised == target] for _, target, _ in mix}, slots
-
-
-def test_by_priority_40_of_the_last_class_run_and_56_never_do() -> None:
-    found, _ = simulate(THREE_CLASSES, "priority")
-    assert (found[0.5] > 0.9).sum() == 40
-    # Those that came first ran until all had come.
-    assert (found[0.5] < 256 / HOUR).sum() == 56
-    assert min(found[1.0].min(), found[0.9].min()) > 0.99
-
-
-def test_by_priority_the_last_21_of_one_class_never_run() -> None:
-    found, slots = simulate(ONE_CLASS, "priority")
-    assert (found[0.9] > 0.99).sum() == 200
-    assert (found[0.9][200:] == 0.0).all()
-    assert slots.preemptions == 0
+    return {target: availability[promised == target] for target in np.unique(promised).tolist()}
 
 
 @pytest.mark.parametrize("mix", [THREE_CLASSES, ONE_CLASS])

@@ -1,4 +1,4 @@
-"""Plans and rankings of `qos-driven` and `priority` on small clusters."""
+"""Plans and rankings on small clusters, of `qos-driven` and of `priority`, which has the same queue."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,10 +8,11 @@ import pytest
 from collector.common.liveness import Liveness
 from collector.policies.actions import Kill, Start
 from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request
-from collector.policies.qos.policy import PRIORITY, QOS_DRIVEN
+from collector.policies.qos.policy import QOS_DRIVEN
 from collector.slo.promises import Promise
 from collector.snapshot.constraints import Constraint, Operator, PlacementRules
 from collector.snapshot.tables import Snapshot, TaskKind
+from replay.contenders.priority import PRIORITY
 from tests.collector.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, SloFacts, TaskFacts, assemble
 
@@ -207,29 +208,6 @@ def test_a_task_that_runs_without_effect_is_stopped_first() -> None:
     tasks = [task("a1", "a", SILVER, 900.0), spare, task("waits", None, SILVER, -5.0)]
     found = plan(QOS_DRIVEN, assemble([node("a"), node("b")], tasks))
     assert brief(found) == ["kill spare b", "start waits b"]
-
-
-def test_priority_stops_the_least_important_and_of_those_the_newest() -> None:
-    def admitted(each: TaskFacts, seconds: float) -> TaskFacts:
-        assert each.slo is not None
-        return replace(each, slo=replace(each.slo, admitted_seconds=seconds))
-
-    tasks = [
-        admitted(task("silver", "a", SILVER, 999.0, size=2), 5.0),
-        admitted(task("old", "a", BRONZE, 999.0, size=1), 100.0),
-        admitted(task("new", "a", BRONZE, -999.0, size=1), 10.0),
-        admitted(task("first", None, SILVER, 500.0, size=1), 50.0),
-        admitted(task("second", None, SILVER, -500.0, size=1), 40.0),
-        admitted(task("third", None, SILVER, -600.0, size=1), 30.0),
-    ]
-    found = plan(PRIORITY, assemble([node("a")], tasks))
-    assert brief(found) == ["kill new a", "kill old a", "start first a", "start second a"]
-    assert found.actions[0].reasons == ("first has a more important promise: silver instead of bronze",)
-
-
-def test_priority_prefers_the_host_that_loses_the_least_important() -> None:
-    tasks = [task("a1", "a", SILVER), task("b1", "b", BRONZE), task("waits", None, GOLD)]
-    assert brief(plan(PRIORITY, assemble([node("a"), node("b")], tasks))) == ["kill b1 b", "start waits b"]
 
 
 def test_a_new_request_goes_where_there_is_room_and_else_where_others_can_wait() -> None:

@@ -1,25 +1,19 @@
-"""The greedy and the exact solver against brute force, and the rules that hold for both."""
+"""The exact solver against brute force, and the greedy against the exact solver."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.policies.net import exact, greedy
+from collector.policies.net import greedy
 from collector.policies.net.build import BuiltProblem, build
-from collector.policies.net.reduction import needed_nodes
 from collector.snapshot.delays import DelayKind, Delays
+from replay.contenders.net_optimal import exact
+from replay.contenders.net_optimal.reduction import needed_nodes
 from tests.collector.policies.net.states import brute_force, random_state
-
-SEEDS = st.integers(0, 9999)
-many = settings(max_examples=100)
-
-
-def problem_of(seed: int, *, nodes: int = 12, pods: int = 12, linked: bool = False) -> BuiltProblem:
-    snapshot, requests = random_state(seed, nodes=nodes, pods=pods, linked=linked)
-    return build(snapshot, requests, stale_seconds=120.0)
+from tests.collector.policies.net.test_greedy import SEEDS, many, problem_of
 
 
 @given(seed=SEEDS, linked=st.booleans())
@@ -103,8 +97,8 @@ def test_a_large_problem_is_searched_in_part_and_nothing_is_claimed_beyond_it(
 @many
 def test_a_placement_is_always_feasible(seed: int, linked: bool) -> None:  # noqa: FBT001
     problem = problem_of(seed, linked=linked).problem
-    for placed in (greedy.solve(problem), exact.solve(problem, seconds=30.0).placed):
-        assert placed is None or problem.is_feasible(placed)
+    placed = exact.solve(problem, seconds=30.0).placed
+    assert placed is None or problem.is_feasible(placed)
 
 
 @given(seed=SEEDS)
@@ -115,16 +109,6 @@ def test_no_placement_is_better_than_the_lower_bound(seed: int) -> None:
         if placed is not None:
             assert least is not None
             assert problem.objective(placed).value >= least - 1e-9
-
-
-@given(seed=SEEDS)
-@many
-def test_as_many_pods_as_possible_are_placed_in_part(seed: int) -> None:
-    problem = problem_of(seed).problem
-    placed = greedy.solve_partly(problem)
-    assert (placed.sum(axis=1) <= problem.counts).all()
-    if greedy.solve(problem) is not None:
-        assert (placed.sum(axis=1) == problem.counts).all()
 
 
 def test_the_greedy_is_close_to_the_optimum() -> None:

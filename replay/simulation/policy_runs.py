@@ -7,13 +7,14 @@ from typing import Any
 import msgspec
 
 from collector.config import CollectorConfig, PlacementConfig
-from collector.policies.resolve import PolicyChoice, SettingsError, resolve
+from collector.policies.resolve import PolicyChoice, SettingsError, find_policy, with_settings
+from replay.contenders.table import POLICIES
 from replay.setup.scenario import Choice, Scenario, Simulation
 from wire.errors import UserError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contender:
+class PolicyRun:
     """A policy with the settings of its run."""
 
     name: str
@@ -29,25 +30,26 @@ class Contender:
         return self.chosen.policy.name == PlacementConfig().policy and not self.simulation.exact
 
 
-def resolve_contenders(names: Sequence[str], scenario: Scenario) -> list[Contender]:
+def resolve_runs(names: Sequence[str], scenario: Scenario) -> list[PolicyRun]:
     """Resolve the names of policies, each once, in this order.
 
     A name is one of `[policies]`, or a policy's own; settings may follow it: `NAME:KEY=VALUE:KEY=VALUE`.
     """
-    return [_contender(name, scenario) for name in dict.fromkeys(names)]
+    return [_policy_run(name, scenario) for name in dict.fromkeys(names)]
 
 
-def _contender(text: str, scenario: Scenario) -> Contender:
+def _policy_run(text: str, scenario: Scenario) -> PolicyRun:
     name, assigned = parse_assignments(text)
     choice = scenario.policies.get(name, Choice(policy=name))
     given = {**choice.settings, **assigned}
     try:
-        resolved = resolve(choice.policy, given, aliases=scenario.policies, strict=False)
+        policy = find_policy(choice.policy, policies=POLICIES, aliases=scenario.policies)
+        chosen = with_settings(policy, given, strict=False)
     except SettingsError as invalid:
         raise UserError(f"the settings of {text}: {invalid.error}") from None
-    return Contender(
+    return PolicyRun(
         name=text,
-        chosen=resolved,
+        chosen=chosen,
         collector=_converted(
             {
                 # Live, users name applications that span nodes, if no orchestrator lists their services.

@@ -3,9 +3,9 @@
 import numpy as np
 
 from collector.policies.net.problem import Counts, Problem
-from collector.policies.net.program import groups
 from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import Flags
+from replay.contenders.net_optimal.program import groups
 
 _ROUNDING = 1e-9
 

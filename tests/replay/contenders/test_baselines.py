@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from collector.policies.baselines import SpreadSettings
 from collector.policies.interface import Policy, Rejection, Request
-from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
+from replay.contenders.baselines import SpreadSettings
+from replay.contenders.table import POLICIES
 from tests.collector.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 

@@ -5,16 +5,16 @@ import numpy as np
 import pytest
 
 from collector.policies.actions import Move, PowerOff, PowerOn, describe
-from collector.policies.consolidate.overload import (
+from collector.policies.interface import Request
+from collector.snapshot.tables import TaskKind
+from replay.contenders.consolidate.overload import (
     Overload,
     median_deviation,
     next_load,
     overloaded,
     quartile_range,
 )
-from collector.policies.consolidate.policy import REFERENCE, place, rebalance
-from collector.policies.interface import Request
-from collector.snapshot.tables import TaskKind
+from replay.contenders.consolidate.policy import REFERENCE, place, rebalance
 from tests.collector.policies.clusters import CURVE, GIB, amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 

@@ -14,8 +14,9 @@ from collector.policies.interface import (
     Request,
     rank_by_score,
 )
-from collector.policies.scoring import allocated_ratio, each_percent, reject_unless_reservation_fits
+from collector.policies.scoring import each_percent
 from collector.snapshot.tables import NOWHERE, Snapshot
+from replay.contenders.reserved import allocated_ratio, reject_unless_reservation_fits
 
 
 def place_randomly(snapshot: Snapshot, request: Request, _settings: PolicySettings) -> Ranking:

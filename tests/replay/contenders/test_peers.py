@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from collector.policies.interface import Request
-from collector.policies.peers import (
+from replay.contenders.peers import (
     RiskSettings,
     TargetSettings,
     balanced_allocation,
@@ -16,7 +16,7 @@ from collector.policies.peers import (
     risk_points,
     target_points,
 )
-from collector.policies.table import POLICIES
+from replay.contenders.table import POLICIES
 from tests.collector.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, assemble
 from wire.resources import Quantities

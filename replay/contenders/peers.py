@@ -9,16 +9,11 @@ from msgspec import Meta
 
 from collector.policies.filters import free_of_load
 from collector.policies.interface import Policy, PolicySettings, Ranking, Request, rank_by_score
-from collector.policies.scoring import (
-    CPU_AND_MEMORY,
-    allocated_ratio,
-    each_percent,
-    percent,
-    reject_unless_reservation_fits,
-)
+from collector.policies.scoring import each_percent, percent
 from collector.snapshot.columns import as_row
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
+from replay.contenders.reserved import CPU_AND_MEMORY, allocated_ratio, reject_unless_reservation_fits
 
 _MAX_POINTS = 100.0
 _NOMAD_MAX_POINTS = 18.0

@@ -75,8 +75,8 @@ def _places(problem: Problem, best: Counts | None) -> tuple[Rows, bool]:
 
     With very many pairs of nodes that are too far apart, the program would be too large for the solver.
     """
-    from collector.policies.net.program import groups  # noqa: PLC0415 - see `_search`
-    from collector.policies.net.reduction import needed_nodes  # noqa: PLC0415 - see `_search`
+    from replay.contenders.net_optimal.program import groups  # noqa: PLC0415 - see `_search`
+    from replay.contenders.net_optimal.reduction import needed_nodes  # noqa: PLC0415 - see `_search`
 
     places = np.flatnonzero(problem.room.any(axis=0))
     if places.size > _FEW_NODES:
@@ -99,7 +99,7 @@ def _search(problem: Problem, ends_at: float) -> tuple[Counts | None, float, int
     # scipy's solvers take time and memory to load, and only this policy needs them.
     from scipy.optimize import Bounds, milp  # type: ignore[import-untyped]  # noqa: PLC0415 - see above
 
-    from collector.policies.net.program import Program  # noqa: PLC0415 - see above
+    from replay.contenders.net_optimal.program import Program  # noqa: PLC0415 - see above
 
     program = Program(problem)
     constraints = program.constraints()

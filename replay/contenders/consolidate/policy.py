@@ -15,7 +15,6 @@ from msgspec import Meta
 
 from collector.common.text import counted
 from collector.policies.actions import Action, Move, PowerOff, PowerOn
-from collector.policies.consolidate.overload import LOADS_READ, LOOK_BACK, PUBLISHED, Overload, overloaded
 from collector.policies.filters import eligible, free_of_load, without_room
 from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request, Stability, rank_by_score
 from collector.policies.least_watts.cost import UNKNOWN_WATTS
@@ -32,6 +31,7 @@ from collector.policies.stability import (
 from collector.snapshot.columns import CPU, MEMORY, as_quantities, coalesce, first_known, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
+from replay.contenders.consolidate.overload import LOADS_READ, LOOK_BACK, PUBLISHED, Overload, overloaded
 
 _ROUNDING = 1e-9
 """A smaller share of a host counts as none."""
