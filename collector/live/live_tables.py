@@ -58,11 +58,12 @@ class LiveTables:
         with self._lock, np.errstate(over="ignore", invalid="ignore"):
             self._advance(update.last_report_at)
             row = self._nodes.apply(update)
-            self._tasks.drop(update.node, update.gone, update.last_report_at)
-            if not update.containers:
+            changes = update.changes
+            self._tasks.drop(update.node, changes.gone, update.last_report_at)
+            if not changes.containers:
                 return []
             capacity = self._nodes.table.columns.capacity[row]
-            new = self._tasks.put(update.node, row, capacity, update.containers, update.last_report_at)
+            new = self._tasks.put(update.node, row, capacity, changes.containers, update.last_report_at)
             if self._own_id is not None and any(each.startswith(self._own_id) for each in new):
                 self._nodes.put_own_node(update.node)
             return new
