@@ -77,9 +77,9 @@ def _pieces(source: sqlite3.Connection, table: str, columns: Collection[str]) ->
     """A table in pieces, along the order that it is stored in."""
     if "step" in columns:
         return [
-            _Piece("slot", low, low + _PIECE_ROWS, f"step = {step} AND ")
+            _Piece("bucket", low, low + _PIECE_ROWS, f"step = {step} AND ")
             for step in (300, 3600)
-            for low in _range(source, table, "slot", f"WHERE step = {step}")
+            for low in _range(source, table, "bucket", f"WHERE step = {step}")
         ]
     key = "report_id" if "report_id" in columns else "id" if "id" in columns else None
     if key is None:
