@@ -35,10 +35,10 @@ from collector.jobs.mesh import keeping_mesh
 from collector.jobs.promises import PromiseRestore, keeping_promises
 from collector.jobs.retention import retention
 from collector.jobs.traits import restore_images, storing_traits
+from collector.live.bucket_ring import BUCKETS
 from collector.live.limits.node_account import Limit
 from collector.live.registry import Registry
-from collector.live.slot_ring import SLOTS
-from collector.live.windows import SLOT_SECONDS
+from collector.live.windows import BUCKET_SECONDS
 from collector.web.auth import authentication
 from collector.web.backpressure import BACKPRESSURE, Backpressure
 from collector.web.bodies import COUNT_BYTES, HTTP_LIMITS
@@ -170,7 +170,7 @@ async def restore(core: Core) -> None:
             log.exception("cannot restore a report of node %r", received.report.node)
     await promises.finish(now)
     core.registry.restore(stored.alerts, stored.usage, stored.pending_usage)
-    since = now - (SLOTS + 1) * SLOT_SECONDS
+    since = now - (BUCKETS + 1) * BUCKET_SECONDS
     windows = await core.history.load_windows(since, core.registry.container_ids())
     core.registry.tables.restore_windows(windows)
     await restore_images(core)

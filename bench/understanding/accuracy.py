@@ -19,7 +19,7 @@ from bench.common.progress import Progress
 from bench.common.simulated_node import SimulatedNode, container_id
 from collector.analysis.envelopes import Statistic
 from collector.analysis.histograms import Floats
-from collector.analysis.usage import UsageRing, UsageWeights, add_heartbeat, report_slot
+from collector.analysis.usage import UsageRing, UsageWeights, add_heartbeat, report_bucket
 from wire.messages import Report, encode, parse_batch
 from wire.resources import RESOURCES, Quantities
 from wire.sketch import FLOORS, bin_of
@@ -95,7 +95,7 @@ def _samples_of(machines: Sequence[Machine], hours: int) -> Iterator[NodeSample]
 def _receive(sent: Report, rings: dict[str, UsageRing], weights: UsageWeights) -> None:
     (report,) = parse_batch(b"[" + encode(sent) + b"]")
     assert report.heartbeat is not None
-    add_heartbeat(rings, report_slot(report.at, report.at), report.heartbeat.usage, weights)
+    add_heartbeat(rings, report_bucket(report.at, report.at), report.heartbeat.usage, weights)
 
 
 def _compare(ring: UsageRing, place: int, samples: Floats, errors: EnvelopeErrors) -> None:

@@ -1,7 +1,7 @@
 """A real collector process that is filled over HTTP with a day of many containers.
 
 The usage of containers is drawn from a few kinds of load, wide enough that their histograms are as full as
-real ones after a day: three heartbeats, eight hours apart, so that every slot of the window has samples.
+real ones after a day: three heartbeats, eight hours apart, so that every bucket of the window has samples.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ from wire.sketch import Sketch
 
 PERIOD_SECONDS = 1.0
 """Time between two passes: short, so that a pass is nearly always running."""
-_SLOT_SECONDS = 8 * 3600.0
-_SLOTS = 3
+_BUCKET_SECONDS = 8 * 3600.0
+_BUCKETS = 3
 _LOADS = (
     # Cores, bytes of memory, bytes per second of disk and network; and the scatter of each.
     ((2.0, 4e8, 1e5, 1e5), (0.3, 0.02, 0.8, 0.8)),
@@ -71,9 +71,9 @@ class ReportedCluster:
 
     def heartbeats(self, now: float) -> Iterator[bytes]:
         """Yield a day of all nodes, as three heartbeats each."""
-        for slot in reversed(range(_SLOTS)):
+        for bucket in reversed(range(_BUCKETS)):
             for name in self.names:
-                yield self._body(name, now - slot * _SLOT_SECONDS, with_usage=True)
+                yield self._body(name, now - bucket * _BUCKET_SECONDS, with_usage=True)
 
     def news(self, now: float) -> bytes:
         """Make a report of one node, with changed usage of a few containers."""

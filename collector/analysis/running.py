@@ -13,19 +13,19 @@ import msgspec
 from msgspec import structs
 
 from collector.analysis.histograms import Floats
-from collector.analysis.services import ContainerSlot, pool
+from collector.analysis.services import ContainerBucket, pool
 from collector.analysis.usage import (
+    BUCKET_SECONDS,
+    BUCKETS,
     NOT_MEASURED,
-    SLOT_SECONDS,
-    SLOTS,
     ObservedContainer,
     UsageWeights,
-    slot_at,
+    bucket_at,
 )
 
 log = logging.getLogger(__name__)
 
-_MAX_SECONDS = 2 * SLOTS * SLOT_SECONDS
+_MAX_SECONDS = 2 * BUCKETS * BUCKET_SECONDS
 """Twice the time that samples are kept, as the sampling interval is not exact and may have changed."""
 _Containers = tuple[ObservedContainer, ...]
 
@@ -111,7 +111,7 @@ class RunningServices:
         return MappingProxyType(self._pooled)
 
     def _pool(self, services: Sequence[str], at: float) -> None:
-        for pooled in pool(self._parts(services, slot_at(at)), len(services), self._weights.rule):
+        for pooled in pool(self._parts(services, bucket_at(at)), len(services), self._weights.rule):
             for row, statistics, seconds in zip(
                 pooled.services, pooled.statistics, pooled.observed_seconds.tolist(), strict=True
             ):
@@ -131,20 +131,20 @@ class RunningServices:
         self._pool([name], at)
 
     def _is_valid(self, container: ObservedContainer) -> bool:
-        parts = [ContainerSlot(0, packed, 1.0, 1.0) for _, packed in container.parts]
+        parts = [ContainerBucket(0, packed, 1.0, 1.0) for _, packed in container.parts]
         try:
             list(pool(parts, 1, self._weights.rule))
         except Exception:  # noqa: BLE001 - any error affects only this container
             return False
         return True
 
-    def _parts(self, services: Sequence[str], newest: int) -> Iterator[ContainerSlot]:
+    def _parts(self, services: Sequence[str], newest: int) -> Iterator[ContainerBucket]:
         weight = self._weights.weight
         for row, name in enumerate(services):
             for each in self._containers(name):
                 seconds = each.sample_seconds * _plausible_ratio(each)
-                for slot, packed in each.parts:
-                    yield ContainerSlot(row, packed, seconds, weight(max(0, newest - slot)))
+                for bucket, packed in each.parts:
+                    yield ContainerBucket(row, packed, seconds, weight(max(0, newest - bucket)))
 
     def _containers(self, name: str) -> Iterator[ObservedContainer]:
         # By node, so that sums do not depend on the order in which nodes report.

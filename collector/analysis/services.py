@@ -20,8 +20,8 @@ _MAX_BINS_PER_ENTRY = 16
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerSlot:
-    """The usage of one container in one slot."""
+class ContainerBucket:
+    """The usage of one container in one bucket."""
 
     service: int
     packed: Packed
@@ -42,7 +42,7 @@ class PooledBatch:
     """Total observation time of its containers, for the resource that was measured longest."""
 
 
-def pool(parts: Iterable[ContainerSlot], services: int, rule: EnvelopeRule) -> Iterator[PooledBatch]:
+def pool(parts: Iterable[ContainerBucket], services: int, rule: EnvelopeRule) -> Iterator[PooledBatch]:
     """Pool the usage of each service; yields services as soon as they are complete.
 
     `parts` are in the order of their services.

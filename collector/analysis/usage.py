@@ -1,7 +1,7 @@
 """Recent usage of each container: the agents' histograms of every sample, added up and weighted by age.
 
-Samples are kept in a few slots of time. Expired samples are dropped by slot, so the rest is always the exact
-sum of the reports, in any order of arrival. The weight of a slot halves with each half-life. Several
+Samples are kept in a few buckets of time. Expired samples are dropped by bucket, so the rest is always the
+exact sum of the reports, in any order of arrival. The weight of a bucket halves with each half-life. Several
 containers are processed at once, as a heartbeat covers a whole node: most of the cost is per array operation.
 """
 
@@ -19,9 +19,9 @@ from collector.config import EnvelopeConfig
 from wire.messages import ContainerUsage
 from wire.resources import RESOURCES, Quantities, Resource
 
-SLOT_SECONDS = 8 * 3600.0
-SLOTS = 3
-_WINDOW_SECONDS = SLOTS * SLOT_SECONDS
+BUCKET_SECONDS = 8 * 3600.0
+BUCKETS = 3
+_WINDOW_SECONDS = BUCKETS * BUCKET_SECONDS
 _MILLISECOND = 0.001
 _MAX_INT64 = 2**63 - 1
 _WEIGHT_UNITS = 1 << 24
@@ -33,34 +33,34 @@ NOT_MEASURED.flags.writeable = False
 NOTHING_INHERITED: Mapping[int, Packed] = MappingProxyType({})
 
 
-def slot_at(at: float) -> int:
-    """The slot of a time."""
-    return int(at // SLOT_SECONDS)
+def bucket_at(at: float) -> int:
+    """The bucket of a time."""
+    return int(at // BUCKET_SECONDS)
 
 
-def end_within_slot(after: float, until: float) -> float:
-    """The end of a span, or the last millisecond of its first slot if that is earlier.
+def end_within_bucket(after: float, until: float) -> float:
+    """The end of a span, or the last millisecond of its first bucket if that is earlier.
 
     Time series stores have a resolution of milliseconds.
     """
-    return min(until, (slot_at(after + _MILLISECOND) + 1) * SLOT_SECONDS - _MILLISECOND)
+    return min(until, (bucket_at(after + _MILLISECOND) + 1) * BUCKET_SECONDS - _MILLISECOND)
 
 
-def report_slot(at: float, received_at: float) -> int:
-    """The slot of the usage in a report: by its timestamp if that is plausible, else by its arrival.
+def report_bucket(at: float, received_at: float) -> int:
+    """The bucket of the usage in a report: by its timestamp if that is plausible, else by its arrival.
 
     A timestamp in the future, or more than a day old, is not plausible. Reports may wait in a spool.
     """
     is_plausible = received_at - _WINDOW_SECONDS < at <= received_at
-    return slot_at(at if is_plausible else received_at)
+    return bucket_at(at if is_plausible else received_at)
 
 
 @dataclass(frozen=True, slots=True)
 class UsageWeights:
     """How long samples are kept, how they are weighted, and how the envelope follows."""
 
-    slots: int = SLOTS
-    """Number of slots that are kept."""
+    buckets: int = BUCKETS
+    """Number of buckets that are kept."""
     half_life_seconds: float = 24 * 3600.0
     rule: EnvelopeRule = DEFAULT_RULE
 
@@ -68,7 +68,7 @@ class UsageWeights:
     def of(cls, settings: EnvelopeConfig) -> "UsageWeights":
         """From the settings."""
         return cls(
-            slots=ceil(settings.window_hours * 3600 / SLOT_SECONDS),
+            buckets=ceil(settings.window_hours * 3600 / BUCKET_SECONDS),
             half_life_seconds=settings.half_life_hours * 3600,
             rule=EnvelopeRule(
                 percentile=(settings.cpu, settings.memory, settings.disk, settings.network),
@@ -81,39 +81,39 @@ class UsageWeights:
             ),
         )
 
-    def weight(self, age_slots: int) -> float:
-        """The weight of a sample that is this many slots older than the newest.
+    def weight(self, age_buckets: int) -> float:
+        """The weight of a sample that is this many buckets older than the newest.
 
         A multiple of 2^-24: sums of fewer than 2^29 samples with such weights are exact, so the statistics of
         a container do not depend on which others are processed with it.
         """
         return (
-            round(float(0.5 ** (age_slots * SLOT_SECONDS / self.half_life_seconds)) * _WEIGHT_UNITS)
+            round(float(0.5 ** (age_buckets * BUCKET_SECONDS / self.half_life_seconds)) * _WEIGHT_UNITS)
             / _WEIGHT_UNITS
         )
 
 
 class UsageRing(msgspec.Struct, eq=False, gc=False):
-    """The samples of one container, by slot, and their statistics.
+    """The samples of one container, by bucket, and their statistics.
 
     There are very many, and none has a reference cycle: the garbage collector skips them.
     """
 
-    slots: dict[int, Packed] = msgspec.field(default_factory=dict)
+    buckets: dict[int, Packed] = msgspec.field(default_factory=dict)
     statistics: Floats = msgspec.field(default_factory=lambda: NOT_MEASURED)
     """Per resource and `Statistic`."""
     samples: int = 0
     inherited: Mapping[int, Packed] = NOTHING_INHERITED
-    """The slots of the container that it replaced in a move. They are stored with that container."""
+    """The buckets of the container that it replaced in a move. They are stored with that container."""
 
     @property
     def newest(self) -> int:
-        return max((*self.slots, *self.inherited))
+        return max((*self.buckets, *self.inherited))
 
     @property
     def parts(self) -> tuple[tuple[int, Packed], ...]:
-        """The samples of each slot, own and inherited; a slot may occur twice."""
-        return (*self.slots.items(), *self.inherited.items())
+        """The samples of each bucket, own and inherited; a bucket may occur twice."""
+        return (*self.buckets.items(), *self.inherited.items())
 
     @property
     def p90(self) -> Quantities:
@@ -133,7 +133,7 @@ class ObservedContainer(msgspec.Struct, frozen=True, eq=False, gc=False):
     sample_seconds: float
     """Duration of one sample."""
     parts: tuple[tuple[int, Packed], ...]
-    """The samples of each slot; a slot may occur twice."""
+    """The samples of each bucket; a bucket may occur twice."""
     statistics: Floats
     """Per resource and `Statistic`."""
     samples: int
@@ -149,26 +149,26 @@ class ObservedContainer(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def add_samples(
-    rings: dict[str, UsageRing], slot: int, usages: Sequence[ContainerUsage]
+    rings: dict[str, UsageRing], bucket: int, usages: Sequence[ContainerUsage]
 ) -> tuple[list[str], Keys, Numbers]:
     """Add the samples of a heartbeat to the rings of its containers; `update_statistics` must follow.
 
-    Returns the ids of the containers, and the keys and counts of the slot.
+    Returns the ids of the containers, and the keys and counts of the bucket.
     """
     rows = {name: row for row, name in enumerate(dict.fromkeys(usage.id for usage in usages))}
     touched = [rings.get(name) or rings.setdefault(name, UsageRing()) for name in rows]
-    stored = [ring.slots.get(slot) for ring in touched]
+    stored = [ring.buckets.get(bucket) for ring in touched]
     keys, counts = add_usage(stored, usages, [rows[usage.id] for usage in usages])
     for ring, packed in zip(touched, pack(keys, counts, len(touched)), strict=True):
-        ring.slots[slot] = packed
+        ring.buckets[bucket] = packed
     return list(rows), keys, counts
 
 
 def add_heartbeat(
-    rings: dict[str, UsageRing], slot: int, usages: Sequence[ContainerUsage], weights: UsageWeights
+    rings: dict[str, UsageRing], bucket: int, usages: Sequence[ContainerUsage], weights: UsageWeights
 ) -> Sequence[str]:
     """Add the samples of a heartbeat, and update the statistics; returns the ids of the containers."""
-    names, keys, counts = add_samples(rings, slot, usages)
+    names, keys, counts = add_samples(rings, bucket, usages)
     touched = [rings[name] for name in names]
     if all(len(ring.parts) == 1 for ring in touched):
         numbers = totals(keys, counts, len(touched))
@@ -179,7 +179,7 @@ def add_heartbeat(
 
 
 def update_statistics(rings: Sequence[UsageRing], weights: UsageWeights) -> None:
-    """Drop expired slots, and compute the statistics of the others."""
+    """Drop expired buckets, and compute the statistics of the others."""
     for start in range(0, len(rings), _BATCH_SIZE):
         _update_batch(rings[start : start + _BATCH_SIZE], weights)
 
@@ -187,30 +187,30 @@ def update_statistics(rings: Sequence[UsageRing], weights: UsageWeights) -> None
 def _update_batch(rings: Sequence[UsageRing], weights: UsageWeights) -> None:
     parts: list[Packed] = []
     rows: list[int] = []
-    slot_weights: list[float] = []
+    bucket_weights: list[float] = []
     for row, ring in enumerate(rings):
         newest = ring.newest
-        oldest = newest - weights.slots + 1
-        if min((*ring.slots, *ring.inherited)) < oldest:
-            ring.slots, ring.inherited = (
-                _drop_before(oldest, ring.slots),
+        oldest = newest - weights.buckets + 1
+        if min((*ring.buckets, *ring.inherited)) < oldest:
+            ring.buckets, ring.inherited = (
+                _drop_before(oldest, ring.buckets),
                 _drop_before(oldest, ring.inherited),
             )
-        for slot, packed in ring.parts:
+        for bucket, packed in ring.parts:
             parts.append(packed)
             rows.append(row)
-            slot_weights.append(weights.weight(newest - slot))
+            bucket_weights.append(weights.weight(newest - bucket))
     keys, counts, sizes = stack(parts, rows)
     numbers = totals(keys, counts, len(rings))
-    weighted = counts * np.repeat(slot_weights, sizes)
-    # With one slot each, keys are unique already.
+    weighted = counts * np.repeat(bucket_weights, sizes)
+    # With one bucket each, keys are unique already.
     if len(parts) > len(rings):
         keys, weighted = sum_by_key(keys, weighted)
     _set_statistics(rings, keys, weighted, numbers, weights)
 
 
-def _drop_before(oldest: int, slots: Mapping[int, Packed]) -> dict[int, Packed]:
-    return {slot: packed for slot, packed in slots.items() if slot >= oldest}
+def _drop_before(oldest: int, buckets: Mapping[int, Packed]) -> dict[int, Packed]:
+    return {bucket: packed for bucket, packed in buckets.items() if bucket >= oldest}
 
 
 def _set_statistics(

@@ -26,7 +26,7 @@ from collector.api.queries import (
 from collector.common.errors import ApiError
 from collector.common.liveness import LivenessLabel
 from collector.core.parts import Core
-from collector.history.interface import ContainerKey, Mean, Series, SubjectKind
+from collector.history.interface import Mean, Series, Subject, SubjectKind
 from collector.live.entries import NodeEntry
 from collector.live.live_tables import LiveTables
 from collector.live.task_columns import ReportedTask
@@ -270,12 +270,12 @@ async def _add_group_and_mean(
     core: Core, described: list[Container], window_seconds: float | None
 ) -> list[Container]:
     """Add the group of each container, and with a window the means over it."""
-    means: Mapping[ContainerKey, Mean] = {}
+    means: Mapping[Subject, Mean] = {}
     if window_seconds is not None:
         now = core.clock()
         nodes = dict.fromkeys(each.node for each in described)
         window_ends = [each for node in nodes for each in core.registry.window_ends(now, node=node)]
-        means = await core.history.container_means(window_seconds, window_ends)
+        means = await core.history.means(SubjectKind.CONTAINER, window_seconds, window_ends)
     latest = core.analysis.latest
     return [
         msgspec.structs.replace(each, mean=means.get((each.node, each.id)), group=_group_of(latest, each))

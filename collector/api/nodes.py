@@ -325,8 +325,8 @@ def get_node(core: Core, name: str, field: str = "name") -> Node:
 async def _add_means(core: Core, found: list[Node], window_seconds: float) -> list[Node]:
     now = core.clock()
     window_ends = [each for node in found for each in core.registry.window_ends(now, node=node.name)]
-    means = await core.history.node_means(window_seconds, window_ends)
-    return [msgspec.structs.replace(node, mean=means.get(node.name)) for node in found]
+    means = await core.history.means(SubjectKind.NODE, window_seconds, window_ends)
+    return [msgspec.structs.replace(node, mean=means.get((node.name, None))) for node in found]
 
 
 async def node_history(core: Core, query: NodeHistoryQuery) -> Series:

@@ -7,11 +7,10 @@ from enum import StrEnum
 from typing import Protocol
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from collector.analysis.histograms import Packed
 from collector.config import LimitsConfig
+from collector.history.timeline import BucketSums
 from collector.reports.alerts import ReportedAlert
 from wire.messages import ContainerUsage, Event, Pressure, Report
 from wire.resources import Quantities
@@ -47,8 +46,8 @@ class Mean(msgspec.Struct, frozen=True, kw_only=True):
     """Computed from the energy counter where there are two samples."""
 
 
-ContainerKey = tuple[str, str]
-"""Name of a node, and id of a container on it."""
+Subject = tuple[str, str | None]
+"""Name of a node, and id of a container on it; None for the node itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,21 +108,21 @@ class StoredEvent:
 
 @dataclass(frozen=True, slots=True)
 class UsageTotal:
-    """The usage of a node's containers in one slot, by container id: many heartbeats merged."""
+    """The usage of a node's containers in one bucket, by container id: many heartbeats merged."""
 
     node: str
-    slot: int
+    bucket: int
     packed: Mapping[str, Packed]
 
 
 @dataclass(frozen=True, slots=True)
 class UsageKey:
-    """The heartbeat that reported some usage, and the slot that the usage belongs to."""
+    """The heartbeat that reported some usage, and the bucket that the usage belongs to."""
 
     node: str
     boot: str
     sequence: int
-    slot: int
+    bucket: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +141,12 @@ class StoredState:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SlotUsage:
-    """Usage in slots of five minutes, in columns: one row for each slot of a subject, or for a part of it."""
+class StoredUsage:
+    """Usage in buckets of five minutes."""
 
-    subjects: Sequence[tuple[str, str | None]]
-    """A node, and the id of a container on it; None for the node itself."""
-    subject: NDArray[np.int64]
-    """The place in `subjects`."""
-    slot: NDArray[np.int64]
-    """Unix time of its start, divided by its length."""
-    seconds: NDArray[np.float64]
-    """Time in it that is known."""
-    totals: NDArray[np.float64]
-    """Usage times time, per resource: core-seconds, byte-seconds, bytes, bytes; NaN if unknown."""
+    subjects: Sequence[Subject]
+    sums: BucketSums
+    """Sums per resource, for each bucket of a subject (the place in `subjects`) or for a part of it."""
 
 
 class SubjectKind(StrEnum):
@@ -274,19 +266,16 @@ class History(Protocol):
     async def load_reports(self, since: float) -> Sequence[ReceivedReport]:
         """All reports received since a time, in order of receipt, without their alerts and usage."""
 
-    async def load_windows(self, since: float, containers: AbstractSet[str]) -> SlotUsage:
-        """Usage of nodes, and of containers with these ids, in slots of five minutes, from a time on.
+    async def load_windows(self, since: float, containers: AbstractSet[str]) -> StoredUsage:
+        """Usage of nodes, and of containers with these ids, in buckets of five minutes, from a time on.
 
-        The same slot may occur more than once: its parts add up.
+        The same bucket may occur more than once: its parts add up.
         """
 
-    async def node_means(self, window_seconds: float, window_ends: Sequence[WindowEnd]) -> Mapping[str, Mean]:
-        """Per node, over the window that ends with its last report."""
-
-    async def container_means(
-        self, window_seconds: float, window_ends: Sequence[WindowEnd]
-    ) -> Mapping[ContainerKey, Mean]:
-        """Per container of these nodes, over the window that ends with the last report of its node."""
+    async def means(
+        self, kind: SubjectKind, window_seconds: float, window_ends: Sequence[WindowEnd]
+    ) -> Mapping[Subject, Mean]:
+        """Of these nodes or their containers, over the window that ends with the last report of a node."""
 
     async def events(
         self, limit: int, node: str | None = None, before: EventPosition | None = None
@@ -323,8 +312,8 @@ class History(Protocol):
     async def apply_retention(self, now: float, limits: LimitsConfig = _LIMITS) -> Mapping[str, int]:
         """Update the rollups, and delete what is older than the retention.
 
-        Returns the number of five-minute slots in which a node reported more energy than its limits allow, by
-        node; the surplus is left out.
+        Returns the number of buckets of five minutes in which a node reported more energy than its limits
+        allow, by node; the surplus is left out.
         """
 
     async def check(self) -> None:

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from collector.analysis.usage import end_within_slot
+from collector.analysis.usage import end_within_bucket
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
 from collector.config import PullConfig
@@ -51,8 +51,8 @@ Spans = Mapping[str, tuple[float, float]]
 
 
 def _end(after: float, until: float) -> float:
-    """The end of the next query: the samples of one report must belong to one usage slot."""
-    return end_within_slot(after, min(until, after + _AT_ONCE_SECONDS))
+    """The end of the next query: the samples of one report must belong to one usage bucket."""
+    return end_within_bucket(after, min(until, after + _AT_ONCE_SECONDS))
 
 
 class Source(Protocol):

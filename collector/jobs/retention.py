@@ -29,8 +29,8 @@ async def retention(core: Core) -> AsyncIterator[None]:
         for old, new in core.registry.drop_old(now).items():
             log.info("node %s was renamed to %s: it runs the same containers", old, new)
         bounded = await core.history.apply_retention(now, core.config.limits)
-        for node, slots in bounded.items():
-            core.registry.admission.refuse(node, Limit.ENERGY, now, slots)
+        for node, buckets in bounded.items():
+            core.registry.admission.refuse(node, Limit.ENERGY, now, buckets)
 
     async def compact_usage() -> None:
         """Replace the usage of many reports in the history with its sum."""

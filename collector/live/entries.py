@@ -9,7 +9,7 @@ from collector.analysis.usage import UsageRing
 from collector.common.liveness import Liveness
 from collector.live.updates import NodeUpdate
 from collector.live.usage.tracker import UsageTracker
-from collector.reports.agent_run import AgentRun
+from collector.reports.agent_run import AgentRun, NodeChanges
 from collector.reports.alerts import AlertState, NodeAlerts, ReportedAlert
 from wire.messages import Alert, Report
 from wire.resources import RESOURCES
@@ -56,12 +56,15 @@ class TrackedNode:
             return True
         return report.boot in self._other_boots
 
-    def update(self, node: str, *, failures: int = 0) -> NodeUpdate:
-        """An update that does not touch the run of this node."""
+    def update(self, node: str, changes: NodeChanges, failures: int = 0) -> NodeUpdate:
+        """These changes, and how this node stands."""
+        heartbeat = self.run.heartbeat
         return NodeUpdate(
             node=node,
             last_report_at=self.last_report_at,
             beacon_seconds=self.beacon_seconds,
+            changes=changes,
+            curve=None if heartbeat is None else heartbeat.value.power_curve,
             failures=failures,
         )
 

@@ -9,7 +9,8 @@ from threading import Lock
 import numpy as np
 
 from collector.config import CollectorConfig
-from collector.history.interface import SlotUsage
+from collector.history.interface import StoredUsage
+from collector.history.timeline import BucketSums
 from collector.live.node_columns import NodeTable
 from collector.live.promises.tracker import PromiseTracker
 from collector.live.snapshots import SnapshotBuilder
@@ -58,11 +59,12 @@ class LiveTables:
         with self._lock, np.errstate(over="ignore", invalid="ignore"):
             self._advance(update.last_report_at)
             row = self._nodes.apply(update)
-            self._tasks.drop(update.node, update.gone, update.last_report_at)
-            if not update.containers:
+            changes = update.changes
+            self._tasks.drop(update.node, changes.gone, update.last_report_at)
+            if not changes.containers:
                 return []
             capacity = self._nodes.table.columns.capacity[row]
-            new = self._tasks.put(update.node, row, capacity, update.containers, update.last_report_at)
+            new = self._tasks.put(update.node, row, capacity, changes.containers, update.last_report_at)
             if self._own_id is not None and any(each.startswith(self._own_id) for each in new):
                 self._nodes.put_own_node(update.node)
             return new
@@ -104,7 +106,7 @@ class LiveTables:
                 if self._nodes.row(node) is not None:
                     self._nodes.put_images(node, references)
 
-    def restore_windows(self, usage: SlotUsage) -> None:
+    def restore_windows(self, usage: StoredUsage) -> None:
         """Fill in the windows of existing nodes and containers from the history."""
         with self._lock:
             rows = [
@@ -113,13 +115,14 @@ class LiveTables:
             ]
             row = np.array([NOWHERE if each is None else each for each in rows], dtype=np.intp)
             is_node = np.array([container is None for _, container in usage.subjects], dtype=np.bool_)
-            known, of_node = (row != NOWHERE)[usage.subject], is_node[usage.subject]
+            sums = usage.sums
+            known, of_node = (row != NOWHERE)[sums.subject], is_node[sums.subject]
             capacity = self._nodes.table.columns.capacity
-            _restore(self._nodes.windows, usage, row, known & of_node, capacity)
-            _restore(self._tasks.windows, usage, row, known & ~of_node)
+            _restore(self._nodes.windows, sums, row, known & of_node, capacity)
+            _restore(self._tasks.windows, sums, row, known & ~of_node)
 
     def _advance(self, now: float) -> None:
-        """Close the slots of the windows that ended."""
+        """Close the buckets of the windows that ended."""
         if self._nodes.windows.is_over(now):
             valid_until = self._nodes.valid_until(now)
             self._nodes.windows.advance(now, valid_until)
@@ -333,18 +336,18 @@ class LiveTables:
 
 
 def _restore(
-    windows: UsageWindows, usage: SlotUsage, rows: Rows, which: Flags, unit: Floats | None = None
+    windows: UsageWindows, stored: BucketSums, rows: Rows, which: Flags, unit: Floats | None = None
 ) -> None:
-    """Fill in some of the stored slots; `unit` turns values into shares of a unit per row."""
-    row, slots, totals = rows[usage.subject[which]], usage.slot[which], usage.totals[which]
+    """Fill in some of the stored buckets; `unit` turns values into shares of a unit per row."""
+    row, buckets, totals = rows[stored.subject[which]], stored.bucket[which], stored.totals[which]
     if unit is not None:
         totals = np.where(unit[row] > 0, totals / np.where(unit[row] > 0, unit[row], 1.0), np.nan)
     known = ~np.isnan(totals)
     weighed = np.where(known, totals, 0.0)
-    seconds = np.where(known, usage.seconds[which][:, np.newaxis], 0.0)
-    for slot in np.unique(slots).tolist():
-        some = np.flatnonzero(slots == slot)
+    seconds = np.where(known, stored.seconds[which][:, np.newaxis], 0.0)
+    for bucket in np.unique(buckets).tolist():
+        some = np.flatnonzero(buckets == bucket)
         found, place = np.unique(row[some], return_inverse=True)
         # Each resource by itself: `np.add.at` takes longer.
         sums = (sum_by_node(place, each[some], found.size) for each in (weighed, seconds))
-        windows.restore(found, slot, *sums)
+        windows.restore(found, bucket, *sums)

@@ -150,21 +150,19 @@ class NodeTable:
         row, columns = entry.row, self.table.columns
         columns.last_report_at[row] = update.last_report_at
         columns.beacon_seconds[row] = update.beacon_seconds
-        if update.is_new_run:
+        state, is_new_run = update.changes.state, update.changes.is_new_run
+        if is_new_run:
             columns.used[row] = columns.capacity[row] = columns.busy[row] = np.nan
             columns.reported_watts[row] = np.nan
             self._put_curve(entry, None)
-        if update.state is not None:
-            columns.used[row] = amounts(update.state.used)
-            columns.capacity[row] = amounts(update.state.capacity)
-            columns.busy[row] = busy_ratios(update.state)
-            power = update.state.power
-            columns.reported_watts[row] = np.nan if power is None else power.watts
-        if update.state is not None or update.is_new_run:
-            window_seconds = 0.0 if update.state is None else update.state.window_seconds
-            self.windows.put(
-                (row,), np.array([_ratios(update.state)]), update.last_report_at, (window_seconds,)
-            )
+        if state is not None:
+            columns.used[row] = amounts(state.used)
+            columns.capacity[row] = amounts(state.capacity)
+            columns.busy[row] = busy_ratios(state)
+            columns.reported_watts[row] = np.nan if state.power is None else state.power.watts
+        if state is not None or is_new_run:
+            window_seconds = 0.0 if state is None else state.window_seconds
+            self.windows.put((row,), np.array([_ratios(state)]), update.last_report_at, (window_seconds,))
         if update.curve is not None and update.curve is not entry.curve:
             if update.curve != entry.curve:
                 self._put_curve(entry, update.curve)
@@ -176,8 +174,8 @@ class NodeTable:
         if update.failures:
             columns.failures[row] = update.failures + self.failures(row, update.last_report_at)
             columns.failed_at[row] = update.last_report_at
-        if update.images is not None:
-            self.put_images(update.node, references_of(update.images))
+        if update.changes.images is not None:
+            self.put_images(update.node, references_of(update.changes.images))
         return row
 
     def put_images(self, node: str, references: frozenset[str]) -> None:

@@ -18,6 +18,8 @@ Every change goes to the live tables at once, for the policies.
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
+from msgspec import structs
+
 from collector.analysis.usage import UsageWeights
 from collector.common.labels import SLO_LABEL
 from collector.common.liveness import Liveness, liveness_of
@@ -29,9 +31,9 @@ from collector.live.limits.node_account import Limit
 from collector.live.live_tables import LiveTables
 from collector.live.probes import ServiceProbes
 from collector.live.service_energy import ServiceEnergy, ServicePower, sum_watts
-from collector.live.updates import ContainerChanges, NodeUpdate, Succession
+from collector.live.updates import NodeUpdate, Succession
 from collector.live.usage.cluster import ClusterUsage
-from collector.reports.agent_run import AgentRun
+from collector.reports.agent_run import NO_CHANGES, AgentRun
 from collector.reports.alerts import AlertState, ReportedAlert
 from wire.messages import ContainerState, ContainerUsage, EventKind, PowerCurve, Report
 
@@ -87,7 +89,7 @@ class Registry:
             self._note_out_of_memory(report, before)
         if report.boot != before.boot:
             if not self._replaces(report, received_at, entry):
-                self._write(entry.update(report.node, failures=failures))
+                self._write(entry.update(report.node, NO_CHANGES, failures))
                 return False
             if report.boot == entry.previous_boot:
                 # A run that ended does not come back: two agents report under this name.
@@ -96,37 +98,19 @@ class Registry:
             entry.run = AgentRun(report.boot, received_at)
         run = entry.run
         times = self.promises.read_times(report, received_at, entry.sample_seconds)
-        merged = run.merge(report, received_at)
+        changes = run.merge(report, received_at)
         if run.heartbeat is not None:
             entry.beacon_seconds = run.heartbeat.value.beacon_seconds
-        is_new_run = run is not before
-        gone = (
-            [name for name in before.containers if name not in run.containers] if is_new_run else merged.gone
-        )
-        update = NodeUpdate(
-            node=report.node,
-            last_report_at=entry.last_report_at,
-            beacon_seconds=entry.beacon_seconds,
-            state=merged.state,
-            containers=merged.containers,
-            gone=gone,
-            curve=None if run.heartbeat is None else run.heartbeat.value.power_curve,
-            failures=failures,
-            is_new_run=is_new_run,
-            images=merged.images,
-        )
-        if report.alerts or report.heartbeat or is_new_run:
+        if run is not before:
+            gone = [name for name in before.containers if name not in run.containers]
+            changes = structs.replace(changes, is_new_run=True, gone=gone)
+        update = entry.update(report.node, changes, failures)
+        if report.alerts or report.heartbeat or changes.is_new_run:
             update = entry.with_alerts(update)
         new = self._write(update)
-        changes = ContainerChanges(
-            new=[run.containers[name].value for name in new],
-            changed=merged.containers,
-            gone=gone,
-            is_new_run=is_new_run,
-        )
-        self.promises.apply(report, times, changes)
+        self.promises.apply(report, times, changes, [run.containers[name].value for name in new])
         self._note_probes(report, received_at)
-        return merged.is_ahead
+        return changes.is_ahead
 
     def _note_probes(self, report: Report, received_at: float) -> None:
         if not report.probes:
@@ -192,7 +176,7 @@ class Registry:
         Returns the ids of new containers.
         """
         new = self.tables.apply(update)
-        if new or update.gone:
+        if new or update.changes.gone:
             self.usage.note_change(update.node)
         self.usage.note_started(update.node, new)
         return new
@@ -221,7 +205,7 @@ class Registry:
                 nodes.add(each.node)
         for node in nodes:
             entry = self._entries[node]
-            self._write(entry.with_alerts(entry.update(node)))
+            self._write(entry.with_alerts(entry.update(node, NO_CHANGES)))
 
     def names(self) -> list[str]:
         """All nodes, in no particular order."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.live.applications import ApplicationClaims
-from collector.live.slot_ring import SLOTS
+from collector.live.bucket_ring import BUCKETS
 from collector.live.table import Table
 from collector.live.traits import TaskTraits, application_traits, task_traits
 from collector.live.updates import Succession
@@ -327,9 +327,9 @@ class TaskTable:
         return new
 
     def advance(self, now: float, valid_until: Floats) -> None:
-        """Close the slots that ended; the states of the tasks of each node hold until `valid_until`."""
+        """Close the buckets that ended; the states of the tasks of each node hold until `valid_until`."""
         self.windows.advance(now, valid_until[self.table.columns.node])
-        oldest = self.windows.closed - SLOTS
+        oldest = self.windows.closed - BUCKETS
         self._ended = {name: kept for name, kept in self._ended.items() if kept.closed > oldest}
 
     def drop(self, node: str, containers: Iterable[str], at: float = -math.inf) -> None:

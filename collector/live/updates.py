@@ -1,13 +1,14 @@
 """What goes into the live tables, and the record of one node that comes out of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
+from collector.reports.agent_run import NO_CHANGES, NodeChanges
 from collector.snapshot.columns import Four
 from collector.snapshot.tables import Generation, Region
-from wire.messages import ContainerState, NodeState, PowerCurve
+from wire.messages import PowerCurve
 from wire.resources import Quantities
 
 Flags = tuple[bool, bool, bool, bool]
@@ -18,39 +19,19 @@ NO_CULPRITS: Culprits = ("", "", "", "")
 
 
 class NodeUpdate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The changes that one report makes to its node. None means unchanged."""
+    """The changes that one report makes to its node, and how the node stands then. None means unchanged."""
 
     node: str
     last_report_at: float
     """By the collector's clock."""
     beacon_seconds: float
-    state: NodeState | None = None
-    containers: Sequence[ContainerState] = ()
-    """New and changed containers."""
-    gone: Sequence[str] = ()
-    """Ids of the containers that ended."""
+    changes: NodeChanges = NO_CHANGES
     curve: PowerCurve | None = None
     bottleneck: Flags | None = None
     culprits: Culprits = NO_CULPRITS
     """The containers that the open alerts name, if `bottleneck` is set."""
     failures: int = 0
     """Containers that died or ran out of memory."""
-    is_new_run: bool = False
-    """Whether the agent restarted: the state of its earlier run is void."""
-    images: Sequence[str] | None = None
-    """Names of the images on the node."""
-
-
-class ContainerChanges(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The changes that one report makes to the containers of its node."""
-
-    new: Sequence[ContainerState] = ()
-    changed: Sequence[ContainerState] = ()
-    """Including the new ones."""
-    gone: Sequence[str] = ()
-    """Ids of the containers that ended."""
-    is_new_run: bool = False
-    """Whether the agent restarted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,10 @@
-"""Usage over the last hours, in slots of five minutes: one row per node or container.
+"""Usage over the last hours, in buckets of five minutes: one row per node or container.
 
 A report describes its own window, and its values hold until the window of the next report begins, or until
-the node falls silent: the rule of the history (`collector.history.sqlite.timeline`), so that a collector that
-restarts finds the same windows there. A slot holds the mean of what was known in it, weighted by time. All
-rows have the same slots, so that closing one is a single operation of numpy. The first report after a slot
-has closed usually describes some of its end: that slot is then corrected.
+the node falls silent: the rule of the history (`collector.history.timeline`), so that a collector that
+restarts finds the same windows there. A bucket holds the mean of what was known in it, weighted by time. All
+rows have the same buckets, so that closing one is a single operation of numpy. The first report after a
+bucket has closed usually describes some of its end: that bucket is then corrected.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.live.slot_ring import SLOTS, SlotRing
+from collector.history.timeline import change_times
+from collector.live.bucket_ring import BUCKETS, BucketRing
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.windows import Amounts, TaskWindows
 from wire.resources import RESOURCES
 
-SLOT_SECONDS = 300.0
+BUCKET_SECONDS = 300.0
 _WIDTH = len(RESOURCES)
 _NOT_YET = -1
 _BLOCK = 1024
@@ -48,21 +49,21 @@ class KeptRow:
     """The windows of a row that is given back, in case its container appears elsewhere."""
 
     closed: int
-    """Slots that had closed by then."""
+    """Buckets that had closed by then."""
     values: dict[str, NDArray[Any]]
-    slots: Amounts
-    """Slots from the oldest to the newest."""
+    buckets: Amounts
+    """Buckets from the oldest to the newest."""
 
 
 class UsageWindows:
-    """The last slots of each row, the oldest first. The caller decides what a row stands for."""
+    """The last buckets of each row, the oldest first. The caller decides what a row stands for."""
 
     def __init__(self) -> None:
         self._columns = _blank(1)
-        self._ring = SlotRing()
-        self._slot = _NOT_YET
-        self.closed = SLOTS
-        """How many slots have closed, counting those before the first report."""
+        self._ring = BucketRing()
+        self._bucket = _NOT_YET
+        self.closed = BUCKETS
+        """How many buckets have closed, counting those before the first report."""
         self._version = 0
         self._waiting: list[tuple[Sequence[int], Floats, float, Sequence[float]]] = []
         self._inheriting: dict[int, KeptRow] = {}
@@ -71,7 +72,7 @@ class UsageWindows:
 
     @property
     def version(self) -> int:
-        """Grows whenever a closed slot changes."""
+        """Grows whenever a closed bucket changes."""
         self._flush()
         return self._version
 
@@ -80,7 +81,7 @@ class UsageWindows:
     def put(self, rows: Sequence[int], values: Floats, at: float, window_seconds: Sequence[float]) -> None:
         """Add reports of these rows: the mean usage over windows that end `at`; NaN is unknown.
 
-        Close the slots that are over first: see `advance`.
+        Close the buckets that are over first: see `advance`.
         """
         if not self._waiting_rows.isdisjoint(rows):
             self._flush()
@@ -113,9 +114,9 @@ class UsageWindows:
         columns = self._columns
         new = values.astype(np.float32)
         old, last = columns["value"][rows], columns["at"][rows]
-        begins_at = np.minimum(np.maximum(last, at - window_seconds), at)
-        if self._slot != _NOT_YET:
-            opened_at = self._slot * SLOT_SECONDS
+        begins_at = np.minimum(change_times(at, window_seconds, last), at)
+        if self._bucket != _NOT_YET:
+            opened_at = self._bucket * BUCKET_SECONDS
             since = np.minimum(np.maximum(last, opened_at), at)
             changes_at = np.maximum(begins_at, since)
             weighed, seconds = _sums(old, changes_at - since)
@@ -129,23 +130,23 @@ class UsageWindows:
         columns["at"][rows] = at
 
     def is_over(self, now: float) -> bool:
-        """Whether there is a slot to close."""
-        return now // SLOT_SECONDS > self._slot
+        """Whether there is a bucket to close."""
+        return now // BUCKET_SECONDS > self._bucket
 
     def advance(self, now: float, known_until: Floats) -> None:
-        """Close the slots that are over. The last value of a row holds until its `known_until`."""
+        """Close the buckets that are over. The last value of a row holds until its `known_until`."""
         self._flush()
-        slot = int(now // SLOT_SECONDS)
-        # After a long pause all earlier slots are unknown.
-        first = slot if self._slot == _NOT_YET else max(self._slot, slot - SLOTS)
-        for ending in range(first, slot):
+        bucket = int(now // BUCKET_SECONDS)
+        # After a long pause all earlier buckets are unknown.
+        first = bucket if self._bucket == _NOT_YET else max(self._bucket, bucket - BUCKETS)
+        for ending in range(first, bucket):
             self._close(ending, known_until)
-        self._slot = max(slot, self._slot)
+        self._bucket = max(bucket, self._bucket)
 
-    def _close(self, slot: int, known_until: Floats) -> None:
+    def _close(self, bucket: int, known_until: Floats) -> None:
         self._make_room(known_until.size - 1)
         columns = self._columns
-        begin, end = slot * SLOT_SECONDS, (slot + 1) * SLOT_SECONDS
+        begin, end = bucket * BUCKET_SECONDS, (bucket + 1) * BUCKET_SECONDS
         until = np.full(columns["at"].size, end)
         until[: known_until.size] = np.minimum(end, known_until)
         held = np.maximum(0.0, until - np.maximum(columns["at"], begin))
@@ -161,15 +162,15 @@ class UsageWindows:
         self._version += 1
 
     def _correct(self, rows: Rows, old: Amounts, new: Amounts, last: Floats, begins_at: Floats) -> None:
-        """Apply windows that began in slots that have closed."""
+        """Apply windows that began in buckets that have closed."""
         columns = self._columns
-        first = max(int(begins_at.min() // SLOT_SECONDS), self._slot - SLOTS)
-        for slot in range(first, self._slot):
-            begin, end = slot * SLOT_SECONDS, (slot + 1) * SLOT_SECONDS
+        first = max(int(begins_at.min() // BUCKET_SECONDS), self._bucket - BUCKETS)
+        for bucket in range(first, self._bucket):
+            begin, end = bucket * BUCKET_SECONDS, (bucket + 1) * BUCKET_SECONDS
             some = np.flatnonzero(begins_at < end)
-            place = slot - self._slot
+            place = bucket - self._bucket
             within = end - np.maximum(begins_at[some], begin)
-            if slot == self._slot - 1:
+            if bucket == self._bucket - 1:
                 since = np.maximum(last[some], begin)
                 weighed, seconds = _sums(old[some], np.maximum(0.0, end - within - since))
                 more_weighed, more_seconds = _sums(new[some], within)
@@ -177,7 +178,7 @@ class UsageWindows:
                 seconds += columns["last_seconds"][rows[some]] + more_seconds
                 means = _means(weighed, seconds)
             else:
-                share = (within / SLOT_SECONDS).astype(np.float32)[:, None]
+                share = (within / BUCKET_SECONDS).astype(np.float32)[:, None]
                 before = self._ring.get(place, rows[some])
                 mixed = np.where(share < 1, before * (1 - share) + new[some] * share, new[some])
                 means = np.where(np.isnan(before), new[some], mixed)
@@ -199,8 +200,8 @@ class UsageWindows:
         self._flush_if_waiting(row)
         self._make_room(row)
         values = {name: column[row].copy() for name, column in self._columns.items()}
-        since = max(float(values["at"]), self._slot * SLOT_SECONDS)
-        if self._slot != _NOT_YET and since < until:
+        since = max(float(values["at"]), self._bucket * BUCKET_SECONDS)
+        if self._bucket != _NOT_YET and since < until:
             weighed, seconds = _sums(values["value"][None], np.array([until - since]))
             values["weighed"] += weighed[0]
             values["seconds"] += seconds[0]
@@ -214,11 +215,11 @@ class UsageWindows:
         present = self._present(kept)
         for name, column in self._columns.items():
             column[row] = present.values[name]
-        self._ring.put_row(row, present.slots)
+        self._ring.put_row(row, present.buckets)
         self._version += 1
 
     def inherit(self, row: int, kept: KeptRow) -> None:
-        """Let a row continue its predecessor: in slots that closed while that one ran, its mean counts."""
+        """Let a row continue its predecessor: in buckets that closed while that one ran, its mean counts."""
         if row in self._inheriting:
             self._flush()
         self._waiting_rows.add(row)
@@ -228,58 +229,58 @@ class UsageWindows:
         self._make_room(max(rows))
         present = [self._present(each) for each in kept]
         own = np.stack([self._ring.row(row) for row in rows])
-        earlier = np.stack([each.slots for each in present])
+        earlier = np.stack([each.buckets for each in present])
         missed = self.closed - np.array([each.closed for each in kept])
-        is_closed_since = np.arange(SLOTS) >= SLOTS - missed[:, None]
+        is_closed_since = np.arange(BUCKETS) >= BUCKETS - missed[:, None]
         is_own = np.where(is_closed_since[:, :, None], ~np.isnan(own), np.isnan(earlier))
-        for row, slots in zip(rows, np.where(is_own, own, earlier), strict=True):
-            self._ring.put_row(row, slots)
+        for row, buckets in zip(rows, np.where(is_own, own, earlier), strict=True):
+            self._ring.put_row(row, buckets)
         for name in _SUMS:
             self._columns[name][rows] += np.stack([each.values[name] for each in present])
         self._version += 1
 
     def _present(self, kept: KeptRow) -> KeptRow:
-        """A kept row as of now: slots that have closed since are unknown."""
+        """A kept row as of now: buckets that have closed since are unknown."""
         missed = self.closed - kept.closed
         if not missed:
             return kept
         values = dict(_BLANK_ROW)
-        slots = np.full_like(kept.slots, np.nan)
-        if missed < SLOTS:
-            slots[: SLOTS - missed] = kept.slots[missed:]
-        if missed <= SLOTS:
-            slots[SLOTS - missed] = _means(kept.values["weighed"], kept.values["seconds"])
+        buckets = np.full_like(kept.buckets, np.nan)
+        if missed < BUCKETS:
+            buckets[: BUCKETS - missed] = kept.buckets[missed:]
+        if missed <= BUCKETS:
+            buckets[BUCKETS - missed] = _means(kept.values["weighed"], kept.values["seconds"])
         if missed == 1:
             values["last_weighed"], values["last_seconds"] = kept.values["weighed"], kept.values["seconds"]
-        return KeptRow(self.closed, values, slots)
+        return KeptRow(self.closed, values, buckets)
 
-    def restore(self, rows: Rows, slot: int, weighed: Floats, seconds: Floats) -> None:
-        """Fill in a slot of these rows from stored sums, up to their last reports. No seconds: unknown."""
+    def restore(self, rows: Rows, bucket: int, weighed: Floats, seconds: Floats) -> None:
+        """Fill in a bucket of these rows from stored sums, up to their last reports. No seconds: unknown."""
         self._flush()
-        if self._slot == _NOT_YET or not self._slot - SLOTS <= slot <= self._slot:
+        if self._bucket == _NOT_YET or not self._bucket - BUCKETS <= bucket <= self._bucket:
             return
         self._make_room(int(rows.max(initial=0)))
         columns, known = self._columns, seconds > 0
-        names = {0: ("weighed", "seconds"), 1: ("last_weighed", "last_seconds")}.get(self._slot - slot)
+        names = {0: ("weighed", "seconds"), 1: ("last_weighed", "last_seconds")}.get(self._bucket - bucket)
         if names is not None:
             for name, stored in zip(names, (weighed, seconds), strict=True):
                 columns[name][rows] = np.where(known, stored, columns[name][rows])
-        if slot == self._slot:
+        if bucket == self._bucket:
             return
-        begin, end = slot * SLOT_SECONDS, (slot + 1) * SLOT_SECONDS
+        begin, end = bucket * BUCKET_SECONDS, (bucket + 1) * BUCKET_SECONDS
         at = columns["at"][rows]
         held_weighed, held_seconds = _sums(
             columns["value"][rows], np.where(at >= begin, np.maximum(0.0, end - at), 0.0)
         )
         means = _means(weighed + held_weighed, seconds + held_seconds)
-        place = slot - self._slot
+        place = bucket - self._bucket
         self._ring.put(place, rows, np.where(known, means, self._ring.get(place, rows)))
         self._version += 1
 
     # --- Reading ------------------------------------------------------------------------------------
 
     def windows(self, rows: Rows) -> TaskWindows:
-        """The closed slots of these rows, as they are now."""
+        """The closed buckets of these rows, as they are now."""
         self._flush()
         return self._ring.share(rows)
 

@@ -32,19 +32,23 @@ class Reported(msgspec.Struct, Generic[Part], frozen=True, gc=False):
     value: Part
 
 
-class Merged(msgspec.Struct, frozen=True, gc=False):
-    """What a report changed."""
+class NodeChanges(msgspec.Struct, frozen=True, gc=False):
+    """What a report changed on its node. None means unchanged."""
 
-    is_ahead: bool
-    """Whether an earlier report of the run is still missing."""
-    state: NodeState | None
-    """State of the node, if the report has the newest one."""
-    containers: Sequence[ContainerState]
-    """Containers for which this is the newest report."""
-    gone: Sequence[str]
+    state: NodeState | None = None
+    containers: Sequence[ContainerState] = ()
+    """New and changed containers."""
+    gone: Sequence[str] = ()
     """Ids of the containers that ended."""
     images: Sequence[str] | None = None
-    """The images of the node, if they are the newest."""
+    """Names of the images on the node."""
+    is_new_run: bool = False
+    """Whether the agent restarted: the state of its earlier run is void."""
+    is_ahead: bool = False
+    """Whether an earlier report of the run is still missing."""
+
+
+NO_CHANGES = NodeChanges()
 
 
 @dataclass(slots=True)
@@ -67,15 +71,8 @@ class AgentRun:
     _received: set[int] = field(default_factory=set)
     """The sequences after that of the last heartbeat."""
 
-    def merge(self, report: Report, received_at: float) -> Merged:
+    def merge(self, report: Report, received_at: float) -> NodeChanges:
         """Merge a report of this run; returns what it changed."""
-        merged = self._merge(report, received_at)
-        if report.images is None or report.sequence < self.images_sequence:
-            return merged
-        self.images_sequence = report.sequence
-        return msgspec.structs.replace(merged, images=report.images)
-
-    def _merge(self, report: Report, received_at: float) -> Merged:
         is_ahead = bool(self.newest.sequence) and report.sequence > self.newest.sequence + 1
         self.last_report_at = max(self.last_report_at, received_at)
         if report.sequence > self.newest.sequence:
@@ -84,21 +81,12 @@ class AgentRun:
         if report.state is not None and (self.state is None or report.sequence > self.state.sequence):
             self.state = Reported(report.sequence, report.at, report.state)
             state = report.state
-        if report.sequence <= self.complete_until:
-            return Merged(is_ahead, state, (), ())
-        before = self.containers
-        if report.heartbeat is not None:
-            # Usage is stored elsewhere, and is larger than all the rest.
-            brief = msgspec.structs.replace(report.heartbeat, usage=())
-            self._start_from(Reported(report.sequence, report.at, brief))
-            containers, _ = self._merge_containers(report)
-            return Merged(
-                is_ahead, state, containers, [name for name in before if name not in self.containers]
-            )
-        if len(self._received) < _MOST_RECEIVED:
-            self._received.add(report.sequence)
-        containers, gone = self._merge_containers(report)
-        return Merged(is_ahead, state, containers, gone)
+        images = None
+        if report.images is not None and report.sequence >= self.images_sequence:
+            self.images_sequence = report.sequence
+            images = report.images
+        containers, gone = self._merge_newest(report) if report.sequence > self.complete_until else ([], [])
+        return NodeChanges(state, containers, gone, images, is_ahead=is_ahead)
 
     @property
     def complete_until(self) -> int:
@@ -114,6 +102,19 @@ class AgentRun:
         self.containers = {
             name: each for name, each in self.containers.items() if each.sequence > heartbeat.sequence
         }
+
+    def _merge_newest(self, report: Report) -> tuple[list[ContainerState], list[str]]:
+        """Merge the containers of a report that is newer than the last heartbeat."""
+        if report.heartbeat is None:
+            if len(self._received) < _MOST_RECEIVED:
+                self._received.add(report.sequence)
+            return self._merge_containers(report)
+        before = self.containers
+        # Usage is stored elsewhere, and is larger than all the rest.
+        brief = msgspec.structs.replace(report.heartbeat, usage=())
+        self._start_from(Reported(report.sequence, report.at, brief))
+        changed, _ = self._merge_containers(report)
+        return changed, [name for name in before if name not in self.containers]
 
     def _merge_containers(self, report: Report) -> tuple[list[ContainerState], list[str]]:
         """Merge the containers of a report; returns those that changed, and the ids of those that ended."""

@@ -98,7 +98,7 @@ class Nodes:
     domain: NDArray[np.int32]
     """Its failure domain, as a place in `Snapshot.domain_names`; `NOWHERE` if it has none."""
     history: Floats
-    """Past ratios of use: one plane per node, from the oldest slot to the newest; NaN where unknown."""
+    """Past ratios of use: one plane per node, from the oldest bucket to the newest; NaN where unknown."""
     power: PowerCurves
     labels: tuple[Mapping[str, str], ...]
     # Sums over the tasks of each node.
@@ -269,7 +269,7 @@ class Tasks:
     """The node it was last moved from; `NOWHERE` if it was never moved."""
     movable: Flags
     windows: TaskWindows = field(default_factory=lambda: TaskWindows((), _NO_ROWS))
-    """Amounts used in the last slots of five minutes, which are those of `Nodes.history`."""
+    """Amounts used in the last buckets of five minutes, which are those of `Nodes.history`."""
 
     @cached_property
     def index(self) -> Mapping[str, int]:

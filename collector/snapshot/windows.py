@@ -25,26 +25,26 @@ class WindowTotals(NamedTuple):
 
 
 class TaskWindows:
-    """Amounts used in slots of five minutes, the same for all tasks.
+    """Amounts used in buckets of five minutes, the same for all tasks.
 
-    A large cluster has tens of megabytes of them, and few policies read them: a snapshot refers to the slots
-    of the live tables, which no longer change, and copies them only if they are read.
+    A large cluster has tens of megabytes of them, and few policies read them: a snapshot refers to the
+    buckets of the live tables, which no longer change, and copies them only if they are read.
     """
 
-    def __init__(self, slots: Sequence[Amounts | None], rows: Rows) -> None:
-        """`slots` has one array per slot, the oldest first, with the given row of each task.
+    def __init__(self, buckets: Sequence[Amounts | None], rows: Rows) -> None:
+        """`buckets` has one array per bucket, the oldest first, with the given row of each task.
 
-        None is a slot in which nothing is known; neither are rows that an array does not have.
+        None is a bucket in which nothing is known; neither are rows that an array does not have.
         """
-        self._slots, self._rows = slots, rows
+        self._buckets, self._rows = buckets, rows
 
     @classmethod
     def of(cls, amounts: Amounts) -> "TaskWindows":
-        """From one plane per task, its rows from the oldest slot to the newest."""
-        return cls([amounts[:, slot] for slot in range(amounts.shape[1])], np.arange(len(amounts)))
+        """From one plane per task, its rows from the oldest bucket to the newest."""
+        return cls([amounts[:, bucket] for bucket in range(amounts.shape[1])], np.arange(len(amounts)))
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self._buckets)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TaskWindows) and np.array_equal(self.amounts, other.amounts, equal_nan=True)
@@ -53,36 +53,36 @@ class TaskWindows:
 
     @cached_property
     def amounts(self) -> Amounts:
-        """One plane per task, its rows from the oldest slot to the newest; NaN is unknown."""
+        """One plane per task, its rows from the oldest bucket to the newest; NaN is unknown."""
         rows = self._rows
-        amounts = np.full((rows.size, len(self._slots), len(RESOURCES)), np.nan, np.float32)
+        amounts = np.full((rows.size, len(self._buckets), len(RESOURCES)), np.nan, np.float32)
         highest = int(rows.max(initial=-1))
-        for place, slot in enumerate(self._slots):
-            if slot is None:
+        for place, bucket in enumerate(self._buckets):
+            if bucket is None:
                 continue
-            if highest < len(slot):
-                amounts[:, place] = slot.take(rows, axis=0)
+            if highest < len(bucket):
+                amounts[:, place] = bucket.take(rows, axis=0)
             else:
-                some = np.flatnonzero(rows < len(slot))
-                amounts[some, place] = slot[rows[some]]
+                some = np.flatnonzero(rows < len(bucket))
+                amounts[some, place] = bucket[rows[some]]
         return amounts
 
     def of_tasks(self, tasks: Rows) -> Amounts:
         """The windows of some tasks: one plane each."""
-        return TaskWindows(self._slots, self._rows[tasks]).amounts
+        return TaskWindows(self._buckets, self._rows[tasks]).amounts
 
     @cached_property
     def totals(self) -> WindowTotals:
         """Sums of each task, without a copy of all windows."""
         known, sums = (np.zeros((len(RESOURCES), self._rows.size)) for _ in range(2))
         length = 0
-        for place, slot in enumerate(self._slots):
-            if slot is None:
+        for place, bucket in enumerate(self._buckets):
+            if bucket is None:
                 continue
-            amounts = np.ascontiguousarray(TaskWindows([slot], self._rows).amounts[:, 0].T)
+            amounts = np.ascontiguousarray(TaskWindows([bucket], self._rows).amounts[:, 0].T)
             is_known = ~np.isnan(amounts)
             if not length and is_known.any():
-                length = len(self._slots) - place
+                length = len(self._buckets) - place
             known += is_known
             np.add(sums, amounts, out=sums, where=is_known)
         return WindowTotals(length, known.T, sums.T)
@@ -90,4 +90,4 @@ class TaskWindows:
     def followed_by_unknown(self, count: int) -> "TaskWindows":
         """The same with more tasks, of which nothing is known."""
         unknown = np.full(count, np.iinfo(np.intp).max, dtype=np.intp)
-        return TaskWindows(self._slots, np.concatenate((self._rows, unknown)))
+        return TaskWindows(self._buckets, np.concatenate((self._rows, unknown)))

@@ -60,12 +60,12 @@ JOIN nodes n ON n.id = c.node_id JOIN facts f ON f.id = s.facts_id
 ORDER BY r.at
 """
 _ROLLUPS = """
-SELECT n.name || '/' || c.runtime_id, f.body, r.slot * r.step,
+SELECT n.name || '/' || c.runtime_id, f.body, r.bucket * r.step,
        r.cpu_core_seconds / r.step, r.memory_byte_seconds / r.step,
        r.disk_bytes / r.step, r.network_bytes / r.step
 FROM container_rollups r JOIN containers c ON c.id = r.container_id JOIN nodes n ON n.id = c.node_id
 JOIN facts f ON f.id = c.facts_id
-WHERE r.step = ? AND r.slot >= ? ORDER BY r.slot
+WHERE r.step = ? AND r.bucket >= ? ORDER BY r.bucket
 """
 
 _NODE_SAMPLES = """
@@ -75,10 +75,10 @@ WHERE s.cpu_cores IS NOT NULL AND s.memory_bytes IS NOT NULL
 ORDER BY r.at
 """
 _NODE_ROLLUPS = """
-SELECT n.name, r.slot * r.step, r.cpu_core_seconds / r.step, r.memory_byte_seconds / r.step
+SELECT n.name, r.bucket * r.step, r.cpu_core_seconds / r.step, r.memory_byte_seconds / r.step
 FROM node_rollups r JOIN nodes n ON n.id = r.node_id
-WHERE r.step = ? AND r.slot >= ? AND r.cpu_core_seconds IS NOT NULL AND r.memory_byte_seconds IS NOT NULL
-ORDER BY r.slot
+WHERE r.step = ? AND r.bucket >= ? AND r.cpu_core_seconds IS NOT NULL AND r.memory_byte_seconds IS NOT NULL
+ORDER BY r.bucket
 """
 _VALUES = "SELECT key, value FROM key_values WHERE kind = ?"
 
@@ -169,9 +169,9 @@ def _step_for(since: float, known_from: float, connection: sqlite3.Connection) -
     found = None
     for step in _ROLLUP_SECONDS:
         (oldest,) = connection.execute(
-            "SELECT min(slot) FROM container_rollups WHERE step = ?", (step,)
+            "SELECT min(bucket) FROM container_rollups WHERE step = ?", (step,)
         ).fetchone()
-        # The oldest slot may contain no older data than the samples.
+        # The oldest bucket may contain no older data than the samples.
         if known_from > since and oldest is not None and (oldest + 1) * step < known_from:
             found, known_from = step, float(oldest * step)
     return found

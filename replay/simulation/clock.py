@@ -1,7 +1,7 @@
 """The simulated clock: seconds of a trace as Unix time."""
 
 BEGIN_SECONDS = 1_699_920_000.0
-"""Unix time at which traces begin: a midnight, at which slots of all lengths begin."""
+"""Unix time at which traces begin: a midnight, at which buckets of all lengths begin."""
 
 
 def unix(seconds: float) -> float:

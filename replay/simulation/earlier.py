@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from collector.live.slot_ring import SLOTS
-from collector.live.windows import SLOT_SECONDS
+from collector.live.bucket_ring import BUCKETS
+from collector.live.windows import BUCKET_SECONDS
 from collector.snapshot.columns import sum_by_node
 from replay.setup.hosts import Hosts
 from replay.setup.workload import Workload
@@ -15,7 +15,7 @@ from replay.simulation.clock import unix
 from replay.simulation.collector import SimulatedCollector
 
 _DAY_SECONDS = 86_400.0
-_SILENT_SECONDS = SLOTS * SLOT_SECONDS
+_SILENT_SECONDS = BUCKETS * BUCKET_SECONDS
 """Time between the recording and the run, after which all windows are empty."""
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from collector.common.liveness import Liveness
 from collector.config import CollectorConfig, HttpConfig
+from collector.history.sqlite.files import connection
 from collector.history.sqlite.schema import VERSION
 from collector.main import running
 from tests.collector.builders import (
@@ -148,26 +149,27 @@ async def test_a_file_that_cannot_be_used_is_one_clear_sentence(tmp_path: Path) 
     with closing(sqlite3.connect(tmp_path / "ours.db", isolation_level=None)) as locking:
         locking.execute("BEGIN EXCLUSIVE")
         assert "locked" in await refused(ours)
-    with closing(sqlite3.connect(tmp_path / "ours.db")) as newer:
-        newer.execute(f"PRAGMA user_version = {VERSION + 1}")
-    assert "newer collector" in await refused(ours)
+    for version in (VERSION - 1, VERSION + 1):
+        with closing(sqlite3.connect(tmp_path / "ours.db")) as other:
+            other.execute(f"PRAGMA user_version = {version}")
+        refusal = await refused(ours)
+        assert f"has format {version}, and this collector reads format {VERSION}" in refusal
+        assert "history.path" in refusal
 
 
-async def test_a_history_of_a_format_without_accounts_is_set_aside(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_a_history_of_an_earlier_format_is_migrated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = settings(tmp_path / "history.db")
-    async with collecting(config) as collector:
+    async with collecting(settings(tmp_path / "history.db")) as collector:
         await collector.send(report())
-    with closing(sqlite3.connect(tmp_path / "history.db")) as older:
-        older.execute("PRAGMA user_version = 3")
-    async with collecting(config) as collector:
-        assert await collector.nodes() == []
-        assert (await collector.send(report())).accepted == 1
-    aside = tmp_path / "history.db.format-3"
-    assert str(aside) in caplog.text
-    with closing(sqlite3.connect(aside)) as kept:
-        assert kept.execute("SELECT count(*) FROM reports").fetchone() == (1,)
+
+    def rename_node(file: sqlite3.Connection) -> None:
+        file.execute("UPDATE nodes SET name = 'migrated'")
+
+    monkeypatch.setattr(connection, "VERSION", VERSION + 1)
+    monkeypatch.setattr(connection, "MIGRATIONS", {VERSION: rename_node})
+    async with collecting(settings(tmp_path / "history.db")) as collector:
+        assert [node["name"] for node in await collector.nodes()] == ["migrated"]
 
 
 COLLECTOR = """

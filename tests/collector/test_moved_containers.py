@@ -11,7 +11,7 @@ import pytest
 
 from collector.control.journal import Journal, open_journal
 from collector.live.updates import Succession
-from collector.live.windows import SLOT_SECONDS
+from collector.live.windows import BUCKET_SECONDS
 from collector.main import RunningCollector, running
 from collector.snapshot.tables import Tasks
 from tests.collector.builders import HEARTBEAT, Client, Clock, container, partial_report, settings, state
@@ -20,8 +20,8 @@ from wire.messages import ContainerUsage
 from wire.resources import Quantities
 from wire.sketch import Sketch
 
-HOUR_SLOTS = 12
-BEGIN = 1_000_000 * SLOT_SECONDS
+HOUR_BUCKETS = 12
+BEGIN = 1_000_000 * BUCKET_SECONDS
 OLD, NEW, OTHER = "id-of-old", "id-of-new", "id-of-other"
 MOVE = Succession(node="beta", container=NEW, from_node="alpha", predecessor=OLD)
 
@@ -33,9 +33,9 @@ class Cluster:
         self.collector, self._client, self.journal = collector, client, journal
         self.sequence = 0
 
-    async def report(self, slot: int, **running: dict[str, float]) -> None:
-        """Cores of containers, by node and id, at the end of a slot."""
-        now = self._client.clock.now = BEGIN + slot * SLOT_SECONDS
+    async def report(self, bucket: int, **running: dict[str, float]) -> None:
+        """Cores of containers, by node and id, at the end of a bucket."""
+        now = self._client.clock.now = BEGIN + bucket * BUCKET_SECONDS
         self.sequence += 1
         for node in ("alpha", "beta"):
             used = running.get(node, {})
@@ -44,7 +44,7 @@ class Cluster:
                 for each, cores in used.items()
             )
             usage = tuple(ContainerUsage(each, cpu=_samples(cores)) for each, cores in used.items())
-            heartbeat = msgspec.structs.replace(HEARTBEAT, beacon_seconds=SLOT_SECONDS, usage=usage)
+            heartbeat = msgspec.structs.replace(HEARTBEAT, beacon_seconds=BUCKET_SECONDS, usage=usage)
             await self._client.send(
                 partial_report(
                     node,
@@ -83,14 +83,14 @@ def known(tasks: Tasks, container_id: str) -> Sequence[float]:
 
 async def hour_and_move(made: Cluster, *, reported_first: bool = False) -> None:
     """An hour on alpha, a move in the next five minutes, and ten minutes on beta beside another container."""
-    for slot in range(1, HOUR_SLOTS + 1):
-        await made.report(slot, alpha={OLD: 0.5})
+    for bucket in range(1, HOUR_BUCKETS + 1):
+        await made.report(bucket, alpha={OLD: 0.5})
     if not reported_first:
         await record_move(made.collector, made.journal, MOVE)
-    await made.report(HOUR_SLOTS + 1, beta={NEW: 0.5, OTHER: 0.25})
+    await made.report(HOUR_BUCKETS + 1, beta={NEW: 0.5, OTHER: 0.25})
     if reported_first:
         await record_move(made.collector, made.journal, MOVE)
-    await made.report(HOUR_SLOTS + 2, beta={NEW: 0.5, OTHER: 0.25})
+    await made.report(HOUR_BUCKETS + 2, beta={NEW: 0.5, OTHER: 0.25})
 
 
 @pytest.mark.parametrize("reported_first", [False, True], ids=["move first", "report first"])
@@ -101,10 +101,10 @@ async def test_a_moved_container_continues_what_is_known_of_it(
         await hour_and_move(made, reported_first=reported_first)
         tasks = made.tasks()
         assert tasks.ids == (NEW, OTHER)
-        assert known(tasks, NEW) == pytest.approx([0.5] * (HOUR_SLOTS + 2))
+        assert known(tasks, NEW) == pytest.approx([0.5] * (HOUR_BUCKETS + 2))
         # An hour and ten minutes, and ten minutes: 100 samples of three seconds in each report.
         seconds = tasks.observed_seconds.tolist()
-        assert seconds == [(HOUR_SLOTS + 2) * 100 * 3.0, 2 * 100 * 3.0]
+        assert seconds == [(HOUR_BUCKETS + 2) * 100 * 3.0, 2 * 100 * 3.0]
         assert tasks.mean[:, 0].tolist() == pytest.approx([0.5, 0.25], rel=0.01)
         # It has been where it is for five minutes only.
         assert tasks.settled_seconds.tolist() == [301.0, 301.0]
@@ -147,9 +147,9 @@ async def test_a_second_move_carries_on_what_the_first_did(tmp_path: Path) -> No
         await hour_and_move(made)
         back = Succession(node="alpha", container="id-of-newest", from_node="beta", predecessor=NEW)
         await record_move(made.collector, made.journal, back)
-        await made.report(HOUR_SLOTS + 3, alpha={"id-of-newest": 0.5})
+        await made.report(HOUR_BUCKETS + 3, alpha={"id-of-newest": 0.5})
         before = made.tasks()
-        assert known(before, "id-of-newest") == pytest.approx([0.5] * (HOUR_SLOTS + 3))
+        assert known(before, "id-of-newest") == pytest.approx([0.5] * (HOUR_BUCKETS + 3))
     async with cluster(tmp_path, clock) as made:
         after = made.tasks()
         assert known(after, "id-of-newest") == pytest.approx(known(before, "id-of-newest")[1:])

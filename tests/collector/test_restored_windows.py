@@ -54,8 +54,8 @@ async def test_a_collector_that_was_killed_has_the_windows_of_nodes_and_containe
 
 def _assert_same_windows(one: np.ndarray, other: np.ndarray) -> None:
     assert np.isnan(one).tolist() == np.isnan(other).tolist()
-    # Reports round to six digits, and slots are kept in single precision. In the slot of a move, the windows
-    # of both containers overlap by a sample, a tenth of a slot: the history adds up both.
+    # Reports round to six digits, and buckets are kept in single precision. In the bucket of a move, the
+    # windows of both containers overlap by a sample, a tenth of a bucket: the history adds up both.
     differs = ~np.isclose(one, other, rtol=1e-4, atol=1e-6, equal_nan=True)
     assert np.count_nonzero(differs.any(axis=2)) <= MOVES
     np.testing.assert_allclose(one, other, rtol=0.1)

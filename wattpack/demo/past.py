@@ -18,12 +18,12 @@ from collector.common.outages import Outages
 from collector.config import CollectorConfig
 from collector.history.factory import open_history
 from collector.history.interface import History
-from collector.history.sqlite.files.backfill import PastSlot
-from collector.history.sqlite.files.backfill import write_past as write_rollups
 from collector.snapshot.columns import sum_by_node
 from collector.snapshot.tables import NOWHERE
 from wattpack.demo.agents import DemoAgents
 from wattpack.demo.cluster import DemoCluster
+from wattpack.demo.past_rollups import PastBucket
+from wattpack.demo.past_rollups import write_past as write_rollups
 
 FINE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 300, 3600, 86_400
 _REPORTED_SECONDS = 3600.0
@@ -70,11 +70,11 @@ class PastPlan:
         count = ceil((self.starts_at - self.reports_from) / self.report_seconds)
         return [self.reports_from + number * self.report_seconds for number in range(count)]
 
-    def slots(self) -> Iterator[tuple[int, int, float, float]]:
-        """Step, number, begin and end of the slots with means; the last ones end where reports begin."""
+    def buckets(self) -> Iterator[tuple[int, int, float, float]]:
+        """Step, number, begin and end of the buckets with means; the last ones end where reports begin."""
         for step, begin in ((HOUR_SECONDS, self.hourly_from), (FINE_SECONDS, self.fine_from)):
-            for slot in range(floor(begin / step), ceil(self.reports_from / step)):
-                yield step, slot, float(slot * step), min((slot + 1) * step, self.reports_from)
+            for bucket in range(floor(begin / step), ceil(self.reports_from / step)):
+                yield step, bucket, float(bucket * step), min((bucket + 1) * step, self.reports_from)
 
 
 async def write_past(
@@ -119,13 +119,13 @@ async def _write_reports(
 
 
 def _write_means(path: str, cluster: DemoCluster, plan: PastPlan, progress: Callable[[float], None]) -> None:
-    slots = list(plan.slots())
+    buckets = list(plan.buckets())
 
-    def past() -> Iterator[PastSlot]:
-        for number, (step, slot, begins_at, ends_at) in enumerate(slots):
+    def past() -> Iterator[PastBucket]:
+        for number, (step, bucket, begins_at, ends_at) in enumerate(buckets):
             if number % _AT_ONCE == 0:
-                progress(number / len(slots))
-            yield _past_slot(cluster, step, slot, begins_at, ends_at)
+                progress(number / len(buckets))
+            yield _past_bucket(cluster, step, bucket, begins_at, ends_at)
 
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         write_rollups(
@@ -137,7 +137,9 @@ def _write_means(path: str, cluster: DemoCluster, plan: PastPlan, progress: Call
         )
 
 
-def _past_slot(cluster: DemoCluster, step: int, slot: int, begins_at: float, ends_at: float) -> PastSlot:
+def _past_bucket(
+    cluster: DemoCluster, step: int, bucket: int, begins_at: float, ends_at: float
+) -> PastBucket:
     moment = cluster.at((begins_at + ends_at) / 2)
     node_of = cluster.shop.placement
     began = node_of != NOWHERE
@@ -145,9 +147,9 @@ def _past_slot(cluster: DemoCluster, step: int, slot: int, begins_at: float, end
         np.array([(each.cpu_ratio, each.memory_ratio, each.disk_ratio) for each in found])
         for found in cluster.pressures(moment)
     )
-    return PastSlot(
+    return PastBucket(
         step_seconds=step,
-        slot=slot,
+        bucket=bucket,
         covered_from=begins_at,
         covered_until=ends_at,
         nodes=np.column_stack([moment.by_node, moment.node_watts]),

@@ -6,12 +6,12 @@ import msgspec
 import numpy as np
 
 from collector.common.liveness import Liveness
-from collector.live.windows import SLOT_SECONDS
+from collector.live.windows import BUCKET_SECONDS
 from collector.snapshot.tables import Snapshot
 from wire.resources import RESOURCES, Resource
 
 _WINDOW, _WINDOW_SECONDS = "15m", 900.0
-_SLOTS = round(_WINDOW_SECONDS / SLOT_SECONDS)
+_BUCKETS = round(_WINDOW_SECONDS / BUCKET_SECONDS)
 _TYPES = {
     Resource.CPU: "CPU",
     Resource.MEMORY: "Memory",
@@ -90,10 +90,10 @@ def watcher_metrics(snapshot: Snapshot, host: str | None = None) -> WatcherMetri
 
 def _metrics(snapshot: Snapshot, row: int) -> Iterator[WatcherMetric]:
     nodes = snapshot.nodes
-    past = nodes.history[row, -_SLOTS:] if nodes.history.shape[1] else np.empty((0, len(RESOURCES)))
+    past = nodes.history[row, -_BUCKETS:] if nodes.history.shape[1] else np.empty((0, len(RESOURCES)))
     for place, resource in enumerate(RESOURCES):
         latest = float(nodes.used_ratio[row, place])
-        # The history does not contain the current slot: the latest value stands in for it.
+        # The history does not contain the current bucket: the latest value stands in for it.
         values = [each for each in (*past[:, place].tolist(), latest) if not np.isnan(each)]
         if not values:
             continue

@@ -1,10 +1,10 @@
 """The usage of services by day: one histogram per service and day, of CPU and memory.
 
-The registry keeps the histograms that agents report per container, in slots, and for a day only. Here the
-histograms of all containers of a service are added up, and kept for weeks. A slot is open until no more
+The registry keeps the histograms that agents report per container, in buckets, and for a day only. Here the
+histograms of all containers of a service are added up, and kept for weeks. A bucket is open until no more
 samples of it are expected: the latest histogram of a running container replaces the earlier one, and an ended
-container is added to a sum. Then the slot is closed, and added to its day. Days and sums are stored; after a
-restart, agents report running containers again. So no sample counts twice.
+container is added to a sum. Then the bucket is closed, and added to its day. Days and sums are stored; after
+a restart, agents report running containers again. So no sample counts twice.
 """
 
 from collections import defaultdict
@@ -25,14 +25,14 @@ from collector.analysis.histograms import (
     sum_by_key,
     sum_by_key_dense,
 )
-from collector.analysis.usage import SLOT_SECONDS, ObservedContainer
+from collector.analysis.usage import BUCKET_SECONDS, ObservedContainer
 
 DAY_SECONDS = 86_400.0
 RESOURCES = 2
 """Number of resources that have sizes: the first of `wire.resources.RESOURCES`, CPU and memory."""
-_SLOTS_PER_DAY = round(DAY_SECONDS / SLOT_SECONDS)
+_BUCKETS_PER_DAY = round(DAY_SECONDS / BUCKET_SECONDS)
 _GRACE_SECONDS = 3600.0
-"""Time after the end of a slot in which its samples still count, since reports may wait in spools."""
+"""Time after the end of a bucket in which its samples still count, since reports may wait in spools."""
 _SERVICE_BYTES, _SUM_BYTES = 1024, 256
 """Memory of a service and of a sum, besides names and histograms."""
 _AT_ONCE = 500
@@ -46,12 +46,12 @@ _ContainerKey = tuple[str, str]
 
 
 class UsageSum(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """The usage of a slot or a day."""
+    """The usage of a bucket or a day."""
 
     packed: Packed
     """Seconds of container time per bin, as a packed histogram."""
     seconds: float
-    """Observed time: for each slot, the time of the container that was observed longest."""
+    """Observed time: for each bucket, the time of the container that was observed longest."""
 
 
 class _Stored(msgspec.Struct, frozen=True):
@@ -69,15 +69,15 @@ class ServiceDays:
     """The usage of one service."""
 
     days: dict[int, UsageSum] = field(default_factory=dict)
-    """Closed slots, added up by day."""
+    """Closed buckets, added up by day."""
     closed_until: int = -1
-    """The last closed slot."""
+    """The last closed bucket."""
     ended: dict[int, UsageSum] = field(default_factory=dict)
-    """The sum of ended containers, by open slot."""
+    """The sum of ended containers, by open bucket."""
     running: set[_ContainerKey] = field(default_factory=set)
     """The running containers."""
     open: dict[int, dict[_ContainerKey, UsageSum]] = field(default_factory=dict)
-    """The usage of running containers, by open slot and container."""
+    """The usage of running containers, by open bucket and container."""
     out_of_memory: dict[int, float] = field(default_factory=dict)
     """The most memory that a container had when the kernel killed it, in bytes, by day."""
     node: str = ""
@@ -93,42 +93,42 @@ class ServiceDays:
     @property
     def last_day(self) -> int:
         """The last day on which the service was observed."""
-        return max((*self.days, *(slot // _SLOTS_PER_DAY for slot in self.ended)), default=-1)
+        return max((*self.days, *(bucket // _BUCKETS_PER_DAY for bucket in self.ended)), default=-1)
 
     def totals(self) -> dict[int, UsageSum]:
-        """The usage of each day, open slots included."""
+        """The usage of each day, open buckets included."""
         found: defaultdict[int, list[UsageSum]] = defaultdict(list)
         for day, total in self.days.items():
             found[day].append(total)
-        for slot in self._open_slots():
-            found[slot // _SLOTS_PER_DAY].append(self._slot(slot))
+        for bucket in self._open_buckets():
+            found[bucket // _BUCKETS_PER_DAY].append(self._bucket(bucket))
         return {day: _added(found[day]) for day in sorted(found)}
 
     def close(self, until: int) -> bool:
-        """Close the slots up to this one; returns whether any was open."""
-        due = sorted(slot for slot in self._open_slots() if slot <= until)
-        for slot in due:
-            day = slot // _SLOTS_PER_DAY
+        """Close the buckets up to this one; returns whether any was open."""
+        due = sorted(bucket for bucket in self._open_buckets() if bucket <= until)
+        for bucket in due:
+            day = bucket // _BUCKETS_PER_DAY
             before = [self.days[day]] if day in self.days else []
-            self.days[day] = _added([*before, self._slot(slot)])
-            self.ended.pop(slot, None)
-            self.open.pop(slot, None)
+            self.days[day] = _added([*before, self._bucket(bucket)])
+            self.ended.pop(bucket, None)
+            self.open.pop(bucket, None)
         self.closed_until = max(self.closed_until, until)
         return bool(due)
 
     def end(self, container: _ContainerKey) -> None:
         """Add a container that no longer runs to the sums."""
         self.running.discard(container)
-        for slot, sums in self.open.items():
+        for bucket, sums in self.open.items():
             if (total := sums.pop(container, None)) is not None:
-                self.ended[slot] = _merged([total, *([self.ended[slot]] if slot in self.ended else [])])
+                self.ended[bucket] = _merged([total, *([self.ended[bucket]] if bucket in self.ended else [])])
 
-    def _open_slots(self) -> set[int]:
-        return {*self.ended, *(slot for slot, sums in self.open.items() if sums)}
+    def _open_buckets(self) -> set[int]:
+        return {*self.ended, *(bucket for bucket, sums in self.open.items() if sums)}
 
-    def _slot(self, slot: int) -> UsageSum:
-        parts = self.open.get(slot, {}).values()
-        return _merged([*parts, *([self.ended[slot]] if slot in self.ended else [])])
+    def _bucket(self, bucket: int) -> UsageSum:
+        parts = self.open.get(bucket, {}).values()
+        return _merged([*parts, *([self.ended[bucket]] if bucket in self.ended else [])])
 
 
 def day_of(at: float) -> int:
@@ -157,12 +157,12 @@ def sum_usage(
 
 
 def _merged(parts: Sequence[UsageSum]) -> UsageSum:
-    """The sum of containers in the same slot."""
+    """The sum of containers in the same bucket."""
     return UsageSum(_sum(parts), max(each.seconds for each in parts))
 
 
 def _added(parts: Sequence[UsageSum]) -> UsageSum:
-    """The sum of different slots."""
+    """The sum of different buckets."""
     return UsageSum(_sum(parts), sum(each.seconds for each in parts))
 
 
@@ -178,21 +178,21 @@ def _sum(parts: Sequence[UsageSum]) -> Packed:
 
 
 class _OpenPart(NamedTuple):
-    """The samples of a running container in an open slot."""
+    """The samples of a running container in an open bucket."""
 
     sums: dict[_ContainerKey, UsageSum]
-    """The usage of the slot, by container."""
+    """The usage of the bucket, by container."""
     container: _ContainerKey
     packed: Packed
     sample_seconds: float
 
 
 def _count(parts: Iterable[_OpenPart]) -> None:
-    """Set the sums of open slots, many at once: most of the cost is per array operation."""
+    """Set the sums of open buckets, many at once: most of the cost is per array operation."""
     remaining = iter(parts)
     while some := list(islice(remaining, _AT_ONCE)):
         totals = sum_usage(
-            [each.packed for each in some], [each.sample_seconds for each in some], SLOT_SECONDS
+            [each.packed for each in some], [each.sample_seconds for each in some], BUCKET_SECONDS
         )
         for each, total in zip(some, totals, strict=True):
             each.sums[each.container] = total
@@ -216,7 +216,7 @@ class DailyUsage:
         running: defaultdict[str, dict[_ContainerKey, ObservedContainer]] = defaultdict(dict)
         for each in observed:
             running[each.service][each.node, each.id] = each
-        until = int((now - _GRACE_SECONDS) // SLOT_SECONDS) - 1
+        until = int((now - _GRACE_SECONDS) // BUCKET_SECONDS) - 1
         oldest = day_of(now) - self._keep_days
         for name in running.keys() - self.services.keys():
             self.services[name] = ServiceDays(node=next(iter(running[name].values())).node)
@@ -249,15 +249,15 @@ class DailyUsage:
     def _open_parts(
         self, name: str, of: ServiceDays, running: Mapping[_ContainerKey, ObservedContainer]
     ) -> Iterator[_OpenPart]:
-        """The open slots of the running containers of a service; those that ended are added to its sums."""
+        """The open buckets of the running containers of a service; those that ended are added to its sums."""
         for container in of.running - running.keys():
             of.end(container)
             self._changed.add(name)
         of.running.update(running)
         for container, each in running.items():
-            for slot, packed in each.own_parts:
-                if slot > of.closed_until:
-                    yield _OpenPart(of.open.setdefault(slot, {}), container, packed, each.sample_seconds)
+            for bucket, packed in each.own_parts:
+                if bucket > of.closed_until:
+                    yield _OpenPart(of.open.setdefault(bucket, {}), container, packed, each.sample_seconds)
 
     def _forget(self, name: str, of: ServiceDays, oldest: int) -> None:
         for days in (of.days, of.out_of_memory):

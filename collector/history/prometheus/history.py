@@ -23,7 +23,6 @@ from collector.config import CollectorConfig, LimitsConfig
 from collector.history.interface import (
     Account,
     ClusterSeries,
-    ContainerKey,
     EventPosition,
     GroupBy,
     History,
@@ -33,9 +32,10 @@ from collector.history.interface import (
     OutboxStatus,
     ReceivedReport,
     Series,
-    SlotUsage,
     StoredEvent,
     StoredState,
+    StoredUsage,
+    Subject,
     SubjectKind,
     UsageKey,
     UsageTotal,
@@ -101,16 +101,13 @@ class PrometheusHistory:
     async def load_reports(self, since: float) -> Sequence[ReceivedReport]:
         return await self._file.load_reports(since)
 
-    async def load_windows(self, since: float, containers: AbstractSet[str]) -> SlotUsage:
+    async def load_windows(self, since: float, containers: AbstractSet[str]) -> StoredUsage:
         return await self._file.load_windows(since, containers)
 
-    async def node_means(self, window_seconds: float, window_ends: Sequence[WindowEnd]) -> Mapping[str, Mean]:
-        return await self._file.node_means(window_seconds, window_ends)
-
-    async def container_means(
-        self, window_seconds: float, window_ends: Sequence[WindowEnd]
-    ) -> Mapping[ContainerKey, Mean]:
-        return await self._file.container_means(window_seconds, window_ends)
+    async def means(
+        self, kind: SubjectKind, window_seconds: float, window_ends: Sequence[WindowEnd]
+    ) -> Mapping[Subject, Mean]:
+        return await self._file.means(kind, window_seconds, window_ends)
 
     async def events(
         self, limit: int, node: str | None = None, before: EventPosition | None = None

@@ -35,6 +35,7 @@ from collector.history.prometheus.schema import (
     identity_labels,
     info_labels,
 )
+from collector.history.timeline import report_time
 from collector.reports.agent_run import AgentRun
 from wire.messages import ContainerState, ContainerUsage, Report
 from wire.resources import RESOURCES, Resource
@@ -71,7 +72,7 @@ class SampleWriter:
 
     def write(self, report: Report, received_at: float) -> bytes:
         """The request for a report; a repeated report gives the same samples."""
-        at = report_time(report.at, received_at)
+        at = _time(report, received_at)
         cached = self._nodes.get(report.node)
         before = {} if cached is None else dict(cached.run.containers)
         state_before = None if cached is None or cached.run.state is None else cached.run.state.value
@@ -110,7 +111,7 @@ class SampleWriter:
             cached = self._nodes[report.node] = _NodeCache(AgentRun(report.boot, received_at))
         cached.run.merge(report, received_at)
         if report.heartbeat is not None:
-            cached.counted_until = max(cached.counted_until, report_time(report.at, received_at))
+            cached.counted_until = max(cached.counted_until, _time(report, received_at))
             # A heartbeat lists all open alerts, so one whose end was lost ends here.
             cached.short_of.clear()
         for alert in report.alerts:
@@ -118,10 +119,8 @@ class SampleWriter:
         return cached
 
 
-def report_time(at: float, received_at: float) -> float:
-    """The time of a report: the node's own if plausible, else the time of receipt."""
-    is_plausible = received_at - _MAX_AGE_SECONDS < at <= received_at + _ROUNDING_SECONDS
-    return at if is_plausible else received_at
+def _time(report: Report, received_at: float) -> float:
+    return report_time(report.at, received_at, _MAX_AGE_SECONDS, _ROUNDING_SECONDS)
 
 
 class _NodeEncoder:

@@ -17,7 +17,6 @@ from collector.config import LimitsConfig
 from collector.history.interface import (
     Account,
     ClusterSeries,
-    ContainerKey,
     EventPosition,
     GroupBy,
     HistoryStats,
@@ -25,14 +24,17 @@ from collector.history.interface import (
     Mean,
     ReceivedReport,
     Series,
-    SlotUsage,
     StoredEvent,
     StoredState,
+    StoredUsage,
+    Subject,
     SubjectKind,
     UsageKey,
     UsageTotal,
     WindowEnd,
 )
+from collector.history.sqlite.cluster import ClusterReader
+from collector.history.sqlite.energy import EnergyReader
 from collector.history.sqlite.files.connection import (
     IN_MEMORY,
     DiskThread,
@@ -43,8 +45,7 @@ from collector.history.sqlite.files.connection import (
     open_for_writing,
 )
 from collector.history.sqlite.files.damage import FileWatch, set_wrong_rows_aside
-from collector.history.sqlite.power.cluster import ClusterReader
-from collector.history.sqlite.power.energy import EnergyReader
+from collector.history.sqlite.means import MeanReader
 from collector.history.sqlite.reader import SqliteReader
 from collector.history.sqlite.retention import Retention, RetentionJob
 from collector.history.sqlite.rollup_store import RollupReader, RollupUpdate, RollupWriter
@@ -145,6 +146,7 @@ class _Reading:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.reader = SqliteReader(connection)
+        self.means = MeanReader(connection)
         self.series = SeriesReader(connection)
         self.cluster = ClusterReader(connection)
         self.energy = EnergyReader(connection)
@@ -217,19 +219,14 @@ class SqliteHistory:
     async def load_reports(self, since: float) -> list[ReceivedReport]:
         return await self._read_thread.run(partial(self._reading.reader.load_reports, since))
 
-    async def load_windows(self, since: float, containers: AbstractSet[str]) -> SlotUsage:
+    async def load_windows(self, since: float, containers: AbstractSet[str]) -> StoredUsage:
         return await self._read_thread.run(partial(self._reading.windows.read, since, containers))
 
-    async def node_means(self, window_seconds: float, window_ends: Sequence[WindowEnd]) -> dict[str, Mean]:
+    async def means(
+        self, kind: SubjectKind, window_seconds: float, window_ends: Sequence[WindowEnd]
+    ) -> dict[Subject, Mean]:
         return await self._read_thread.run(
-            partial(self._reading.reader.node_means, window_seconds, window_ends)
-        )
-
-    async def container_means(
-        self, window_seconds: float, window_ends: Sequence[WindowEnd]
-    ) -> dict[ContainerKey, Mean]:
-        return await self._read_thread.run(
-            partial(self._reading.reader.container_means, window_seconds, window_ends)
+            partial(self._reading.means.read, kind, window_seconds, window_ends)
         )
 
     async def events(
@@ -294,8 +291,8 @@ class SqliteHistory:
     async def _roll_up(self, max_node_watts: float) -> Mapping[str, int]:
         """Update the rollups, a few nodes at a time, so that reports wait for no more than these.
 
-        A node with many reports takes several turns, after all others. Returns the number of slots in which a
-        node reported more energy than it can have used, by node.
+        A node with many reports takes several turns, after all others. Returns the number of buckets in which
+        a node reported more energy than it can have used, by node.
         """
         reader, loop = self._rollup_reader, asyncio.get_running_loop()
         pending = await self._rollup_thread.run(reader.pending_nodes)
@@ -309,7 +306,7 @@ class SqliteHistory:
                     update = await self._rollup_thread.run(partial(reader.read, node_id, max_node_watts))
                     if update is not None:
                         updates.append(update)
-                        bounded[node_id] += update.rows.bounded_slots
+                        bounded[node_id] += update.rows.bounded_buckets
                         unfinished += [node_id] * update.has_more
                 await self._write_thread.run(partial(self._writing.rollups.add, updates))
                 await asyncio.sleep(_ROLLUP_PAUSE * (loop.time() - began))

@@ -9,16 +9,15 @@ SQL finds the samples. They are weighted as columns, all nodes or containers at 
 of the time of SQL window functions.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from collector.history.interface import Mean, WindowEnd
-from collector.history.sqlite.timeline import Flags, Floats, change_times
+from collector.history.interface import Mean, Subject, SubjectKind, WindowEnd
+from collector.history.timeline import Floats, Numbers, Samples, hold
 
 _IN_WINDOW = """
 WITH windows AS (
@@ -38,135 +37,115 @@ WITH windows AS (
 )"""
 
 _SAMPLES = """
-SELECT p.node, {subject} AS subject, p.from_at, p.until_at, p.at, s.facts_id, s.window_seconds, s.cpu_cores,
+SELECT p.node, {subject}, p.from_at, p.until_at, p.at, s.facts_id, s.window_seconds, s.cpu_cores,
        s.memory_bytes, s.watts, s.joules_total, {cpu_seconds_total}
 FROM selected p JOIN {table} s ON s.report_id = p.report_id
-ORDER BY subject, p.sequence
 """
-NODE_SAMPLES = _IN_WINDOW + _SAMPLES.format(
-    subject="p.boot_id", table="node_samples", cpu_seconds_total="NULL"
+_NODE_SAMPLES = (
+    _IN_WINDOW
+    + _SAMPLES.format(subject="NULL, p.boot_id", table="node_samples", cpu_seconds_total="NULL")
+    + "ORDER BY p.boot_id, p.sequence"
 )
-CONTAINER_SAMPLES = _IN_WINDOW + _SAMPLES.format(
-    subject="s.container_id", table="container_samples", cpu_seconds_total="s.cpu_seconds_total"
+_CONTAINER_SAMPLES = (
+    _IN_WINDOW
+    + _SAMPLES.format(
+        subject="c.runtime_id, c.id", table="container_samples", cpu_seconds_total="s.cpu_seconds_total"
+    )
+    + "JOIN containers c ON c.id = s.container_id ORDER BY c.id, p.sequence"
 )
+_NODE_BATCH = 20
+"""Nodes whose means are computed in one step, during which no other thread can run."""
 
 
-def parameters(window_seconds: float, window_ends: Sequence[WindowEnd]) -> dict[str, object]:
-    """The parameters of these queries."""
-    ends = [(each.node, each.boot, each.at) for each in window_ends]
-    return {"window": window_seconds, "window_ends": msgspec.json.encode(ends).decode()}
+class MeanReader:
+    """Reads means over windows."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def read(
+        self, kind: SubjectKind, window_seconds: float, window_ends: Sequence[WindowEnd]
+    ) -> dict[Subject, Mean]:
+        """Of these nodes, or of their containers."""
+        query = _NODE_SAMPLES if kind is SubjectKind.NODE else _CONTAINER_SAMPLES
+        found: dict[Subject, Mean] = {}
+        for start in range(0, len(window_ends), _NODE_BATCH):
+            ends = [(each.node, each.boot, each.at) for each in window_ends[start : start + _NODE_BATCH]]
+            given = {"window": window_seconds, "window_ends": msgspec.json.encode(ends).decode()}
+            found |= _means_of(self._connection.execute(query, given).fetchall())
+        return found
 
 
-def means_of(rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[str, int, Mean]]:
-    """Node, subject and mean of every subject in the rows of these queries."""
+def _means_of(rows: Sequence[tuple[Any, ...]]) -> dict[Subject, Mean]:
     if not rows:
-        return
-    nodes, subjects, *numbers = zip(*rows, strict=True)
-    columns = [np.array(column, dtype=np.float64) for column in numbers]
+        return {}
+    nodes, containers, subjects, *numbers = zip(*rows, strict=True)
     # A client can send values whose sum overflows; only its own means are affected.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        weighting = _Weighting(np.array(subjects, dtype=np.int64), _Samples(*columns))
-        found = weighting.means()
-    for row, (exists, samples, seconds, *values) in zip(weighting.starts.tolist(), found, strict=True):
+        found = _means(np.array(subjects, dtype=np.int64), np.array(numbers, dtype=np.float64))
+    means: dict[Subject, Mean] = {}
+    for row, exists, samples, seconds, *values in found:
         if exists:
             cores, memory_bytes, watts = (None if value != value else value for value in values)  # noqa: PLR0124 - NaN
-            yield (
-                nodes[row],
-                subjects[row],
-                Mean(
-                    samples=int(samples),
-                    seconds=seconds,
-                    cpu_cores=cores,
-                    memory_bytes=None if memory_bytes is None else round(memory_bytes),
-                    watts=watts,
-                ),
+            means[nodes[int(row)], containers[int(row)]] = Mean(
+                samples=int(samples),
+                seconds=seconds,
+                cpu_cores=cores,
+                memory_bytes=None if memory_bytes is None else round(memory_bytes),
+                watts=watts,
             )
+    return means
 
 
-@dataclass(frozen=True, slots=True)
-class _Samples:
-    """One row per sample, by subject and sequence; NaN if unknown."""
-
-    from_at: Floats
-    until_at: Floats
-    at: Floats
-    facts: Floats
-    """NaN if the container no longer exists."""
-    window_seconds: Floats
-    cpu_cores: Floats
-    memory_bytes: Floats
-    watts: Floats
-    joules_total: Floats
-    cpu_seconds_total: Floats
-
-
-class _Weighting:
-    """How many seconds of its window each sample describes, in three parts.
-
-    Before: from the previous sample, whose values still applied, to its own window. Own: its own window.
-    After: the time since, if it is the last one. A counter covers all the time between two samples.
-    """
-
-    def __init__(self, subjects: NDArray[np.int64], samples: _Samples) -> None:
-        self._samples = samples
-        self._is_first: Flags = np.concatenate(([True], subjects[1:] != subjects[:-1]))
-        self.starts = np.flatnonzero(self._is_first)
-        """The first row of each subject."""
-        self._exists = ~np.isnan(samples.facts)
-        self._existed = ~np.isnan(self._previous(samples.facts))
-        self._is_latest = self._exists & np.concatenate((self._is_first[1:], [True]))
-        self._previous_at = self._previous(samples.at)
-        changed_at = change_times(samples.at, samples.window_seconds, self._previous_at, self._exists)
-        self._before = self._seconds(self._previous_at, changed_at, self._existed)
-        self._own = self._seconds(changed_at, samples.at, self._exists)
-        self._after = self._seconds(samples.at, samples.until_at, self._is_latest)
-
-    def means(self) -> list[list[float]]:
-        """Per subject: whether it exists, number of samples, seconds that they cover, and the means."""
-        samples, starts = self._samples, self.starts
-        # The part before a sample belongs to the previous one.
-        counts: Flags = (self._own > 0) | self._is_latest | np.append(self._before[1:] > 0, [False])
-        columns = (
-            np.logical_or.reduceat(self._exists | self._existed, starts),
-            np.add.reduceat(counts.astype(np.float64), starts),
-            np.add.reduceat(self._before + self._own + self._after, starts),
-            self._mean(samples.cpu_cores, self._rate(samples.cpu_seconds_total)),
-            self._mean(samples.memory_bytes, np.full(samples.at.size, np.nan)),
-            self._mean(samples.watts, self._rate(samples.joules_total)),
-        )
-        return np.column_stack(columns).tolist()  # type: ignore[no-any-return]
-
-    def _previous(self, column: Floats) -> Floats:
-        """The values of the previous sample of the same subject."""
-        moved = np.concatenate(([np.nan], column[:-1]))
-        moved[self._is_first] = np.nan
-        return moved
-
-    def _seconds(self, since: Floats, until: Floats, applies: Flags) -> Floats:
-        """How much of the window lies between two times."""
-        seconds = np.minimum(until, self._samples.until_at) - np.maximum(since, self._samples.from_at)
-        return np.where(applies & (seconds > 0), seconds, 0.0)
-
-    def _rate(self, counter: Floats) -> Floats:
-        """The rate of a counter since the previous sample; unknown if the counter was reset."""
-        increase, seconds = counter - self._previous(counter), self._samples.at - self._previous_at
-        return np.where((increase >= 0) & (seconds > 0), increase / seconds, np.nan)
-
-    def _mean(self, gauge: Floats, rate: Floats) -> Floats:
-        """The mean per subject: of the rate where it is known, else of the gauge."""
-        has_rate = ~np.isnan(rate)
-        parts = (
-            (self._before, np.where(has_rate, rate, self._previous(gauge))),
-            (self._own, np.where(has_rate, rate, gauge)),
-            (self._after, gauge),
-        )
-        total, seconds = np.zeros(gauge.size), np.zeros(gauge.size)
-        for part, value in parts:
-            is_known = ~np.isnan(value)
-            total += np.where(is_known, part * value, 0.0)
-            seconds += np.where(is_known, part, 0.0)
-        all_seconds = np.add.reduceat(seconds, self.starts)
+def _means(subjects: Numbers, columns: Floats) -> list[list[float]]:
+    """Per subject: its first row, whether it exists, number of samples, their seconds, and the means."""
+    from_at, until_at, at, facts, window_seconds, *gauges, joules_total, cpu_seconds_total = columns
+    samples = Samples(
+        subject=subjects,
+        at=at,
+        window_seconds=window_seconds,
+        exists=~np.isnan(facts),
+        values=np.column_stack(gauges),
+        from_at=np.full(at.size, -np.inf),
+    )
+    ends = samples.ends
+    starts = np.append([0], ends[:-1] + 1)
+    # The rows of samples with the last ones repeated, as they were: a repetition has the row of its sample.
+    row = np.insert(np.arange(at.size), ends + 1, ends)
+    is_repeated = np.insert(np.zeros(at.size, dtype=np.bool_), ends + 1, True)
+    periods = hold(samples.held_until(until_at[ends]))
+    held = periods.within(from_at[row[periods.sample]], until_at[row[periods.sample]])
+    value_of, ended_by = row[held.sample], row[held.ended_by]
+    seconds = held.ends_at - held.begins_at
+    place = np.searchsorted(ends, value_of)
+    counts = samples.exists & np.isin(np.arange(at.size), ends)
+    counts[value_of] = True
+    rates = (_rates(samples, cpu_seconds_total), np.full(at.size, np.nan), _rates(samples, joules_total))
+    means = []
+    for gauge, rate in zip(samples.values.T, rates, strict=True):
+        # A counter covers all the time between two samples.
+        counted = np.where(is_repeated[held.ended_by], np.nan, rate[ended_by])
+        value = np.where(np.isnan(counted), gauge[value_of], counted)
+        known = ~np.isnan(value)
+        total = np.bincount(place[known], (value * seconds)[known], ends.size)
+        known_seconds = np.bincount(place[known], seconds[known], ends.size)
         # If no time has passed yet, the mean is the last sample.
-        ends = np.append(self.starts[1:] - 1, gauge.size - 1)
-        latest = np.where(self._is_latest, gauge, np.nan)[ends]
-        return np.where(all_seconds > 0, np.add.reduceat(total, self.starts) / all_seconds, latest)
+        latest = np.where(samples.exists, gauge, np.nan)[ends]
+        means.append(np.where(known_seconds > 0, total / known_seconds, latest))
+    columns = np.column_stack(
+        (
+            starts,
+            np.logical_or.reduceat(samples.exists, starts),
+            np.add.reduceat(counts.astype(np.float64), starts),
+            np.bincount(place, seconds, ends.size),
+            *means,
+        )
+    )
+    return columns.tolist()  # type: ignore[no-any-return]
+
+
+def _rates(samples: Samples, counter: Floats) -> Floats:
+    """The rate of a counter since the previous sample; unknown if the counter was reset."""
+    increase, seconds = np.diff(counter, prepend=np.nan), np.diff(samples.at, prepend=np.nan)
+    is_same = np.diff(samples.subject, prepend=-1) == 0
+    return np.where(is_same & (increase >= 0) & (seconds > 0), increase / seconds, np.nan)

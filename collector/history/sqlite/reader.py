@@ -1,4 +1,4 @@
-"""Read reports, events, means and values: synchronous, on one connection, in one thread."""
+"""Read reports, events and values: synchronous, on one connection, in one thread."""
 
 import logging
 import sqlite3
@@ -11,17 +11,13 @@ import msgspec
 
 from collector.config import LimitsConfig
 from collector.history.interface import (
-    ContainerKey,
     EventPosition,
-    Mean,
     ReceivedReport,
     StoredEvent,
     StoredState,
     UsageKey,
     UsageTotal,
-    WindowEnd,
 )
-from collector.history.sqlite.means import CONTAINER_SAMPLES, NODE_SAMPLES, means_of, parameters
 from collector.history.sqlite.rows import (
     CONTAINER_VALUES,
     NODE_VALUES,
@@ -42,9 +38,6 @@ Stored = TypeVar("Stored")
 Value = TypeVar("Value")
 
 _NO_LIMITS = LimitsConfig()
-_NODE_BATCH = 20
-"""Nodes whose means are computed in one step, during which no other thread can run."""
-
 _MOST_BOOTS = 3
 """Runs of an agent that are read: only the last one counts, but reports of the one before may come late."""
 _MOST_GONE = 20_000
@@ -136,18 +129,16 @@ SELECT node, boot, sequence, body FROM (
 """  # noqa: S608 - a number of our own
 
 _USAGE = """
-SELECT n.name, u.slot, u.body FROM usage u JOIN nodes n ON n.id = u.node_id WHERE length(u.body) <= ?
+SELECT n.name, u.bucket, u.body FROM usage u JOIN nodes n ON n.id = u.node_id WHERE length(u.body) <= ?
 """
 
 _PENDING_USAGE = """
-SELECT node, boot, sequence, slot, body FROM (
-    SELECT n.name AS node, p.boot, p.sequence, p.slot, p.body,
+SELECT node, boot, sequence, bucket, body FROM (
+    SELECT n.name AS node, p.boot, p.sequence, p.bucket, p.body,
            sum(length(p.body)) OVER (PARTITION BY n.id ORDER BY p.rowid) AS size_bytes
     FROM pending_usage p JOIN nodes n ON n.id = p.node_id
 ) WHERE size_bytes <= ? ORDER BY node
 """
-
-_RUNTIME_IDS = "SELECT c.id, c.runtime_id FROM json_each(?) each JOIN containers c ON c.id = each.value"
 
 _EVENTS = """
 SELECT n.name, e.body, e.at, e.report_id, e.number
@@ -160,29 +151,10 @@ ORDER BY e.at DESC, e.report_id DESC, e.number DESC LIMIT :limit
 
 
 class SqliteReader:
-    """Runs the queries, except those for series and energy."""
+    """Reads what was reported and stored, as it was."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-
-    def node_means(self, window_seconds: float, window_ends: Sequence[WindowEnd]) -> dict[str, Mean]:
-        found = self._means(NODE_SAMPLES, window_seconds, window_ends)
-        return {node: mean for node, _, mean in found}
-
-    def container_means(
-        self, window_seconds: float, window_ends: Sequence[WindowEnd]
-    ) -> dict[ContainerKey, Mean]:
-        found = list(self._means(CONTAINER_SAMPLES, window_seconds, window_ends))
-        numbers = msgspec.json.encode([number for _, number, _ in found]).decode()
-        ids = dict(self._connection.execute(_RUNTIME_IDS, (numbers,)))
-        return {(node, ids[number]): mean for node, number, mean in found if number in ids}
-
-    def _means(
-        self, samples: str, window_seconds: float, window_ends: Sequence[WindowEnd]
-    ) -> Iterator[tuple[str, int, Mean]]:
-        for start in range(0, len(window_ends), _NODE_BATCH):
-            given = parameters(window_seconds, window_ends[start : start + _NODE_BATCH])
-            yield from means_of(self._connection.execute(samples, given).fetchall())
 
     def events(self, limit: int, node: str | None, before: EventPosition | None = None) -> list[StoredEvent]:
         at, report_id, number = (None, None, None) if before is None else before
@@ -209,8 +181,8 @@ class SqliteReader:
                     if (alert := _decoded(decode_alert, body)) is not None
                 ],
                 usage=[
-                    UsageTotal(node, slot, totals)
-                    for node, slot, body in self._connection.execute(_USAGE, (limits.max_bytes,))
+                    UsageTotal(node, bucket, totals)
+                    for node, bucket, body in self._connection.execute(_USAGE, (limits.max_bytes,))
                     if (totals := _decoded(decode_totals, body)) is not None
                 ],
                 pending_usage=_PendingUsage(
@@ -271,9 +243,9 @@ class _PendingUsage:
         return len(self._rows)
 
     def __iter__(self) -> Iterator[tuple[UsageKey, Sequence[ContainerUsage]]]:
-        for node, boot, sequence, slot, body in self._rows:
+        for node, boot, sequence, bucket, body in self._rows:
             if (usage := _decoded(decode_usage, body)) is not None:
-                yield UsageKey(node, boot, sequence, slot), usage
+                yield UsageKey(node, boot, sequence, bucket), usage
 
 
 class _Parts:

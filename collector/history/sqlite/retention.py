@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from collector import config
-from collector.analysis.usage import SLOTS, slot_at
-from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
+from collector.analysis.usage import BUCKETS, bucket_at
+from collector.history.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.schema import DETAIL_FROM, SET_DETAIL_FROM
 from collector.history.sqlite.space import StoredReport, crowded_node, forget_containers
 from collector.history.sqlite.writer import SqliteWriter
@@ -154,7 +154,7 @@ class RetentionJob:
             self._connection.execute(_DELETE_FACTS, (before,))
             self._connection.execute(_DELETE_ALERTS, {"before": before})
             for delete in _DELETE_USAGE:
-                self._connection.execute(delete, (slot_at(now) - SLOTS,))
+                self._connection.execute(delete, (bucket_at(now) - BUCKETS,))
             # An id that is not marked as used for so long is looked up again anyway.
             self._writer.expire_ids(max(before, now - self._refresh_seconds))
         pages, free = self._pages()
@@ -233,16 +233,16 @@ class RetentionJob:
         self.deleted_reports += len(old)
         return len(old)
 
-    def _drop_rollups(self, step: int, before_slot: int) -> int:
+    def _drop_rollups(self, step: int, before_bucket: int) -> int:
         if step == FINE_SECONDS:
             # Rows go in batches: energy in these hours comes from hourly rollups from now on.
             found = self._connection.execute(DETAIL_FROM).fetchone()
-            detail_from = -(-before_slot * FINE_SECONDS // COARSE_SECONDS) * COARSE_SECONDS
-            (oldest,) = self._connection.execute(_OLDEST_SLOT[0], (step,)).fetchone()
-            if oldest is not None and oldest < before_slot and (not found or float(found[0]) < detail_from):
+            detail_from = -(-before_bucket * FINE_SECONDS // COARSE_SECONDS) * COARSE_SECONDS
+            (oldest,) = self._connection.execute(_OLDEST_BUCKET[0], (step,)).fetchone()
+            if oldest is not None and oldest < before_bucket and (not found or float(found[0]) < detail_from):
                 self._connection.execute(SET_DETAIL_FROM, (str(detail_from).encode(),))
         return sum(
-            self._connection.execute(delete, (step, before_slot, _ROLLUP_BATCH)).rowcount
+            self._connection.execute(delete, (step, before_bucket, _ROLLUP_BATCH)).rowcount
             for delete in _DELETE_ROLLUPS
         )
 
@@ -250,8 +250,8 @@ class RetentionJob:
         """The start of the oldest rollup of each step."""
         found = {}
         for step in self._retention.rollup_seconds:
-            slots = [self._connection.execute(oldest, (step,)).fetchone()[0] for oldest in _OLDEST_SLOT]
-            stored = [slot for slot in slots if slot is not None]
+            buckets = [self._connection.execute(oldest, (step,)).fetchone()[0] for oldest in _OLDEST_BUCKET]
+            stored = [bucket for bucket in buckets if bucket is not None]
             if stored:
                 found[step] = float(step * min(stored))
         return found
@@ -272,10 +272,10 @@ class RetentionJob:
 
 # Names in these queries are our own.
 _ROLLUPS = {"node_rollups": "node_id", "container_rollups": "container_id"}
-_OLDEST_SLOT = [f"SELECT min(slot) FROM {table} WHERE step = ?" for table in _ROLLUPS]  # noqa: S608 - see above
+_OLDEST_BUCKET = [f"SELECT min(bucket) FROM {table} WHERE step = ?" for table in _ROLLUPS]  # noqa: S608 - see above
 _DELETE_ROLLUPS = [
-    f"DELETE FROM {table} WHERE (step, slot, {subject}) IN "  # noqa: S608 - see above
-    f"(SELECT step, slot, {subject} FROM {table} WHERE step = ? AND slot < ? ORDER BY slot LIMIT ?)"
+    f"DELETE FROM {table} WHERE (step, bucket, {subject}) IN "  # noqa: S608 - see above
+    f"(SELECT step, bucket, {subject} FROM {table} WHERE step = ? AND bucket < ? ORDER BY bucket LIMIT ?)"
     for table, subject in _ROLLUPS.items()
 ]
 _REPORTS_BETWEEN = """
@@ -304,7 +304,7 @@ _DELETE_SUBJECTS = (
     "DELETE FROM nodes WHERE last_used_at < ?",
     "DELETE FROM containers WHERE last_used_at < ?",
 )
-_DELETE_USAGE = ("DELETE FROM usage WHERE slot <= ?", "DELETE FROM pending_usage WHERE slot <= ?")
+_DELETE_USAGE = ("DELETE FROM usage WHERE bucket <= ?", "DELETE FROM pending_usage WHERE bucket <= ?")
 _DELETE_BOOTS = """
 DELETE FROM boots WHERE last_used_at < :before AND id NOT IN (SELECT boot_id FROM rollup_progress)
 AND (last_used_at < :unused OR id NOT IN (

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple, TypedDict
 
-from collector.history.sqlite.files.damage import count_wrong_rows, find_damage
-from collector.history.sqlite.rollups import (
+from collector.history.rollups import (
     COARSE_SECONDS,
     FINE_SECONDS,
     ContainerReading,
@@ -18,6 +17,7 @@ from collector.history.sqlite.rollups import (
     RollupRows,
     roll_up,
 )
+from collector.history.sqlite.files.damage import count_wrong_rows, find_damage
 from collector.history.sqlite.schema import (
     CONTAINER_JOULES,
     COVERED,
@@ -27,8 +27,8 @@ from collector.history.sqlite.schema import (
     ROLLUP_VALUES,
     SAMPLE_VALUES,
 )
-from collector.history.sqlite.timeline import Sample, report_time
 from collector.history.sqlite.writer import SqliteWriter
+from collector.history.timeline import Sample, report_time
 
 _VALUES = ", ".join(f"s.{name}" for name in SAMPLE_VALUES)
 
@@ -56,11 +56,11 @@ WHERE b.node_id = :node AND (b.id, r.sequence) > (:boot, :sequence)
 # not matter.
 _REACHED = f"""
 SELECT covered_until FROM node_rollups
-WHERE step = {COARSE_SECONDS} AND node_id = :node AND covered_until IS NOT NULL AND slot >= (
+WHERE step = {COARSE_SECONDS} AND node_id = :node AND covered_until IS NOT NULL AND bucket >= (
     SELECT received_at / {COARSE_SECONDS} - 192 FROM reports WHERE boot_id = :boot AND sequence = :sequence
-) ORDER BY slot DESC LIMIT 1
+) ORDER BY bucket DESC LIMIT 1
 """  # noqa: S608 - a number of our own
-_HELD = f"SELECT joules FROM node_rollups WHERE step = {FINE_SECONDS} AND slot = ? AND node_id = ?"  # noqa: S608 - a number of our own
+_HELD = f"SELECT joules FROM node_rollups WHERE step = {FINE_SECONDS} AND bucket = ? AND node_id = ?"  # noqa: S608 - a number of our own
 IN_RANGE = (
     "WHERE r.boot_id = :boot AND r.sequence BETWEEN :begin AND :end"
     " AND (NOT :sparse OR r.heartbeat IS NOT NULL)"
@@ -231,12 +231,12 @@ class RollupReader:
         return None if last is None else _up_to(*last, ends)
 
     def _held(self, node_id: int, readings: Sequence[NodeReading]) -> dict[int, float]:
-        """The energy of a node in the slots of readings that is rolled up already."""
+        """The energy of a node in the buckets of readings that is rolled up already."""
         first, last = (int(readings[place].at // FINE_SECONDS) for place in (0, -1))
         held = {}
-        for slot in range(first, last + 1):
-            row = self._connection.execute(_HELD, (slot, node_id)).fetchone()
-            held[slot] = (row[0] or 0.0) if row is not None else 0.0
+        for bucket in range(first, last + 1):
+            row = self._connection.execute(_HELD, (bucket, node_id)).fetchone()
+            held[bucket] = (row[0] or 0.0) if row is not None else 0.0
         return held
 
     def _collect(
@@ -328,11 +328,11 @@ class RollupWriter:
     def _add(self, update: RollupUpdate) -> None:
         rows = update.rows
         self._connection.executemany(
-            _ADD_NODE, [(step, slot, update.node_id, *rest) for step, slot, *rest in rows.nodes]
+            _ADD_NODE, [(step, bucket, update.node_id, *rest) for step, bucket, *rest in rows.nodes]
         )
         self._connection.executemany(
             _ADD_CONTAINER,
-            [(step, slot, container_id, *rest) for container_id, (step, slot, *rest) in rows.containers],
+            [(step, bucket, container_id, *rest) for container_id, (step, bucket, *rest) in rows.containers],
         )
         self._connection.executemany(
             "UPDATE containers SET ended_joules_total = ? WHERE id = ?",
@@ -346,7 +346,7 @@ class RollupWriter:
 
 def _upsert(table: str, subject: str, joules: Sequence[str], covered: Sequence[str] = ()) -> str:
     """A statement that adds to a row, or inserts it; null changes nothing."""
-    columns = ("step", "slot", subject, *ROLLUP_VALUES, *joules, *covered)
+    columns = ("step", "bucket", subject, *ROLLUP_VALUES, *joules, *covered)
     sums = [
         f"{name} = coalesce({name} + excluded.{name}, {name}, excluded.{name})"
         for name in ("seconds", *ROLLUP_SUMS, *joules)
@@ -358,7 +358,7 @@ def _upsert(table: str, subject: str, joules: Sequence[str], covered: Sequence[s
     ]
     return (
         f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' for _ in columns)}) "  # noqa: S608 - names of our own
-        f"ON CONFLICT (step, slot, {subject}) DO UPDATE SET {', '.join([*sums, *extremes])}"
+        f"ON CONFLICT (step, bucket, {subject}) DO UPDATE SET {', '.join([*sums, *extremes])}"
     )
 
 

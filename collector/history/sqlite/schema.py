@@ -10,12 +10,13 @@ once and referenced by a small number.
   take.
 - `container_samples`: a null `facts_id` means that the container no longer exists.
 - `alerts`: the last state of each alert.
-- `usage`: the merged usage histograms of a node's containers, per slot of time. The registry merges them;
+- `usage`: the merged usage histograms of a node's containers, per bucket of time. The registry merges them;
   what a heartbeat adds is in `pending_usage` until the registry stores a total that includes it.
-- `node_rollups`, `container_rollups`: sums per slot, in steps of five minutes and of an hour, clustered by
-  time. They outlive the samples. `covered_from` and `covered_until` limit the time in a slot that its energy
-  was used in. `rollup_progress` is the last heartbeat of each node that they include. Pressure is in whole
-  milliseconds and millionths: SQLite stores whole numbers in few bytes, and zero, the most frequent, in none.
+- `node_rollups`, `container_rollups`: sums per bucket, in steps of five minutes and of an hour, clustered by
+  time. They outlive the samples. `covered_from` and `covered_until` limit the time in a bucket that its
+  energy was used in. `rollup_progress` is the last heartbeat of each node that they include. Pressure is in
+  whole milliseconds and millionths: SQLite stores whole numbers in few bytes, and zero, the most frequent, in
+  none.
 - `boots`: kept for as long as the rollups of their nodes, so that a report that arrives again after its
   retention belongs to a boot that is known to be rolled up.
 - `containers`: the last facts of each container, and its energy counter when it ended, for as long as a
@@ -26,9 +27,12 @@ once and referenced by a small number.
 Ids of boots and containers are never reused, as alerts and usage may outlive the rows that they refer to.
 """
 
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
 
-VERSION = 10
+VERSION = 1
+MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {}
+"""By format, the step that brings a history from it to the next one, in one transaction."""
 
 SAMPLE_VALUES = (
     *("cpu_cores", "memory_bytes", "disk_bytes_per_second", "network_bytes_per_second", "watts"),
@@ -47,7 +51,7 @@ ROLLUP_MAXIMA = (
 ROLLUP_VALUES = ("seconds", *ROLLUP_SUMS, *ROLLUP_MAXIMA)
 NODE_JOULES = ("joules", "idle_joules", "containers_joules")
 COVERED = ("covered_from", "covered_until")
-"""The time that the energy of a node in a slot, and that of its containers, is spread over."""
+"""The time that the energy of a node in a bucket, and that of its containers, is spread over."""
 CONTAINER_JOULES = ("joules",)
 
 DETAIL_FROM = "SELECT value FROM key_values WHERE kind = 'rollups' AND key = 'detail_from'"
@@ -68,8 +72,8 @@ def _checksum(columns: Sequence[str]) -> str:
 
 
 CHECKED_TABLES = {
-    "node_rollups": _checksum(["slot", "node_id", *ROLLUP_VALUES, *NODE_JOULES, *COVERED]),
-    "container_rollups": _checksum(["slot", "container_id", *ROLLUP_VALUES, *CONTAINER_JOULES]),
+    "node_rollups": _checksum(["bucket", "node_id", *ROLLUP_VALUES, *NODE_JOULES, *COVERED]),
+    "container_rollups": _checksum(["bucket", "container_id", *ROLLUP_VALUES, *CONTAINER_JOULES]),
 }
 """The tables whose rows have a checksum, and its expression. SQLite stores it with every change of a row."""
 _CHECKSUMS = {
@@ -155,15 +159,15 @@ CREATE TABLE alerts (
 ) WITHOUT ROWID;
 CREATE TABLE usage (
     node_id INTEGER NOT NULL,
-    slot INTEGER NOT NULL,
+    bucket INTEGER NOT NULL,
     body BLOB NOT NULL,
-    UNIQUE (node_id, slot)
+    UNIQUE (node_id, bucket)
 );
 CREATE TABLE pending_usage (
     node_id INTEGER NOT NULL,
     boot TEXT NOT NULL,
     sequence INTEGER NOT NULL,
-    slot INTEGER NOT NULL,
+    bucket INTEGER NOT NULL,
     body BLOB NOT NULL,
     UNIQUE (node_id, boot, sequence)
 );
@@ -173,15 +177,15 @@ CREATE TABLE rollup_progress (
     sequence INTEGER NOT NULL
 );
 CREATE TABLE node_rollups (
-    step INTEGER NOT NULL, slot INTEGER NOT NULL, node_id INTEGER NOT NULL, {_ROLLUP_COLUMNS},
+    step INTEGER NOT NULL, bucket INTEGER NOT NULL, node_id INTEGER NOT NULL, {_ROLLUP_COLUMNS},
     joules REAL, idle_joules REAL, containers_joules REAL,
     covered_from REAL, covered_until REAL, {_CHECKSUMS["node_rollups"]},
-    PRIMARY KEY (step, slot, node_id)
+    PRIMARY KEY (step, bucket, node_id)
 ) WITHOUT ROWID;
 CREATE TABLE container_rollups (
-    step INTEGER NOT NULL, slot INTEGER NOT NULL, container_id INTEGER NOT NULL, {_ROLLUP_COLUMNS},
+    step INTEGER NOT NULL, bucket INTEGER NOT NULL, container_id INTEGER NOT NULL, {_ROLLUP_COLUMNS},
     joules REAL, {_CHECKSUMS["container_rollups"]},
-    PRIMARY KEY (step, slot, container_id)
+    PRIMARY KEY (step, bucket, container_id)
 ) WITHOUT ROWID;
 CREATE TABLE key_values (
     kind TEXT NOT NULL,

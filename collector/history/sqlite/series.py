@@ -3,39 +3,40 @@
 import json
 import math
 import sqlite3
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from collector.history.interface import Point, Series, SubjectKind
-from collector.history.sqlite.rollups import FINE_SECONDS, STEPS
+from collector.history.rollups import FINE_SECONDS, MILLIONTHS, MILLISECONDS, STEPS
 from collector.history.sqlite.schema import ROLLUP_VALUES, SAMPLE_VALUES
-from collector.history.sqlite.timeline import (
+from collector.history.timeline import (
     PRESSURE,
     WATTS,
     WIDTH,
-    Interval,
+    BucketSums,
+    Floats,
     Sample,
-    SlotSums,
-    intervals,
+    Samples,
+    add_known,
+    hold,
+    merge_buckets,
     report_time,
-    sum_slots,
+    sum_buckets,
 )
 from wire.messages import Pressure
 from wire.resources import Quantities
 
 MAX_POINTS = 2000
 _RAW = 0
-_FEW_SLOTS = 3
+_FEW_BUCKETS = 3
 """With fewer rollups, a chart has hardly a line to draw."""
 _MOST_SAMPLED = 20
 """Containers of a service whose samples are read: each costs a look into all reports of its node."""
 LOOKBACK_SECONDS = 900.0
 """The values at the start of a period come with the last heartbeat before it."""
 _LARGEST = 2**63 - 1
-
-Slots = dict[int, list[SlotSums]]
-"""Per slot, the sums of each node or container."""
 
 
 def resolution_for(step_seconds: float, start: float, oldest_at: Mapping[int, float]) -> int:
@@ -62,9 +63,9 @@ def oldest_times(connection: sqlite3.Connection) -> dict[int, float]:
     """The time of the oldest sample, and of the oldest rollup of each step."""
     found = {}
     for step in STEPS:
-        (slot,) = connection.execute(_OLDEST_SLOT, (step,)).fetchone()
-        if slot is not None:
-            found[step] = float(slot * step)
+        (bucket,) = connection.execute(_OLDEST_BUCKET, (step,)).fetchone()
+        if bucket is not None:
+            found[step] = float(bucket * step)
     (received_at,) = connection.execute("SELECT min(received_at) FROM reports").fetchone()
     if received_at is not None:
         found[_RAW] = received_at
@@ -88,40 +89,45 @@ class SeriesReader:
         resolution = max(finest, resolution_for(max(step_seconds, finest), start, oldest_at))
         step = step_for(step_seconds, start, end, resolution)
         if resolution:
-            slots = self._rollups(_Query(kind, [number for number, _ in found], start, end, step), resolution)
+            numbers = [number for number, _ in found]
+            points = self._rollups(_Query(kind, numbers, start, end, step), resolution)
         else:
-            slots = self._samples(_Query(kind, recent, start, end, step))
-        if resolution and is_small and len(slots) < min(_FEW_SLOTS, (end - start) / step):
+            points = self._samples(_Query(kind, recent, start, end, step))
+        if resolution and is_small and len(points) < min(_FEW_BUCKETS, (end - start) / step):
             # What is new has hardly any rollups yet.
             own_step = step_for(step_seconds, start, end, _RAW)
             sampled = self._samples(_Query(kind, recent, start, end, own_step))
-            if len(sampled) > len(slots):
-                slots, step = sampled, own_step
-        points = tuple(
-            _point(slot * step, slots[slot], kind) for slot in sorted(slots) if start < (slot + 1) * step
-        )
-        return Series(step_seconds=step, points=points)
+            if len(sampled) > len(points):
+                points, step = sampled, own_step
+        return Series(step_seconds=step, points=tuple(points))
 
-    def _rollups(self, query: "_Query", step: int) -> Slots:
+    def _rollups(self, query: "_Query", resolution: int) -> list[Point]:
         statement = _NODE_ROLLUPS if query.kind is SubjectKind.NODE else _CONTAINER_ROLLUPS
-        numbers = json.dumps(list(range(int(query.start // step), math.ceil(query.end / step))))
-        merged: defaultdict[int, dict[int, SlotSums]] = defaultdict(dict)
-        for subject in query.subjects:
-            given = {"step": step, "slots": numbers, "subject": subject}
-            for slot, seconds, *values in self._connection.execute(statement, given):
-                sums = merged[int(slot * step // query.step)].setdefault(subject, SlotSums())
-                sums.merge(SlotSums.of_stored(seconds, values))
-        return {slot: list(each.values()) for slot, each in merged.items()}
+        buckets = range(int(query.start // resolution), math.ceil(query.end / resolution))
+        given = {"step": resolution, "buckets": json.dumps(list(buckets))}
+        found = [
+            (subject, *row)
+            for subject in query.subjects
+            for row in self._connection.execute(statement, {**given, "subject": subject})
+        ]
+        rows = np.array(found, dtype=np.float64).reshape(-1, 3 + 2 * WIDTH)
+        totals, maxima = rows[:, 3 : 3 + WIDTH], rows[:, 3 + WIDTH :]
+        totals[:, PRESSURE] /= MILLISECONDS
+        maxima[:, PRESSURE] /= MILLIONTHS
+        bucket = (rows[:, 1] * resolution // query.step).astype(np.int64)
+        parts = BucketSums(rows[:, 0].astype(np.int64), bucket, rows[:, 2], totals, maxima)
+        return _points(query, merge_buckets(parts))
 
-    def _samples(self, query: "_Query") -> Slots:
+    def _samples(self, query: "_Query") -> list[Point]:
         statement = _NODE_SAMPLES if query.kind is SubjectKind.NODE else _CONTAINER_SAMPLES
-        slots: defaultdict[int, list[SlotSums]] = defaultdict(list)
-        for subject in query.subjects:
-            rows = self._connection.execute(statement, (subject, query.start - LOOKBACK_SECONDS))
-            periods = _clipped(_parse_samples(rows), query.start, query.end)
-            for slot, sums in sum_slots(periods, query.step).items():
-                slots[slot].append(sums)
-        return slots
+        since = query.start - LOOKBACK_SECONDS
+        found = {
+            subject: _parse_samples(self._connection.execute(statement, (subject, since)))
+            for subject in query.subjects
+        }
+        samples = Samples.of(found, query.start)
+        periods = hold(samples).within(query.start, query.end)
+        return _points(query, sum_buckets(samples, periods, query.step))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,22 +154,30 @@ def _parse_samples(rows: Iterator[Sequence[float | None]]) -> list[Sample]:
     return samples
 
 
-def _clipped(samples: Sequence[Sample], start: float, end: float) -> Iterator[Interval]:
-    for period in intervals(samples, start):
-        begins_at, ends_at = max(start, period.begins_at), min(end, period.ends_at)
-        if begins_at < ends_at:
-            yield Interval(begins_at, ends_at, period.values)
+def _points(query: "_Query", sums: BucketSums) -> list[Point]:
+    """The sums over all containers, each over the time of the one with most samples."""
+    order = np.argsort(sums.bucket, kind="stable")
+    buckets, starts = np.unique(sums.bucket[order], return_index=True)
+    if not buckets.size:
+        return []
+    seconds = np.maximum.reduceat(sums.seconds[order], starts)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.where(seconds > 0, add_known(sums.totals[order], starts).T / seconds, np.nan).T
+    maxima = add_known(sums.maxima[order], starts)
+    return [
+        _point(bucket * query.step, mean, highest, query.kind)
+        for bucket, mean, highest in zip(buckets.tolist(), _known(means), _known(maxima), strict=True)
+        if query.start < (bucket + 1) * query.step
+    ]
 
 
-def _point(at: float, parts: Sequence[SlotSums], kind: SubjectKind) -> Point:
-    """The sum of several containers, over the time of the one with most samples."""
-    seconds = max(sums.seconds for sums in parts)
-    means, maxima = [], []
-    for index in range(WIDTH):
-        totals = [total for sums in parts if (total := sums.totals[index]) is not None]
-        highest = [each for sums in parts if (each := sums.maxima[index]) is not None]
-        means.append(sum(totals) / seconds if totals and seconds else None)
-        maxima.append(sum(highest) if highest else None)
+def _known(rows: Floats) -> list[list[float | None]]:
+    return [[None if math.isnan(each) else each for each in row] for row in rows.tolist()]
+
+
+def _point(
+    at: float, means: Sequence[float | None], maxima: Sequence[float | None], kind: SubjectKind
+) -> Point:
     return Point(
         at=at,
         mean=_quantities(means),
@@ -192,11 +206,11 @@ _SUBJECTS = {
         SELECT c.id, c.last_used_at FROM facts f JOIN containers c ON c.facts_id = f.id
         WHERE json_extract(f.body, '$.service') = ?""",
 }
-_OLDEST_SLOT = "SELECT min(slot) FROM node_rollups WHERE step = ?"
+_OLDEST_BUCKET = "SELECT min(bucket) FROM node_rollups WHERE step = ?"
 _ROLLUP = f"""
-SELECT r.slot, {", ".join(f"r.{name}" for name in ROLLUP_VALUES)}
-FROM json_each(:slots) each CROSS JOIN {{table}} r
-ON r.step = :step AND r.slot = each.value AND r.{{subject}} = :subject
+SELECT r.bucket, {", ".join(f"r.{name}" for name in ROLLUP_VALUES)}
+FROM json_each(:buckets) each CROSS JOIN {{table}} r
+ON r.step = :step AND r.bucket = each.value AND r.{{subject}} = :subject
 """  # noqa: S608 - names of our own
 _NODE_ROLLUPS = _ROLLUP.format(table="node_rollups", subject="node_id")
 _CONTAINER_ROLLUPS = _ROLLUP.format(table="container_rollups", subject="container_id")

@@ -1,4 +1,4 @@
-"""Read usage in slots of five minutes: from the rollups, and from reports that they do not include yet.
+"""Read usage in buckets of five minutes: from the rollups, and from reports that they do not include yet.
 
 A large cluster has hundreds of thousands of samples: they go from the file into columns as they are.
 """
@@ -9,15 +9,14 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from collector.history.interface import SlotUsage
+from collector.history.interface import StoredUsage
+from collector.history.rollups import FINE_SECONDS
 from collector.history.sqlite.rollup_store import IN_RANGE, PendingReports, RollupReader
-from collector.history.sqlite.rollups import FINE_SECONDS
-from collector.history.sqlite.timeline import SampleColumns, SlotColumns, sum_samples
+from collector.history.timeline import BucketSums, Floats, Numbers, Samples, hold, sum_buckets
 
-_SUMS = "slot, coalesce(seconds, 0.0), cpu_core_seconds, memory_byte_seconds, disk_bytes, network_bytes"
-_SINCE = f"WHERE step = {FINE_SECONDS} AND slot >= ?"
+_SUMS = "bucket, coalesce(seconds, 0.0), cpu_core_seconds, memory_byte_seconds, disk_bytes, network_bytes"
+_SINCE = f"WHERE step = {FINE_SECONDS} AND bucket >= ?"
 _NODES = f"SELECT node_id, {_SUMS} FROM node_rollups {_SINCE}"  # noqa: S608 - names of our own
 _CONTAINERS = f"SELECT container_id, {_SUMS} FROM container_rollups {_SINCE}"  # noqa: S608 - names of our own
 _NAMES = """
@@ -38,21 +37,19 @@ _NODES_AT_ONCE = 200
 """Nodes whose samples are in memory at the same time."""
 
 Row = tuple[Any, ...]
-Numbers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class WindowReader:
-    """Reads `SlotUsage`; changes nothing."""
+    """Reads `StoredUsage`; changes nothing."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._rollups = RollupReader(connection)
 
-    def read(self, since: float, containers: AbstractSet[str]) -> SlotUsage:
-        """The slots that begin at or after a time, of nodes and of containers with these ids.
+    def read(self, since: float, containers: AbstractSet[str]) -> StoredUsage:
+        """The buckets that begin at or after a time, of nodes and of containers with these ids.
 
-        The same slot may occur twice: its parts add up.
+        The same bucket may occur twice: its parts add up.
         """
         first = int(-(-since // FINE_SECONDS))
         # One read transaction, so that nothing is rolled up in between.
@@ -65,22 +62,27 @@ class WindowReader:
             parts = [*self._rolled_up(first, subjects), *self._pending(subjects)]
         finally:
             self._connection.execute("ROLLBACK")
-        subject, slot, seconds, totals = (np.concatenate(column) for column in zip(*parts, strict=True))
-        some = slot >= first
-        return SlotUsage(subjects.names, subject[some], slot[some], seconds[some], totals[some])
+        subject, bucket, seconds, totals, maxima = (
+            np.concatenate(column) for column in zip(*parts, strict=True)
+        )
+        sums = BucketSums(subject, bucket, seconds, totals, maxima)
+        return StoredUsage(subjects.names, sums.take(bucket >= first))
 
-    def _rolled_up(self, first: int, subjects: "_Subjects") -> Iterator[SlotColumns]:
+    def _rolled_up(self, first: int, subjects: "_Subjects") -> Iterator[BucketSums]:
         for query, places in ((_NODES, subjects.nodes), (_CONTAINERS, subjects.containers)):
             rows = _columns(self._connection.execute(query, (first,)).fetchall(), width=7)
             subject, some = places(rows[:, 0])
-            yield SlotColumns(subject, rows[some, 1].astype(np.int64), rows[some, 2], rows[some, 3:])
+            bucket, seconds, totals = rows[some, 1].astype(np.int64), rows[some, 2], rows[some, 3:]
+            yield BucketSums(subject, bucket, seconds, totals, maxima=totals[:, :0])
 
-    def _pending(self, subjects: "_Subjects") -> Iterator[SlotColumns]:
+    def _pending(self, subjects: "_Subjects") -> Iterator[BucketSums]:
         for start in range(0, len(subjects.node_ids), _NODES_AT_ONCE):
-            samples = _Samples(self._connection)
+            reading = _Reading(self._connection)
             for node_id in subjects.node_ids[start : start + _NODES_AT_ONCE]:
-                samples.read(node_id, self._rollups.pending(node_id))
-            yield sum_samples(samples.columns(subjects), FINE_SECONDS)
+                reading.read(node_id, self._rollups.pending(node_id))
+            samples = reading.samples(subjects)
+            sums = sum_buckets(samples, hold(samples), FINE_SECONDS)
+            yield sums._replace(maxima=sums.maxima[:, :0])
 
 
 class _Subjects:
@@ -103,7 +105,7 @@ class _Subjects:
         return places + self._nodes.size, some
 
 
-class _Samples:
+class _Reading:
     """Samples of some nodes and their containers, which are summed up at once."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -129,7 +131,7 @@ class _Samples:
     def _execute(self, query: str, given: Mapping[str, Any]) -> list[Row]:
         return self._connection.execute(query, given).fetchall()
 
-    def columns(self, subjects: _Subjects) -> SampleColumns:
+    def samples(self, subjects: _Subjects) -> Samples:
         """All samples that were read, by subject."""
         nodes, containers = _columns(self._nodes, width=8), _columns(self._containers, width=8)
         node, some_nodes = subjects.nodes(nodes[:, 0])
@@ -143,7 +145,7 @@ class _Samples:
         report = by_id[found]
         order = np.lexsort((report, subject[some]))
         subject, report, rows = subject[some][order], report[order], rows[some][order]
-        return SampleColumns(
+        return Samples(
             subject=subject,
             at=reports[report, 1],
             window_seconds=np.nan_to_num(rows[:, 3], nan=0.0),

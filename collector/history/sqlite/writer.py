@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 
-from collector.analysis.usage import report_slot
+from collector.analysis.usage import report_bucket
 from collector.history.interface import UsageKey, UsageTotal, is_pulled
 from collector.history.sqlite.ids import IdCaches
 from collector.history.sqlite.rows import (
@@ -153,8 +153,8 @@ class SqliteWriter:
             )
             self._connection.executemany(_ADD_ALERT, rows)
         if report.heartbeat is not None and report.heartbeat.usage:
-            slot, body = report_slot(report.at, received_at), encode_usage(report.heartbeat.usage)
-            self._connection.execute(_ADD_USAGE, (node_id, report.boot, report.sequence, slot, body))
+            bucket, body = report_bucket(report.at, received_at), encode_usage(report.heartbeat.usage)
+            self._connection.execute(_ADD_USAGE, (node_id, report.boot, report.sequence, bucket, body))
         return True
 
     def _add_containers(self, report: Report, report_id: int, node_id: int, received_at: float) -> None:
@@ -187,7 +187,7 @@ class SqliteWriter:
         """Store usage totals, and drop the pending usage that they include."""
         with self.transaction():
             self._connection.executemany(
-                _SET_USAGE, [(encode_usage(each.packed), each.slot, each.node) for each in totals]
+                _SET_USAGE, [(encode_usage(each.packed), each.bucket, each.node) for each in totals]
             )
             self._connection.executemany(
                 _DROP_USAGE, [(each.node, each.boot, each.sequence) for each in merged]
@@ -291,10 +291,10 @@ SET sequence = excluded.sequence, received_at = excluded.received_at, closed_at 
 WHERE excluded.sequence > sequence
 """
 _ADD_USAGE = f"""
-{_insert("pending_usage", ("node_id", "boot", "sequence", "slot", "body"))} ON CONFLICT DO NOTHING
+{_insert("pending_usage", ("node_id", "boot", "sequence", "bucket", "body"))} ON CONFLICT DO NOTHING
 """
 # The usage of a node that is gone is dropped.
-_SET_USAGE = "REPLACE INTO usage (body, slot, node_id) SELECT ?, ?, id FROM nodes WHERE name = ?"
+_SET_USAGE = "REPLACE INTO usage (body, bucket, node_id) SELECT ?, ?, id FROM nodes WHERE name = ?"
 _DROP_USAGE = """
 DELETE FROM pending_usage WHERE node_id = (SELECT id FROM nodes WHERE name = ?) AND boot = ? AND sequence = ?
 """

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from collector.live.promises.book import PromiseBook, TrackedContainer
 from collector.live.promises.node_times import NodeTimes, ReportTimes
-from collector.live.updates import ContainerChanges, Succession
+from collector.live.updates import Succession
+from collector.reports.agent_run import NodeChanges
 from collector.slo.events import Ending, LifecycleKind
 from wire.messages import ContainerState, Event, EventKind, Report
 
@@ -68,7 +69,9 @@ class ReportedContainers:
             node = self.nodes[name] = ReportingNode()
         return node
 
-    def apply(self, report: Report, times: ReportTimes, changes: ContainerChanges) -> None:
+    def apply(
+        self, report: Report, times: ReportTimes, changes: NodeChanges, new: Sequence[ContainerState]
+    ) -> None:
         """Apply the starts and ends of a report."""
         node = self.node(report.node)
         node.is_silent = False
@@ -83,9 +86,9 @@ class ReportedContainers:
                 self._start(report.node, event.container, times.of(event.at), state, event.startup_seconds)
             elif event.kind in _ENDS:
                 self._end(report.node, event.container, times.of(event.at), _ending(event))
-        for state in changes.new:
+        for state in new:
             self._start(report.node, state.id, self._start_time(state, times), state)
-        for state in self._labelled_late(changes.changed):
+        for state in self._labelled_late(changes.containers):
             self._start(report.node, state.id, times.of(state.started_at), state)
         # A container that ended while the agent was down was last known to run at its last report.
         ended_at = times.since if changes.is_new_run else times.at
@@ -134,7 +137,8 @@ class ReportedContainers:
         of_node.update(each.id for each in report.containers)
         # Of a report that came late, this is the end of an earlier run.
         late = {name for name in gone if name in tracked and tracked[name].since > times.at}
-        self.apply(report, times, ContainerChanges(new=new, gone=[name for name in gone if name not in late]))
+        changes = NodeChanges(gone=[name for name in gone if name not in late])
+        self.apply(report, times, changes, new)
         for name in late:
             self._end(report.node, name, times.at)
 

@@ -10,7 +10,8 @@ from collector.live.promises.columns import WaitingPromises, read_promises
 from collector.live.promises.node_times import ReportTimes
 from collector.live.promises.orchestrated import OrchestratedServices
 from collector.live.promises.reported import ReportedContainers
-from collector.live.updates import ContainerChanges, OrchestratedService, Succession
+from collector.live.updates import OrchestratedService, Succession
+from collector.reports.agent_run import NodeChanges
 from collector.slo.standing import Standings
 from collector.snapshot.promises import TaskPromises
 from wire.messages import ContainerState, Report
@@ -40,13 +41,15 @@ class PromiseTracker:
         with self._lock:
             return self._reported.node(report.node).times.read(report, received_at, sample_seconds)
 
-    def apply(self, report: Report, times: ReportTimes, changes: ContainerChanges) -> None:
-        """Apply a report that changes the containers of its node."""
+    def apply(
+        self, report: Report, times: ReportTimes, changes: NodeChanges, new: Sequence[ContainerState]
+    ) -> None:
+        """Apply a report that changes the containers of its node; `new` are those that just started."""
         with self._lock:
             if self._is_restoring:
-                self._reported.await_listing(report.node, times, changes.new)
+                self._reported.await_listing(report.node, times, new)
             else:
-                self._reported.apply(report, times, changes)
+                self._reported.apply(report, times, changes, new)
 
     def note_silence(self, silent: Mapping[str, float]) -> None:
         """Count containers of silent nodes as waiting since the last report of their node.

@@ -11,7 +11,7 @@ from itertools import groupby
 import numpy as np
 
 from collector.analysis.envelopes import Statistic
-from collector.analysis.usage import ObservedContainer, UsageWeights, slot_at, update_statistics
+from collector.analysis.usage import ObservedContainer, UsageWeights, bucket_at, update_statistics
 from collector.history.interface import UsageKey, UsageTotal
 from collector.live.entries import NO_USAGE, TrackedNode
 from collector.live.live_tables import LiveTables
@@ -56,7 +56,7 @@ class ClusterUsage:
         due = []
         for key, usage in heartbeats:
             tracker = self._nodes[key.node].usage
-            due.append((key.node, tracker, tracker.collect(key.slot, usage)))
+            due.append((key.node, tracker, tracker.collect(key.bucket, usage)))
         update([(tracker, names) for _, tracker, names in due])
         for node, _, names in due:
             self._note_update(node, names)
@@ -198,9 +198,9 @@ class ClusterUsage:
 
     def drop_old(self, now: float) -> None:
         """Drop the usage of containers long gone, and the successions whose containers are both gone."""
-        slot = slot_at(now)
+        bucket = bucket_at(now)
         for entry in self._nodes.values():
-            entry.usage.drop_ended(entry.run.containers.keys(), slot)
+            entry.usage.drop_ended(entry.run.containers.keys(), bucket)
         for each in self._successions:
             before = self._nodes.get(each.from_node)
             if not self._is_running(each) and (before is None or not before.usage.has(each.predecessor)):
@@ -242,12 +242,12 @@ class ClusterUsage:
         for total in totals:
             if entry := self._nodes.get(total.node):
                 entry.usage.restore_total(total)
-        # One slot of a node at a time: all of them would take much memory.
-        for (node, slot), group in groupby(heartbeats, lambda each: (each[0].node, each[0].slot)):
+        # One bucket of a node at a time: all of them would take much memory.
+        for (node, bucket), group in groupby(heartbeats, lambda each: (each[0].node, each[0].bucket)):
             some = list(group)
             if entry := self._nodes.get(node):
                 usages = [each for _, usage in some for each in usage]
-                entry.usage.restore_heartbeats(slot, [key for key, _ in some], usages)
+                entry.usage.restore_heartbeats(bucket, [key for key, _ in some], usages)
         self._update_statistics()
         for node, entry in self._nodes.items():
             self.put_envelopes(node, list(entry.usage.rings))

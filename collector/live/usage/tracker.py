@@ -2,7 +2,7 @@
 
 The statistics of a day of samples change little with five minutes more. So new samples are collected, and a
 container's histograms and statistics are updated when they are a sixteenth of what it has, or belong to a new
-slot. A container without a day of samples is thereby updated often, and one with a day every hour and a half.
+bucket. So a container without a day of samples is updated often, and one with a day every hour and a half.
 
 The history stores the usage of each heartbeat. Now and then, it replaces several of these by their total,
 which comes from here: so no histogram is added up twice.
@@ -35,12 +35,12 @@ _MOST_UNPACKED = 64
 
 
 class _NewUsage(msgspec.Struct, gc=False):
-    """The samples of a container since its last update, all in one slot.
+    """The samples of a container since its last update, all in one bucket.
 
     There are very many, and none has a reference cycle: the garbage collector skips them.
     """
 
-    slot: int
+    bucket: int
     samples: int = 0
     keys: list[int] = msgspec.field(default_factory=list)
     counts: list[int] = msgspec.field(default_factory=list)
@@ -63,15 +63,15 @@ class UsageTracker:
     _partial: int = 0
     """Heartbeats that are being added."""
 
-    def collect(self, slot: int, usage: Sequence[ContainerUsage]) -> list[str]:
+    def collect(self, bucket: int, usage: Sequence[ContainerUsage]) -> list[str]:
         """Collect the samples of a heartbeat; returns the ids of the containers that are to be updated."""
-        earlier = [each.id for each in usage if (new := self._new.get(each.id)) and new.slot != slot]
+        earlier = [each.id for each in usage if (new := self._new.get(each.id)) and new.bucket != bucket]
         update([(self, earlier)])
         due, large = dict.fromkeys(earlier), []
         for each in usage:
             new = self._new.get(each.id)
             if new is None:
-                new = self._new[each.id] = _NewUsage(slot)
+                new = self._new[each.id] = _NewUsage(bucket)
             new.samples += flatten(each, new.keys, new.counts)
             ring = self.rings.get(each.id)
             if ring is None or new.samples >= _UPDATE_RATIO * ring.samples:
@@ -92,12 +92,12 @@ class UsageTracker:
         """Add a heartbeat that the history stores, a few containers at a time; yields those updated."""
         self._partial += 1
         for start in range(0, len(usage), _CONTAINERS_AT_ONCE):
-            yield self._add(key.slot, usage[start : start + _CONTAINERS_AT_ONCE])
+            yield self._add(key.bucket, usage[start : start + _CONTAINERS_AT_ONCE])
         # If this is interrupted, the history keeps the heartbeat itself.
         self._partial -= 1
         self._uncompacted.append(key)
 
-    def _add(self, slot: int, usage: Sequence[ContainerUsage]) -> list[str]:
+    def _add(self, bucket: int, usage: Sequence[ContainerUsage]) -> list[str]:
         """Add samples as `collect` and `update` do; returns the ids of the containers that were updated.
 
         Most new containers are updated at once: their samples need not be kept first.
@@ -106,9 +106,9 @@ class UsageTracker:
         updated: list[str] = []
         if names:
             at_once = [each for each in usage if each.id in names]
-            updated += add_heartbeat(self.rings, slot, at_once, self.weights)
+            updated += add_heartbeat(self.rings, bucket, at_once, self.weights)
         if len(names) < len(usage):
-            due = self.collect(slot, [each for each in usage if each.id not in names])
+            due = self.collect(bucket, [each for each in usage if each.id not in names])
             update([(self, due)])
             updated += due
         return updated
@@ -127,7 +127,7 @@ class UsageTracker:
             return self.rings
         found = dict(self.rings)
         copies = {
-            name: structs.replace(ring, slots=dict(ring.slots))
+            name: structs.replace(ring, buckets=dict(ring.buckets))
             if (ring := self.rings.get(name))
             else UsageRing()
             for name in self._new
@@ -148,9 +148,9 @@ class UsageTracker:
         keys, self._uncompacted = self._uncompacted, []
         rings = self.current()
         totals = []
-        for slot in {key.slot for key in keys}:
-            packed = {name: ring.slots[slot] for name, ring in rings.items() if slot in ring.slots}
-            totals.append(UsageTotal(node, slot, packed))
+        for bucket in {key.bucket for key in keys}:
+            packed = {name: ring.buckets[bucket] for name, ring in rings.items() if bucket in ring.buckets}
+            totals.append(UsageTotal(node, bucket, packed))
         self._total_bytes = sum(len(each) for total in totals for each in total.packed.values())
         return keys, totals
 
@@ -161,13 +161,13 @@ class UsageTracker:
     def restore_total(self, total: UsageTotal) -> None:
         """Restore a total of the history; `update_statistics` must follow."""
         for container, packed in total.packed.items():
-            self.rings.setdefault(container, UsageRing()).slots[total.slot] = packed
+            self.rings.setdefault(container, UsageRing()).buckets[total.bucket] = packed
 
     def restore_heartbeats(
-        self, slot: int, keys: Sequence[UsageKey], usage: Sequence[ContainerUsage]
+        self, bucket: int, keys: Sequence[UsageKey], usage: Sequence[ContainerUsage]
     ) -> None:
-        """Restore the heartbeats of a slot that no total includes; `update_statistics` must follow."""
-        add_samples(self.rings, slot, usage)
+        """Restore the heartbeats of a bucket that no total includes; `update_statistics` must follow."""
+        add_samples(self.rings, bucket, usage)
         self._uncompacted += keys
 
     def update_statistics(self) -> None:
@@ -183,7 +183,9 @@ class UsageTracker:
 
     def shrink(self, running: AbstractSet[str], max_bytes: int) -> int:
         """Drop ended containers, the first ones first, until a size is reached; returns the size."""
-        sizes = {name: _RING_BYTES + sum(map(len, ring.slots.values())) for name, ring in self.rings.items()}
+        sizes = {
+            name: _RING_BYTES + sum(map(len, ring.buckets.values())) for name, ring in self.rings.items()
+        }
         for name, new in self._new.items():
             packed_bytes = 0 if new.packed is None else len(new.packed)
             sizes[name] = sizes.get(name, _RING_BYTES) + _RING_BYTES + packed_bytes
@@ -196,12 +198,12 @@ class UsageTracker:
                 break
         return size_bytes
 
-    def drop_ended(self, running: AbstractSet[str], slot: int) -> None:
-        """Drop the containers that do not run and have no samples since a slot."""
+    def drop_ended(self, running: AbstractSet[str], bucket: int) -> None:
+        """Drop the containers that do not run and have no samples since a bucket."""
         for name in (self.rings.keys() | self._new.keys()) - running:
             new = self._new.get(name)
-            newest = new.slot if new is not None else self.rings[name].newest
-            if newest < slot:
+            newest = new.bucket if new is not None else self.rings[name].newest
+            if newest < bucket:
                 self.rings.pop(name, None)
                 self._new.pop(name, None)
 
@@ -234,20 +236,21 @@ def inherit(pairs: Sequence[Inheritance]) -> list[int]:
     doubles: list[tuple[dict[int, Packed], int, UsageRing]] = []
     for each in pairs:
         ring = each.before.rings.get(each.predecessor) or UsageRing()
-        slots = {**ring.inherited, **ring.slots}
-        doubles += [(slots, slot, ring) for slot in ring.slots.keys() & ring.inherited.keys()]
-        inherited.append(slots)
+        buckets = {**ring.inherited, **ring.buckets}
+        doubles += [(buckets, bucket, ring) for bucket in ring.buckets.keys() & ring.inherited.keys()]
+        inherited.append(buckets)
     merged = merge(
-        [ring.slots[slot] for _, slot, ring in doubles], [ring.inherited[slot] for _, slot, ring in doubles]
+        [ring.buckets[bucket] for _, bucket, ring in doubles],
+        [ring.inherited[bucket] for _, bucket, ring in doubles],
     )
-    for (slots, slot, _), packed in zip(doubles, merged, strict=True):
-        slots[slot] = packed
+    for (buckets, bucket, _), packed in zip(doubles, merged, strict=True):
+        buckets[bucket] = packed
     changed = []
-    for place, (each, slots) in enumerate(zip(pairs, inherited, strict=True)):
+    for place, (each, buckets) in enumerate(zip(pairs, inherited, strict=True)):
         rings = each.after.rings
         ring = rings.get(each.container) or UsageRing()
-        if slots and ring.inherited != slots:
-            ring.inherited = slots
+        if buckets and ring.inherited != buckets:
+            ring.inherited = buckets
             rings[each.container] = ring
             changed.append(place)
     if changed:
@@ -270,20 +273,20 @@ def _pack(usages: Sequence[_NewUsage]) -> None:
 
 
 def _merge(pairs: Sequence[tuple[UsageRing, _NewUsage]]) -> None:
-    """Add new samples to the slots of rings."""
+    """Add new samples to the buckets of rings."""
     _add([(ring, new) for ring, new in pairs if new.packed is None])
     packed = [(ring, new) for ring, new in pairs if new.packed is not None]
     _pack([new for _, new in packed])
-    held = [ring.slots.get(new.slot) for ring, new in packed]
+    held = [ring.buckets.get(new.bucket) for ring, new in packed]
     for (ring, new), merged in zip(packed, merge([new.packed for _, new in packed], held), strict=True):
-        ring.slots[new.slot] = merged
+        ring.buckets[new.bucket] = merged
 
 
 def _add(pairs: Sequence[tuple[UsageRing, _NewUsage]]) -> None:
-    """Add samples that are kept one by one to the slots of rings."""
+    """Add samples that are kept one by one to the buckets of rings."""
     if not pairs:
         return
-    held = [ring.slots.get(new.slot) for ring, new in pairs]
+    held = [ring.buckets.get(new.bucket) for ring, new in pairs]
     merged = add_flat(held, [new.keys for _, new in pairs], [new.counts for _, new in pairs])
     for (ring, new), packed in zip(pairs, merged, strict=True):
-        ring.slots[new.slot] = packed
+        ring.buckets[new.bucket] = packed

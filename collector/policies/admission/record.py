@@ -139,9 +139,9 @@ class ShortageRecord:
         return True
 
     def _score(
-        self, snapshot: Snapshot, slot: int, prediction: _Prediction, records: dict[str, NodeShortages]
+        self, snapshot: Snapshot, bucket: int, prediction: _Prediction, records: dict[str, NodeShortages]
     ) -> None:
-        known, short = (each.tolist() for each in was_short(snapshot, slot))
+        known, short = (each.tolist() for each in was_short(snapshot, bucket))
         for name, predicted in prediction.probability.items():
             row = snapshot.nodes.index.get(name)
             if row is not None and known[row] and (short[row] or name not in prediction.changed):

@@ -103,10 +103,10 @@ def limits(snapshot: Snapshot, usage: Usage) -> Floats:
     return FULL_RATIO * snapshot.cached("usable", lambda: usable(snapshot, usage))
 
 
-def was_short(snapshot: Snapshot, slot: int) -> tuple[Flags, Flags]:
-    """Per node: whether its use in a slot of the history is known, and whether a resource was short."""
+def was_short(snapshot: Snapshot, bucket: int) -> tuple[Flags, Flags]:
+    """Per node: whether its use in a bucket of the history is known, and whether a resource was short."""
     usage, _ = learn(snapshot, _SETTINGS)
-    ratios = snapshot.nodes.history[:, slot]
+    ratios = snapshot.nodes.history[:, bucket]
     with np.errstate(divide="ignore", invalid="ignore"):
         bounds = limits(snapshot, usage) / snapshot.nodes.capacity
     known: Flags = np.any(np.isfinite(ratios), axis=1)

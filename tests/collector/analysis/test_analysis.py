@@ -13,8 +13,8 @@ from collector.analysis.analysis import (
 )
 from collector.analysis.running import RunningServices
 from collector.analysis.usage import (
+    BUCKETS,
     NOT_MEASURED,
-    SLOTS,
     ObservedContainer,
     UsageRing,
     UsageWeights,
@@ -28,7 +28,7 @@ from wire.sketch import Sketch
 
 ALL_ALIKE = UsageWeights(half_life_seconds=inf)
 sketches = st.dictionaries(st.integers(-500, 500), st.integers(1, 50), min_size=1, max_size=20)
-slots_of_usage = st.lists(st.tuples(st.integers(100 - SLOTS + 1, 100), sketches), min_size=1, max_size=5)
+buckets_of_usage = st.lists(st.tuples(st.integers(100 - BUCKETS + 1, 100), sketches), min_size=1, max_size=5)
 
 
 def service(*watched: ObservedContainer) -> ServiceProfile:
@@ -41,13 +41,13 @@ def service(*watched: ObservedContainer) -> ServiceProfile:
 
 
 @patient
-@given(slots_of_usage, st.sampled_from([1.0, 5.0, 60.0]))
+@given(buckets_of_usage, st.sampled_from([1.0, 5.0, 60.0]))
 def test_a_service_of_one_container_has_the_statistics_of_that_container(
     words: list[tuple[int, dict[int, int]]], sample_seconds: float
 ) -> None:
     rings: dict[str, UsageRing] = {}
-    for slot, bins in words:
-        add_heartbeat(rings, slot, [ContainerUsage("web", cpu=Sketch(bins))], ALL_ALIKE)
+    for bucket, bins in words:
+        add_heartbeat(rings, bucket, [ContainerUsage("web", cpu=Sketch(bins))], ALL_ALIKE)
     ring = rings["web"]
     one = ObservedContainer(
         "alpha",

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 
 from collector.analysis.running import PooledUsage, RunningServices
 from collector.analysis.usage import (
+    BUCKET_SECONDS,
     NOT_MEASURED,
-    SLOT_SECONDS,
     ObservedContainer,
     UsageRing,
     UsageWeights,
@@ -19,16 +19,16 @@ from wire.messages import ContainerUsage
 from wire.sketch import Sketch
 
 NEWEST = 100
-NOW = NEWEST * SLOT_SECONDS
+NOW = NEWEST * BUCKET_SECONDS
 WEIGHTS = UsageWeights()
 
 
 def watched(
-    node: str, service: str, bins: Mapping[int, int], *, image: str = "", slot: int = NEWEST
+    node: str, service: str, bins: Mapping[int, int], *, image: str = "", bucket: int = NEWEST
 ) -> ObservedContainer:
     rings: dict[str, UsageRing] = {}
     if bins:
-        add_heartbeat(rings, slot, [ContainerUsage("c", cpu=Sketch(dict(bins)))], WEIGHTS)
+        add_heartbeat(rings, bucket, [ContainerUsage("c", cpu=Sketch(dict(bins)))], WEIGHTS)
     ring = rings.get("c", UsageRing())
     return ObservedContainer(node, service, image, 5.0, ring.parts, ring.statistics, ring.samples)
 
@@ -62,7 +62,9 @@ def test_incremental_passes_give_the_result_of_a_full_pass(
     there: dict[str, list[ObservedContainer]] = {}
     for reports in passes:
         for node, containers_of in reports:
-            there[node] = [watched(node, service, bins, slot=slot) for service, bins, slot in containers_of]
+            there[node] = [
+                watched(node, service, bins, bucket=bucket) for service, bins, bucket in containers_of
+            ]
             kept.put(node, there[node])
         afresh = RunningServices(WEIGHTS)
         for node, on_it in there.items():

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from collector.analysis.envelopes import DEFAULT_RULE, Statistic
 from collector.analysis.histograms import add_usage, pack
-from collector.analysis.services import ContainerSlot, pool
+from collector.analysis.services import ContainerBucket, pool
 from tests.collector.report_strategies import patient
 from wire.messages import ContainerUsage
 from wire.sketch import RELATIVE_ERROR, Sketch
@@ -28,11 +28,11 @@ def packed(samples: list[float]) -> bytes:
 @patient
 @given(containers)
 def test_a_service_pools_the_samples_of_its_containers_weighted_by_duration(
-    slots: list[tuple[int, list[float], float, float]],
+    buckets: list[tuple[int, list[float], float, float]],
 ) -> None:
-    slots.sort(key=lambda each: each[0])
+    buckets.sort(key=lambda each: each[0])
     parts = [
-        ContainerSlot(service, packed(load), seconds, weight) for service, load, seconds, weight in slots
+        ContainerBucket(service, packed(load), seconds, weight) for service, load, seconds, weight in buckets
     ]
     seen = []
     for pooled in pool(parts, 7, DEFAULT_RULE):
@@ -40,7 +40,7 @@ def test_a_service_pools_the_samples_of_its_containers_weighted_by_duration(
             pooled.services, pooled.statistics, pooled.observed_seconds, strict=True
         ):
             seen.append(service)
-            own = [each for each in slots if each[0] == service]
+            own = [each for each in buckets if each[0] == service]
             samples = [sample for _, load, _, _ in own for sample in load]
             time = np.array([seconds * weight for _, load, seconds, weight in own for _ in load])
             assert watched == pytest.approx(sum(seconds * len(load) for _, load, seconds, _ in own))
@@ -53,4 +53,4 @@ def test_a_service_pools_the_samples_of_its_containers_weighted_by_duration(
             found = table[0, Statistic.P90]
             assert any(found == pytest.approx(truth, rel=1.01 * RELATIVE_ERROR) for truth in near)
             assert np.isnan(table[1:]).all()
-    assert seen == sorted({service for service, *_ in slots})
+    assert seen == sorted({service for service, *_ in buckets})

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from collector.analysis.envelopes import EnvelopeRule, Statistic
 from collector.analysis.histograms import MAX_COUNT, has_samples, sketches
 from collector.analysis.usage import (
-    SLOT_SECONDS,
-    SLOTS,
+    BUCKET_SECONDS,
+    BUCKETS,
     UsageRing,
     UsageWeights,
     add_heartbeat,
-    report_slot,
+    report_bucket,
     update_statistics,
 )
 from tests.collector.report_strategies import patient
@@ -21,13 +21,13 @@ from wire.messages import ContainerUsage
 from wire.resources import RESOURCES, Quantities
 from wire.sketch import RELATIVE_ERROR, Sketch
 
-NOW = 1_000 * SLOT_SECONDS + 60
+NOW = 1_000 * BUCKET_SECONDS + 60
 HOUR = 3600.0
 ALL_ALIKE = UsageWeights(half_life_seconds=math.inf)
 
 values = st.floats(1e-3, 1e12)
 heartbeats = st.lists(
-    st.tuples(st.integers(1, 2 * SLOTS), st.lists(values, min_size=1, max_size=50)), min_size=1, max_size=12
+    st.tuples(st.integers(1, 2 * BUCKETS), st.lists(values, min_size=1, max_size=50)), min_size=1, max_size=12
 )
 
 
@@ -40,22 +40,25 @@ def sketch(*numbers: float) -> Sketch:
 
 def ring_of(*usages: tuple[int, ContainerUsage], weights: UsageWeights = ALL_ALIKE) -> UsageRing:
     rings: dict[str, UsageRing] = {}
-    for slot, usage in usages:
-        add_heartbeat(rings, slot, [usage], weights)
+    for bucket, usage in usages:
+        add_heartbeat(rings, bucket, [usage], weights)
     return rings["web"]
 
 
 @patient
 @given(heartbeats, st.data())
-def test_p90_covers_every_sample_of_the_remaining_slots(
+def test_p90_covers_every_sample_of_the_remaining_buckets(
     usages: list[tuple[int, list[float]]], data: st.DataObject
 ) -> None:
     shuffled = data.draw(st.permutations(usages))
     ring = ring_of(
-        *((slot, ContainerUsage("web", cpu=sketch(*each), memory=sketch(*each))) for slot, each in shuffled)
+        *(
+            (bucket, ContainerUsage("web", cpu=sketch(*each), memory=sketch(*each)))
+            for bucket, each in shuffled
+        )
     )
-    newest = max(slot for slot, _ in usages)
-    left = [value for slot, each in usages if slot > newest - SLOTS for value in each]
+    newest = max(bucket for bucket, _ in usages)
+    left = [value for bucket, each in usages if bucket > newest - BUCKETS for value in each]
     truth = np.percentile(left, 90, method="inverted_cdf")
     assert ring.samples == len(left)
     assert ring.p90.cpu_cores == pytest.approx(truth, rel=1.01 * RELATIVE_ERROR)
@@ -68,12 +71,12 @@ def test_p90_covers_every_sample_of_the_remaining_slots(
 def test_neither_the_order_of_heartbeats_nor_a_restart_matters(
     usages: list[tuple[int, list[float]]], data: st.DataObject
 ) -> None:
-    reported = [(slot, ContainerUsage("web", cpu=sketch(*each))) for slot, each in usages]
+    reported = [(bucket, ContainerUsage("web", cpu=sketch(*each))) for bucket, each in usages]
     ring, other = ring_of(*reported), ring_of(*data.draw(st.permutations(reported)))
-    restored = UsageRing(dict(ring.slots))
+    restored = UsageRing(dict(ring.buckets))
     update_statistics([restored], ALL_ALIKE)
     for each in (other, restored):
-        assert each.slots == ring.slots
+        assert each.buckets == ring.buckets
         assert each.samples == ring.samples
         np.testing.assert_allclose(each.statistics, ring.statistics)
 
@@ -85,11 +88,14 @@ def test_load_fades_by_half_per_half_life(
 ) -> None:
     usage_weights = UsageWeights(half_life_seconds=half_life_hours * HOUR)
     ring = ring_of(
-        *((slot, ContainerUsage("web", cpu=sketch(*each))) for slot, each in usages), weights=usage_weights
+        *((bucket, ContainerUsage("web", cpu=sketch(*each))) for bucket, each in usages),
+        weights=usage_weights,
     )
-    newest = max(slot for slot, _ in usages)
-    left = [(value, newest - slot) for slot, each in usages if slot > newest - SLOTS for value in each]
-    weights = np.array([0.5 ** (age * SLOT_SECONDS / HOUR / half_life_hours) for _, age in left])
+    newest = max(bucket for bucket, _ in usages)
+    left = [
+        (value, newest - bucket) for bucket, each in usages if bucket > newest - BUCKETS for value in each
+    ]
+    weights = np.array([0.5 ** (age * BUCKET_SECONDS / HOUR / half_life_hours) for _, age in left])
     for statistic, share in ((Statistic.P50, 0.5), (Statistic.P90, 0.9), (Statistic.P99, 0.99)):
         # Where a rank falls between two samples, rounding decides: either of them is right.
         near = [
@@ -111,10 +117,11 @@ def test_statistics_do_not_depend_on_which_containers_are_processed_together(
     alone = []
     for of_one in usages:
         made = (
-            (slot, ContainerUsage("web", cpu=sketch(*each), network=sketch(*each))) for slot, each in of_one
+            (bucket, ContainerUsage("web", cpu=sketch(*each), network=sketch(*each)))
+            for bucket, each in of_one
         )
         alone.append(ring_of(*made, weights=usage_weights))
-    together = [UsageRing(dict(ring.slots)) for ring in alone]
+    together = [UsageRing(dict(ring.buckets)) for ring in alone]
     update_statistics(together, usage_weights)
     for ring, other in zip(alone, together, strict=True):
         np.testing.assert_array_equal(ring.statistics, other.statistics)
@@ -125,7 +132,7 @@ def test_yesterdays_peak_weighs_less_than_todays_calm() -> None:
         ContainerUsage("web", cpu=sketch(*[4.0] * 100)),
         ContainerUsage("web", cpu=sketch(*[1.0] * 100)),
     )
-    quick = UsageWeights(half_life_seconds=SLOT_SECONDS, rule=EnvelopeRule(percentile=(0.6, 0.9, 0.9, 0.9)))
+    quick = UsageWeights(half_life_seconds=BUCKET_SECONDS, rule=EnvelopeRule(percentile=(0.6, 0.9, 0.9, 0.9)))
     assert ring_of((1, busy), (3, calm), weights=quick).statistics[0, Statistic.ENVELOPE] == pytest.approx(
         1.0, rel=0.01
     )
@@ -151,7 +158,7 @@ def test_a_heartbeat_without_samples_leaves_statistics_empty() -> None:
 def test_absurd_numbers_stay_within_what_can_be_stored_and_sent() -> None:
     absurd = ContainerUsage("web", memory=Sketch({4000: 2**63 - 1}, 2**63 - 1))
     ring = ring_of(*[(1, absurd)] * 3)
-    assert sketches(ring.slots[1])[1] == Sketch({4000: MAX_COUNT}, MAX_COUNT)
+    assert sketches(ring.buckets[1])[1] == Sketch({4000: MAX_COUNT}, MAX_COUNT)
     assert ring.p90.memory_bytes == 2**63 - 1
 
 
@@ -165,25 +172,25 @@ def test_a_batch_gives_the_same_result_as_single_containers(samples: list[tuple[
     for usage in usages:
         add_heartbeat(apart, 5, [usage], UsageWeights())
     for name, ring in together.items():
-        assert ring.slots == apart[name].slots
+        assert ring.buckets == apart[name].buckets
         np.testing.assert_allclose(ring.statistics, apart[name].statistics)
 
 
 @pytest.mark.parametrize(
-    ("at", "slot"),
+    ("at", "bucket"),
     [
         (NOW, 1000),
         (NOW - 120, 999),
         (NOW - 20 * HOUR, 997),
         (NOW - 25 * HOUR, 1000),
         (NOW + 120, 1000),
-        (NOW + SLOT_SECONDS, 1000),
+        (NOW + BUCKET_SECONDS, 1000),
         (0.0, 1000),
         (1e300, 1000),
     ],
 )
-def test_usage_belongs_to_the_slot_of_its_time_stamp_if_that_is_plausible(at: float, slot: int) -> None:
-    assert report_slot(at, NOW) == slot
+def test_usage_belongs_to_the_bucket_of_its_time_stamp_if_that_is_plausible(at: float, bucket: int) -> None:
+    assert report_bucket(at, NOW) == bucket
 
 
 @pytest.mark.parametrize(("count", "has"), [(0, True), (3, True), (5, True), (5.5, False)])

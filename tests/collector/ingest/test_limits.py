@@ -367,8 +367,8 @@ async def test_energy_that_no_node_can_use_is_refused_and_shown() -> None:
             clock.now += 60
         bounded = await core.history.apply_retention(clock.now, core.config.limits)
         assert list(bounded) == ["mallory"]
-        for node, slots in bounded.items():
-            core.registry.admission.refuse(node, Limit.ENERGY, clock.now, slots)
+        for node, buckets in bounded.items():
+            core.registry.admission.refuse(node, Limit.ENERGY, clock.now, buckets)
         assert list(core.registry.admission.refused()) == ["mallory"]
         accounts = await core.history.energy(START - 3600, START + 3600, GroupBy.NODE)
         joules_of = {each.key: each.joules for each in accounts}

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from collector.analysis.histograms import sketches
-from collector.analysis.usage import SLOT_SECONDS, slot_at
+from collector.analysis.usage import BUCKET_SECONDS, bucket_at
 from collector.api.containers import Container
 from collector.api.nodes import list_nodes
 from collector.config import MeshConfig, PullConfig
@@ -137,16 +137,16 @@ async def test_a_first_start_reads_the_past_and_a_restart_only_new_samples(
 async def test_samples_weigh_by_their_own_time_whenever_they_are_read(
     reading: Reading, looks: tuple[int, ...]
 ) -> None:
-    border = (slot_at(START) + 1) * SLOT_SECONDS
+    border = (bucket_at(START) + 1) * BUCKET_SECONDS
     for number in range(-240, 240):
         scrape(reading.store, border + number * 15, cores=0.1 if number < 0 else 0.9)
     for number in looks:
         await reading.look(border + number * 15 + 4)
     await reading.look(border + 240 * 15)
-    held = reading.core.registry._entries["alpha"].usage.rings["id-of-web"].slots
-    assert {slot: sum(sketches(packed)[0].bins.values()) for slot, packed in held.items()} == {
-        slot_at(border) - 1: 240,
-        slot_at(border): 240,
+    held = reading.core.registry._entries["alpha"].usage.rings["id-of-web"].buckets
+    assert {bucket: sum(sketches(packed)[0].bins.values()) for bucket, packed in held.items()} == {
+        bucket_at(border) - 1: 240,
+        bucket_at(border): 240,
     }
 
 

@@ -325,7 +325,7 @@ async def test_invalid_usage_is_ignored_and_readyz_shows_it(tmp_path: Path) -> N
             apply_report(core.registry, heartbeat(node, 1, START, loads, samples=300), START)
         [mallory] = core.registry.nodes(START, node="mallory")
         for ring in mallory.usage.values():
-            ring.slots[0] = b"\x09 no histogram"
+            ring.buckets[0] = b"\x09 no histogram"
         found = await job.analyse()
         assert found.services["web"].quantities(Statistic.ENVELOPE).cpu_cores == pytest.approx(2.0, rel=0.01)
         assert found.services["web"].observed_seconds == pytest.approx(600 * HEARTBEAT.sample_seconds)

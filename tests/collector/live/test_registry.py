@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from collector.analysis.histograms import add_flat
-from collector.analysis.usage import slot_at
+from collector.analysis.usage import bucket_at
 from collector.api.nodes import list_nodes
 from collector.common.liveness import Liveness
 from collector.config import CollectorConfig, LivenessConfig
@@ -171,10 +171,13 @@ def test_a_node_whose_stored_usage_is_not_valid_starts_without_and_the_others_ha
     for node in ("alpha", "beta"):
         registry.apply(report(node, containers=[container(node)]), START)
     valid = add_flat([None], [[100]], [[7]])[0]
-    slot = slot_at(START)
+    bucket = bucket_at(START)
     registry.restore(
         [],
-        [UsageTotal("alpha", slot, {"id-of-alpha": b"?"}), UsageTotal("beta", slot, {"id-of-beta": valid})],
+        [
+            UsageTotal("alpha", bucket, {"id-of-alpha": b"?"}),
+            UsageTotal("beta", bucket, {"id-of-beta": valid}),
+        ],
     )
     samples = {each.name: dict(each.usage) for each in registry.nodes(START)}
     assert samples["alpha"] == {}

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.config import CollectorConfig, PlacementConfig
+from collector.live.bucket_ring import BUCKETS
 from collector.live.registry import Registry
-from collector.live.slot_ring import SLOTS
-from collector.live.windows import SLOT_SECONDS, UsageWindows
+from collector.live.windows import BUCKET_SECONDS, UsageWindows
 from tests.collector.builders import HEARTBEAT, container, partial_report, state
 from wire.resources import Quantities
 
-BEGIN = 1000 * SLOT_SECONDS
+BEGIN = 1000 * BUCKET_SECONDS
 ALWAYS = np.full(1, math.inf)
 MEGABYTES = 1e6
 
@@ -26,7 +26,7 @@ def put(windows: UsageWindows, cpu: float, at: float, window_seconds: float = 0.
 
 
 def known(windows: UsageWindows, row: int = 0) -> list[float]:
-    """The CPU of the slots of a row that are known."""
+    """The CPU of the buckets of a row that are known."""
     cpu = windows.windows(np.array([row])).amounts[0, :, 0]
     return [float(value) for value in cpu if not math.isnan(value)]
 
@@ -39,14 +39,14 @@ class Report:
 
 
 def means(reports: list[Report], until: float) -> list[float]:
-    """The mean of each slot, a report holds from the start of its window to that of the next."""
+    """The mean of each bucket, a report holds from the start of its window to that of the next."""
     begins = [
         max(each.at - each.window_seconds, reports[number - 1].at if number else -math.inf)
         for number, each in enumerate(reports)
     ]
     found = []
-    for slot in range(int(min(begins) // SLOT_SECONDS), int(until // SLOT_SECONDS)):
-        begin, end = slot * SLOT_SECONDS, (slot + 1) * SLOT_SECONDS
+    for bucket in range(int(min(begins) // BUCKET_SECONDS), int(until // BUCKET_SECONDS)):
+        begin, end = bucket * BUCKET_SECONDS, (bucket + 1) * BUCKET_SECONDS
         parts = [
             (max(0.0, min(end, after) - max(begin, since)), each.cpu)
             for since, after, each in zip(begins, [*begins[1:], until], reports, strict=True)
@@ -65,10 +65,10 @@ def means(reports: list[Report], until: float) -> list[float]:
     ),
     st.integers(0, 700),
 )
-def test_a_slot_is_the_mean_over_time_of_windows_that_hold_until_the_next(
+def test_a_bucket_is_the_mean_over_time_of_windows_that_hold_until_the_next(
     steps: list[tuple[int, int, float]], rest: int
 ) -> None:
-    windows, now = UsageWindows(), BEGIN + SLOT_SECONDS
+    windows, now = UsageWindows(), BEGIN + BUCKET_SECONDS
     windows.advance(now, ALWAYS)
     reports = []
     for wait, window_seconds, cpu in steps:
@@ -78,13 +78,13 @@ def test_a_slot_is_the_mean_over_time_of_windows_that_hold_until_the_next(
     now += rest
     windows.advance(now, ALWAYS)
     expected = means(reports, now)
-    np.testing.assert_allclose(known(windows), expected[-SLOTS:], rtol=1e-4)
+    np.testing.assert_allclose(known(windows), expected[-BUCKETS:], rtol=1e-4)
 
 
-def test_a_window_of_several_slots_fills_all_of_them() -> None:
+def test_a_window_of_several_buckets_fills_all_of_them() -> None:
     windows = UsageWindows()
     windows.advance(BEGIN, ALWAYS)
-    put(windows, 0.5, BEGIN + 4 * SLOT_SECONDS, 3 * SLOT_SECONDS)
+    put(windows, 0.5, BEGIN + 4 * BUCKET_SECONDS, 3 * BUCKET_SECONDS)
     assert known(windows) == [0.5, 0.5, 0.5]
 
 
@@ -93,38 +93,38 @@ def test_what_a_node_reported_is_not_held_beyond_its_silence() -> None:
     for row in (0, 1):
         put(windows, 0.5, BEGIN, row=row)
     put(windows, 0.9, BEGIN + 150, row=1)
-    windows.advance(BEGIN + 3 * SLOT_SECONDS, np.array([BEGIN + 100, BEGIN + 3 * SLOT_SECONDS]))
+    windows.advance(BEGIN + 3 * BUCKET_SECONDS, np.array([BEGIN + 100, BEGIN + 3 * BUCKET_SECONDS]))
     assert known(windows, 0) == [0.5]
     assert known(windows, 1) == pytest.approx([0.7, 0.9, 0.9])
 
 
-def test_after_a_long_pause_only_the_last_slots_are_there() -> None:
+def test_after_a_long_pause_only_the_last_buckets_are_there() -> None:
     windows = UsageWindows()
     put(windows, 0.25, BEGIN)
-    windows.advance(BEGIN + 1000 * SLOT_SECONDS, ALWAYS)
-    assert known(windows) == [0.25] * SLOTS
+    windows.advance(BEGIN + 1000 * BUCKET_SECONDS, ALWAYS)
+    assert known(windows) == [0.25] * BUCKETS
 
 
 def test_a_row_that_is_cleared_starts_empty() -> None:
     windows = UsageWindows()
     put(windows, 0.25, BEGIN)
-    windows.advance(BEGIN + SLOT_SECONDS, ALWAYS)
+    windows.advance(BEGIN + BUCKET_SECONDS, ALWAYS)
     windows.clear(0)
-    windows.advance(BEGIN + 2 * SLOT_SECONDS, ALWAYS)
+    windows.advance(BEGIN + 2 * BUCKET_SECONDS, ALWAYS)
     assert known(windows) == []
 
 
-def test_row_continues_elsewhere_within_a_slot_and_after_slots_without_reports() -> None:
+def test_row_continues_elsewhere_within_a_bucket_and_after_buckets_without_reports() -> None:
     windows = UsageWindows()
     put(windows, 0.5, BEGIN)
-    put(windows, 0.5, BEGIN + SLOT_SECONDS)
+    put(windows, 0.5, BEGIN + BUCKET_SECONDS)
     kept = windows.keep(0)
     windows.clear(0)
     windows.put_back(3, kept)
-    put(windows, 0.25, BEGIN + 1.5 * SLOT_SECONDS, 0.25 * SLOT_SECONDS, row=3)
-    windows.advance(BEGIN + 2 * SLOT_SECONDS, np.full(4, math.inf))
+    put(windows, 0.25, BEGIN + 1.5 * BUCKET_SECONDS, 0.25 * BUCKET_SECONDS, row=3)
+    windows.advance(BEGIN + 2 * BUCKET_SECONDS, np.full(4, math.inf))
     assert known(windows, 3) == pytest.approx([0.5, 0.25 * 0.5 + 0.75 * 0.25])
-    windows.advance(BEGIN + 4 * SLOT_SECONDS, np.full(4, BEGIN + 2 * SLOT_SECONDS))
+    windows.advance(BEGIN + 4 * BUCKET_SECONDS, np.full(4, BEGIN + 2 * BUCKET_SECONDS))
     windows.put_back(2, kept)
     assert known(windows, 2) == [0.5]
 
@@ -163,7 +163,7 @@ def _windows_after(steps: list[tuple[str, int, float]], *, one_by_one: bool) -> 
         if one_by_one:
             windows.version  # noqa: B018 - writes what waits
             windows.size_bytes  # noqa: B018 - and the rows that were replaced
-    windows.advance(now + 2 * SLOT_SECONDS, valid_until)
+    windows.advance(now + 2 * BUCKET_SECONDS, valid_until)
     return windows.windows(np.arange(_ROWS)).amounts
 
 
@@ -176,7 +176,7 @@ def test_what_is_written_together_is_the_same_as_one_by_one(steps: list[tuple[st
 def test_windows_that_were_handed_out_do_not_change() -> None:
     windows = UsageWindows()
     for number in range(4):
-        put(windows, 0.5, BEGIN + number * SLOT_SECONDS)
+        put(windows, 0.5, BEGIN + number * BUCKET_SECONDS)
     shared = windows.windows(np.array([0]))
     windows.clear(0)
     assert known(windows) == []
@@ -188,23 +188,23 @@ def test_memory_of_fifty_thousand_containers_is_bounded() -> None:
     for row in range(0, 50_000, 50):
         windows.put([row + 49], np.zeros((1, 4)), BEGIN, [0.0])
         windows.version  # noqa: B018 - writes what waits
-    for slot in range(SLOTS + 1):
-        windows.advance(BEGIN + slot * SLOT_SECONDS, np.full(50_000, math.inf))
+    for bucket in range(BUCKETS + 1):
+        windows.advance(BEGIN + bucket * BUCKET_SECONDS, np.full(50_000, math.inf))
     assert windows.size_bytes <= 35 * MEGABYTES
 
 
 def test_the_snapshot_has_the_last_hours_of_each_node_the_newest_last() -> None:
     registry = Registry(CollectorConfig(placement=PlacementConfig(snapshot_seconds=0.0)))
-    capacity, seldom = Quantities(4.0, 100), msgspec.structs.replace(HEARTBEAT, beacon_seconds=SLOT_SECONDS)
+    capacity, seldom = Quantities(4.0, 100), msgspec.structs.replace(HEARTBEAT, beacon_seconds=BUCKET_SECONDS)
     for number in range(4):
         for name, cores in (("beta", 1.0), ("alpha", float(number))):
             moved = state(used=Quantities(cores, 50), capacity=capacity)
-            at = BEGIN + number * SLOT_SECONDS
+            at = BEGIN + number * BUCKET_SECONDS
             registry.apply(
                 partial_report(name, sequence=number + 1, at=at, state=moved, heartbeat=seldom), at
             )
-    history = registry.tables.snapshot(BEGIN + 3 * SLOT_SECONDS + 1).nodes.history
-    assert history.shape == (2, SLOTS, 4)
+    history = registry.tables.snapshot(BEGIN + 3 * BUCKET_SECONDS + 1).nodes.history
+    assert history.shape == (2, BUCKETS, 4)
     assert history[0, -3:, 0].tolist() == [0.0, 0.25, 0.5]
     assert history[1, -3:, 1].tolist() == [0.5, 0.5, 0.5]
     assert np.isnan(history[:, :-3]).all()
@@ -214,37 +214,37 @@ def test_the_snapshot_has_the_last_hours_of_each_node_the_newest_last() -> None:
 def test_the_snapshot_has_the_windows_of_containers_and_keeps_them_while_nothing_changes() -> None:
     registry = Registry(CollectorConfig(placement=PlacementConfig(snapshot_seconds=0.0)))
     for number in range(3):
-        at = BEGIN + (number + 1) * SLOT_SECONDS
-        one = container("one", used=Quantities(float(number), 100), window_seconds=SLOT_SECONDS)
+        at = BEGIN + (number + 1) * BUCKET_SECONDS
+        one = container("one", used=Quantities(float(number), 100), window_seconds=BUCKET_SECONDS)
         registry.apply(
             partial_report("alpha", sequence=number + 1, at=at, containers=(one,), heartbeat=HEARTBEAT), at
         )
     first, second = (
-        registry.tables.snapshot(BEGIN + 3 * SLOT_SECONDS + more).tasks.windows.amounts for more in (1, 2)
+        registry.tables.snapshot(BEGIN + 3 * BUCKET_SECONDS + more).tasks.windows.amounts for more in (1, 2)
     )
     assert first.dtype == np.float32
-    assert first.shape == (1, SLOTS, 4)
+    assert first.shape == (1, BUCKETS, 4)
     assert first[0, -3:, 0].tolist() == [0.0, 1.0, 2.0]
     assert np.isnan(first[0, :-3]).all()
     assert second is first
 
 
-def test_windows_of_a_snapshot_do_not_change_when_slots_are_corrected_cleared_and_closed() -> None:
+def test_windows_of_a_snapshot_do_not_change_when_buckets_are_corrected_cleared_and_closed() -> None:
     windows, rows = UsageWindows(), np.arange(2)
     put(windows, 0.5, BEGIN)
-    windows.advance(BEGIN + SLOT_SECONDS, ALWAYS)
+    windows.advance(BEGIN + BUCKET_SECONDS, ALWAYS)
     taken = windows.windows(rows)
-    put(windows, 0.25, BEGIN + SLOT_SECONDS, SLOT_SECONDS / 2)
+    put(windows, 0.25, BEGIN + BUCKET_SECONDS, BUCKET_SECONDS / 2)
     corrected = windows.windows(rows)
     windows.clear(0)
     cleared = windows.windows(rows)
-    put(windows, 0.75, BEGIN + 2 * SLOT_SECONDS, row=1)
+    put(windows, 0.75, BEGIN + 2 * BUCKET_SECONDS, row=1)
     assert [each.amounts[0, -1, 0] for each in (taken, corrected)] == [0.5, 0.375]
     assert np.isnan(cleared.amounts).all()
 
 
 def test_a_container_keeps_its_windows_on_another_node() -> None:
-    one = container("one", used=Quantities(1.0, 100), window_seconds=SLOT_SECONDS)
+    one = container("one", used=Quantities(1.0, 100), window_seconds=BUCKET_SECONDS)
     moved = container("one", used=Quantities(3.0, 100), window_seconds=60.0)
     for order in (("beta", "alpha"), ("alpha", "beta")):
         registry = Registry(CollectorConfig(placement=PlacementConfig(snapshot_seconds=0.0)))

@@ -23,12 +23,12 @@ from wattpack.demo.shop import make_shop
 )
 def test_means_end_where_reports_begin(starts_at: float, days: float, subjects: int) -> None:
     plan = PastPlan.of(starts_at, days, subjects)
-    times, slots = plan.report_times(), list(plan.slots())
+    times, buckets = plan.report_times(), list(plan.buckets())
     assert times[0] == plan.reports_from
     assert times[-1] < starts_at
     assert starts_at - times[-1] <= plan.report_seconds
     for step in (HOUR_SECONDS, FINE_SECONDS):
-        mine = [(begin, end) for each, _, begin, end in slots if each == step]
+        mine = [(begin, end) for each, _, begin, end in buckets if each == step]
         assert all(end == begin for (_, end), (begin, _) in itertools.pairwise(mine))
         assert not mine or mine[-1][1] == plan.reports_from
 

@@ -1,1 +1,1 @@
-"""The file of the SQLite history: open it, check it, convert an older format, repair damage."""
+"""The file of the SQLite history: open it, check it, repair damage."""

@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from collector.history.interface import HistoryUnavailable
 from collector.history.sqlite.files.damage import find_damage
-from collector.history.sqlite.files.transfer import OLDEST_FORMAT, TableCopy, copy_history
-from collector.history.sqlite.schema import TABLES, VERSION
+from collector.history.sqlite.files.transfer import copy_history
+from collector.history.sqlite.schema import MIGRATIONS, TABLES, VERSION
 from wire.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -137,16 +137,13 @@ def _lock(lock: int, path: str) -> None:
 def open_for_writing(path: str) -> sqlite3.Connection:
     """A connection to a database in the current format, which is created if missing.
 
-    A history in an older format is converted, a damaged one repaired. The original file stays next to it.
+    A damaged one is repaired; the damaged file stays next to it.
     """
     try:
         connection = _connect(path)
     except sqlite3.Error as error:
         raise UserError(f"cannot open the database {path} ({reason(error)}): {_CHOOSE}") from error
     try:
-        if older := _older_format(connection):
-            connection.close()
-            connection = _convert(path, older)
         _prepare(connection, path)
         damage = None if path == IN_MEMORY else _check(connection, path)
     except sqlite3.DatabaseError as error:
@@ -184,47 +181,17 @@ def _is_damage(error: sqlite3.Error) -> bool:
 
 
 def repair_file(path: str) -> sqlite3.Connection:
-    """Set a damaged file aside, and copy all that can be read of it into a new one."""
+    """Set a damaged file aside, and copy all that can be read of it into a new one.
+
+    If that fails, the file has its name again.
+    """
     aside = f"{path}.damaged-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
-    connection, copies = _copy_from(path, aside)
-    unreadable = sum(copy.unreadable_pieces for copy in copies)
-    log.warning(
-        "repaired the history: kept %d rows, %d pieces could not be read. The damaged file is %s",
-        sum(copy.rows for copy in copies),
-        unreadable,
-        aside,
-    )
-    return connection
-
-
-def _convert(path: str, version: int) -> sqlite3.Connection:
-    """Convert a history from an older format."""
-    aside = f"{path}.format-{version}"
-    if version < OLDEST_FORMAT:
-        _rename(path, aside)
-        log.warning("the history %s has an older format without accounts: renamed it to %s", path, aside)
-        return _connect(path)
-    connection, copies = _copy_from(path, aside)
-    log.warning(
-        "converted the history %s from format %d to %d: %d rows. The old file is %s; delete it when it is not"
-        " needed any more",
-        path,
-        version,
-        VERSION,
-        sum(copy.rows for copy in copies),
-        aside,
-    )
-    return connection
-
-
-def _copy_from(path: str, aside: str) -> tuple[sqlite3.Connection, list[TableCopy]]:
-    """Rename a file, and copy it into a new one of its name. If that fails, the file has its name again."""
     _rename(path, aside)
     target = _connect(path)
     try:
         with closing(_connect(aside)) as source:
             _prepare(target, path)
-            copies = copy_history(source, target)
+            rows, unreadable = copy_history(source, target)
     except (sqlite3.Error, UserError) as error:
         target.close()
         for suffix in ("-wal", "-shm", ""):
@@ -232,7 +199,13 @@ def _copy_from(path: str, aside: str) -> tuple[sqlite3.Connection, list[TableCop
         _rename(aside, path)
         why = reason(error) if isinstance(error, sqlite3.Error) else str(error)
         raise UserError(f"cannot copy the history {path} into a new file ({why}): {_CHOOSE}") from error
-    return target, copies
+    log.warning(
+        "repaired the history: kept %d rows, %d pieces could not be read. The damaged file is %s",
+        rows,
+        unreadable,
+        aside,
+    )
+    return target
 
 
 def open_existing(path: str) -> sqlite3.Connection:
@@ -258,13 +231,6 @@ def _connect(path: str) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=1.0, isolation_level=None, check_same_thread=False)
 
 
-def _older_format(connection: sqlite3.Connection) -> int | None:
-    """The version of a history in an older format; None for any other database."""
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    return version if application == _APPLICATION_ID and version < VERSION else None
-
-
 def _rename(path: str, aside: str) -> None:
     try:
         # SQLite has removed its log files by now, unless the disk is full; a new database must not find them.
@@ -282,11 +248,8 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables and application != _APPLICATION_ID:
         raise UserError(f"{path} is a database of another program: {_CHOOSE}")
-    if version > VERSION:
-        raise UserError(
-            f"{path} was written by a newer collector (format {version}, this one reads {VERSION}): "
-            f"install that version again, or {_CHOOSE}"
-        )
+    if tables:
+        _migrate(connection, path, version)
     if not tables:
         # Must be set before the first table is created.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -301,3 +264,19 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
         )
     # Fail now on a full or read-only disk, not with the first report.
     connection.executescript(f"BEGIN IMMEDIATE; PRAGMA user_version = {VERSION}; COMMIT;")
+
+
+def _migrate(connection: sqlite3.Connection, path: str, version: int) -> None:
+    """Bring a history to the current format, step by step; raises `UserError` if there is no way."""
+    while version != VERSION:
+        step = MIGRATIONS.get(version)
+        if step is None:
+            raise UserError(
+                f"{path} has format {version}, and this collector reads format {VERSION}: use the version of"
+                f" Wattpack that wrote it, or {_CHOOSE}"
+            )
+        connection.execute("BEGIN IMMEDIATE")
+        step(connection)
+        version += 1
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("COMMIT")

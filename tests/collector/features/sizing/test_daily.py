@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from collector.analysis.histograms import pack, sketches
 from collector.analysis.usage import (
+    BUCKET_SECONDS,
     NOT_MEASURED,
-    SLOT_SECONDS,
     ObservedContainer,
     UsageRing,
     UsageWeights,
@@ -21,18 +21,18 @@ from wire.messages import ContainerUsage
 from wire.sketch import Sketch
 
 SAMPLE_SECONDS = 5.0
-FIRST_SLOT = 3000
-"""The first slot of a day."""
+FIRST_BUCKET = 3000
+"""The first bucket of a day."""
 
 
 def observed(
-    name: str, slots: Mapping[int, int], *, inherited: int = 0, node: str = "alpha", service: str = "web"
+    name: str, buckets: Mapping[int, int], *, inherited: int = 0, node: str = "alpha", service: str = "web"
 ) -> ObservedContainer:
-    """A container with so many samples of one core in each slot."""
+    """A container with so many samples of one core in each bucket."""
     rings: dict[str, UsageRing] = {}
-    for slot, samples in sorted(slots.items()):
-        add_heartbeat(rings, slot, [ContainerUsage(name, cpu=Sketch({0: samples}))], UsageWeights())
-    parts = tuple(rings[name].slots.items()) if rings else ()
+    for bucket, samples in sorted(buckets.items()):
+        add_heartbeat(rings, bucket, [ContainerUsage(name, cpu=Sketch({0: samples}))], UsageWeights())
+    parts = tuple(rings[name].buckets.items()) if rings else ()
     return ObservedContainer(
         node, service, "", SAMPLE_SECONDS, parts, NOT_MEASURED, 0, id=name, inherited=inherited
     )
@@ -44,8 +44,8 @@ def seconds_by_day(usage: DailyUsage) -> dict[int, int]:
     return {} if of is None else {day: sketches(total.packed)[0].count for day, total in of.totals().items()}
 
 
-def at(slot: float) -> float:
-    return slot * SLOT_SECONDS
+def at(bucket: float) -> float:
+    return bucket * BUCKET_SECONDS
 
 
 def store(usage: DailyUsage, stored: dict[str, bytes]) -> None:
@@ -66,49 +66,51 @@ def restarted(usage: DailyUsage, stored: dict[str, bytes]) -> DailyUsage:
 def test_later_histograms_of_a_container_replace_earlier_ones() -> None:
     usage = DailyUsage(14)
     for samples in (100, 250, 400):
-        usage.update([observed("one", {FIRST_SLOT: samples})], at(FIRST_SLOT + 0.5))
+        usage.update([observed("one", {FIRST_BUCKET: samples})], at(FIRST_BUCKET + 0.5))
     assert seconds_by_day(usage) == {1000: 400 * SAMPLE_SECONDS}
 
 
 def test_a_container_that_ended_and_its_successor_both_count() -> None:
     usage = DailyUsage(14)
-    usage.update([observed("one", {FIRST_SLOT: 100})], at(FIRST_SLOT + 0.1))
-    usage.update([observed("two", {FIRST_SLOT: 30})], at(FIRST_SLOT + 0.2))
-    usage.update([], at(FIRST_SLOT + 0.3))
+    usage.update([observed("one", {FIRST_BUCKET: 100})], at(FIRST_BUCKET + 0.1))
+    usage.update([observed("two", {FIRST_BUCKET: 30})], at(FIRST_BUCKET + 0.2))
+    usage.update([], at(FIRST_BUCKET + 0.3))
     assert seconds_by_day(usage) == {1000: 130 * SAMPLE_SECONDS}
 
 
 def test_what_a_moved_container_inherits_counts_with_its_predecessor_only() -> None:
     usage = DailyUsage(14)
-    usage.update([observed("one", {FIRST_SLOT: 100})], at(FIRST_SLOT + 0.1))
+    usage.update([observed("one", {FIRST_BUCKET: 100})], at(FIRST_BUCKET + 0.1))
     # The last part is that of the predecessor.
-    usage.update([observed("two", {FIRST_SLOT - 1: 30, FIRST_SLOT: 100}, inherited=1)], at(FIRST_SLOT + 0.2))
+    usage.update(
+        [observed("two", {FIRST_BUCKET - 1: 30, FIRST_BUCKET: 100}, inherited=1)], at(FIRST_BUCKET + 0.2)
+    )
     assert seconds_by_day(usage) == {999: 30 * SAMPLE_SECONDS, 1000: 100 * SAMPLE_SECONDS}
 
 
-def test_a_slot_that_the_container_lost_still_counts() -> None:
+def test_a_bucket_that_the_container_lost_still_counts() -> None:
     usage = DailyUsage(14)
-    slots: dict[int, int] = {}
-    for slot in range(FIRST_SLOT, FIRST_SLOT + 6):
-        slots[slot] = 50
-        slots.pop(slot - 3, None)
-        usage.update([observed("one", slots)], at(slot + 0.9))
+    buckets: dict[int, int] = {}
+    for bucket in range(FIRST_BUCKET, FIRST_BUCKET + 6):
+        buckets[bucket] = 50
+        buckets.pop(bucket - 3, None)
+        usage.update([observed("one", buckets)], at(bucket + 0.9))
     assert seconds_by_day(usage) == {1000: 150 * SAMPLE_SECONDS, 1001: 150 * SAMPLE_SECONDS}
 
 
 def test_a_node_cannot_claim_more_time_than_there_is() -> None:
     usage = DailyUsage(14)
-    usage.update([observed("one", {FIRST_SLOT: 1_000_000})], at(FIRST_SLOT + 0.9))
-    assert seconds_by_day(usage)[1000] == pytest.approx(SLOT_SECONDS, rel=0.01)
+    usage.update([observed("one", {FIRST_BUCKET: 1_000_000})], at(FIRST_BUCKET + 0.9))
+    assert seconds_by_day(usage)[1000] == pytest.approx(BUCKET_SECONDS, rel=0.01)
 
 
-def test_an_update_that_fails_leaves_no_empty_slot() -> None:
+def test_an_update_that_fails_leaves_no_empty_bucket() -> None:
     usage = DailyUsage(14)
-    usage.update([observed("one", {FIRST_SLOT: 10})], at(FIRST_SLOT + 0.9))
+    usage.update([observed("one", {FIRST_BUCKET: 10})], at(FIRST_BUCKET + 0.9))
     before = seconds_by_day(usage)
-    invalid = replace(observed("one", {FIRST_SLOT + 1: 10}), parts=((FIRST_SLOT + 1, b"\x09invalid"),))
+    invalid = replace(observed("one", {FIRST_BUCKET + 1: 10}), parts=((FIRST_BUCKET + 1, b"\x09invalid"),))
     with pytest.raises(LookupError):
-        usage.update([invalid], at(FIRST_SLOT + 1.9))
+        usage.update([invalid], at(FIRST_BUCKET + 1.9))
     assert seconds_by_day(usage) == before
 
 
@@ -116,10 +118,10 @@ def test_an_update_that_fails_leaves_no_empty_slot() -> None:
 def test_a_service_is_the_sum_of_its_containers_few_or_many(containers: int) -> None:
     bins = np.arange(4000, dtype=np.int64)
     counts = [1 + bins * number % 300 for number in range(containers)]
-    of_slot = {
+    of_bucket = {
         ("node", str(number)): UsageSum(pack(bins, each, 1)[0], 10.0) for number, each in enumerate(counts)
     }
-    (total,) = ServiceDays(open={FIRST_SLOT: of_slot}).totals().values()
+    (total,) = ServiceDays(open={FIRST_BUCKET: of_bucket}).totals().values()
     assert total == UsageSum(pack(bins, np.sum(counts, axis=0), 1)[0], 10.0)
 
 
@@ -127,35 +129,35 @@ def test_a_service_is_the_sum_of_its_containers_few_or_many(containers: int) -> 
 def test_containers_that_are_counted_together_count_as_each_by_itself(
     containers: list[tuple[int, float]],
 ) -> None:
-    packed = [observed("one", {FIRST_SLOT: samples}).parts[0][1] for samples, _ in containers]
+    packed = [observed("one", {FIRST_BUCKET: samples}).parts[0][1] for samples, _ in containers]
     sample_seconds = [seconds for _, seconds in containers]
-    together = sum_usage(packed, sample_seconds, SLOT_SECONDS)
+    together = sum_usage(packed, sample_seconds, BUCKET_SECONDS)
     assert together == [
-        sum_usage([each], [seconds], SLOT_SECONDS)[0]
+        sum_usage([each], [seconds], BUCKET_SECONDS)[0]
         for each, seconds in zip(packed, sample_seconds, strict=True)
     ]
     assert [each.seconds for each in together] == [
-        min(SLOT_SECONDS, samples * seconds) for samples, seconds in containers
+        min(BUCKET_SECONDS, samples * seconds) for samples, seconds in containers
     ]
 
 
 def test_old_days_and_their_services_are_forgotten() -> None:
     usage = DailyUsage(2)
-    usage.update([observed("one", {FIRST_SLOT: 100})], at(FIRST_SLOT + 0.5))
-    usage.note_out_of_memory("web", at(FIRST_SLOT), 1e9)
-    usage.update([], at(FIRST_SLOT) + 4 * DAY_SECONDS)
+    usage.update([observed("one", {FIRST_BUCKET: 100})], at(FIRST_BUCKET + 0.5))
+    usage.note_out_of_memory("web", at(FIRST_BUCKET), 1e9)
+    usage.update([], at(FIRST_BUCKET) + 4 * DAY_SECONDS)
     assert not usage.services
     assert usage.pack_changes() == {"web": None}
 
 
 def test_a_node_that_runs_ever_new_services_loses_its_oldest_and_no_others() -> None:
     usage = DailyUsage(14, max_bytes=10_000)
-    usage.update([observed("one", {FIRST_SLOT: 100}, service="job", node="beta")], at(FIRST_SLOT))
+    usage.update([observed("one", {FIRST_BUCKET: 100}, service="job", node="beta")], at(FIRST_BUCKET))
     for number in range(30):
-        new = observed("one", {FIRST_SLOT + number: 100}, service=f"s{number:02}")
-        usage.update([new], at(FIRST_SLOT + number + 0.5))
+        new = observed("one", {FIRST_BUCKET + number: 100}, service=f"s{number:02}")
+        usage.update([new], at(FIRST_BUCKET + number + 0.5))
         assert sum(each.size_bytes for each in usage.services.values() if not each.running) < 2 * 10_000
-    usage.note_out_of_memory("unknown", at(FIRST_SLOT), 1e9)
+    usage.note_out_of_memory("unknown", at(FIRST_BUCKET), 1e9)
     kept = sorted(usage.services)
     assert kept == ["job", *(f"s{number:02}" for number in range(31 - len(kept), 30))]
     assert len(kept) > 5
@@ -179,7 +181,7 @@ def test_stored_usage_that_is_not_valid_is_refused() -> None:
     )
 )
 def test_a_restart_at_any_time_changes_nothing(steps: list[tuple[bool, dict[str, int]]]) -> None:
-    """Each step is half a slot: some containers run on, others end or start; before some, it restarts.
+    """Each step is half a bucket: some containers run on, others end or start; before some, it restarts.
 
     A collector that restarts has its containers from the history first, and reports about ended ones later.
     """
@@ -188,18 +190,18 @@ def test_a_restart_at_any_time_changes_nothing(steps: list[tuple[bool, dict[str,
     rings: dict[str, dict[int, int]] = {}
     containers: list[ObservedContainer] = []
     for number, (restarts, running) in enumerate(steps):
-        slot = FIRST_SLOT + number // 2
+        bucket = FIRST_BUCKET + number // 2
         # A container that ended never comes back under the same id.
-        rings = {name: slots for name, slots in rings.items() if name in running}
+        rings = {name: buckets for name, buckets in rings.items() if name in running}
         for name, samples in running.items():
-            slots = rings.setdefault(name, {})
-            slots[slot] = slots.get(slot, 0) + samples
-            slots.pop(slot - 3, None)
+            buckets = rings.setdefault(name, {})
+            buckets[bucket] = buckets.get(bucket, 0) + samples
+            buckets.pop(bucket - 3, None)
         if restarts:
             interrupted = restarted(interrupted, stored)
-            interrupted.update(containers, at(FIRST_SLOT + number / 2 + 0.4))
+            interrupted.update(containers, at(FIRST_BUCKET + number / 2 + 0.4))
         containers = [observed(f"{name}{id(rings[name])}", rings[name]) for name in running]
         for usage in (kept, interrupted):
-            usage.update(containers, at(FIRST_SLOT + number / 2 + 0.4))
+            usage.update(containers, at(FIRST_BUCKET + number / 2 + 0.4))
         store(interrupted, stored)
     assert seconds_by_day(interrupted) == seconds_by_day(kept)

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from collector.analysis.usage import SLOT_SECONDS
+from collector.analysis.usage import BUCKET_SECONDS
 from collector.config import CollectorConfig, PullConfig, StoreConfig
 from collector.core.parts import Core
 from collector.history.interface import SubjectKind
@@ -83,16 +83,16 @@ def on_store(path: Path, url: str) -> CollectorConfig:
     )
 
 
-def clock_within_a_slot() -> Callable[[], float]:
-    """The time, or a while before it, so that the reported hour and the test itself lie in one slot.
+def clock_within_a_bucket() -> Callable[[], float]:
+    """The time, or a while before it, so that the reported hour and the test itself lie in one bucket.
 
     A collector that gets a heartbeat counts all of it where it ends, one that reads the store each sample in
-    its own slot: across the border of two they differ by what one heartbeat tells.
+    its own bucket: across the border of two they differ by what one heartbeat tells.
     """
     margin_seconds = 600.0
     reported_seconds = HEARTBEATS * HEARTBEAT_SECONDS
-    into_slot = time.time() % SLOT_SECONDS
-    fits = reported_seconds + margin_seconds < into_slot < SLOT_SECONDS - margin_seconds
+    into_bucket = time.time() % BUCKET_SECONDS
+    fits = reported_seconds + margin_seconds < into_bucket < BUCKET_SECONDS - margin_seconds
     behind_seconds = 0.0 if fits else reported_seconds + 3 * margin_seconds
     return lambda: time.time() - behind_seconds
 
@@ -126,7 +126,7 @@ async def test_a_new_collector_restores_from_the_store_what_sqlite_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("collector.ingest.pull._VISIBLE_SECONDS", 1.0)
-    clock = clock_within_a_slot()
+    clock = clock_within_a_bucket()
     rounds = spoken(Random(7), clock())  # noqa: S311 - the same in every run
     async with AsyncExitStack() as stack:
         plain = await stack.enter_async_context(collector(settings(tmp_path / "plain.db"), clock))

@@ -15,7 +15,6 @@ from collector.history.prometheus.writer import (
     REPEAT_SECONDS,
     SampleWriter,
     expand_samples,
-    report_time,
 )
 from tests.collector.builders import HEARTBEAT, START, container, partial_report, report, state
 from tests.collector.history.prometheus.decoding import Written, decode
@@ -147,7 +146,6 @@ def test_alerts_are_written_while_they_are_open() -> None:
 
 @pytest.mark.parametrize("at", [START + 3600, START - 49 * 3600, 0.0, 1e300])
 def test_a_time_that_cannot_be_is_replaced_by_that_of_receipt(at: float) -> None:
-    assert report_time(at, START) == START
     assert all(
         sample[0] == START * 1000
         for each in decode(SampleWriter().write(partial_report(at=at), START))

@@ -1,4 +1,4 @@
-"""Damage of the file, a file that is taken away, and files of older formats."""
+"""Damage of the file, and a file that is taken away."""
 
 import logging
 import os
@@ -17,7 +17,6 @@ from collector.history.interface import GroupBy, HistoryUnavailable
 from collector.history.sqlite.files import connection
 from collector.history.sqlite.files.damage import count_wrong_rows
 from collector.history.sqlite.history import SqliteHistory, open_sqlite
-from collector.history.sqlite.schema import VERSION
 from collector.jobs.retention import check_history
 from collector.main import running
 from tests.collector.builders import START, Clock, collecting, container, report
@@ -25,8 +24,7 @@ from tests.collector.builders import settings as collector_settings
 from wattpack.cli import main
 from wire.messages import encode
 
-FORMATS = sorted(Path(__file__).parent.joinpath("formats").glob("format-*.sql"))
-HOUR, YEAR = 3600.0, 366 * 86_400.0
+HOUR = 3600.0
 PAGE = 4096
 
 
@@ -47,54 +45,26 @@ async def fill(path: Path, reports: int = 300) -> None:
         await history.apply_retention(START + 60.0 * reports)
 
 
-def create(path: Path, file: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(file.read_text(encoding="utf-8"))
-
-
 def damage(path: Path, place: int, size: int = PAGE) -> None:
     with path.open("r+b") as file:
         file.seek(place)
         file.write(os.urandom(size))
 
 
-@pytest.mark.parametrize("file", FORMATS, ids=lambda file: file.stem)
-async def test_accounts_of_a_year_move_to_the_current_format(file: Path, tmp_path: Path) -> None:
+async def test_repair_leaves_out_a_row_without_its_checksum(tmp_path: Path) -> None:
     path = tmp_path / "history.db"
-    create(path, file)
-    async with opened(path) as history:
-        by_node = await history.energy(START - YEAR, START + HOUR, GroupBy.NODE)
-        assert [(each.key, each.joules, each.idle_joules) for each in by_node] == [
-            ("alpha", 10_800.0, 3000.0)
-        ]
-        by_service = await history.energy(START - YEAR, START + HOUR, GroupBy.SERVICE)
-        assert [(each.key, each.joules) for each in by_service] == [("shop", 1500.0)]
-        (early,) = await history.energy(START - YEAR, START - YEAR / 2, GroupBy.NODE)
-        assert early.joules == 3600.0
-        assert await history.add([report(sequence=1), report(sequence=2)], START + 1) == [False, True]
-        assert history.stats().reports == 2
-    assert (tmp_path / f"history.db.{file.stem}").exists()
-    with closing(sqlite3.connect(path)) as new:
-        assert new.execute("PRAGMA user_version").fetchone() == (VERSION,)
-        assert not count_wrong_rows(new)
-
-
-async def test_a_row_without_its_checksum_does_not_get_a_new_one_in_the_next_format(tmp_path: Path) -> None:
-    path = tmp_path / "history.db"
-    create(path, FORMATS[-1])
+    await fill(path)
     with closing(sqlite3.connect(path)) as old:
-        old.execute("UPDATE node_rollups SET joules = 1234.56789 WHERE slot = 491240")
+        old.execute("UPDATE node_rollups SET joules = 1234.56789 WHERE step = 3600 AND node_id = 1")
         old.commit()
+        old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     before, after = struct.pack(">d", 1234.56789), struct.pack(">d", 9234.56789)
     path.write_bytes(path.read_bytes().replace(before, after))
-    async with opened(path) as history:
-        assert await history.energy(START - YEAR, START - YEAR / 2, GroupBy.NODE) == []
-        (rest,) = await history.energy(START - YEAR, START + HOUR, GroupBy.NODE)
-        assert rest.joules == 7200.0
-
-
-def test_there_is_a_file_of_every_format_with_accounts() -> None:
-    assert [file.stem for file in FORMATS] == [f"format-{version}" for version in range(4, VERSION)]
+    connection.repair_file(str(path)).close()
+    with closing(sqlite3.connect(path)) as new:
+        assert not count_wrong_rows(new)
+        hourly = "SELECT DISTINCT node_id FROM node_rollups WHERE step = 3600"
+        assert new.execute(hourly).fetchall() == [(2,)]
 
 
 async def test_a_damaged_page_costs_its_own_rows_and_the_collector_goes_on(tmp_path: Path) -> None:

@@ -16,13 +16,14 @@ from collector.api.alerts import ClusterAlert
 from collector.api.containers import Container
 from collector.api.nodes import Node, list_nodes
 from collector.config import CollectorConfig
-from collector.history.interface import UsageKey
+from collector.history.interface import SubjectKind, UsageKey
+from collector.history.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite import history as sqlite
 from collector.history.sqlite.files.connection import open_for_writing
 from collector.history.sqlite.history import open_sqlite
+from collector.history.sqlite.means import MeanReader
 from collector.history.sqlite.reader import SqliteReader
 from collector.history.sqlite.retention import Retention, RetentionJob
-from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.writer import SqliteWriter, Submission
 from collector.live.registry import Registry
 from tests.collector.builders import HEARTBEAT, START, apply_report, container, partial_report, report
@@ -83,7 +84,8 @@ def outcome(requests: Iterable[Sequence[Report]]) -> tuple[Answers, Answers, Any
             restored.apply(received.report, received.received_at)
         restored.restore(stored.alerts, stored.usage, stored.pending_usage)
         window_ends = registry.window_ends(now)
-        means = reader.node_means(600.0, window_ends), reader.container_means(600.0, window_ends)
+        kinds = (SubjectKind.NODE, SubjectKind.CONTAINER)
+        means = [MeanReader(connection).read(kind, 600.0, window_ends) for kind in kinds]
         # Their place tells the order in which they came, which may well be another.
         events = sorted(repr((each.node, each.event)) for each in reader.events(1000, None))
         rows = connection.execute(STORED).fetchall(), means, events

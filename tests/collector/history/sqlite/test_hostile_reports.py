@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.history.interface import GroupBy
+from collector.history.rollups import COARSE_SECONDS, FINE_SECONDS
+from collector.history.sqlite.energy import EnergyReader
 from collector.history.sqlite.files.connection import open_for_writing
-from collector.history.sqlite.power.energy import EnergyReader
 from collector.history.sqlite.rollup_store import RollupReader, RollupUpdate, RollupWriter
-from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.writer import SqliteWriter, Submission
 from tests.collector.builders import START, container, partial_report, report
 from wire.messages import ContainerPower, ContainerState, Event, EventKind, NodePower, PowerSource, Report
 
 DAY, MAX_WATTS = 86_400.0, 1000.0
-SLOT_JOULES = MAX_WATTS * FINE_SECONDS
+BUCKET_JOULES = MAX_WATTS * FINE_SECONDS
 
 
 class History:
@@ -73,12 +73,12 @@ def test_a_counter_that_leaps_counts_as_the_most_that_a_node_can_use(history: Hi
         honest = claim(number + 1, at, 30_000.0 * number, node="honest")
         leap = claim(number + 1, at, 1e17 * number, drawing("web", 3e16 * number))
         history.add(honest, leap, received_at=at)
-        bounded += sum(each.rows.bounded_slots for each in history.roll_up())
+        bounded += sum(each.rows.bounded_buckets for each in history.roll_up())
     assert bounded > 0
     joules = history.joules()
     assert joules["honest"] == pytest.approx(60_000.0)
-    # Two intervals of 300 s overlap three slots.
-    assert 600 * MAX_WATTS <= (joules["mallory"] or 0.0) <= 3 * SLOT_JOULES
+    # Two intervals of 300 s overlap three buckets.
+    assert 600 * MAX_WATTS <= (joules["mallory"] or 0.0) <= 3 * BUCKET_JOULES
     # Its containers keep their share of it.
     assert history.joules(GroupBy.CONTAINER)["id-of-web"] == pytest.approx(0.3 * joules["mallory"])
 
@@ -91,7 +91,7 @@ def test_energy_of_containers_that_ended_is_bounded_too(history: History) -> Non
     history.add(partial_report("mallory", sequence=2, at=START + 60, events=events), received_at=START + 60)
     history.add(claim(3, START + 300, 100.0), received_at=START + 300)
     history.roll_up()
-    assert sum(history.joules(GroupBy.CONTAINER).values()) <= 2 * SLOT_JOULES * 1.001
+    assert sum(history.joules(GroupBy.CONTAINER).values()) <= 2 * BUCKET_JOULES * 1.001
 
 
 @given(
@@ -123,8 +123,8 @@ def test_whatever_it_claims_a_node_uses_no_more_than_it_can(
             if not is_at_once:
                 history.roll_up()
         history.roll_up()
-        # A report can wait in a spool for a week; the slots at both ends count as whole.
-        most = MAX_WATTS * (7 * DAY + (now - START) + 60) + 2 * SLOT_JOULES
+        # A report can wait in a spool for a week; the buckets at both ends count as whole.
+        most = MAX_WATTS * (7 * DAY + (now - START) + 60) + 2 * BUCKET_JOULES
         total = sum(history.joules().values())
         assert total <= most
         assert sum(history.joules(GroupBy.CONTAINER).values()) <= total * (1 + 1e-9)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.history.interface import Mean, WindowEnd
+from collector.history.interface import Mean, SubjectKind, WindowEnd
 from collector.history.sqlite.files.connection import open_for_writing
-from collector.history.sqlite.reader import SqliteReader
+from collector.history.sqlite.means import MeanReader
 from collector.history.sqlite.writer import SqliteWriter, Submission
 from tests.collector.builders import HEARTBEAT, START, container, partial_report, state
 from tests.collector.report_strategies import patient
@@ -137,9 +137,9 @@ def means(words: list[Word], window: float, until: float) -> tuple[Mean, Mean]:
         reports = [word.report(number) for number, word in enumerate(words, start=1)]
         beacon = partial_report(sequence=len(words) + 1, at=START + until)
         SqliteWriter(connection, 3600.0).add([Submission([*reports, beacon], START)])
-        reader, window_ends = SqliteReader(connection), [WindowEnd("alpha", "first", START + until)]
-        (node,) = reader.node_means(window, window_ends).values()
-        (one,) = reader.container_means(window, window_ends).values()
+        reader, window_ends = MeanReader(connection), [WindowEnd("alpha", "first", START + until)]
+        (node,) = reader.read(SubjectKind.NODE, window, window_ends).values()
+        (one,) = reader.read(SubjectKind.CONTAINER, window, window_ends).values()
     return node, one
 
 
@@ -214,10 +214,10 @@ def test_of_many_nodes_each_has_its_own_mean() -> None:
         ]
         SqliteWriter(connection, 3600.0).add([Submission(reports, START)])
         reader, window_ends = (
-            SqliteReader(connection),
+            MeanReader(connection),
             [WindowEnd(name, "first", START + 60) for name in names],
         )
-        of_nodes = reader.node_means(30.0, window_ends)
-        of_containers = reader.container_means(30.0, window_ends)
-    assert [of_nodes[name].cpu_cores for name in names] == list(range(45))
+        of_nodes = reader.read(SubjectKind.NODE, 30.0, window_ends)
+        of_containers = reader.read(SubjectKind.CONTAINER, 30.0, window_ends)
+    assert [of_nodes[name, None].cpu_cores for name in names] == list(range(45))
     assert [of_containers[name, "id-of-web"].cpu_cores for name in names] == list(range(45))

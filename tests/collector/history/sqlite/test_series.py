@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from collector import config
 from collector.history.interface import SubjectKind
+from collector.history.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.history import SqliteHistory, open_sqlite
-from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.series import MAX_POINTS, resolution_for, step_for
 from tests.collector.builders import START, container, partial_report, report
 from wire.messages import ContainerState, Pressure, Report
@@ -171,8 +171,8 @@ async def test_an_unknown_name_has_no_history(settings: config.HistoryConfig) ->
 def test_points_are_never_too_many_nor_finer_than_asked_for(step: float, seconds: float, level: int) -> None:
     chosen = step_for(step, BEGIN, BEGIN + seconds, level)
     assert chosen >= step
-    slots = math.ceil((BEGIN + seconds) / chosen) - int(BEGIN // chosen)
-    assert slots <= MAX_POINTS + 1
+    buckets = math.ceil((BEGIN + seconds) / chosen) - int(BEGIN // chosen)
+    assert buckets <= MAX_POINTS + 1
     if level:
         assert chosen % level == 0
 

@@ -1,7 +1,7 @@
 """Energy of any period: whole hours from hourly rollups, the edges from five-minute rollups.
 
-The energy of a slot is spread evenly over the time in it that the node's reports cover, for the node and its
-containers alike. So a period that ends now includes all energy that is rolled up, and the periods of any
+The energy of a bucket is spread evenly over the time in it that the node's reports cover, for the node and
+its containers alike. So a period that ends now includes all energy that is rolled up, and the periods of any
 partition add up to the whole.
 """
 
@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from collector.history.interface import Account, GroupBy
-from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
+from collector.history.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.rows import StoredContainerFacts, decode_container_facts
 from collector.history.sqlite.schema import DETAIL_FROM
-from collector.history.sqlite.timeline import overlaps
+from collector.history.timeline import overlaps
 
 _DAY_SECONDS = 86_400
 
@@ -24,15 +24,15 @@ _Given = dict[str, str | float]
 
 
 def parts(start: float, end: float, detail_from: float) -> Iterator[tuple[int, int]]:
-    """Step and slot of the rollups that a period overlaps; only hourly ones before `detail_from`."""
+    """Step and bucket of the rollups that a period overlaps; only hourly ones before `detail_from`."""
     for hour, seconds in overlaps(start, end, COARSE_SECONDS):
         begins_at = hour * COARSE_SECONDS
         if seconds >= COARSE_SECONDS or begins_at < detail_from:
             yield COARSE_SECONDS, hour
         else:
             begin = max(start, begins_at)
-            for slot, _ in overlaps(begin, begin + seconds, FINE_SECONDS):
-                yield FINE_SECONDS, slot
+            for bucket, _ in overlaps(begin, begin + seconds, FINE_SECONDS):
+                yield FINE_SECONDS, bucket
 
 
 def _is_whole(hour: int, start: float, end: float) -> bool:
@@ -58,7 +58,9 @@ class EnergyReader:
         found = self._connection.execute(DETAIL_FROM).fetchone()
         detail_from = 0.0 if found is None else float(found[0])
         all_parts = list(parts(start, end, detail_from))
-        hours = [slot for step, slot in all_parts if step == COARSE_SECONDS and _is_whole(slot, start, end)]
+        hours = [
+            bucket for step, bucket in all_parts if step == COARSE_SECONDS and _is_whole(bucket, start, end)
+        ]
         edges = [
             each for each in all_parts if each[0] != COARSE_SECONDS or not _is_whole(each[1], start, end)
         ]
@@ -119,25 +121,25 @@ def _day(number: int) -> str:
     return datetime.fromtimestamp(number * _DAY_SECONDS, UTC).date().isoformat()
 
 
-_STORED_HOURS = "SELECT min(slot), max(slot) FROM node_rollups WHERE step = ?"
-_REACHED = "SELECT max(covered_until) FROM node_rollups WHERE step = ? AND slot = ?"
+_STORED_HOURS = "SELECT min(bucket), max(bucket) FROM node_rollups WHERE step = ?"
+_REACHED = "SELECT max(covered_until) FROM node_rollups WHERE step = ? AND bucket = ?"
 _SHARES = """
 WITH parts AS (
-    SELECT json_extract(value, '$[0]') AS step, json_extract(value, '$[1]') AS slot
+    SELECT json_extract(value, '$[0]') AS step, json_extract(value, '$[1]') AS bucket
     FROM json_each({parts})
 ), shares AS (
-    SELECT p.step, p.slot, r.node_id, r.joules, r.idle_joules, r.containers_joules,
+    SELECT p.step, p.bucket, r.node_id, r.joules, r.idle_joules, r.containers_joules,
            coalesce(CASE WHEN r.covered_until > r.covered_from THEN
                max(0.0, min(:end, r.covered_until) - max(:start, r.covered_from))
                / (r.covered_until - r.covered_from)
            ELSE r.covered_from >= :start AND r.covered_from < :end END, 0.0) AS share
-    FROM parts p CROSS JOIN node_rollups r ON r.step = p.step AND r.slot = p.slot
+    FROM parts p CROSS JOIN node_rollups r ON r.step = p.step AND r.bucket = p.bucket
 )
 """
 _PARTS = _SHARES.format(parts=":parts")
 _NODE_SUMS = "sum(s.share * s.joules), sum(s.share * s.idle_joules), sum(s.share * s.containers_joules)"
 _BY_DAY = f"""{_PARTS}
-SELECT s.slot * s.step / {_DAY_SECONDS} AS day, {_NODE_SUMS} FROM shares s GROUP BY day ORDER BY day
+SELECT s.bucket * s.step / {_DAY_SECONDS} AS day, {_NODE_SUMS} FROM shares s GROUP BY day ORDER BY day
 """  # noqa: S608 - names of our own
 _BY_NODE = f"""{_PARTS}
 SELECT n.name, {_NODE_SUMS} FROM shares s JOIN nodes n ON n.id = s.node_id GROUP BY n.id
@@ -147,12 +149,12 @@ _BY_CONTAINER = f"""{_SHARES.format(parts=":edges")}
 , sums AS (
     SELECT container_id, sum(joules) AS joules FROM (
         SELECT r.container_id, r.joules FROM container_rollups r
-        WHERE r.step = {COARSE_SECONDS} AND r.slot BETWEEN :first_hour AND :last_hour
+        WHERE r.step = {COARSE_SECONDS} AND r.bucket BETWEEN :first_hour AND :last_hour
         UNION ALL
         SELECT r.container_id, s.share * r.joules
-        FROM parts p CROSS JOIN container_rollups r ON r.step = p.step AND r.slot = p.slot
+        FROM parts p CROSS JOIN container_rollups r ON r.step = p.step AND r.bucket = p.bucket
         JOIN containers c ON c.id = r.container_id
-        JOIN shares s ON s.step = r.step AND s.slot = r.slot AND s.node_id = c.node_id
+        JOIN shares s ON s.step = r.step AND s.bucket = r.bucket AND s.node_id = c.node_id
     ) GROUP BY container_id
 )
 SELECT n.name, c.runtime_id, f.body, s.joules

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from math import ceil, fsum, inf
 
 import numpy as np
-from numpy.typing import NDArray
 
 from collector.history.interface import ClusterPoint, ClusterSeries
-from collector.history.sqlite.rollups import FINE_SECONDS
+from collector.history.rollups import FINE_SECONDS
 from collector.history.sqlite.series import LOOKBACK_SECONDS, oldest_times, resolution_for, step_for
-from collector.history.sqlite.timeline import MAX_AHEAD_SECONDS, MAX_DELAY_SECONDS, SampleColumns, sum_samples
-
-Floats = NDArray[np.float64]
+from collector.history.timeline import (
+    Floats,
+    Samples,
+    hold,
+    report_time,
+    sum_buckets,
+)
 
 _HELD_SECONDS = 60.0
 """A node that reported within this time, two default beacons, counts with its last reported values."""
@@ -80,9 +83,9 @@ class ClusterReader:
             else self._samples(start, end, step)
         )
         points = tuple(
-            sums[slot].point(slot * step)
-            for slot in sorted(sums)
-            if start < (slot + 1) * step and sums[slot].seconds > 0
+            sums[bucket].point(bucket * step)
+            for bucket in sorted(sums)
+            if start < (bucket + 1) * step and sums[bucket].seconds > 0
         )
         return ClusterSeries(step_seconds=step, points=points)
 
@@ -103,16 +106,16 @@ class ClusterReader:
         }
         merged: defaultdict[int, _Sum] = defaultdict(_Sum)
         nodes_before = 0
-        for slot, nodes, begins_at, ends_at, *sums in self._connection.execute(_ROLLUPS, given):
-            is_whole = begins_at <= slot * resolution and ends_at >= (slot + 1) * resolution
+        for bucket, nodes, begins_at, ends_at, *sums in self._connection.execute(_ROLLUPS, given):
+            is_whole = begins_at <= bucket * resolution and ends_at >= (bucket + 1) * resolution
             if not is_whole and nodes < nodes_before:
                 continue  # it has just begun, and not all nodes are in it
             nodes_before = nodes
-            # While a slot lasts, each node covers another part of it: then the mean power of each counts.
+            # While a bucket lasts, each node covers another part of it: then the mean power of each counts.
             seconds = resolution if is_whole else max(1.0, ends_at - begins_at)
             joules = sums[:4] if is_whole else [watts * seconds for watts in sums[4:]]
             part = _Sum(joules[0], joules[1], joules[2], joules[3], seconds, nodes)
-            merged[int(slot * resolution // step)].add(part)
+            merged[int(bucket * resolution // step)].add(part)
         return merged
 
     def _samples(self, start: float, end: float, step: float) -> Mapping[int, _Sum]:
@@ -121,22 +124,23 @@ class ClusterReader:
         last = np.array(self._connection.execute(_LAST, given).fetchall(), dtype=np.float64).reshape(-1, 2)
         if not rows.size:
             return {}
-        columns = sum_samples(_columns(rows, last, end), step)
+        samples = _samples(rows, last, end)
+        columns = sum_buckets(samples, hold(samples), step)
         sums: dict[int, _Sum] = {}
         latest = int((end - 1e-6) // step)
-        order = np.argsort(columns.slot, kind="stable")
-        slots, begins = np.unique(columns.slot[order], return_index=True)
-        for slot, some in zip(slots.tolist(), np.split(order, begins)[1:], strict=True):
-            if not start < (slot + 1) * step or slot > latest:
+        order = np.argsort(columns.bucket, kind="stable")
+        buckets, begins = np.unique(columns.bucket[order], return_index=True)
+        for bucket, some in zip(buckets.tolist(), np.split(order, begins)[1:], strict=True):
+            if not start < (bucket + 1) * step or bucket > latest:
                 continue
             seconds, totals = columns.seconds[some], np.nan_to_num(columns.totals[some], nan=0.0)
             # The last step is not over: what each node used so far counts for all of it.
-            span = float(seconds.max()) if slot in {latest, int(start // step)} else step
+            span = float(seconds.max()) if bucket in {latest, int(start // step)} else step
             watts = (totals / np.maximum(seconds, 1e-9)[:, None] if span < step else totals / step).sum(
                 axis=0
             )
             joules = watts * span
-            sums[slot] = _Sum(
+            sums[bucket] = _Sum(
                 joules=float(joules[_WATTS]),
                 idle_joules=float(joules[_IDLE]),
                 containers_joules=float(max(0.0, joules[_WATTS] - joules[_IDLE] - joules[_SYSTEM])),
@@ -147,33 +151,26 @@ class ClusterReader:
         return sums
 
 
-def _columns(rows: Floats, last: Floats, end: float) -> SampleColumns:
-    """Samples by node, each with a last one that repeats the values until the node stops reporting."""
-    node, own, received = rows[:, 0], rows[:, 1], rows[:, 2]
-    at = np.where((received - MAX_DELAY_SECONDS < own) & (own <= received + MAX_AHEAD_SECONDS), own, received)
-    rows = np.column_stack((node, at, rows[:, 3:]))
-    reported = dict(zip(last[:, 0].tolist(), last[:, 1].tolist(), strict=True))
-    is_last = np.append(node[1:] != node[:-1], [True])
-    ends = rows[is_last].copy()
-    until = [
-        min(end, max(reported.get(each, -inf), own) + _HELD_SECONDS) for each, own in ends[:, :2].tolist()
-    ]
-    ends[:, 1] = np.maximum(ends[:, 1], until)
-    ends[:, 2] = 0.0
-    rows = np.concatenate((rows, ends))
-    # A node's own clock may have been set back: then its samples are out of order, and have no duration.
-    order = np.lexsort((np.append(np.arange(at.size), np.full(len(ends), at.size)), rows[:, 0]))
-    rows = rows[order]
-    values = rows[:, 3:].copy()
+def _samples(rows: Floats, last: Floats, end: float) -> Samples:
+    """Samples by node, which hold until the node stops reporting."""
+    at = np.array([report_time(own, received) for own, received in rows[:, 1:3].tolist()])
+    values = rows[:, 4:].copy()
     values[:, _ERROR] *= values[:, _WATTS]
-    return SampleColumns(
+    samples = Samples(
         subject=rows[:, 0].astype(np.int64),
-        at=rows[:, 1],
-        window_seconds=rows[:, 2],
+        at=at,
+        window_seconds=rows[:, 3],
         exists=np.ones(len(rows), dtype=np.bool_),
         values=values,
         from_at=np.full(len(rows), -inf),
     )
+    reported = dict(zip(last[:, 0].astype(np.int64).tolist(), last[:, 1].tolist(), strict=True))
+    ends = samples.ends
+    until = [
+        min(end, max(reported.get(node, -inf), latest) + _HELD_SECONDS)
+        for node, latest in zip(samples.subject[ends].tolist(), at[ends].tolist(), strict=True)
+    ]
+    return samples.held_until(np.maximum(at[ends], until))
 
 
 _COVERED = "max(1e-3, r.covered_until - r.covered_from)"
@@ -183,13 +180,13 @@ _ROLLUPS = f"""
 WITH ratios AS MATERIALIZED (
     SELECT n.id, e.value FROM json_each(:ratios) e JOIN nodes n ON n.name = e.key
 )
-SELECT r.slot, count(*), min(r.covered_from), max(r.covered_until),
+SELECT r.bucket, count(*), min(r.covered_from), max(r.covered_until),
        {", ".join(f"sum({each})" for each in _JOULES)},
        {", ".join(f"sum({each} / {_COVERED})" for each in _JOULES)}
 FROM node_rollups r LEFT JOIN ratios e ON e.id = r.node_id
-WHERE r.step = :step AND r.slot >= :first AND r.slot < :after
+WHERE r.step = :step AND r.bucket >= :first AND r.bucket < :after
     AND r.joules > 0 AND r.covered_until > r.covered_from
-GROUP BY r.slot ORDER BY r.slot
+GROUP BY r.bucket ORDER BY r.bucket
 """  # noqa: S608 - names of our own
 _SAMPLES = """
 SELECT b.node_id, r.at, r.received_at, s.window_seconds, s.watts, s.idle_watts, s.system_watts, s.error_ratio

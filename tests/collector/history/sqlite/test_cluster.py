@@ -4,8 +4,8 @@ import pytest
 
 from collector import config
 from collector.history.interface import ClusterPoint, GroupBy
+from collector.history.sqlite import cluster
 from collector.history.sqlite.history import SqliteHistory, open_sqlite
-from collector.history.sqlite.power import cluster
 from tests.collector.builders import START, partial_report, report, state
 from wire.messages import NodePower, PowerSource, Report
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.history.sqlite.rollups import (
+from collector.history.rollups import (
     COARSE_SECONDS,
     FINE_SECONDS,
     ContainerReading,
@@ -12,11 +12,11 @@ from collector.history.sqlite.rollups import (
     RollupRows,
     roll_up,
 )
-from collector.history.sqlite.timeline import Sample
+from collector.history.timeline import Sample
 
 BEGIN = 1_800_000_000.0
 """The beginning of an hour."""
-USED = (0.5, 1e6, 0.0, None, 3.0)
+USED = (0.5, 1e6, 0.0, None, 3.0, None, None, None)
 
 
 def seen(container_id: int, at: float, joules_total: float | None) -> ContainerReading:
@@ -116,7 +116,7 @@ def speeches(draw: st.DrawFn) -> list[NodeReading]:
 
 
 @given(speeches())
-def test_in_every_slot_idle_system_and_containers_are_the_node(words: list[NodeReading]) -> None:
+def test_in_every_bucket_idle_system_and_containers_are_the_node(words: list[NodeReading]) -> None:
     gains = roll_up(words, {})
     containers: defaultdict[tuple[float | None, float | None], float] = defaultdict(float)
     for _, row in gains.containers:

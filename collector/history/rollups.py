@@ -2,26 +2,31 @@
 
 Usage comes from `timeline`: which values applied when. Energy is the increase of the counters between two
 heartbeats, of the node and of all its containers, spread evenly over that time. Both use the same two times,
-so in every slot idle + system + containers equals the node.
+so in every bucket idle + system + containers equals the node.
 
-A node can report any counter. Its energy in a slot, with what the slot already has, is at most what the node
-can use in that time; all parts of the surplus are left out alike.
+A node can report any counter. Its energy in a bucket, with what the bucket already has, is at most what the
+node can use in that time; all parts of the surplus are left out alike.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from collector.history.sqlite.timeline import (
+import numpy as np
+
+from collector.history.timeline import (
+    PRESSURE,
+    WIDTH,
+    BucketSums,
+    Floats,
     Sample,
-    SlotSums,
+    Samples,
+    bucket_shares,
     counter_increase,
-    intervals,
-    merge_slots,
-    slot_shares,
-    sum_slots,
+    hold,
+    sum_buckets,
 )
 
 FINE_SECONDS = 300
@@ -32,6 +37,14 @@ _MOST_ROWS, _ROWS_PER_SAMPLE = 20_000, 4
 a crowded node has more, and reports wait while they are written."""
 
 Row = tuple[float | None, ...]
+"""SQLite stores what is not a number as unknown."""
+Key = TypeVar("Key")
+_Usage = dict[tuple[int, int], Row]
+_NO_USAGE: Row = (0.0, *(None,) * (2 * WIDTH))
+_NODE = 0
+"""The node among the containers, whose numbers begin with 1."""
+MILLISECONDS, MILLIONTHS = 1e3, 1e6
+"""The units of pressure: sums and maxima."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +75,11 @@ class EnergyBounds:
 
     max_watts: float = inf
     held: Mapping[int, float] = field(default_factory=dict)
-    """Energy of the node that is already rolled up, by slot of five minutes."""
+    """Energy of the node that is already rolled up, by bucket of five minutes."""
 
-    def room(self, slot: int) -> float:
-        """The energy that a slot can still take."""
-        return max(0.0, self.max_watts * FINE_SECONDS - self.held.get(slot, 0.0))
+    def room(self, bucket: int) -> float:
+        """The energy that a bucket can still take."""
+        return max(0.0, self.max_watts * FINE_SECONDS - self.held.get(bucket, 0.0))
 
 
 _UNBOUNDED = EnergyBounds()
@@ -77,16 +90,16 @@ class RollupRows:
     """Rows to add to the rollups, and the last energy counters of containers that ended."""
 
     nodes: Sequence[Row]
-    """Step, slot, and the values of `ROLLUP_VALUES`, `NODE_JOULES` and `COVERED`."""
+    """Step, bucket, and the values of `ROLLUP_VALUES`, `NODE_JOULES` and `COVERED`."""
     containers: Sequence[tuple[int, Row]]
     """Container id, and the same with `CONTAINER_JOULES`."""
     ended: Mapping[int, float]
-    bounded_slots: int = 0
-    """Slots of five minutes in which the node reported more energy than it can have used."""
+    bounded_buckets: int = 0
+    """Buckets of five minutes in which the node reported more energy than it can have used."""
 
 
-class _SlotEnergy(NamedTuple):
-    """Energy in one slot, and the part of the slot that it was used in."""
+class _BucketEnergy(NamedTuple):
+    """Energy in one bucket, and the part of the bucket that it was used in."""
 
     joules: Sequence[float]
     covered_from: float
@@ -96,14 +109,14 @@ class _SlotEnergy(NamedTuple):
     def covered(self) -> tuple[float, float]:
         return self.covered_from, self.covered_until
 
-    def merged(self, other: "_SlotEnergy") -> "_SlotEnergy":
-        return _SlotEnergy(
+    def merged(self, other: "_BucketEnergy") -> "_BucketEnergy":
+        return _BucketEnergy(
             [a + b for a, b in zip(self.joules, other.joules, strict=True)],
             min(self.covered_from, other.covered_from),
             max(self.covered_until, other.covered_until),
         )
 
-    def scaled(self, factor: float) -> "_SlotEnergy":
+    def scaled(self, factor: float) -> "_BucketEnergy":
         return self._replace(joules=[factor * each for each in self.joules])
 
 
@@ -131,38 +144,34 @@ def roll_up(
     continue from there.
     """
     readings = _within_rows(readings)
-    from_at = readings[0].at
-    samples = _container_samples(readings)
+    usage = _usage(readings)
     counters = _Counters(readings[0], ended_joules)
-    node_samples = [reading.sample for reading in readings if reading.sample is not None]
-    per_container: defaultdict[int, dict[int, _SlotEnergy]] = defaultdict(dict)
-    per_node: dict[int, _SlotEnergy] = {}
+    per_container: defaultdict[int, dict[int, _BucketEnergy]] = defaultdict(dict)
+    per_node: dict[int, _BucketEnergy] = {}
     for part in _by_heartbeat(readings):
         energy = counters.update(part)
         added = (energy.joules, energy.idle_joules, energy.containers_joules)
-        for slot, share in slot_shares(energy.begins_at, energy.ends_at, FINE_SECONDS).items():
+        for bucket, share in bucket_shares(energy.begins_at, energy.ends_at, FINE_SECONDS).items():
             covered = (
-                max(energy.begins_at, slot * FINE_SECONDS),
-                min(energy.ends_at, (slot + 1) * FINE_SECONDS),
+                max(energy.begins_at, bucket * FINE_SECONDS),
+                min(energy.ends_at, (bucket + 1) * FINE_SECONDS),
             )
-            _add(per_node, slot, _SlotEnergy([share * joules for joules in added], *covered))
+            _add(per_node, bucket, _BucketEnergy([share * joules for joules in added], *covered))
             for container_id, joules in energy.containers.items():
-                _add(per_container[container_id], slot, _SlotEnergy([share * joules], *covered))
+                _add(per_container[container_id], bucket, _BucketEnergy([share * joules], *covered))
     bounded = _bound(per_node, per_container, bounds)
     return RollupRows(
         nodes=[
-            (*row, *(of_slot.covered if of_slot else (None, None)))
-            for row, of_slot in _rows(_usage(node_samples, from_at), per_node, 3)
+            (*row, *(of_bucket.covered if of_bucket else (None, None)))
+            for row, of_bucket in _rows(usage.pop(_NODE, {}), per_node, 3)
         ],
         containers=[
             (container_id, row)
-            for container_id in sorted({*samples, *per_container})
-            for row, _ in _rows(
-                _usage(samples.get(container_id, ()), from_at), per_container[container_id], 1
-            )
+            for container_id in sorted({*usage, *per_container})
+            for row, _ in _rows(usage.get(container_id, {}), per_container[container_id], 1)
         ],
         ended=counters.ended(),
-        bounded_slots=bounded,
+        bounded_buckets=bounded,
     )
 
 
@@ -193,58 +202,68 @@ def _not_before(reading: NodeReading, at: float) -> NodeReading:
 
 
 def _bound(
-    per_node: dict[int, _SlotEnergy],
-    per_container: Mapping[int, dict[int, _SlotEnergy]],
+    per_node: dict[int, _BucketEnergy],
+    per_container: Mapping[int, dict[int, _BucketEnergy]],
     bounds: EnergyBounds,
 ) -> int:
-    """Leave out the energy of slots that is above what the node can have used; returns in how many."""
+    """Leave out the energy of buckets that is above what the node can have used; returns in how many."""
     bounded = 0
-    for slot, energy in per_node.items():
-        joules, room = energy.joules[0], bounds.room(slot)
+    for bucket, energy in per_node.items():
+        joules, room = energy.joules[0], bounds.room(bucket)
         if joules <= room:
             continue
         bounded += 1
-        per_node[slot] = energy.scaled(room / joules)
-        for slots in per_container.values():
-            if slot in slots:
-                slots[slot] = slots[slot].scaled(room / joules)
+        per_node[bucket] = energy.scaled(room / joules)
+        for buckets in per_container.values():
+            if bucket in buckets:
+                buckets[bucket] = buckets[bucket].scaled(room / joules)
     return bounded
 
 
-def _container_samples(readings: Sequence[NodeReading]) -> dict[int, list[Sample]]:
-    samples: defaultdict[int, list[Sample]] = defaultdict(list)
+def _usage(readings: Sequence[NodeReading]) -> dict[int, _Usage]:
+    """The usage of the node and of each container, by step and bucket: values of `ROLLUP_VALUES`."""
+    subjects: defaultdict[int, list[Sample]] = defaultdict(list)
     for reading in readings:
+        if reading.sample is not None:
+            subjects[_NODE].append(reading.sample)
         for container in reading.containers:
             if container.sample is not None:
-                samples[container.container_id].append(container.sample)
-    return samples
+                subjects[container.container_id].append(container.sample)
+    usage: defaultdict[int, _Usage] = defaultdict(dict)
+    if subjects:
+        samples = Samples.of(subjects, readings[0].at)
+        periods = hold(samples)
+        for step in STEPS:
+            sums = sum_buckets(samples, periods, step)
+            keys = zip(sums.subject.tolist(), sums.bucket.tolist(), strict=True)
+            for (subject, bucket), row in zip(keys, _stored(sums).tolist(), strict=True):
+                usage[subject][step, bucket] = tuple(row)
+    return usage
 
 
-def _usage(samples: Sequence[Sample], from_at: float) -> dict[int, SlotSums]:
-    return sum_slots(intervals(samples, from_at), FINE_SECONDS)
+def _stored(sums: BucketSums) -> Floats:
+    """The columns of rollups: pressure, which is at most all of the time, as whole numbers."""
+    plain, seconds = slice(PRESSURE.start), sums.seconds[:, None]
+    waiting = np.round(np.minimum(sums.totals[:, PRESSURE], seconds) * MILLISECONDS)
+    highest = np.round(np.minimum(sums.maxima[:, PRESSURE], 1.0) * MILLIONTHS)
+    return np.hstack((seconds, sums.totals[:, plain], waiting, sums.maxima[:, plain], highest))
 
 
-def _add(slots: dict[int, _SlotEnergy], slot: int, energy: _SlotEnergy) -> None:
-    slots[slot] = slots[slot].merged(energy) if slot in slots else energy
+def _add(buckets: dict[Key, _BucketEnergy], key: Key, energy: _BucketEnergy) -> None:
+    buckets[key] = buckets[key].merged(energy) if key in buckets else energy
 
 
 def _rows(
-    usage: dict[int, SlotSums], energy: Mapping[int, _SlotEnergy], width: int
-) -> Iterator[tuple[Row, _SlotEnergy | None]]:
-    """A row for every slot of every step that has usage or energy."""
-    factor = COARSE_SECONDS // FINE_SECONDS
-    coarse_energy: dict[int, _SlotEnergy] = {}
-    for slot, of_slot in energy.items():
-        _add(coarse_energy, slot // factor, of_slot)
-    for step, usage_by_slot, energy_by_slot in (
-        (FINE_SECONDS, usage, energy),
-        (COARSE_SECONDS, merge_slots(usage, factor), coarse_energy),
-    ):
-        for slot in {*usage_by_slot, *energy_by_slot}:
-            sums = usage_by_slot.get(slot) or SlotSums()
-            found = energy_by_slot.get(slot)
-            joules = found.joules if found else [0.0] * width
-            yield (step, slot, *sums.stored(), *joules), found
+    usage: _Usage, energy: Mapping[int, _BucketEnergy], width: int
+) -> Iterator[tuple[Row, _BucketEnergy | None]]:
+    """A row for every bucket of every step that has usage or energy."""
+    by_step = {(FINE_SECONDS, bucket): of_bucket for bucket, of_bucket in energy.items()}
+    for bucket, of_bucket in energy.items():
+        _add(by_step, (COARSE_SECONDS, bucket * FINE_SECONDS // COARSE_SECONDS), of_bucket)
+    for key in {*usage, *by_step}:
+        found = by_step.get(key)
+        joules = found.joules if found else [0.0] * width
+        yield (*key, *usage.get(key, _NO_USAGE), *joules), found
 
 
 def _by_heartbeat(readings: Sequence[NodeReading]) -> Iterator[Sequence[NodeReading]]:

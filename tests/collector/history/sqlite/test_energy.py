@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from collector import config
 from collector.history.interface import Account, GroupBy
+from collector.history.rollups import COARSE_SECONDS, FINE_SECONDS
+from collector.history.sqlite.energy import EnergyReader, parts
 from collector.history.sqlite.files.connection import open_for_writing
 from collector.history.sqlite.history import open_sqlite
-from collector.history.sqlite.power.energy import EnergyReader, parts
 from collector.history.sqlite.retention import Retention, RetentionJob
 from collector.history.sqlite.rollup_store import RollupReader, RollupWriter
-from collector.history.sqlite.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.writer import SqliteWriter, Submission
 from tests.collector.builders import START, container, partial_report, report, state
 from wire.messages import ContainerPower, ContainerState, Event, EventKind, NodePower, PowerSource, Report

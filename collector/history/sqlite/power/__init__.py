@@ -1,1 +1,0 @@
-"""Energy of periods, and the power of the cluster over time."""
