@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -70,7 +70,7 @@ def _table_heading(config: type[msgspec.Struct], table: tuple[str, ...]) -> Iter
     if table:
         section: Any = config
         for name in table:
-            section = section.__annotations__[name]
+            section = get_type_hints(section)[name]
         yield f"### `[{'.'.join(table)}]`"
         yield ""
         yield section.__doc__.splitlines()[0]
