@@ -10,7 +10,7 @@ from typing import cast, get_args
 
 import psutil
 
-from agent.config import AgentConfig
+from agent.features import settings_class
 from agent.sampling.power import load_of
 from agent.sampling.rates import compute_rates
 from agent.sources.reader import Reader
@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    config = load_config(AgentConfig, "agent", arguments)
+    config = load_config(settings_class(), "agent", arguments)
     proc, sys_root = Path(config.roots.proc), Path(config.roots.sys)
     host = fingerprint(read_host_facts(proc, sys_root))
     out: Path = arguments.out or MODEL_PATH

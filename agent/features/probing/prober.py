@@ -10,8 +10,8 @@ from typing import Protocol
 
 import aiohttp
 
-from agent.config import ProbeConfig
-from agent.probing.targets import ProbeTarget, is_bridge, parse_addresses, parse_target
+from agent.features.probing.settings import ProbeConfig
+from agent.features.probing.targets import ProbeTarget, is_bridge, parse_addresses, parse_target
 from agent.sources.docker import ContainerInfo
 from wire.errors import INVALID_JSON
 from wire.messages import MAX_NAME_LENGTH, MAX_PROBED_SERVICES, PROBE_LABEL, ServiceProbe

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from agent.config.section import Section
 from wire.messages import MAX_PROBE_SECONDS
+from wire.settings import Section
 
 
 class ProbeConfig(Section, frozen=True):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from agent.config import ProbeConfig
-from agent.probing.prober import ContainerProber, ResponseTimes
+from agent.features.probing.prober import ContainerProber, ResponseTimes
+from agent.features.probing.settings import ProbeConfig
 from agent.sources.docker import ContainerInfo
 from wire.address import Address
 from wire.http.serving import serving
