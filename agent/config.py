@@ -3,6 +3,7 @@
 The values are validated on creation; only the command reads files. Each feature has a table of its own.
 """
 
+from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta
@@ -48,22 +49,8 @@ class HostConfig(Section, frozen=True):
 
 
 class PowerConfig(Section, frozen=True):
-    """How power is estimated, and where energy counters are kept."""
+    """How power is estimated, and divided among containers."""
 
-    model_file: Annotated[
-        str,
-        Meta(
-            description="File with the power model of this host, written by `wattpack calibrate` or learned"
-            " by the agent from a meter. Empty keeps no model."
-        ),
-    ] = "/var/lib/wattpack-agent/model.json"
-    energy_file: Annotated[
-        str,
-        Meta(
-            description="File that keeps the energy counters across restarts. Empty starts them at 0 after"
-            " each restart."
-        ),
-    ] = "/var/lib/wattpack-agent/energy.json"
     idle_policy: Annotated[
         str,
         Meta(
@@ -96,21 +83,23 @@ class RootsConfig(Section, frozen=True):
 class DockerConfig(Section, frozen=True):
     """The engine that provides names, images and labels. Without it, containers are listed by ID."""
 
-    enabled: Annotated[bool, Meta(description="Whether to connect to the engine.")] = True
-    socket: Annotated[str, Meta(description="Socket of the Docker engine, or of Podman.")] = (
-        "/var/run/docker.sock"
-    )
+    socket: Annotated[
+        str, Meta(description="Socket of the Docker engine, or of Podman. Empty connects to no engine.")
+    ] = "/var/run/docker.sock"
 
 
 class ReportingConfig(Section, frozen=True):
     """When a report is sent to the collector, and what it contains."""
 
-    host_window_seconds: Annotated[
-        float, Meta(gt=0, le=3600, description="Window over which samples of the host are averaged.")
+    window_seconds: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=3600,
+            description="Window over which samples of the host are averaged; for a container, half as long"
+            " again. A window contains at least one sample.",
+        ),
     ] = 30.0
-    container_window_seconds: Annotated[
-        float, Meta(gt=0, le=3600, description="Window over which samples of a container are averaged.")
-    ] = 45.0
     threshold_points: Annotated[
         float,
         Meta(
@@ -137,33 +126,24 @@ class ReportingConfig(Section, frozen=True):
             description="Time between two full reports, with all containers and a histogram of all samples.",
         ),
     ] = 300.0
-    top_containers: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=100,
-            description="Number of containers with the highest usage in each heartbeat, per resource.",
-        ),
-    ] = 3
+
+    @property
+    def container_window_seconds(self) -> float:
+        """Window over which samples of a container are averaged."""
+        return 1.5 * self.window_seconds
 
 
 class BottleneckConfig(Section, frozen=True):
     """When a resource of the node is a bottleneck. A limit of 0 disables its check."""
 
-    cpu_ratio: Annotated[
-        float, Meta(ge=0, le=1, description="Limit of CPU usage, as a share of all cores.")
-    ] = 0.9
-    memory_ratio: Annotated[
-        float, Meta(ge=0, le=1, description="Limit of memory usage, as a share of all memory.")
-    ] = 0.9
-    disk_ratio: Annotated[
-        float, Meta(ge=0, le=1, description="Limit of the share of time that the busiest disk is active.")
-    ] = 0.9
-    iowait_ratio: Annotated[
-        float, Meta(ge=0, le=1, description="Limit of the share of CPU time spent waiting for disks.")
-    ] = 0.3
-    network_ratio: Annotated[
-        float, Meta(ge=0, le=1, description="Limit of network traffic, as a share of the link speed.")
+    usage_ratio: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Limit of usage: of all cores, of all memory, of the time that the busiest disk is"
+            " active, and of the link speed of the network.",
+        ),
     ] = 0.9
     cpu_pressure_ratio: Annotated[
         float, Meta(ge=0, le=1, description="Limit of the share of time that tasks wait for a CPU (PSI).")
@@ -172,21 +152,23 @@ class BottleneckConfig(Section, frozen=True):
         float, Meta(ge=0, le=1, description="Limit of the share of time that tasks wait for memory (PSI).")
     ] = 0.2
     disk_pressure_ratio: Annotated[
-        float, Meta(ge=0, le=1, description="Limit of the share of time that tasks wait for a disk (PSI).")
-    ] = 0.5
-    samples: Annotated[
-        int,
-        Meta(ge=1, le=1000, description="Consecutive samples above a limit that open an alert."),
-    ] = 4
-    hysteresis_points: Annotated[
         float,
         Meta(
             ge=0,
-            le=100,
-            description="Distance from the limit at which an alert closes, in percentage points: all values"
-            " must be lower by this much for `samples` consecutive samples.",
+            le=1,
+            description="Limit of the share of time that tasks wait for a disk (PSI). 0 also disables the"
+            " check of I/O wait.",
         ),
-    ] = 10.0
+    ] = 0.5
+    samples: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1000,
+            description="Consecutive samples above a limit that open an alert. It closes after as many in"
+            " which all values are lower than their limits by ten percentage points.",
+        ),
+    ] = 4
 
 
 class HttpConfig(Section, frozen=True):
@@ -229,7 +211,6 @@ class DeliveryConfig(Section, frozen=True):
     url: Annotated[str, Meta(pattern="^https?://", description="URL of the collector.")] = (
         f"http://{COLLECTOR_DEFAULT}"
     )
-    timeout_seconds: Annotated[float, Meta(gt=0, le=120, description="Timeout of one request.")] = 10.0
     token_file: Annotated[
         str,
         Meta(
@@ -257,27 +238,43 @@ class DeliveryConfig(Section, frozen=True):
     ] = ""
 
 
-class SpoolConfig(Section, frozen=True):
-    """Reports that the collector has not accepted yet, on disk."""
+class StorageConfig(Section, frozen=True):
+    """Files of the agent: reports that wait for the collector, energy counters, the power model."""
 
-    path: Annotated[
+    directory: Annotated[
         str,
         Meta(
-            description="SQLite file. A missing directory is created. If it is empty or not writable, reports"
-            " are kept in memory."
+            description="Directory of the files `spool.db`, `energy.json` and `model.json`; created if it is"
+            " missing. If it is empty or not writable, reports are kept in memory, and energy counters start"
+            " at 0 after each restart."
         ),
-    ] = "/var/lib/wattpack-agent/spool.db"
-    max_bytes: Annotated[
+    ] = "/var/lib/wattpack-agent"
+    spool_max_bytes: Annotated[
         int,
         Meta(
             ge=1 << 16,
             le=1 << 40,
-            description="Maximum size of the spool. Beyond it, the oldest reports are deleted.",
+            description="Maximum size of the reports on disk. Beyond it, the oldest are deleted.",
         ),
     ] = 64 << 20
-    max_age_hours: Annotated[
-        float, Meta(gt=0, le=24 * 366, description="Age at which a report in the spool is deleted.")
-    ] = 48.0
+
+    @property
+    def spool(self) -> Path | None:
+        """The file with the reports; None if they are kept in memory."""
+        return self._file("spool.db")
+
+    @property
+    def energy(self) -> Path | None:
+        """The file with the energy counters."""
+        return self._file("energy.json")
+
+    @property
+    def model(self) -> Path | None:
+        """The file with the power model of this host, calibrated or learned from a meter."""
+        return self._file("model.json")
+
+    def _file(self, name: str) -> Path | None:
+        return Path(self.directory, name) if self.directory else None
 
 
 class AgentConfig(Settings, frozen=True):
@@ -293,4 +290,4 @@ class AgentConfig(Settings, frozen=True):
     docker: DockerConfig = DockerConfig()
     http: HttpConfig = HttpConfig()
     collector: DeliveryConfig = DeliveryConfig()
-    spool: SpoolConfig = SpoolConfig()
+    storage: StorageConfig = StorageConfig()

@@ -59,7 +59,7 @@ async def running(
     address = parse_address(config.http.listen)
     await check_address(address, "http.listen")
     sampler = Sampler(config, persistent=True)
-    state = AgentState(ReportSender(config.collector, config.spool))
+    state = AgentState(ReportSender(config.collector, config.storage))
     metrics = AgentMetrics(state)
     app = web.Application(middlewares=[] if config.http.web_config else [_host_check(config, address)])
     app.router.add_get("/metrics", metrics_handler(metrics.registry))

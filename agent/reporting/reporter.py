@@ -255,7 +255,7 @@ class Reporter:
             beacon_seconds=max(self._config.beacon_seconds, self._sample_seconds),
             usage=tuple(each for each in usage if each is not None),
             # Only running containers: nothing can be done about the others.
-            top=top_containers(tallies, self._config.top_containers),
+            top=top_containers(tallies),
             power_curve=sample.power_curve,
             machine=self._machine,
         )
@@ -329,8 +329,10 @@ class _Schedule:
         # Derived from the name, so that nodes started together do not send heartbeats at the same time.
         phase = zlib.crc32(node.encode()) / (1 << 32) - 1
         heartbeat_seconds = config.heartbeat_seconds
-        self._host = TumblingWindows(begin_seconds, config.host_window_seconds)
-        self._containers = TumblingWindows(begin_seconds, config.container_window_seconds)
+        self._host = TumblingWindows(begin_seconds, max(config.window_seconds, sample_seconds))
+        self._containers = TumblingWindows(
+            begin_seconds, max(config.container_window_seconds, sample_seconds)
+        )
         self._heartbeat = TumblingWindows(
             first.monotonic_seconds + phase * heartbeat_seconds, heartbeat_seconds
         )

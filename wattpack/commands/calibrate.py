@@ -10,6 +10,7 @@ from typing import cast, get_args
 
 import psutil
 
+from agent.config import StorageConfig
 from agent.features import settings_class
 from agent.sampling.power import load_of
 from agent.sampling.rates import compute_rates
@@ -36,7 +37,7 @@ from wattpack.output.text import count_text
 from wire.errors import UserError, os_reason
 from wire.resources import Quantities
 
-MODEL_PATH = Path("/var/lib/wattpack-agent/model.json")
+MODEL_PATH = Path(StorageConfig().directory, "model.json")
 _METER_POLL_SECONDS = 0.5
 _METER_TIMEOUT_SECONDS = 15.0
 _MEMORY_SHARE = 0.25

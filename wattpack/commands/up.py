@@ -75,9 +75,8 @@ async def _up(data: Path, assignments: list[str]) -> None:
         ),
     )
     files = {
-        "spool": {"path": str(data / "spool.db")},
+        "storage": {"directory": str(data)},
         "reporting": {"heartbeat_seconds": _HEARTBEAT_SECONDS},
-        "power": {"model_file": str(data / "model.json"), "energy_file": str(data / "energy.json")},
     }
 
     def agent_settings(url: str) -> AgentConfig:

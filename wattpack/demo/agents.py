@@ -3,7 +3,6 @@
 from collections import defaultdict
 from math import floor
 
-import msgspec
 import numpy as np
 
 from agent.bottlenecks.detector import BottleneckDetector
@@ -24,17 +23,10 @@ class DemoAgents:
     """The agents of all nodes."""
 
     def __init__(self, cluster: DemoCluster, sample_seconds: float) -> None:
-        """Windows are at least one sample long; everything else has the agent's defaults."""
         self.cluster = cluster
-        settings = ReportingConfig()
-        reporting = msgspec.structs.replace(
-            settings,
-            host_window_seconds=max(settings.host_window_seconds, sample_seconds),
-            container_window_seconds=max(settings.container_window_seconds, sample_seconds),
-        )
         shop = cluster.shop
         self._reporters = [
-            Reporter(each.name, f"demo-{place}", reporting, sample_seconds)
+            Reporter(each.name, f"demo-{place}", ReportingConfig(), sample_seconds)
             for place, each in enumerate(shop.nodes)
         ]
         self._detectors = [BottleneckDetector(BottleneckConfig()) for _ in shop.nodes]

@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 
 from agent.config import DeliveryConfig
-from agent.delivery.connection import connect, credentials, failure_reason, read_response
+from agent.delivery.connection import REQUEST_SECONDS, connect, credentials, failure_reason, read_response
 from agent.delivery.credentials import tls_context
 from agent.delivery.responses import Backoff, parse_retry_after
 from agent.features.mesh.peers import Peers
@@ -91,7 +91,7 @@ class MeshExchange:
                     await self._sleep(max(0.0, began + _MIN_INTERVAL_SECONDS - self._monotonic()))
 
     def _connect(self) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
-        return connect(self._tls, MAX_WAIT_SECONDS + self._settings.timeout_seconds)
+        return connect(self._tls, MAX_WAIT_SECONDS + REQUEST_SECONDS)
 
     async def exchange(self, http: aiohttp.ClientSession) -> None:
         """Send the results that changed, and apply the assignment in the response."""

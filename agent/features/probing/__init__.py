@@ -23,7 +23,7 @@ async def _start(parts: AgentParts) -> AsyncIterator[StartedFeature | None]:
         return
     if parts.names is None:
         raise UserError(
-            "probe.enabled needs docker.enabled, for the addresses of containers: set both, or neither"
+            "probe.enabled needs docker.socket, for the addresses of containers: set both, or neither"
         )
     from agent.features.probing.prober import ContainerProber  # noqa: PLC0415 - takes memory, as the mesh does
 

@@ -34,8 +34,8 @@ async def test_the_agent_runs_without_a_feature(tmp_path: Path, hidden: Feature)
     tables = {
         "http": {"listen": "127.0.0.1:0"},
         "collector": {"enabled": False},
-        "docker": {"enabled": False},
-        "power": {"model_file": "", "energy_file": ""},
+        "docker": {"socket": ""},
+        "storage": {"directory": ""},
         "roots": {"proc": str(host.proc), "sys": str(host.sys)},
     }
     config = msgspec.convert(tables, settings_class())

@@ -104,10 +104,9 @@ async def test_a_whole_agent_exposes_its_round_trip_times(tmp_path: Path) -> Non
             "node": "alpha",
             "http": {"listen": "127.0.0.1:0"},
             "collector": {"enabled": False, "url": collector.url},
-            "docker": {"enabled": False},
-            "power": {"model_file": "", "energy_file": ""},
+            "docker": {"socket": ""},
             "roots": {"proc": str(host.proc), "sys": str(host.sys)},
-            "spool": {"path": ""},
+            "storage": {"directory": ""},
             "mesh": {"enabled": True, "listen": "127.0.0.1:0"},
         }
         config = msgspec.convert(tables, settings_class())

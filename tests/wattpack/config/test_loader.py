@@ -32,7 +32,7 @@ def test_empty_file_has_all_defaults(tmp_path: Path) -> None:
 
 def test_precedence_of_file_environment_and_flag(tmp_path: Path) -> None:
     file = tmp_path / "agent.toml"
-    file.write_text('node = "file"\n[sampling]\ninterval_seconds = 5\n[docker]\nenabled = false\n')
+    file.write_text('node = "file"\n[sampling]\ninterval_seconds = 5\n[docker]\nsocket = ""\n')
     config = load(
         AGENT,
         "agent",
@@ -48,7 +48,7 @@ def test_precedence_of_file_environment_and_flag(tmp_path: Path) -> None:
     )
     assert config.node == "flag"
     assert config.sampling.interval_seconds == 6
-    assert config.docker.enabled is False
+    assert config.docker.socket == ""
     assert config.http.listen == "127.0.0.1:1"
 
 
