@@ -5,11 +5,9 @@ import logging
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import hdrs, web
@@ -20,6 +18,8 @@ from agent.config import AgentConfig
 from agent.delivery.sender import ReportSender
 from agent.exposition.metrics import AgentMetrics
 from agent.exposition.state import AgentState
+from agent.extension import AgentParts, StartedFeature
+from agent.features import load_features
 from agent.reporting.messages import container_state, container_values, node_state, node_values
 from agent.reporting.reporter import Reporter
 from agent.sampling.node_sample import NodeSample
@@ -27,13 +27,9 @@ from agent.sampling.sampler import Sampler, Survey
 from agent.sampling.ticker import ticks
 from agent.sources.machine import read_machine
 from wire.address import Address, parse_address
-from wire.errors import UserError
 from wire.http.hosts import is_named_after, is_own_host, machine_names
 from wire.http.serving import check_address, metrics_handler, serving
 from wire.messages import Report
-
-if TYPE_CHECKING:
-    from agent.probing.prober import ContainerProber
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +59,7 @@ async def running(
     address = parse_address(config.http.listen)
     await check_address(address, "http.listen")
     sampler = Sampler(config, persistent=True)
-    state = AgentState(ReportSender(config.collector, config.spool))
+    state = AgentState(ReportSender(config.collector, config.storage))
     metrics = AgentMetrics(state)
     app = web.Application(middlewares=[] if config.http.web_config else [_host_check(config, address)])
     app.router.add_get("/metrics", metrics_handler(metrics.registry))
@@ -76,20 +72,12 @@ async def running(
         AsyncExitStack() as stack,
     ):
         await _wait_for_names(sampler)
-        state.prober = _create_prober(config, sampler)
-        sampling = _SamplingLoop(config, sampler, state, metrics, alive)
-        jobs: list[_Job] = [sampling.run]
-        if state.prober is not None:
-            jobs.append(state.prober.run)
+        features = await _start_features(stack, AgentParts(node_name(config), config, sampler.names))
+        state.feature_metrics += [each.collect_metrics for each in features]
+        sampling = _SamplingLoop(config, sampler, state, metrics, features, alive)
+        jobs: list[_Job] = [sampling.run, *(each.run for each in features)]
         if config.collector.enabled:
             jobs.append(state.sender.run)
-        if config.mesh.enabled:
-            from agent.mesh.mesh import open_mesh  # noqa: PLC0415 - takes memory that most agents do not need
-
-            state.mesh = await stack.enter_async_context(
-                open_mesh(node_name(config), config.mesh, config.collector)
-            )
-            jobs.append(state.mesh.run)
         try:
             async with _background(*jobs) as work:
                 yield RunningAgent(node_name(config), bound, sampler.survey(), state, work)
@@ -134,12 +122,13 @@ def node_name(config: AgentConfig) -> str:
 class _SamplingLoop:
     """The loop that samples, detects bottlenecks and reports."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts of a whole agent
         self,
         config: AgentConfig,
         sampler: Sampler,
         state: AgentState,
         metrics: AgentMetrics,
+        features: Sequence[StartedFeature],
         alive: Callable[[], None],
     ) -> None:
         self._interval_seconds = config.sampling.interval_seconds
@@ -147,6 +136,7 @@ class _SamplingLoop:
         self._sampler = sampler
         self._state = state
         self._metrics = metrics
+        self._features = features
         self._alive = alive
         self._detector = BottleneckDetector(config.bottleneck)
         self._reporter = Reporter(
@@ -178,8 +168,8 @@ class _SamplingLoop:
             log.log(logging.WARNING if alert.closed_at is None else logging.INFO, "%s", alert.evidence)
         names = self._sampler.names
         events, images = ([], None) if names is None else (names.take_events(), names.images)
-        probes = () if self._state.prober is None else self._state.prober.take()
-        report = self._reporter.report(sample, events, alerts, images, probes)
+        additions = [added for each in self._features if (added := each.take_addition()) is not None]
+        report = self._reporter.report(sample, events, alerts, images, additions)
         if report is not None and self._reports:
             self._state.sender.enqueue(report)
 
@@ -191,16 +181,10 @@ class _SamplingLoop:
                 self._state.sender.enqueue(final_report)
 
 
-def _create_prober(config: AgentConfig, sampler: Sampler) -> "ContainerProber | None":
-    if not config.probe.enabled:
-        return None
-    if sampler.names is None:
-        raise UserError(
-            "probe.enabled needs docker.enabled, for the addresses of containers: set both, or neither"
-        )
-    from agent.probing.prober import ContainerProber  # noqa: PLC0415 - takes memory, as the mesh does
-
-    return ContainerProber(sampler.names, Path(config.docker.socket), config.probe)
+async def _start_features(stack: AsyncExitStack, parts: AgentParts) -> list[StartedFeature]:
+    """Start the features that the settings turn on, until the stack is closed."""
+    started = [await stack.enter_async_context(feature.start(parts)) for feature in load_features()]
+    return [each for each in started if each is not None]
 
 
 async def _run_names(sampler: Sampler) -> None:

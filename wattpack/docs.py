@@ -13,9 +13,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from agent.config import AgentConfig
 from agent.exposition import catalogue
 from agent.exposition.metrics import PASS_DURATION
+from agent.features import load_features, settings_class
 from collector.api.metrics import COLLECTOR_METRICS
 from collector.api.table import ROUTES
 from collector.common.labels import LABELS
@@ -30,7 +30,7 @@ from wattpack.dashboards.grafana import dashboard_text
 from wire.metrics import MetricSpec
 
 _GENERATED = "<!-- Generated from code by ./dev docs: change the code instead. -->"
-_ROLES: dict[str, type[msgspec.Struct]] = {"agent": AgentConfig, "collector": CollectorConfig}
+_ROLES: dict[str, type[msgspec.Struct]] = {"agent": settings_class(), "collector": CollectorConfig}
 _COMMENT_WIDTH = 110
 
 
@@ -166,8 +166,7 @@ def _metrics() -> Iterator[str]:
                 *catalogue.DEVICE_METRICS,
                 *catalogue.METER_METRICS,
                 *catalogue.NODE_PRESSURE_METRICS,
-                *catalogue.PEER_METRICS,
-                *catalogue.PEER_LOSS_METRICS,
+                *(spec for feature in load_features() for spec in feature.metrics),
             ),
             nothing,
         ),

@@ -46,6 +46,11 @@ class PeerResult(_MeshMessage, frozen=True, array_like=True):
     answered: ProbeCount
     lost: ProbeCount
 
+    @property
+    def lost_ratio(self) -> float:
+        """Share of the probes without a reply."""
+        return self.lost / (self.answered + self.lost)
+
 
 class MeshReport(_MeshMessage, frozen=True, kw_only=True):
     """What an agent sends: where its peers reach it, and its new results."""

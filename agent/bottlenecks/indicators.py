@@ -21,6 +21,10 @@ from wire.resources import Resource, ratio
 
 Value = Callable[[HostRates], float | None]
 
+HYSTERESIS_RATIO = 0.1
+"""Distance from the limit at which an alert closes."""
+_IOWAIT_LIMIT = 0.3
+
 
 class Level(IntEnum):
     """A value relative to its limit; BETWEEN neither opens nor closes an alert."""
@@ -54,18 +58,18 @@ class Indicator:
         limit, value = self.limit(settings), self.value(rates)
         if limit == 0 or value is None:
             return None
-        level = _level(value, limit, settings.hysteresis_points)
+        level = _level(value, limit)
         precondition = None if self.precondition is None else self.precondition.value(rates)
         if self.precondition is None or precondition is None:
             return level
-        return min(level, _level(precondition, self.precondition.limit, settings.hysteresis_points))
+        return min(level, _level(precondition, self.precondition.limit))
 
 
-def _level(value: float, limit: float, hysteresis_points: float) -> Level:
+def _level(value: float, limit: float) -> Level:
     if value >= limit:
         return Level.ABOVE
     # With a limit below the hysteresis, an alert would never close; half of the limit can be reached.
-    return Level.BELOW if value < max(limit - hysteresis_points / 100, limit / 2) else Level.BETWEEN
+    return Level.BELOW if value < max(limit - HYSTERESIS_RATIO, limit / 2) else Level.BETWEEN
 
 
 def format_percent(value: float) -> str:
@@ -135,7 +139,7 @@ INDICATORS: tuple[Indicator, ...] = (
     Indicator(
         Resource.CPU,
         usage_ratio(Resource.CPU),
-        lambda settings: settings.cpu_ratio,
+        lambda settings: settings.usage_ratio,
         lambda rates, mean: f"CPU at {format_percent(mean)} of {rates.capacity.cpu_cores or 0:g} cores",
     ),
     Indicator(
@@ -148,7 +152,7 @@ INDICATORS: tuple[Indicator, ...] = (
     Indicator(
         Resource.MEMORY,
         usage_ratio(Resource.MEMORY),
-        lambda settings: settings.memory_ratio,
+        lambda settings: settings.usage_ratio,
         _describe_usage("memory", Resource.MEMORY),
     ),
     Indicator(
@@ -160,13 +164,13 @@ INDICATORS: tuple[Indicator, ...] = (
     Indicator(
         Resource.DISK,
         usage_ratio(Resource.DISK),
-        lambda settings: settings.disk_ratio,
+        lambda settings: settings.usage_ratio,
         _describe_time("busiest disk active"),
     ),
     Indicator(
         Resource.DISK,
         lambda rates: rates.iowait_ratio,
-        lambda settings: settings.iowait_ratio,
+        lambda settings: _IOWAIT_LIMIT if settings.disk_pressure_ratio else 0.0,
         lambda _, mean: f"{format_percent(mean)} of the CPU time spent waiting for disks",
         _DISK_IS_BUSY,
     ),
@@ -180,7 +184,7 @@ INDICATORS: tuple[Indicator, ...] = (
     Indicator(
         Resource.NETWORK,
         usage_ratio(Resource.NETWORK),
-        lambda settings: settings.network_ratio,
+        lambda settings: settings.usage_ratio,
         _describe_usage("network", Resource.NETWORK),
     ),
 )

@@ -12,6 +12,8 @@ from agent.config import DeliveryConfig
 from agent.delivery.credentials import read_token
 from wire.version import __version__
 
+REQUEST_SECONDS = 10.0
+"""Timeout of a request."""
 _KEEPALIVE_SECONDS = 120.0
 
 
@@ -59,7 +61,7 @@ def failure_reason(error: Exception) -> str:
         # asyncio puts the address into strerror, except for a name that is not found.
         return (os.strerror(number) if number > 0 else cause.strerror or str(error)).lower()
     if isinstance(error, TimeoutError):
-        return "no response within collector.timeout_seconds"
+        return "no response in time"
     return str(error) or type(error).__name__
 
 

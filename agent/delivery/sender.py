@@ -17,8 +17,8 @@ from typing import TypeVar
 
 import aiohttp
 
-from agent.config import DeliveryConfig, SpoolConfig
-from agent.delivery.connection import connect, credentials, failure_reason, read_response
+from agent.config import DeliveryConfig, StorageConfig
+from agent.delivery.connection import REQUEST_SECONDS, connect, credentials, failure_reason, read_response
 from agent.delivery.credentials import read_token, sends_token_in_plaintext, tls_context
 from agent.delivery.responses import Accepted, Backoff, ClockOffset, Rejected, Response, Retry, parse_response
 from agent.delivery.spool import MEMORY_BYTES, Spool
@@ -50,7 +50,7 @@ class ReportSender:
     def __init__(
         self,
         collector: DeliveryConfig,
-        spool: SpoolConfig,
+        storage: StorageConfig,
         *,
         wall: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
@@ -67,7 +67,7 @@ class ReportSender:
         self._wall = wall
         self._monotonic = monotonic
         self._sleep = sleep
-        self._spool = Spool(spool, wall=wall, monotonic=monotonic)
+        self._spool = Spool(storage, wall=wall, monotonic=monotonic)
         # The disk has its own thread: a slow disk blocks nothing else.
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="spool")
         self._writing_count = 0
@@ -230,7 +230,7 @@ class ReportSender:
     # --- HTTP -------------------------------------------------------------------------------
 
     def _session(self) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
-        return connect(self._tls, self._settings.timeout_seconds)
+        return connect(self._tls, REQUEST_SECONDS)
 
     async def _post(self, session: aiohttp.ClientSession, batch: _Batch) -> Response:
         try:

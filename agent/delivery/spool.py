@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 
-from agent.config import SpoolConfig
+from agent.config import StorageConfig
 from agent.delivery.spool_file import (
     Entry,
     SpoolDamagedError,
@@ -25,17 +25,18 @@ log = logging.getLogger(__name__)
 MEMORY_BYTES = 8 << 20
 """Maximum size of reports in memory: enough for hours, and a small part of the agent's memory."""
 _TRY_DISK_SECONDS = 30.0
+MAX_AGE_SECONDS = 48 * 3600.0
+"""Age at which a report is deleted."""
 
 
 class Spool:
     """A queue of reports, bounded by size and age; those in the file come before those in memory."""
 
     def __init__(
-        self, settings: SpoolConfig, *, wall: Callable[[], float], monotonic: Callable[[], float]
+        self, settings: StorageConfig, *, wall: Callable[[], float], monotonic: Callable[[], float]
     ) -> None:
-        self._path = Path(settings.path) if settings.path else None
-        self._max_bytes = settings.max_bytes
-        self._max_age_seconds = settings.max_age_hours * 3600
+        self._path = settings.spool
+        self._max_bytes = settings.spool_max_bytes
         self._wall = wall
         self._monotonic = monotonic
         self._file: SpoolFile | None = None
@@ -106,7 +107,7 @@ class Spool:
             self._try_disk_at = self._monotonic()
             self._store()
         if self._memory:
-            log.warning("%d unsent report(s) in memory are lost: check spool.path", len(self._memory))
+            log.warning("%d unsent report(s) in memory are lost: check storage.directory", len(self._memory))
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -192,13 +193,13 @@ class Spool:
         if self._file is not None:
             surplus_bytes = self._file.size_bytes - self._max_bytes
             try:
-                dropped += self._file.drop_oldest(now, self._max_age_seconds, surplus_bytes)
+                dropped += self._file.drop_oldest(now, MAX_AGE_SECONDS, surplus_bytes)
             except (SpoolUnusableError, SpoolDamagedError) as error:
                 self._close_failed_file(error)
         room = min(self._max_bytes, MEMORY_BYTES)
         while self._memory and (
             (self._memory_bytes > room and len(self._memory) > 1)
-            or self._memory[0].arrived < now - self._max_age_seconds
+            or self._memory[0].arrived < now - MAX_AGE_SECONDS
         ):
             self._memory_bytes -= len(self._memory.popleft().body)
             dropped += 1

@@ -44,7 +44,7 @@ _REASONS = {
     sqlite3.SQLITE_IOERR: "the disk cannot be read or written",
     sqlite3.SQLITE_READONLY: "it is read-only",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check its permissions",
-    sqlite3.SQLITE_BUSY: "another process uses it; set a different spool.path for each agent",
+    sqlite3.SQLITE_BUSY: "another process uses it; set a different storage.directory for each agent",
 }
 
 
@@ -289,7 +289,7 @@ def _create(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     except FileExistsError:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise SpoolUnusableError("it is not a regular file; set another spool.path") from None
+            raise SpoolUnusableError("it is not a regular file; set another storage.directory") from None
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
@@ -302,7 +302,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables and application != _APPLICATION_ID:
         # A valid database of another program: renaming it could break that program.
-        raise SpoolUnusableError("it is the database of another program; set another spool.path")
+        raise SpoolUnusableError("it is the database of another program; set another storage.directory")
     connection.execute("PRAGMA journal_mode = WAL").fetchone()
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(f"PRAGMA journal_size_limit = {1 << 20}").fetchone()

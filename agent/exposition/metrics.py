@@ -19,13 +19,10 @@ from agent.exposition.catalogue import (
     METER_METRICS,
     NODE_METRICS,
     NODE_PRESSURE_METRICS,
-    PEER_LOSS_METRICS,
-    PEER_METRICS,
 )
 from agent.exposition.catalogue.agent import alert_states
 from agent.exposition.catalogue.container import container_pressures
 from agent.exposition.catalogue.node import resource_pressures
-from agent.exposition.catalogue.peer import peer_losses, peer_quantiles
 from agent.exposition.state import AgentState
 from wire.metrics import metric_families
 
@@ -49,8 +46,8 @@ class _FromState(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from metric_families(AGENT_METRICS, [self._state])
         yield from metric_families(ALERT_METRICS, alert_states(self._state))
-        yield from metric_families(PEER_METRICS, peer_quantiles(self._state))
-        yield from metric_families(PEER_LOSS_METRICS, peer_losses(self._state))
+        for collect in self._state.feature_metrics:
+            yield from collect()
         sample = self._state.sample
         if sample is None:
             return

@@ -1,17 +1,13 @@
 """The agent's current state, for `/metrics`."""
 
-import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+
+from prometheus_client.core import Metric
 
 from agent.delivery.sender import ReportSender
 from agent.sampling.node_sample import NodeSample
 from wire.messages import Alert
 from wire.resources import Resource
-
-if TYPE_CHECKING:
-    from agent.mesh.mesh import Mesh
-    from agent.mesh.window import Summary
-    from agent.probing.prober import ContainerProber
 
 
 class AgentState:
@@ -24,14 +20,8 @@ class AgentState:
         self.samples = 0
         self.missed = 0
         self.sender = sender
-        self.mesh: Mesh | None = None
-        """None if the mesh is off."""
-        self.prober: ContainerProber | None = None
-        """None if containers are not probed."""
-
-    def peer_summaries(self) -> "list[tuple[str, Summary]]":
-        """The results of probes, by the name of the peer."""
-        return [] if self.mesh is None else self.mesh.peers.summaries(time.monotonic())
+        self.feature_metrics: list[Callable[[], Iterable[Metric]]] = []
+        """Collect the metrics of the started features."""
 
     def update_alert(self, alert: Alert) -> None:
         """Add an open alert, or remove a closed one."""

@@ -6,8 +6,9 @@ is up.
 """
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agent.config import ReportingConfig
 from agent.reporting.lifecycle import ContainerChanges, ContainerTracker
@@ -33,7 +34,6 @@ from wire.messages import (
     Heartbeat,
     NodeState,
     Report,
-    ServiceProbe,
 )
 from wire.resources import Quantities, Resource
 from wire.version import __version__
@@ -45,6 +45,16 @@ _MAX_ENDED = 1000
 _CPU = 0
 _IMAGES_SECONDS = 3600.0
 """Images that did not change are reported again after this time, in case a report was lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """What a feature adds to a report, which is then due."""
+
+    fields: Mapping[str, Any]
+    """Fields of the `Report`."""
+    services: frozenset[str]
+    """The state of the containers of these services is reported with them."""
 
 
 class Reporter:
@@ -81,7 +91,7 @@ class Reporter:
         runtime_events: Sequence[RuntimeEvent],
         alerts: Sequence[Alert],
         images: tuple[str, ...] | None = None,
-        probes: tuple[ServiceProbe, ...] = (),
+        additions: Sequence[Addition] = (),
     ) -> Report | None:
         """The report for this sample; None if nothing changed."""
         events: tuple[Event, ...] = ()
@@ -95,16 +105,15 @@ class Reporter:
         full = is_first or due.heartbeat or len(self._ended) >= _MAX_ENDED
         state = self._state(sample, closes=due.host, full=full, fresh=bool(alerts))
         named = {alert.container for alert in alerts if alert.closed_at is None}
-        # Response times and CPU time of a service belong together.
-        probed = _containers_of(sample, {each.service for each in probes})
+        added = _containers_of(sample, {service for each in additions for service in each.services})
         containers = self._states(
-            sample, set(changes.started), _Wanted(named, probed), closes=due.containers, full=full
+            sample, set(changes.started), _Wanted(named, added), closes=due.containers, full=full
         )
         events += changes.events
         heartbeat = self._heartbeat(sample) if full else None
         reported_alerts = self._alerts(alerts, full=full)
         new_images = self._new_images(images, sample.monotonic_seconds)
-        is_due = state or containers or changes.gone or events or reported_alerts or heartbeat or probes
+        is_due = state or containers or changes.gone or events or reported_alerts or heartbeat or additions
         if not is_due and not due.beacon and new_images is None:
             return None
         self._schedule.mark_sent(sample.monotonic_seconds)
@@ -121,7 +130,7 @@ class Reporter:
             alerts=reported_alerts,
             heartbeat=heartbeat,
             images=new_images,
-            probes=probes,
+            **{name: value for each in additions for name, value in each.fields.items()},
         )
 
     def _new_images(self, images: tuple[str, ...] | None, now_seconds: float) -> tuple[str, ...] | None:
@@ -212,7 +221,7 @@ class Reporter:
                 track.replace_latest(values, seconds)
             # A limit that the collector changed is confirmed at once.
             is_changed = tracked.reported_limit is not None and tracked.reported_limit != limit
-            if is_due or full or is_named or is_changed or container.id in wanted.probed:
+            if is_due or full or is_named or is_changed or container.id in wanted.added:
                 mean, window_seconds = track.latest()
             elif container.id in started or (values[_CPU] is not None and track.is_unreported(_CPU)):
                 # One sample is better than none until a window closes.
@@ -246,7 +255,7 @@ class Reporter:
             beacon_seconds=max(self._config.beacon_seconds, self._sample_seconds),
             usage=tuple(each for each in usage if each is not None),
             # Only running containers: nothing can be done about the others.
-            top=top_containers(tallies, self._config.top_containers),
+            top=top_containers(tallies),
             power_curve=sample.power_curve,
             machine=self._machine,
         )
@@ -262,8 +271,8 @@ class _Wanted:
 
     named: set[str | None]
     """Containers that a changed alert names; their last sample is reported."""
-    probed: set[str]
-    """Containers whose response times are reported."""
+    added: set[str]
+    """Containers of services that a feature reports about."""
 
 
 def _containers_of(sample: NodeSample, services: set[str]) -> set[str]:
@@ -320,8 +329,10 @@ class _Schedule:
         # Derived from the name, so that nodes started together do not send heartbeats at the same time.
         phase = zlib.crc32(node.encode()) / (1 << 32) - 1
         heartbeat_seconds = config.heartbeat_seconds
-        self._host = TumblingWindows(begin_seconds, config.host_window_seconds)
-        self._containers = TumblingWindows(begin_seconds, config.container_window_seconds)
+        self._host = TumblingWindows(begin_seconds, max(config.window_seconds, sample_seconds))
+        self._containers = TumblingWindows(
+            begin_seconds, max(config.container_window_seconds, sample_seconds)
+        )
         self._heartbeat = TumblingWindows(
             first.monotonic_seconds + phase * heartbeat_seconds, heartbeat_seconds
         )

@@ -12,6 +12,8 @@ from wire.messages import MAX_NAME_LENGTH, ContainerUsage
 from wire.resources import RESOURCES, Resource
 from wire.sketch import FLOORS, Sketch, bin_of, merged
 
+TOP_CONTAINERS = 3
+"""Number of containers with the highest usage in each heartbeat, per resource."""
 _BELOW_FLOOR = -(1 << 15)
 """Marks a sample below the floor; no bin has this number."""
 _MAX_UNCOUNTED = 256
@@ -69,7 +71,9 @@ class UsageTally:
         return sketch if counted is None else merged([counted, sketch])
 
 
-def top_containers(tallies: Mapping[str, UsageTally], count: int) -> dict[Resource, tuple[str, ...]]:
+def top_containers(
+    tallies: Mapping[str, UsageTally], count: int = TOP_CONTAINERS
+) -> dict[Resource, tuple[str, ...]]:
     """IDs of the containers with the highest usage per resource, highest first, without unused ones."""
     top = {}
     for index, resource in enumerate(RESOURCES):

@@ -40,23 +40,31 @@ def _ratio(used: float | None, capacity: float | None) -> float | None:
 class PowerSampler:
     """Estimates each sample and integrates it over time."""
 
-    def __init__(
-        self, settings: config.PowerConfig, proc: Path, sys: Path, *, is_slice: bool = False
+    def __init__(  # noqa: PLR0913 - the files have defaults
+        self,
+        settings: config.PowerConfig,
+        proc: Path,
+        sys: Path,
+        *,
+        model_file: Path | None = None,
+        energy_file: Path | None = None,
+        is_slice: bool = False,
     ) -> None:
+        """Without `energy_file`, the energy counters start at 0."""
         self._idle_policy = IdlePolicy(settings.idle_policy)
         self._estimator = Estimator.for_host(
             proc,
             sys,
-            model_path=Path(settings.model_file) if settings.model_file else None,
+            model_path=model_file,
             idle_policy=self._idle_policy,
             is_slice=is_slice,
             pyrapl=settings.rapl_reader == "pyrapl",
         )
         self._max_hertz = _max_hertz(sys)
         self._accounts = (
-            EnergyAccounts.restore(Path(settings.energy_file), _kernel_boot(proc))
-            if settings.energy_file
-            else EnergyAccounts()
+            EnergyAccounts()
+            if energy_file is None
+            else EnergyAccounts.restore(energy_file, _kernel_boot(proc))
         )
 
     @property

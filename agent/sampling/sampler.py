@@ -4,8 +4,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from agent.config import AgentConfig
 from agent.sampling.capacity import Capacities
 from agent.sampling.node_sample import SHORT_ID, ContainerSample, NodeSample
@@ -33,11 +31,17 @@ class Sampler:
 
     def __init__(self, config: AgentConfig, *, persistent: bool = False) -> None:
         proc, sys = Path(config.roots.proc), Path(config.roots.sys)
-        self.names = DockerWatcher(Path(config.docker.socket)) if config.docker.enabled else None
+        self.names = DockerWatcher(Path(config.docker.socket)) if config.docker.socket else None
         self._reader = Reader(proc, sys, time.monotonic, time.time, subtree=config.host.cgroup)
         self._capacities = Capacities(config.host.disk_bytes_per_second, config.host.network_bytes_per_second)
-        power = config.power if persistent else msgspec.structs.replace(config.power, energy_file="")
-        self._power = PowerSampler(power, proc, sys, is_slice=bool(config.host.cgroup))
+        self._power = PowerSampler(
+            config.power,
+            proc,
+            sys,
+            model_file=config.storage.model,
+            energy_file=config.storage.energy if persistent else None,
+            is_slice=bool(config.host.cgroup),
+        )
         self._last: Reading | None = None
 
     def take_sample(self) -> NodeSample | None:

@@ -48,7 +48,7 @@ def agent(engine: Engine) -> Iterator[Monitor]:
                 http.listen = "127.0.0.1:0"
                 docker.socket = "{engine.socket}"
                 collector.url = "{collector.url}"
-                spool.path = "{root / "spool.db"}"
+                storage.directory = "{root}"
             """
             with serving(
                 reaper, _command(root, "agent", agent_config), root / "agent.log", "/healthz"

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from agent.config import DeliveryConfig, ReportingConfig, SamplingConfig, SpoolConfig
+from agent.config import DeliveryConfig, ReportingConfig, SamplingConfig, StorageConfig
 from agent.delivery.sender import ReportSender
 from agent.reporting.reporter import Reporter
 from bench.common.progress import Progress
@@ -55,7 +55,7 @@ async def _measure(progress: Progress) -> Traffic:
     config = CollectorConfig(http=HttpConfig(listen="127.0.0.1:0"), history=HistoryConfig(path=":memory:"))
     exchanges: list[_Exchange] = []
     async with running(config) as collector, _relay(collector.address) as relay:
-        sender = ReportSender(DeliveryConfig(url=relay.address.url), SpoolConfig(path=""))
+        sender = ReportSender(DeliveryConfig(url=relay.address.url), StorageConfig(directory=""))
         delivery = asyncio.create_task(sender.run())
         with progress.track("steady containers", _SETTLE_MINUTES + _MINUTES, " min") as show:
             for number, (minute, report) in enumerate(_reports(), start=1):

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from agent.mesh.packets import PACKET_BYTES, REQUEST, Packet, encode_packet
+from agent.features.mesh.packets import PACKET_BYTES, REQUEST, Packet, encode_packet
 from bench.common.progress import Progress
 from bench.common.results import Figure
 from bench.network.mesh_node import PEER_SESSION

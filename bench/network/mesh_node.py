@@ -14,10 +14,11 @@ import sys
 import time
 from contextlib import AsyncExitStack
 
-from agent.config import DeliveryConfig, MeshConfig
-from agent.mesh.endpoint import Endpoint, open_socket
-from agent.mesh.mesh import Mesh, open_mesh
-from agent.mesh.peers import Peers
+from agent.config import DeliveryConfig
+from agent.features.mesh.endpoint import Endpoint, open_socket
+from agent.features.mesh.mesh import Mesh, open_mesh
+from agent.features.mesh.peers import Peers
+from agent.features.mesh.settings import MeshConfig
 from wire.address import Address
 from wire.mesh import MeshPeer
 
@@ -39,7 +40,7 @@ def _packets(meshes: list[Mesh]) -> int:
 
 
 def _measured(meshes: list[Mesh]) -> int:
-    return sum(len(mesh.peers.summaries(time.monotonic())) for mesh in meshes)
+    return sum(len(mesh.peers.results(time.monotonic())) for mesh in meshes)
 
 
 async def _members(url: str, first: int, count: int) -> None:

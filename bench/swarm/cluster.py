@@ -167,7 +167,7 @@ class Cluster:
                 "host.cgroup": f"/{node.engine.cgroup_parent}",
                 "docker.socket": node.engine.socket,
                 "collector.url": collector.url,
-                "spool.path": self.folder / f"{node.name}-spool-{self._collectors}.db",
+                "storage.directory": self.folder / f"{node.name}-agent-{self._collectors}",
                 "sampling.interval_seconds": 2,
                 **settings,
             }

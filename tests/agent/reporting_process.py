@@ -10,8 +10,9 @@ import asyncio
 import math
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
-from agent.config import DeliveryConfig, ReportingConfig, SpoolConfig
+from agent.config import DeliveryConfig, ReportingConfig, StorageConfig
 from agent.delivery.sender import ReportSender
 from agent.reporting.reporter import Reporter
 from tests.agent.samples import UNIX_SECONDS, Clock, Container, cpu, node_sample
@@ -45,7 +46,7 @@ async def main(spool: str, url: str, boot: str, first_tick: str, last_tick: str)
 
     sender = ReportSender(
         DeliveryConfig(url=url),
-        SpoolConfig(path=spool),
+        StorageConfig(directory=str(Path(spool).parent)),
         wall=lambda: UNIX_SECONDS + now,
         monotonic=lambda: now,
         sleep=sleep,

@@ -6,7 +6,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from agent.config import AgentConfig, DeliveryConfig, DockerConfig, HttpConfig, PowerConfig, RootsConfig
+from agent.config import AgentConfig, DeliveryConfig, DockerConfig, HttpConfig, RootsConfig, StorageConfig
 from agent.main import running
 from tests.agent.trees import make_host, make_v2
 
@@ -18,8 +18,8 @@ async def test_a_foreign_host_name_is_refused(tmp_path: Path, listen: str) -> No
     config = AgentConfig(
         http=HttpConfig(listen=listen, names="metrics.example, other.example"),
         collector=DeliveryConfig(enabled=False),
-        docker=DockerConfig(enabled=False),
-        power=PowerConfig(model_file="", energy_file=""),
+        docker=DockerConfig(socket=""),
+        storage=StorageConfig(directory=""),
         roots=RootsConfig(proc=str(host.proc), sys=str(host.sys)),
     )
     is_open = listen.startswith("0")

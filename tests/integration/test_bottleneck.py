@@ -27,7 +27,7 @@ def node(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     """An agent whose host is the engine's control group, with one idle container."""
     engine.run("idler", "sleep", "3600")
     cgroups.limit(engine.cgroup_parent, cpus=NODE_CORES)
-    settings = (f"host.cgroup=/{engine.cgroup_parent}", "node=small", f"bottleneck.cpu_ratio={ALERT_RATIO}")
+    settings = (f"host.cgroup=/{engine.cgroup_parent}", "node=small", f"bottleneck.usage_ratio={ALERT_RATIO}")
     try:
         with suite(engine.socket, tmp_path_factory.mktemp("suite"), settings=settings) as started:
             yield started

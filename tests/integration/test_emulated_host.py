@@ -31,7 +31,7 @@ while :; do :; done
 # Short windows, so that several are reported.
 SETTINGS = """\
 [reporting]
-container_window_seconds = 9.0
+window_seconds = 6.0
 threshold_points = 0.0
 """
 

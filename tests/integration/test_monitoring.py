@@ -49,7 +49,7 @@ def server(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     names = [f"shop-{number}" for number in range(2)]
     for name in names:
         engine.run(name, "sh", "-c", _BUSY, cpus=0.2, memory="64m", labels=labels)
-    every_window = ("reporting.container_window_seconds=5", "reporting.threshold_points=0")
+    every_window = ("reporting.window_seconds=4", "reporting.threshold_points=0")
     folder = tmp_path_factory.mktemp("suite")
     with suite(engine.socket, folder, period_seconds=1.0, settings=every_window) as running:
         jobs = {"wattpack-agent": running.agent_url, "wattpack-collector": running.collector_url}

@@ -38,7 +38,7 @@ def running(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         engine.run(name, "sleep", "3600")
     engine.run(SLEEPERS[-1], "sh", "-c", "dd if=/dev/zero of=/cached bs=1M count=24; sleep 3600")
     # Every window of thirty seconds is reported, so that listed values can be compared for the same time.
-    every_window = ("reporting.container_window_seconds=30", "reporting.threshold_points=0")
+    every_window = ("reporting.window_seconds=20", "reporting.threshold_points=0")
     with suite(engine.socket, tmp_path_factory.mktemp("suite"), settings=every_window) as started:
         yield started
     for name in [*BURNERS, *SLEEPERS]:

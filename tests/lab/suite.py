@@ -71,7 +71,7 @@ def suite(
             *("--set", f"sampling.interval_seconds={period_seconds}"),
             *("--set", f"docker.socket={docker_socket}"),
             *("--set", f"collector.url={collector_url}"),
-            *("--set", f"spool.path={folder / 'spool.db'}"),
+            *("--set", f"storage.directory={folder}"),
             *(part for setting in settings for part in ("--set", setting)),
         )
         with agent.running() as sampling:

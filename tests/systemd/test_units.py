@@ -8,11 +8,15 @@ import msgspec
 import pytest
 
 from agent.config import AgentConfig
+from agent.features import settings_class
 from collector.config import CollectorConfig
 from tests.lab.parts import require
 
 SYSTEMD = Path(__file__).resolve().parents[2] / "systemd"
-ROLES: dict[str, type[AgentConfig | CollectorConfig]] = {"agent": AgentConfig, "collector": CollectorConfig}
+ROLES: dict[str, type[AgentConfig | CollectorConfig]] = {
+    "agent": settings_class(),
+    "collector": CollectorConfig,
+}
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -28,10 +28,10 @@ def settings(tmp_path: Path) -> Path:
     file.write_text(f"""\
 node = "before"
 sampling.interval_seconds = 0.2
-docker.enabled = false
+docker.socket = ""
 http.listen = "127.0.0.1:0"
 collector.enabled = false
-spool.path = "{tmp_path}/spool.db"
+storage.directory = "{tmp_path}"
 """)
     return file
 

@@ -22,10 +22,8 @@ def agent(tree: PowercapTree, folder: Path) -> Command:
         *("--set", "sampling.interval_seconds=0.5"),
         *("--set", f"roots.sys={tree.sys}"),
         *("--set", "collector.enabled=false"),
-        *("--set", "docker.enabled=false"),
-        *("--set", f"spool.path={folder / 'spool.db'}"),
-        *("--set", f"power.model_file={folder / 'model.json'}"),
-        *("--set", f"power.energy_file={folder / 'energy.json'}"),
+        *("--set", "docker.socket="),
+        *("--set", f"storage.directory={folder}"),
     )
 
 

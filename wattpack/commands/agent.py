@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from agent.config import AgentConfig
+from agent.features import settings_class
 from agent.main import RunningAgent, running, sample_once
 from agent.sampling.node_sample import NodeSample
 from wattpack.config.options import add_config_options, load_config
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    load = partial(load_config, AgentConfig, "agent", arguments)
+    load = partial(load_config, settings_class(), "agent", arguments)
     if arguments.once:
         logging.getLogger().addHandler(logging.NullHandler())  # gaps are part of the sample
         report = asyncio.run(sample_once(load()))

@@ -10,7 +10,8 @@ from typing import cast, get_args
 
 import psutil
 
-from agent.config import AgentConfig
+from agent.config import StorageConfig
+from agent.features import settings_class
 from agent.sampling.power import load_of
 from agent.sampling.rates import compute_rates
 from agent.sources.reader import Reader
@@ -36,7 +37,7 @@ from wattpack.output.text import count_text
 from wire.errors import UserError, os_reason
 from wire.resources import Quantities
 
-MODEL_PATH = Path("/var/lib/wattpack-agent/model.json")
+MODEL_PATH = Path(StorageConfig().directory, "model.json")
 _METER_POLL_SECONDS = 0.5
 _METER_TIMEOUT_SECONDS = 15.0
 _MEMORY_SHARE = 0.25
@@ -79,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    config = load_config(AgentConfig, "agent", arguments)
+    config = load_config(settings_class(), "agent", arguments)
     proc, sys_root = Path(config.roots.proc), Path(config.roots.sys)
     host = fingerprint(read_host_facts(proc, sys_root))
     out: Path = arguments.out or MODEL_PATH

@@ -14,6 +14,7 @@ import msgspec
 import psutil
 
 from agent.config import AgentConfig
+from agent.features import settings_class
 from agent.main import sample_once
 from agent.sources.reader import Reader
 from powermodels.common.interface import Load, MeterState, Scope
@@ -73,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    config = load_config(AgentConfig, "agent", arguments)
+    config = load_config(settings_class(), "agent", arguments)
     logging.getLogger().addHandler(logging.NullHandler())  # gaps are part of the findings
     findings = examine(config, arguments.model)
     if arguments.json:

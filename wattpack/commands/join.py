@@ -11,7 +11,7 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from agent.config import AgentConfig
+from agent.features import settings_class
 from agent.main import node_name
 from agent.sources.machine import read_machine
 from wattpack.client.session import CA_VARIABLE, TOKEN_VARIABLE, collector_url, explain_failure, open_session
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    config = load_config(AgentConfig, "agent", arguments)
+    config = load_config(settings_class(), "agent", arguments)
     node = arguments.node or node_name(config)
     machine = read_machine(config.roots.sys)
     if machine is None:

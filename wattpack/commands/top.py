@@ -69,10 +69,10 @@ async def _top(arguments: argparse.Namespace) -> None:
 
 def _scenes(arguments: argparse.Namespace) -> AsyncGenerator[Scene, None]:
     if not arguments.collector and not os.environ.get(URL_VARIABLE):
-        from agent.config import AgentConfig  # noqa: PLC0415 - not needed with a collector
+        from agent.features import settings_class  # noqa: PLC0415 - not needed with a collector
         from wattpack.top.local import local_scenes  # noqa: PLC0415 - the same
 
-        return local_scenes(load_config(AgentConfig, "agent", arguments), arguments.interval)
+        return local_scenes(load_config(settings_class(), "agent", arguments), arguments.interval)
     from wattpack.top.remote import remote_scenes  # noqa: PLC0415 - not needed without a collector
 
     url = collector_url(arguments.collector)

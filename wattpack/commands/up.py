@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agent.config import AgentConfig
+from agent.features import settings_class
 from agent.main import RunningAgent, full_report
 from agent.main import running as running_agent
 from collector.config import CollectorConfig
@@ -74,9 +75,8 @@ async def _up(data: Path, assignments: list[str]) -> None:
         ),
     )
     files = {
-        "spool": {"path": str(data / "spool.db")},
+        "storage": {"directory": str(data)},
         "reporting": {"heartbeat_seconds": _HEARTBEAT_SECONDS},
-        "power": {"model_file": str(data / "model.json"), "energy_file": str(data / "energy.json")},
     }
 
     def agent_settings(url: str) -> AgentConfig:
@@ -85,7 +85,7 @@ async def _up(data: Path, assignments: list[str]) -> None:
             environment=os.environ,
             assignments=settings["agent"],
         )
-        return load(AgentConfig, "agent", sources)
+        return load(settings_class(), "agent", sources)
 
     # Before the collector creates its history.
     agent_listen = agent_settings("http://127.0.0.1").http.listen

@@ -1,18 +1,20 @@
 """The agents of the demo cluster: the real reporter and bottleneck detector of each node."""
 
+from collections import defaultdict
 from math import floor
 
-import msgspec
 import numpy as np
 
 from agent.bottlenecks.detector import BottleneckDetector
-from agent.config import BottleneckConfig, ProbeConfig, ReportingConfig
-from agent.probing.prober import ResponseTimes
-from agent.reporting.reporter import Reporter
+from agent.config import BottleneckConfig, ReportingConfig
+from agent.reporting.reporter import Addition, Reporter
 from wattpack.demo.cluster import DemoCluster
 from wattpack.demo.elastic import response_seconds
 from wire.messages import Report, ServiceProbe
+from wire.sketch import Sketch
 
+_PROBE_SECONDS, _TIMEOUT_SECONDS, _REPORT_SECONDS = 1.0, 5.0, 10.0
+"""How agents probe: the time between two requests, their timeout, and the time between two reports."""
 _STREAM = 4
 """The stream of random numbers for response times."""
 
@@ -21,23 +23,16 @@ class DemoAgents:
     """The agents of all nodes."""
 
     def __init__(self, cluster: DemoCluster, sample_seconds: float) -> None:
-        """Windows are at least one sample long; everything else has the agent's defaults."""
         self.cluster = cluster
-        settings = ReportingConfig()
-        reporting = msgspec.structs.replace(
-            settings,
-            host_window_seconds=max(settings.host_window_seconds, sample_seconds),
-            container_window_seconds=max(settings.container_window_seconds, sample_seconds),
-        )
         shop = cluster.shop
         self._reporters = [
-            Reporter(each.name, f"demo-{place}", reporting, sample_seconds)
+            Reporter(each.name, f"demo-{place}", ReportingConfig(), sample_seconds)
             for place, each in enumerate(shop.nodes)
         ]
         self._detectors = [BottleneckDetector(BottleneckConfig()) for _ in shop.nodes]
-        self._probing = ProbeConfig()
-        self._report_seconds = self._probing.report_seconds - sample_seconds / 2
-        self._times = [ResponseTimes() for _ in shop.nodes]
+        self._report_seconds = _REPORT_SECONDS - sample_seconds / 2
+        self._times: list[defaultdict[str, list[float]]] = [defaultdict(list) for _ in shop.nodes]
+        """Per node and service: response times since the last report."""
         self._taken_at = [0.0 for _ in shop.nodes]
 
     def sample(self, now: float, interval_seconds: float) -> list[Report]:
@@ -46,7 +41,9 @@ class DemoAgents:
         for node, sample in self.cluster.sample(now, interval_seconds):
             alerts = self._detectors[node].update(sample)
             probes = self._probe(node, now, interval_seconds)
-            report = self._reporters[node].report(sample, (), alerts, probes=probes)
+            services = frozenset(each.service for each in probes)
+            additions = [Addition({"probes": probes}, services)] if probes else []
+            report = self._reporters[node].report(sample, (), alerts, additions=additions)
             if report is not None:
                 reports.append(report)
         return reports
@@ -57,12 +54,19 @@ class DemoAgents:
         if not probed:
             return ()
         rng = np.random.default_rng([self.cluster.shop.seed, _STREAM, floor(now), node])
-        requests = max(1, round(interval_seconds / self._probing.interval_seconds))
+        requests = max(1, round(interval_seconds / _PROBE_SECONDS))
         for service, busy in probed:
-            for seconds in response_seconds(busy, requests, rng).tolist():
-                failed = seconds >= self._probing.timeout_seconds
-                self._times[node].add(service, min(seconds, self._probing.timeout_seconds), failed=failed)
+            self._times[node][service] += response_seconds(busy, requests, rng).tolist()
         if now - self._taken_at[node] < self._report_seconds:
             return ()
         self._taken_at[node] = now
-        return self._times[node].take()
+        taken, self._times[node] = self._times[node], defaultdict(list)
+        return tuple(_response_times(*each) for each in sorted(taken.items()))
+
+
+def _response_times(service: str, times: list[float]) -> ServiceProbe:
+    sketch = Sketch()
+    for seconds in times:
+        sketch.add(min(seconds, _TIMEOUT_SECONDS))
+    failed = sum(seconds >= _TIMEOUT_SECONDS for seconds in times)
+    return ServiceProbe(service=service, seconds=sketch, failed=failed)

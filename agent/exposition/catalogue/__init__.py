@@ -7,7 +7,6 @@ of these tables; `/metrics` and docs/metrics.md are generated from them.
 from agent.exposition.catalogue.agent import AGENT_METRICS, ALERT_METRICS, GAP_METRICS
 from agent.exposition.catalogue.container import CONTAINER_METRICS, CONTAINER_PRESSURE_METRICS
 from agent.exposition.catalogue.node import DEVICE_METRICS, METER_METRICS, NODE_METRICS, NODE_PRESSURE_METRICS
-from agent.exposition.catalogue.peer import PEER_LOSS_METRICS, PEER_METRICS
 
 __all__ = [
     "AGENT_METRICS",
@@ -19,6 +18,4 @@ __all__ = [
     "METER_METRICS",
     "NODE_METRICS",
     "NODE_PRESSURE_METRICS",
-    "PEER_LOSS_METRICS",
-    "PEER_METRICS",
 ]

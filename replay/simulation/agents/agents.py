@@ -96,10 +96,7 @@ class SimulatedAgents:
         self._one_by_one = one_by_one
         self.reports_in_bulk = 0
         self._heartbeats = HeartbeatMaker(settings.reporting, settings.sample_seconds)
-        limits = settings.bottleneck
-        self._alert_ratios = np.array(
-            [limits.cpu_ratio, limits.memory_ratio, limits.disk_ratio, limits.network_ratio]
-        )
+        self._alert_ratio = settings.bottleneck.usage_ratio
 
     # --- Hosts and containers -----------------------------------------------------------------------
 
@@ -207,7 +204,7 @@ class SimulatedAgents:
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = sampled.by_node / self._hosts.capacity
         ratios[:, _DISK] = sampled.disk_busy
-        above = (ratios >= self._alert_ratios) & (self._alert_ratios > 0) & self._known
+        above = (ratios >= self._alert_ratio) & (self._alert_ratio > 0) & self._known
         return set(np.flatnonzero(above.any(axis=1)).tolist())
 
     def _is_plain(self, host: int, agent: _Agent, sampled: ClusterSample, now: float) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 
 from agent.config import ReportingConfig
 from agent.reporting.messages import NODE_WIDTH, ContainerFacts, node_state, node_values
+from agent.reporting.usage import TOP_CONTAINERS
 from agent.reporting.windows import Mean
 from agent.sampling.node_sample import NodeSample
 from collector.snapshot.power_curves import Floats
@@ -151,7 +152,7 @@ class HeartbeatMaker:
         for resource, totals in zip(RESOURCES, columns.minus_totals, strict=True):
             if totals is not None:
                 used = sorted(zip(totals[begin : begin + len(names)], names, strict=True))
-                first = [name for total, name in used[: self._settings.top_containers] if total < 0]
+                first = [name for total, name in used[:TOP_CONTAINERS] if total < 0]
                 if first:
                     top[resource] = tuple(first)
         return top

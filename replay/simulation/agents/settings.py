@@ -28,8 +28,6 @@ class AgentSettings:
             sample_seconds=seconds,
             reporting=msgspec.structs.replace(
                 reporting,
-                host_window_seconds=max(reporting.host_window_seconds, seconds),
-                container_window_seconds=max(reporting.container_window_seconds, seconds),
                 threshold_points=0.0 if every_window else reporting.threshold_points,
             ),
             bottleneck=msgspec.structs.replace(

@@ -250,14 +250,7 @@ def test_other_causes_of_pressure_open_no_alert(sample: NodeSample) -> None:
 
 def test_limit_of_zero_disables_an_indicator() -> None:
     deaf = BottleneckConfig(
-        cpu_ratio=0,
-        memory_ratio=0,
-        disk_ratio=0,
-        iowait_ratio=0,
-        network_ratio=0,
-        cpu_pressure_ratio=0,
-        memory_pressure_ratio=0,
-        disk_pressure_ratio=0,
+        usage_ratio=0, cpu_pressure_ratio=0, memory_pressure_ratio=0, disk_pressure_ratio=0
     )
     worst = host(cpu=1.0, memory=1.0, network=1.0, busy=1.0, iowait=1.0, pressure=Pressure(1.0, 1.0, 1.0))
     assert watched(times(FOREVER, worst), deaf) == []
@@ -269,10 +262,9 @@ def test_limit_of_zero_disables_an_indicator() -> None:
 SHARES = st.one_of(st.none(), st.floats(0, 1))
 SETTINGS_TRIED = st.builds(
     BottleneckConfig,
-    cpu_ratio=st.floats(0.01, 1),
+    usage_ratio=st.floats(0.01, 1),
     cpu_pressure_ratio=st.floats(0, 1),
     samples=st.integers(1, 6),
-    hysteresis_points=st.floats(0, 100),
 )
 
 
@@ -414,6 +406,6 @@ def test_containers_of_similar_usage_do_not_alternate(uses: list[float]) -> None
 def test_new_settings_apply_to_the_next_sample_and_keep_open_alerts() -> None:
     detection = Detection()
     (opened,) = detection.update(*times(4, host(cpu=0.92)))
-    detection.detector.settings = BottleneckConfig(cpu_ratio=1.0, hysteresis_points=5.0, samples=2)
-    (closed,) = detection.update(*times(2, host(cpu=0.92)))
+    detection.detector.settings = BottleneckConfig(usage_ratio=1.0, samples=2)
+    (closed,) = detection.update(*times(2, host(cpu=0.89)))
     assert (closed.opened_at, closed.closed_at) == (opened.opened_at, START + 6 * PERIOD)

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from agent.config import DeliveryConfig, SpoolConfig
+from agent.config import DeliveryConfig, StorageConfig
 from agent.delivery import sender as deliver
 from agent.delivery.sender import ReportSender
 from agent.delivery.spool import Spool
@@ -22,7 +22,7 @@ from tests.waiting import until
 from wire.messages import MAX_BATCH, ContainerState, NodeState, Receipt, Report, encode
 from wire.resources import Quantities
 
-MEMORY = SpoolConfig(path="")
+MEMORY = StorageConfig(directory="")
 
 
 def report(sequence: int, node: str = "n", boot: str = "b") -> Report:
@@ -81,7 +81,7 @@ async def test_reports_arrive_in_order_in_batches_and_are_counted(
     receiver: tuple[FakeCollector, DeliveryConfig], tmp_path: Path
 ) -> None:
     collector, settings = receiver
-    sender = ReportSender(settings, SpoolConfig(path=str(tmp_path / "spool.db")))
+    sender = ReportSender(settings, StorageConfig(directory=str(tmp_path)))
     for sequence in range(1, 251):
         sender.enqueue(report(sequence))
     await until(lambda: len(sender) == 250)
@@ -143,7 +143,7 @@ async def test_reports_of_an_earlier_run_are_sent_first(
     receiver: tuple[FakeCollector, DeliveryConfig], tmp_path: Path
 ) -> None:
     collector, settings = receiver
-    spool = SpoolConfig(path=str(tmp_path / "spool.db"))
+    spool = StorageConfig(directory=str(tmp_path))
     earlier = ReportSender(DeliveryConfig(url="http://127.0.0.1:1"), spool)
     for sequence in range(1, 4):
         earlier.enqueue(report(sequence, boot="earlier"))
@@ -325,7 +325,8 @@ async def test_hanging_disk_blocks_nothing_and_uses_bounded_memory(
 
 
 async def test_enqueue_never_raises(tmp_path: Path) -> None:
-    sender = ReportSender(DeliveryConfig(url="http://127.0.0.1:1"), SpoolConfig(path=str(tmp_path)))
+    (tmp_path / "spool.db").mkdir()
+    sender = ReportSender(DeliveryConfig(url="http://127.0.0.1:1"), StorageConfig(directory=str(tmp_path)))
     sender.enqueue(report(1))
     await sender.close()
     sender.enqueue(report(2))
@@ -337,7 +338,7 @@ async def test_closing_sends_what_is_left(
     order: str, receiver: tuple[FakeCollector, DeliveryConfig], tmp_path: Path
 ) -> None:
     collector, settings = receiver
-    sender = ReportSender(settings, SpoolConfig(path=str(tmp_path / "spool.db")))
+    sender = ReportSender(settings, StorageConfig(directory=str(tmp_path)))
     task = asyncio.create_task(sender.run())
     sender.enqueue(report(1))
     await until(lambda: sender.delivered == 1)
@@ -369,7 +370,8 @@ async def test_closing_does_not_wait_for_a_collector_that_does_not_answer(tmp_pa
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     path = tmp_path / "spool.db"
     sender = ReportSender(
-        DeliveryConfig(url=f"http://127.0.0.1:{runner.addresses[0][1]}"), SpoolConfig(path=str(path))
+        DeliveryConfig(url=f"http://127.0.0.1:{runner.addresses[0][1]}"),
+        StorageConfig(directory=str(path.parent)),
     )
     for sequence in range(1, 6):
         sender.enqueue(report(sequence))

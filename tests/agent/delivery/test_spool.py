@@ -15,7 +15,7 @@ from agent import config
 from agent.delivery import spool
 from agent.delivery.spool import Spool
 
-HOUR = 3600.0
+DAY = 24 * 3600.0
 
 
 class Clocks:
@@ -57,7 +57,7 @@ def opened(path: Path, clocks: Clocks) -> Iterator[Opened]:
     def open_spool(at: Path | str = path, **settings: float) -> Spool:
         made.append(
             Spool(
-                config.SpoolConfig(path=str(at), **settings),  # type: ignore[arg-type]
+                config.StorageConfig(directory=str(at and Path(at).parent), **settings),  # type: ignore[arg-type]
                 wall=lambda: clocks.wall_seconds,
                 monotonic=lambda: clocks.monotonic_seconds,
             )
@@ -150,7 +150,7 @@ def test_without_a_path_reports_stay_in_memory_without_a_gap(opened: Opened, tmp
 def test_a_huge_backlog_keeps_the_newest_within_its_size_and_counts_the_rest(
     opened: Opened, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    waiting = opened(max_bytes=1 << 20)
+    waiting = opened(spool_max_bytes=1 << 20)
     everything = [noise(number, 1000) for number in range(5000)]
     for number in range(0, 5000, 10):
         waiting.add(everything[number : number + 10])
@@ -176,7 +176,7 @@ def test_memory_is_bounded_too(opened: Opened, caplog: pytest.LogCaptureFixture)
 
 @pytest.mark.parametrize("at", [None, ""], ids=["disk", "memory"])
 def test_report_larger_than_the_spool_is_kept(opened: Opened, at: str | None) -> None:
-    waiting = opened(max_bytes=1 << 16) if at is None else opened(at, max_bytes=1 << 16)
+    waiting = opened(spool_max_bytes=1 << 16) if at is None else opened(at, spool_max_bytes=1 << 16)
     large = noise(1, 100_000)
     waiting.add(bodies(1, 3))
     waiting.add([large])
@@ -190,10 +190,10 @@ def test_report_larger_than_the_spool_is_kept(opened: Opened, at: str | None) ->
 def test_old_reports_are_dropped_and_counted(
     opened: Opened, clocks: Clocks, at: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    waiting = opened(max_age_hours=2) if at is None else opened(at, max_age_hours=2)
+    waiting = opened() if at is None else opened(at)
     for number in range(1, 6):
         waiting.add(bodies(number, number))
-        clocks.pass_time(HOUR)
+        clocks.pass_time(DAY)
     waiting.add(bodies(6, 6))
     assert contents(waiting) == bodies(4, 6)
     assert waiting.dropped == 3
@@ -201,41 +201,41 @@ def test_old_reports_are_dropped_and_counted(
 
 
 def test_age_includes_the_time_while_the_agent_is_stopped(opened: Opened, clocks: Clocks) -> None:
-    before = opened(max_age_hours=2)
+    before = opened()
     before.add(bodies(1, 1))
-    clocks.pass_time(1.5 * HOUR)
+    clocks.pass_time(1.5 * DAY)
     before.add(bodies(2, 2))
     before.close()
-    clocks.pass_time(HOUR)
+    clocks.pass_time(DAY)
     clocks.restart_machine()
-    after = opened(max_age_hours=2)
+    after = opened()
     after.add(bodies(3, 3))
     assert contents(after) == bodies(2, 3)
 
 
-@pytest.mark.parametrize("step", [HOUR, -HOUR, 10 * 365 * 24 * HOUR, -10 * 365 * 24 * HOUR])
+@pytest.mark.parametrize("step", [3 * DAY, -3 * DAY, 10 * 365 * DAY, -10 * 365 * DAY])
 def test_a_stepped_clock_drops_nothing(opened: Opened, clocks: Clocks, step: float) -> None:
-    before = opened(max_age_hours=0.5)
+    before = opened()
     before.add(bodies(1, 1))
     clocks.step(step)
     clocks.pass_time(60)
     before.add(bodies(2, 2))
     before.close()
-    after = opened(max_age_hours=0.5)
+    after = opened()
     after.add(bodies(3, 3))
     assert contents(after) == bodies(1, 3)
     assert after.dropped + before.dropped == 0
-    clocks.pass_time(0.49 * HOUR)
+    clocks.pass_time(2 * DAY - 36)
     after.add(bodies(4, 4))
     assert contents(after) == bodies(2, 4), "age goes on as if the clock had not been touched"
 
 
 def test_a_clock_set_back_while_the_agent_is_away_drops_nothing(opened: Opened, clocks: Clocks) -> None:
-    before = opened(max_age_hours=0.5)
+    before = opened()
     before.add(bodies(1, 2))
     before.close()
-    clocks.step(-HOUR)
-    after = opened(max_age_hours=0.5)
+    clocks.step(-3 * DAY)
+    after = opened()
     after.add(bodies(3, 3))
     assert contents(after) == bodies(1, 3)
 
@@ -365,7 +365,7 @@ def test_directory_or_foreign_database_is_not_touched(
     assert "not a regular file" in why(waiting)
     assert (path / "precious").is_dir()
 
-    foreign = tmp_path / "collector.db"
+    foreign = tmp_path / "spool.db"
     connection = sqlite3.connect(foreign)
     connection.executescript("CREATE TABLE treasure (gold); INSERT INTO treasure VALUES (1)")
     connection.close()
@@ -462,7 +462,7 @@ def test_two_agents_on_one_file_do_not_mix(
 import sys, time
 from agent import config
 from agent.delivery.spool import Spool
-spool = Spool(config.SpoolConfig(path={str(path)!r}), wall=time.time, monotonic=time.monotonic)
+spool = Spool(config.StorageConfig(directory={str(path.parent)!r}), wall=time.time, monotonic=time.monotonic)
 spool.add([b"theirs"])
 print(len(spool), flush=True)
 sys.stdin.read()
@@ -477,7 +477,7 @@ sys.stdin.read()
         assert contents(ours) == [b"ours"]
         assert "another process uses it" in why(ours)
         (line,) = lines(caplog)
-        assert "spool.path" in line
+        assert "storage.directory" in line
         other.kill()
     clocks.pass_time(31)
     ours.add([b"ours too"])

@@ -54,7 +54,9 @@ class Node:
     def __init__(self, collector: config.DeliveryConfig, path: Path) -> None:
         self.now = 0.0
         self.sequence = 0
-        self.sender = ReportSender(collector, config.SpoolConfig(path=str(path)), monotonic=lambda: self.now)
+        self.sender = ReportSender(
+            collector, config.StorageConfig(directory=str(path.parent)), monotonic=lambda: self.now
+        )
 
     def lacks(self) -> str:
         return self.sender.gap.why if self.sender.gap else ""

@@ -33,7 +33,9 @@ class SpoolMachine(RuleBasedStateMachine):
         self.path = path
         self.lent = []
         self.forgotten = 0
-        settings = config.SpoolConfig(path=str(path) if self.keeps_on_disk else "", max_bytes=1 << 16)
+        settings = config.StorageConfig(
+            directory=str(path.parent) if self.keeps_on_disk else "", spool_max_bytes=1 << 16
+        )
         return Spool(settings, wall=lambda: self.now, monotonic=lambda: self.now)
 
     @rule(sizes=st.lists(st.integers(1, 20_000), min_size=1, max_size=3), room=st.sampled_from([1, 1 << 20]))

@@ -2,7 +2,7 @@ from msgspec.structs import replace
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.config import DeliveryConfig, SpoolConfig
+from agent.config import DeliveryConfig, StorageConfig
 from agent.delivery.sender import ReportSender
 from agent.exposition import catalogue
 from agent.exposition.metrics import PASS_DURATION, AgentMetrics
@@ -82,7 +82,7 @@ def sample(*containers: ContainerSample) -> NodeSample:
 
 
 def scrape(sample: NodeSample | None, *alerts: Alert) -> Scrape:
-    state = AgentState(ReportSender(DeliveryConfig(), SpoolConfig(path="")))
+    state = AgentState(ReportSender(DeliveryConfig(), StorageConfig(directory="")))
     state.sample = sample
     for alert in alerts:
         state.update_alert(alert)

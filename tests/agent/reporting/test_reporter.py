@@ -51,12 +51,11 @@ class Node:
 def quiet(**given: float) -> ReportingConfig:
     """Settings with which nothing but the given ones causes a report."""
     settings = {
-        "host_window_seconds": 3600.0,
-        "container_window_seconds": 3600.0,
+        "window_seconds": 3600.0,
         "beacon_seconds": 3600.0,
         "heartbeat_seconds": 86_400.0,
     }
-    return ReportingConfig(**{**settings, **given})  # type: ignore[arg-type]
+    return ReportingConfig(**{**settings, **given})
 
 
 def the(report: Report | None) -> Report:
@@ -100,7 +99,7 @@ def test_announced_beacon_interval_is_at_least_the_sample_interval() -> None:
 
 
 def test_host_window_is_reported_first_and_then_only_after_a_change() -> None:
-    node = Node(quiet(host_window_seconds=30.0))
+    node = Node(quiet(window_seconds=30.0))
     levels = [1.0] * 10 + [1.0] * 10 + [1.3] * 10 + [1.5] * 10 + [1.5] * 10 + [1.2] * 10 + [1.1] * 10
     reported = {}
     for number, cores in enumerate(levels, start=1):
@@ -114,7 +113,7 @@ def test_host_window_is_reported_first_and_then_only_after_a_change() -> None:
 
 
 def test_a_spike_within_a_window_does_not_look_like_load() -> None:
-    node = Node(quiet(host_window_seconds=30.0))
+    node = Node(quiet(window_seconds=30.0))
     node.ticks(10)
     reports = [node.tick(used=cpu(3.9 if number == 4 else 0.0)) for number in range(10)]
     assert reports == [None] * 10
@@ -130,7 +129,7 @@ def test_a_spike_within_a_window_does_not_look_like_load() -> None:
     ],
 )
 def test_any_of_the_four_resources_moves_the_host(moved: Quantities) -> None:
-    node = Node(quiet(host_window_seconds=3.0))
+    node = Node(quiet(window_seconds=3.0))
     node.ticks(3)
     report = the(node.tick(used=moved))
     assert report.state is not None
@@ -140,7 +139,7 @@ def test_any_of_the_four_resources_moves_the_host(moved: Quantities) -> None:
 
 
 def test_threshold_zero_reports_every_window() -> None:
-    node = Node(quiet(host_window_seconds=6.0, container_window_seconds=9.0, threshold_points=0.0))
+    node = Node(quiet(window_seconds=6.0, threshold_points=0.0))
     reports = node.ticks(18, lambda _: {"a": Container()})
     assert [number for number, each in enumerate(reports, 1) if each and each.state] == [
         1,
@@ -153,7 +152,7 @@ def test_threshold_zero_reports_every_window() -> None:
 
 
 def test_windows_that_close_together_share_a_message() -> None:
-    node = Node(quiet(host_window_seconds=6.0, container_window_seconds=9.0, threshold_points=0.0))
+    node = Node(quiet(window_seconds=6.0, threshold_points=0.0))
     node.ticks(5, lambda _: {"a": Container()})
     report = the(node.tick({"a": Container()}))
     assert report.state is not None
@@ -161,7 +160,7 @@ def test_windows_that_close_together_share_a_message() -> None:
 
 
 def test_a_containers_points_are_of_its_limit_or_else_of_the_host() -> None:
-    node = Node(quiet(container_window_seconds=3.0))
+    node = Node(quiet(window_seconds=2.0))
     unlimited = Quantities()
 
     def containers_at(cores: float) -> dict[str, Container]:
@@ -175,7 +174,7 @@ def test_a_containers_points_are_of_its_limit_or_else_of_the_host() -> None:
 
 
 def test_only_changed_containers_are_reported() -> None:
-    node = Node(quiet(container_window_seconds=3.0))
+    node = Node(quiet(window_seconds=2.0))
     node.ticks(3, lambda _: {name: Container(cpu(0.5)) for name in "abc"})
     report = the(node.tick({"a": Container(cpu(0.5)), "b": Container(cpu(0.7)), "c": Container(cpu(0.5))}))
     assert [each.id for each in report.containers] == ["b"]
@@ -183,7 +182,7 @@ def test_only_changed_containers_are_reported() -> None:
 
 
 def test_report_contains_the_means_over_the_window() -> None:
-    node = Node(quiet(container_window_seconds=6.0))
+    node = Node(quiet(window_seconds=4.0))
     node.tick({"a": Container(cpu(0.2, 100), watts=1.0)})
     (reported,) = the(node.tick({"a": Container(cpu(0.4, 200), watts=2.0)})).containers
     assert reported.used.cpu_cores == pytest.approx(0.3)
@@ -194,7 +193,7 @@ def test_report_contains_the_means_over_the_window() -> None:
 
 
 def test_resource_that_becomes_known_or_unknown_is_reported() -> None:
-    node = Node(quiet(container_window_seconds=3.0))
+    node = Node(quiet(window_seconds=2.0))
     blind = Quantities(cpu_cores=0.0, memory_bytes=0)
     node.ticks(3, lambda _: {"a": Container(blind)})
     (reported,) = the(node.tick({"a": Container(IDLE)})).containers
@@ -205,7 +204,7 @@ def test_resource_that_becomes_known_or_unknown_is_reported() -> None:
 
 
 def test_a_limit_that_changes_moves_what_is_used_of_it() -> None:
-    node = Node(quiet(container_window_seconds=3.0))
+    node = Node(quiet(window_seconds=2.0))
     node.ticks(3, lambda _: {"a": Container(cpu(0.5))})
     (reported,) = the(
         node.tick({"a": Container(cpu(0.5), limit=Quantities(cpu_cores=2.0, memory_bytes=1000))})
@@ -214,7 +213,7 @@ def test_a_limit_that_changes_moves_what_is_used_of_it() -> None:
 
 
 def test_changed_limit_is_reported_at_once_with_the_last_whole_window() -> None:
-    node = Node(quiet(container_window_seconds=9.0))
+    node = Node(quiet(window_seconds=6.0))
     node.ticks(5, lambda number: {"a": Container(cpu(0.5 if number < 3 else 1.5)), "b": Container()})
     lowered = {
         "a": Container(cpu(1.5), limit=Quantities(cpu_cores=2.0, memory_bytes=1000)),
@@ -226,7 +225,7 @@ def test_changed_limit_is_reported_at_once_with_the_last_whole_window() -> None:
 
 
 def test_without_a_capacity_nothing_moves_until_there_is_one() -> None:
-    node = Node(quiet(host_window_seconds=3.0))
+    node = Node(quiet(window_seconds=3.0))
     unknown = Quantities(cpu_cores=4.0, memory_bytes=8000)
     busy = Quantities(cpu_cores=0.0, memory_bytes=0, disk_bytes_per_second=9e9, network_bytes_per_second=0.0)
     node.tick(capacity=unknown)
@@ -236,7 +235,7 @@ def test_without_a_capacity_nothing_moves_until_there_is_one() -> None:
 
 
 def test_a_long_gap_makes_one_window_of_its_true_length_and_the_next_are_as_ever() -> None:
-    node = Node(quiet(host_window_seconds=30.0, threshold_points=0.0))
+    node = Node(quiet(window_seconds=30.0, threshold_points=0.0))
     node.ticks(12)
     node.tick(used=cpu(1.0), seconds=3600.0)
     report = node.reported[-1]
@@ -249,7 +248,7 @@ def test_a_long_gap_makes_one_window_of_its_true_length_and_the_next_are_as_ever
 
 
 def test_ticks_that_are_late_by_moments_do_not_shift_the_windows() -> None:
-    node = Node(quiet(host_window_seconds=30.0, threshold_points=0.0))
+    node = Node(quiet(window_seconds=30.0, threshold_points=0.0))
     late = [0.05, 0.0, 0.02, 0.08, 0.0, 0.01, 0.03, 0.0, 0.0, 0.0] * 12
     now = node.clock.monotonic_seconds - 0.06  # the very first look was late, too
     closed = []
@@ -264,7 +263,7 @@ def test_ticks_that_are_late_by_moments_do_not_shift_the_windows() -> None:
 
 
 def test_container_is_reported_at_start_first_measurement_and_first_whole_window() -> None:
-    node = Node(quiet(container_window_seconds=30.0))
+    node = Node(quiet(window_seconds=20.0))
     node.ticks(3)
     report = the(node.tick({"a": Container(cpu(None, 100))}))
     assert [(event.kind, event.container) for event in report.events] == [(EventKind.STARTED, "a")]
@@ -273,17 +272,17 @@ def test_container_is_reported_at_start_first_measurement_and_first_whole_window
     (reported,) = the(node.tick({"a": Container(cpu(0.5, 100))})).containers
     assert (reported.used.cpu_cores, reported.window_seconds) == (0.5, 3.0)
     rest = node.ticks(20, lambda _: {"a": Container(cpu(0.5, 100))})
-    assert [number for number, report in enumerate(rest, 6) if report] == [20]
+    assert [number for number, report in enumerate(rest, 6) if report and report.containers] == [20]
     assert the(rest[14]).containers[0].window_seconds == 30.0
 
 
 def test_partial_first_window_is_reported_after_a_large_change() -> None:
-    node = Node(quiet(container_window_seconds=30.0))
+    node = Node(quiet(window_seconds=20.0))
     node.ticks(3)
     node.tick({"a": Container(cpu(None))})
     node.tick({"a": Container(cpu(0.9))})
     reports = node.ticks(5, lambda _: {"a": Container(cpu(0.0))})
-    assert reports[:4] == [None] * 4
+    assert not [report for report in reports[:4] if report and report.containers]
     (reported,) = the(reports[4]).containers
     assert reported.used.cpu_cores == pytest.approx(0.9 / 6)
 
@@ -299,7 +298,7 @@ def test_vanished_container_is_gone_at_once_and_its_end_is_reported() -> None:
 
 
 def test_restart_is_reported_and_sets_a_new_baseline() -> None:
-    node = Node(quiet(container_window_seconds=30.0))
+    node = Node(quiet(window_seconds=20.0))
     node.ticks(2, lambda _: {"a": Container(cpu(0.9), cpu_seconds_total=50.0)})
     restarted = [die("a", node.clock, -1.0, 1), start("a", node.clock, -2.0)]
     report = the(node.tick({"a": Container(cpu(None), cpu_seconds_total=0.1)}, restarted))
@@ -311,11 +310,11 @@ def test_restart_is_reported_and_sets_a_new_baseline() -> None:
     )
     reports = node.ticks(16, lambda _: {"a": Container(cpu(0.1), cpu_seconds_total=0.3)})
     # Nothing of the first life is in the mean of the window in which the second began.
-    assert [number for number, each in enumerate(reports, 5) if each] == [20]
+    assert [number for number, each in enumerate(reports, 5) if each and each.containers] == [20]
 
 
 def test_cgroup_of_an_ended_container_is_not_reported() -> None:
-    node = Node(quiet(container_window_seconds=3.0, threshold_points=0.0))
+    node = Node(quiet(window_seconds=2.0, threshold_points=0.0))
     node.tick({"a": Container()})
     report = the(node.tick({"a": Container()}, [die("a", node.clock, -2.0)]))
     assert (report.gone, report.containers) == (("a",), ())
@@ -329,7 +328,7 @@ def test_out_of_memory_kill_is_reported_at_once() -> None:
 
 
 def test_an_alert_comes_with_the_present_state_of_its_node_and_of_the_container_it_names() -> None:
-    node = Node(quiet(host_window_seconds=30.0, container_window_seconds=45.0))
+    node = Node(quiet(window_seconds=30.0))
     calm = {name: Container(cpu(0.1)) for name in ("hog", "steady")}
     for _ in range(30):
         node.tick(calm, used=cpu(0.2))
@@ -430,7 +429,7 @@ def test_heartbeat_contains_the_full_state_and_all_samples() -> None:
 
 
 def test_a_heartbeat_holds_the_last_whole_window_rather_than_a_moment() -> None:
-    node = Node(quiet(heartbeat_seconds=300.0, host_window_seconds=30.0, container_window_seconds=45.0))
+    node = Node(quiet(heartbeat_seconds=300.0, window_seconds=30.0))
     reports = node.ticks(
         150, lambda number: {"a": Container(cpu(0.5 if number % 15 else 1.4), limit=Quantities())}
     )
@@ -442,7 +441,7 @@ def test_a_heartbeat_holds_the_last_whole_window_rather_than_a_moment() -> None:
 
 def test_heartbeat_counts_as_the_last_report() -> None:
     # 1.3 after 1.0 is no news; but after a heartbeat reported 1.3, neither is 1.6, and 1.0 again would be.
-    push = quiet(host_window_seconds=30.0, heartbeat_seconds=300.0)
+    push = quiet(window_seconds=30.0, heartbeat_seconds=300.0)
     node = Node(push)
     while not (len(node.reported) > 2 and node.reported[-1].heartbeat):
         node.tick(used=cpu(1.0 if len(node.reported) < 2 else 1.3))
@@ -496,7 +495,7 @@ def test_many_ended_containers_cause_an_early_heartbeat() -> None:
 
 
 def test_ended_containers_are_not_among_the_top_containers() -> None:
-    node = Node(quiet(heartbeat_seconds=300.0, top_containers=3))
+    node = Node(quiet(heartbeat_seconds=300.0))
     node.tick()
     node.tick({"a": Container(cpu(3.0)), "b": Container(cpu(0.1))})
     node.ticks(110, lambda _: {"b": Container(cpu(0.1))})

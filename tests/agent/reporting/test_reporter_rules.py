@@ -15,7 +15,7 @@ from wire.messages import ContainerState, NodeState, Report
 from wire.resources import Quantities
 from wire.sketch import Sketch, merged
 
-WINDOW_TICKS = 4
+HOST_TICKS, CONTAINER_TICKS = 4, 6
 CORES, MEMORY_BYTES = 2.0, 10**9
 LIMIT = Quantities(cpu_cores=CORES, memory_bytes=MEMORY_BYTES)
 
@@ -31,8 +31,7 @@ lives = st.lists(tick.flatmap(lambda each: st.lists(st.just(each), min_size=1, m
 )
 pushes = st.builds(
     ReportingConfig,
-    host_window_seconds=st.just(3.0 * WINDOW_TICKS),
-    container_window_seconds=st.just(3.0 * WINDOW_TICKS),
+    window_seconds=st.just(3.0 * HOST_TICKS),
     threshold_points=st.sampled_from([0.0, 1.0, 10.0, 10.0, 40.0]),
     beacon_seconds=st.sampled_from([6.0, 30.0]),
     heartbeat_seconds=st.sampled_from([15.0, 48.0, 300.0]),
@@ -94,9 +93,9 @@ def test_reported_usage_is_within_the_threshold_of_the_last_window(
             receiver.take(report)
         assert receiver.containers.keys() == seen.keys(), "who runs is known at every tick"
         whole = {each: mean for each, mean in whole.items() if each in seen}
-        if number % WINDOW_TICKS == 0:
-            window = samples_seen[number - WINDOW_TICKS : number]
-            before = samples_seen[number - WINDOW_TICKS - 1] if number > WINDOW_TICKS else window[0]
+        if number % CONTAINER_TICKS == 0:
+            window = samples_seen[number - CONTAINER_TICKS : number]
+            before = samples_seen[number - CONTAINER_TICKS - 1] if number > CONTAINER_TICKS else window[0]
             for each in set(before).intersection(*window):
                 mean = Mean(2)
                 for tick in window:
@@ -120,9 +119,9 @@ def test_reported_usage_of_the_host_is_within_the_threshold(
         report = reporter.report(node_sample(clock, used=cpu(cores, memory), capacity=LIMIT), (), ())
         if report is not None:
             receiver.take(report)
-        if number % WINDOW_TICKS == 0:
+        if number % HOST_TICKS == 0:
             mean = Mean(2)
-            for each in samples_seen[number - WINDOW_TICKS : number]:
+            for each in samples_seen[number - HOST_TICKS : number]:
                 mean.add(each, 3.0)
             last = mean.values()
         if last is not None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.config import AgentConfig, DockerConfig, RootsConfig
+from agent.config import AgentConfig, DockerConfig, RootsConfig, StorageConfig
 from agent.main import full_report
 from agent.reporting.validity import MAX_LABEL_BYTES, encode_valid, shorten_labels, without_labels
 from agent.sampling.sampler import Sampler
@@ -44,8 +44,11 @@ def test_absurd_numbers_in_any_kernel_file_cost_no_report(
 ) -> None:
     """Every file in turn has absurd numbers: the pass goes on, and the collector accepts the report."""
     proc, sys = make(tmp_path)
-    config = AgentConfig(roots=RootsConfig(proc=str(proc), sys=str(sys)), docker=DockerConfig(enabled=False))
-    config = msgspec.structs.replace(config, power=msgspec.structs.replace(config.power, energy_file=""))
+    config = AgentConfig(
+        roots=RootsConfig(proc=str(proc), sys=str(sys)),
+        docker=DockerConfig(socket=""),
+        storage=StorageConfig(directory=""),
+    )
     files = [file for file in sorted(tmp_path.rglob("*")) if file.is_file() and not file.is_symlink()]
     assert len(files) > 20
     for file in files:

@@ -216,8 +216,7 @@ async def test_curves_survive_a_restart(tmp_path: Path) -> None:
 def sample_of(folder: Path, sys: Path, tree: PowercapTree | None = None) -> PowerSample:
     """The last of some samples of an agent on the same machine, with or without RAPL."""
     clock = AgentClock()
-    files = PowerConfig(model_file="", energy_file="")
-    sampler = PowerSampler(files, folder, sys)
+    sampler = PowerSampler(PowerConfig(), folder, sys)
     sampler.begin(clock.monotonic_seconds)
     samples = []
     for _ in range(20):

@@ -10,17 +10,12 @@ import aiohttp
 import msgspec
 
 from agent.config import (
-    AgentConfig,
     DeliveryConfig,
-    DockerConfig,
-    HttpConfig,
-    MeshConfig,
-    PowerConfig,
-    RootsConfig,
-    SpoolConfig,
 )
+from agent.features import settings_class
+from agent.features.mesh.mesh import open_mesh
+from agent.features.mesh.settings import MeshConfig
 from agent.main import running as running_agent
-from agent.mesh.mesh import open_mesh
 from collector import config as collector_config
 from tests.agent.trees import make_host, make_v2
 from tests.collector.builders import Client, collecting, report, settings
@@ -105,16 +100,16 @@ async def test_a_whole_agent_exposes_its_round_trip_times(tmp_path: Path) -> Non
     host = make_host(tmp_path)
     make_v2(host)
     async with collecting(with_mesh(settings(tmp_path / "history.db"))) as collector:
-        config = AgentConfig(
-            node="alpha",
-            http=HttpConfig(listen="127.0.0.1:0"),
-            collector=DeliveryConfig(enabled=False, url=collector.url),
-            docker=DockerConfig(enabled=False),
-            power=PowerConfig(model_file="", energy_file=""),
-            roots=RootsConfig(proc=str(host.proc), sys=str(host.sys)),
-            spool=SpoolConfig(path=""),
-            mesh=MeshConfig(enabled=True, listen="127.0.0.1:0"),
-        )
+        tables = {
+            "node": "alpha",
+            "http": {"listen": "127.0.0.1:0"},
+            "collector": {"enabled": False, "url": collector.url},
+            "docker": {"socket": ""},
+            "roots": {"proc": str(host.proc), "sys": str(host.sys)},
+            "storage": {"directory": ""},
+            "mesh": {"enabled": True, "listen": "127.0.0.1:0"},
+        }
+        config = msgspec.convert(tables, settings_class())
         async with (
             running_agent(config) as agent,
             agents(collector.url, "beta"),

@@ -103,8 +103,7 @@ def test_the_agent_s_meter_reads_through_pyrapl_if_that_is_chosen(
     monkeypatch.setitem(python.modules, "pyRAPL", library)
 
     def sampler(reader: str) -> PowerSampler:
-        settings = PowerConfig(model_file="", energy_file="", rapl_reader=reader)
-        return PowerSampler(settings, tmp_path / "proc", tree.sys)
+        return PowerSampler(PowerConfig(rapl_reader=reader), tmp_path / "proc", tree.sys)
 
     assert "pyRAPL" not in [gap.what for gap in sampler("kernel").gaps]
     assert calls == []

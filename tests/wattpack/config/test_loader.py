@@ -6,9 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.config import AgentConfig
+from agent.features import settings_class
 from collector.config import CollectorConfig, NodeRule
 from wattpack.config.loader import Sources, keys, load
 from wire.errors import UserError
+
+AGENT = settings_class()
 
 
 def complaint(text: str = "", tmp_path: Path | None = None, **more: object) -> str:
@@ -17,21 +20,21 @@ def complaint(text: str = "", tmp_path: Path | None = None, **more: object) -> s
         file = tmp_path / "agent.toml"
         file.write_text(text)
     with pytest.raises(UserError) as caught:
-        load(AgentConfig, "agent", Sources(file=file, **more))  # type: ignore[arg-type]
+        load(AGENT, "agent", Sources(file=file, **more))  # type: ignore[arg-type]
     return str(caught.value).replace(str(file), "agent.toml")
 
 
 def test_empty_file_has_all_defaults(tmp_path: Path) -> None:
     file = tmp_path / "agent.toml"
     file.write_text("")
-    assert load(AgentConfig, "agent", Sources(file=file)) == AgentConfig()
+    assert load(AGENT, "agent", Sources(file=file)) == AGENT()
 
 
 def test_precedence_of_file_environment_and_flag(tmp_path: Path) -> None:
     file = tmp_path / "agent.toml"
-    file.write_text('node = "file"\n[sampling]\ninterval_seconds = 5\n[docker]\nenabled = false\n')
+    file.write_text('node = "file"\n[sampling]\ninterval_seconds = 5\n[docker]\nsocket = ""\n')
     config = load(
-        AgentConfig,
+        AGENT,
         "agent",
         Sources(
             base={"node": "base", "http": {"listen": "127.0.0.1:1"}},
@@ -45,7 +48,7 @@ def test_precedence_of_file_environment_and_flag(tmp_path: Path) -> None:
     )
     assert config.node == "flag"
     assert config.sampling.interval_seconds == 6
-    assert config.docker.enabled is False
+    assert config.docker.socket == ""
     assert config.http.listen == "127.0.0.1:1"
 
 
@@ -119,27 +122,25 @@ def test_tables_by_pattern(tmp_path: Path) -> None:
 
 
 def test_variables_of_the_other_role_are_ignored() -> None:
-    config = load(
-        AgentConfig, "agent", Sources(environment={"WATTPACK_COLLECTOR_NONSENSE": "1", "HOME": "/"})
-    )
-    assert config == AgentConfig()
+    config = load(AGENT, "agent", Sources(environment={"WATTPACK_COLLECTOR_NONSENSE": "1", "HOME": "/"}))
+    assert config == AGENT()
 
 
 def test_unreadable_file_is_a_user_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such file or directory"):
-        load(AgentConfig, "agent", Sources(file=tmp_path / "absent.toml"))
+        load(AGENT, "agent", Sources(file=tmp_path / "absent.toml"))
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(UserError, match="not UTF-8"):
-        load(AgentConfig, "agent", Sources(file=tmp_path / "binary.toml"))
+        load(AGENT, "agent", Sources(file=tmp_path / "binary.toml"))
 
 
 @given(st.text())
 def test_any_text_is_a_configuration_or_a_user_error(text: str) -> None:
     with suppress(UserError):
-        assert isinstance(load(AgentConfig, "agent", Sources(assignments=[text])), AgentConfig)
+        assert isinstance(load(AGENT, "agent", Sources(assignments=[text])), AGENT)
 
 
-@pytest.mark.parametrize("config", [AgentConfig, CollectorConfig])
+@pytest.mark.parametrize("config", [AGENT, CollectorConfig])
 def test_every_key_has_a_description_and_a_default(config: type[AgentConfig | CollectorConfig]) -> None:
     for key in keys(config):
         assert key.meta.description, key.dotted

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.bottlenecks.indicators import HYSTERESIS_RATIO
 from agent.config import BottleneckConfig
 from collector.snapshot.tables import NOWHERE
 from powermodels.attribution.split import split
@@ -137,10 +138,10 @@ def test_a_job_of_the_databases_leaves_room_only_without_the_optional_service() 
     during = SURGE_AFTER_SECONDS + 60
     assert used(SURGE_AFTER_SECONDS - 60, shop.placement) < 0.6
     settings = BottleneckConfig()
-    assert used(during, shop.placement) > settings.cpu_ratio
-    assert used(during, without) < settings.cpu_ratio - settings.hysteresis_points / 100
+    assert used(during, shop.placement) > settings.usage_ratio
+    assert used(during, without) < settings.usage_ratio - HYSTERESIS_RATIO
     assert used(SURGE_AFTER_SECONDS + SURGE_SECONDS + 60, shop.placement) < 0.6
-    assert used(during + SURGE_EVERY_SECONDS, shop.placement) > settings.cpu_ratio
+    assert used(during + SURGE_EVERY_SECONDS, shop.placement) > settings.usage_ratio
 
 
 def test_response_times_grow_with_the_load_of_a_replica() -> None:

@@ -45,7 +45,7 @@ def test_sample_becomes_a_scene_of_one_node() -> None:
 
 @pytest.mark.parametrize("asks_for_names", [True, False])
 async def test_local_scenes_without_agent_and_engine(tmp_path: Path, *, asks_for_names: bool) -> None:
-    docker = DockerConfig(enabled=asks_for_names, socket=str(tmp_path / "absent.sock"))
+    docker = DockerConfig(socket=str(tmp_path / "absent.sock") if asks_for_names else "")
     config = AgentConfig(node="here", docker=docker)
     async with aclosing(local_scenes(config, 0.2)) as scenes:
         earlier, later = await anext(scenes), await anext(scenes)

@@ -13,8 +13,8 @@ import pytest
 from aiohttp import web
 
 from agent.config import DeliveryConfig
-from agent.mesh.exchange import MeshExchange
-from agent.mesh.peers import Peers
+from agent.features.mesh.exchange import MeshExchange
+from agent.features.mesh.peers import Peers
 from tests.waiting import until
 from wire.address import Address
 from wire.mesh import KEY_BYTES, MeshAssignment, MeshPeer
@@ -104,7 +104,7 @@ async def test_only_results_that_changed_are_sent() -> None:
 
 
 async def test_all_results_are_sent_again_after_a_failure(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "agent.mesh")
+    caplog.set_level(logging.INFO, "agent.features.mesh")
     peers = Peers()
     peers.assign([BETA], time.monotonic())
     peers.by_node["beta"].window.add(time.monotonic(), 0.01)

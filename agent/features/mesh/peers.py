@@ -1,17 +1,44 @@
 """The peers of this node, with the state of the probes to and from each."""
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from random import random
 
-from agent.mesh.window import ProbeWindow, Summary
-from wire.mesh import MeshPeer
+from wire.mesh import WINDOW_SECONDS, MeshPeer, PeerResult
 
+_MAX_PROBES = 1000
 _FIRST_PROBE_SECONDS = 0.3
 _FIRST_REPLIES = 3
 _SPREAD_SECONDS = 0.05
 """Per peer: the first probes to many new peers are not sent all at once."""
+
+
+class ProbeWindow:
+    """The probes to one peer over the last five minutes, the oldest first."""
+
+    def __init__(self) -> None:
+        self._results: deque[tuple[float, float | None]] = deque(maxlen=_MAX_PROBES)
+
+    def add(self, at: float, seconds: float | None) -> None:
+        """Add the round-trip time of a probe; None if it was lost."""
+        self._results.append((at, seconds))
+
+    def result(self, peer: str, now: float) -> PeerResult | None:
+        """Percentiles and losses; None without a probe in the window."""
+        while self._results and self._results[0][0] <= now - WINDOW_SECONDS:
+            self._results.popleft()
+        if not self._results:
+            return None
+        answered = sorted(seconds for _, seconds in self._results if seconds is not None)
+        lost = len(self._results) - len(answered)
+        return PeerResult(peer, _percentile(answered, 0.5), _percentile(answered, 0.95), len(answered), lost)
+
+
+def _percentile(ordered: list[float], share: float) -> float | None:
+    """The lowest value that this share of all values does not exceed."""
+    return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +71,10 @@ class Peer:
     answered: int = 0
     """Replies from it since it has this address."""
     window: ProbeWindow = field(default_factory=ProbeWindow)
+
+    def result(self, now: float) -> PeerResult | None:
+        """The probes to it over the last five minutes; None if there were none."""
+        return self.window.result(self.assigned.node, now)
 
     @property
     def is_settled(self) -> bool:
@@ -81,10 +112,9 @@ class Peers:
         """The peers with a session number: several if a node claims that of another; their keys differ."""
         return self._by_session.get(session, ())
 
-    def summaries(self, now: float) -> list[tuple[str, Summary]]:
-        """The results of all peers that were probed, by name."""
-        found = ((node, peer.window.summary(now)) for node, peer in self.by_node.items())
-        return [(node, summary) for node, summary in found if summary is not None]
+    def results(self, now: float) -> list[PeerResult]:
+        """The results of all peers that were probed."""
+        return [each for peer in self.by_node.values() if (each := peer.result(now)) is not None]
 
 
 def _update(peer: Peer, assigned: MeshPeer, now: float, first_probe_at: float) -> None:

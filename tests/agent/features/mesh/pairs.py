@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from agent.mesh.endpoint import Endpoint, open_socket
-from agent.mesh.peers import Peers
+from agent.features.mesh.endpoint import Endpoint, open_socket
+from agent.features.mesh.peers import Peers
 from wire.address import Address
 from wire.mesh import KEY_BYTES, MeshPeer
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.probing.targets import ProbeTarget, is_bridge, parse_addresses, parse_target
+from agent.features.probing.targets import ProbeTarget, is_bridge, parse_addresses, parse_target
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,9 @@ import struct
 import time
 from collections.abc import Callable
 
-from agent.mesh.packets import PACKET_BYTES, REPLY, parse_packet
-from agent.mesh.peers import Peer, Peers
-from agent.mesh.prober import Prober
-from agent.mesh.responder import Responder
+from agent.features.mesh.packets import PACKET_BYTES, REPLY, parse_packet
+from agent.features.mesh.peers import Peer, Peers
+from agent.features.mesh.prober import Prober, Responder
 from wire.address import Address
 from wire.errors import UserError
 

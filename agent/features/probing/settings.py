@@ -4,8 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from agent.config.section import Section
 from wire.messages import MAX_PROBE_SECONDS
+from wire.settings import Section
 
 
 class ProbeConfig(Section, frozen=True):
@@ -15,7 +15,7 @@ class ProbeConfig(Section, frozen=True):
         bool,
         Meta(
             description="Whether to send GET requests to the containers of this host that have the label"
-            " `wattpack.probe`, to no other address. Needs `docker.enabled`, and containers on a bridge"
+            " `wattpack.probe`, to no other address. Needs `docker.socket`, and containers on a bridge"
             " network or the network of the host."
         ),
     ] = False
@@ -30,9 +30,3 @@ class ProbeConfig(Section, frozen=True):
             description="Timeout of a request. A request that fails counts with this time.",
         ),
     ] = 5.0
-    report_seconds: Annotated[
-        float, Meta(ge=1, le=3600, description="Time between two reports of response times.")
-    ] = 10.0
-    max_containers: Annotated[
-        int, Meta(ge=1, le=1000, description="Maximum number of containers that are probed.")
-    ] = 50

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import aiohttp
 
-from agent.config import ProbeConfig
-from agent.probing.targets import ProbeTarget, is_bridge, parse_addresses, parse_target
+from agent.features.probing.settings import ProbeConfig
+from agent.features.probing.targets import ProbeTarget, is_bridge, parse_addresses, parse_target
 from agent.sources.docker import ContainerInfo
 from wire.errors import INVALID_JSON
 from wire.messages import MAX_NAME_LENGTH, MAX_PROBED_SERVICES, PROBE_LABEL, ServiceProbe
@@ -19,6 +19,10 @@ from wire.sketch import Sketch
 
 log = logging.getLogger(__name__)
 
+_REPORT_SECONDS = 10.0
+"""Time between two reports of response times."""
+_MAX_CONTAINERS = 50
+"""Maximum number of containers that are probed."""
 _ENGINE_TIMEOUT_SECONDS = 5.0
 _LOOKUP_INTERVAL_SECONDS = 10.0
 """Minimum time between two lookups of the address of a container that fails."""
@@ -98,9 +102,9 @@ class ContainerProber:
         self._taken_at = clock()
 
     def take(self) -> tuple[ServiceProbe, ...]:
-        """Return the response times that are due in a report; none before `report_seconds` have passed."""
+        """Return the response times that are due in a report; none before it is time."""
         now = self._clock()
-        if now - self._taken_at < self._config.report_seconds:
+        if now - self._taken_at < _REPORT_SECONDS:
             return ()
         self._taken_at = now
         return self._times.take()
@@ -108,7 +112,7 @@ class ContainerProber:
     async def run(self) -> None:
         timeout = aiohttp.ClientTimeout(total=self._config.timeout_seconds)
         # A new connection per request, as most clients of a load-balanced service have.
-        connector = aiohttp.TCPConnector(force_close=True, limit=self._config.max_containers)
+        connector = aiohttp.TCPConnector(force_close=True, limit=_MAX_CONTAINERS)
         engine_connector = aiohttp.UnixConnector(path=str(self._socket))
         async with (
             # Responses are only timed: they are not decompressed, and no cookie is stored.
@@ -133,7 +137,7 @@ class ContainerProber:
         for container, info in self._containers.running():
             label = info.labels.get(PROBE_LABEL)
             target = None if label is None else parse_target(label)
-            if target is not None and len(found) < self._config.max_containers:
+            if target is not None and len(found) < _MAX_CONTAINERS:
                 found.append(_ProbedContainer(container, info, target))
         self._lookups = {
             each.id: lookup

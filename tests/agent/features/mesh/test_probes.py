@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.mesh.packets import (
+from agent.features.mesh.packets import (
     PACKET_BYTES,
     REPLY,
     REQUEST,
@@ -19,8 +19,8 @@ from agent.mesh.packets import (
     has_valid_tag,
     parse_packet,
 )
-from agent.mesh.window import ProbeWindow
-from tests.agent.mesh.pairs import KEY, Clock, Node, Stranger, mesh_node
+from agent.features.mesh.peers import Peer
+from tests.agent.features.mesh.pairs import KEY, Clock, Node, Stranger, mesh_node
 from tests.waiting import until
 from wire.mesh import KEY_BYTES
 
@@ -63,9 +63,9 @@ async def test_two_nodes_measure_each_other(alpha: Node, beta: Node, clock: Cloc
     clock.advance(1)
     for node, name in ((alpha, "beta"), (beta, "alpha")):
         assert node.endpoint.prober.send_due(clock()) > 0
-        window = node.peers.by_node[name].window
-        await until(partial(has_result, window, clock))
-        summary = window.summary(clock())
+        peer = node.peers.by_node[name]
+        await until(partial(has_result, peer, clock))
+        summary = peer.result(clock())
         assert summary is not None
         assert (summary.answered, summary.lost) == (1, 0)
         assert summary.p50_seconds is not None
@@ -82,11 +82,11 @@ async def test_a_node_that_claims_the_session_of_another_hides_none_of_its_probe
     clock.advance(1)
     for node, name in ((alpha, "beta"), (beta, "alpha")):
         node.endpoint.prober.send_due(clock())
-        await until(partial(has_result, node.peers.by_node[name].window, clock))
+        await until(partial(has_result, node.peers.by_node[name], clock))
 
 
-def has_result(window: ProbeWindow, clock: Clock) -> bool:
-    return window.summary(clock()) is not None
+def has_result(peer: Peer, clock: Clock) -> bool:
+    return peer.result(clock()) is not None
 
 
 def request(sequence: int = 1, *, key: bytes = KEY, receiver: int = BETA, sender: int = ALPHA) -> bytes:
@@ -180,12 +180,12 @@ async def test_a_replayed_or_forged_reply_changes_no_result(alpha: Node, beta: N
     peer = alpha.peers.by_node["beta"]
     clock.advance(1)
     alpha.endpoint.prober.send_due(clock())
-    await until(lambda: peer.window.summary(clock()))
-    before = peer.window.summary(clock())
+    await until(lambda: peer.result(clock()))
+    before = peer.result(clock())
     for sequence, key in ((1, KEY), (2, KEY), (1, OTHER_KEY)):
         forged = encode_packet(Packet(REPLY, 0, ALPHA, BETA, sequence), key)
         assert not alpha.endpoint.receive(forged, ("127.0.0.1", beta.port), 0)
-    assert peer.window.summary(clock()) == before
+    assert peer.result(clock()) == before
 
 
 async def test_a_probe_without_reply_is_lost_unless_its_key_is_new(alpha: Node, clock: Clock) -> None:
@@ -196,11 +196,11 @@ async def test_a_probe_without_reply_is_lost_unless_its_key_is_new(alpha: Node, 
     for _ in range(8):
         clock.advance(2)
         prober.send_due(clock())
-    assert peer.window.summary(clock()) is None
+    assert peer.result(clock()) is None
     for _ in range(3):
         clock.advance(max(0.0, peer.due_at - clock()))
         prober.send_due(clock())
-    summary = peer.window.summary(clock())
+    summary = peer.result(clock())
     assert summary is not None
     assert (summary.p50_seconds, summary.p95_seconds, summary.answered, summary.lost) == (None, None, 0, 3)
 
@@ -215,7 +215,7 @@ async def test_a_restarted_peer_counts_its_questions_from_the_start(
         restarted.peers.assign([beta.as_peer()], clock())
         clock.advance(1)
         restarted.endpoint.prober.send_due(clock())
-        await until(lambda: restarted.peers.by_node["beta"].window.summary(clock()))
+        await until(lambda: restarted.peers.by_node["beta"].result(clock()))
         # What the earlier run sent is not valid any more.
         assert not beta.endpoint.receive(request(501), ("127.0.0.1", alpha.port), 0)
 
@@ -262,14 +262,14 @@ async def test_a_new_key_is_no_loss_and_keeps_results_and_sequences(
     peer, prober = alpha.peers.by_node["beta"], alpha.endpoint.prober
     clock.advance(1)
     prober.send_due(clock())
-    await until(lambda: peer.window.summary(clock()))
-    before = peer.window.summary(clock())
+    await until(lambda: peer.result(clock()))
+    before = peer.result(clock())
     sequences = (peer.sequence, beta.peers.by_node["alpha"].last_sequence)
     clock.advance(300 - 60)
     prober.send_due(clock())
     alpha.peers.assign([beta.as_peer(OTHER_KEY)], clock())
     assert peer.pending is None
-    assert peer.window.summary(clock()) == before
+    assert peer.result(clock()) == before
     beta.peers.assign([alpha.as_peer(OTHER_KEY)], clock())
     assert beta.peers.by_node["alpha"].last_sequence >= sequences[1]
     # The old key is not valid any more.
@@ -301,7 +301,7 @@ async def test_a_socket_for_both_families_reaches_peers_of_both(beta: Node, cloc
         for node in (wide, beta, six):
             node.endpoint.prober.send_due(clock())
         for node, peer in ((wide, "beta"), (wide, "six"), (beta, "wide"), (six, "wide")):
-            await until(partial(has_result, node.peers.by_node[peer].window, clock))
+            await until(partial(has_result, node.peers.by_node[peer], clock))
 
 
 async def test_a_busy_agent_does_not_look_far_away(alpha: Node, beta: Node, clock: Clock) -> None:
@@ -310,9 +310,9 @@ async def test_a_busy_agent_does_not_look_far_away(alpha: Node, beta: Node, cloc
     alpha.endpoint.prober.send_due(clock())
     # Neither agent reads its socket meanwhile.
     time.sleep(0.2)  # noqa: ASYNC251 - it is to block
-    window = alpha.peers.by_node["beta"].window
-    await until(partial(has_result, window, clock))
-    summary = window.summary(clock())
+    peer = alpha.peers.by_node["beta"]
+    await until(partial(has_result, peer, clock))
+    summary = peer.result(clock())
     assert summary is not None
     assert summary.p50_seconds is not None
     assert summary.p50_seconds < 0.1

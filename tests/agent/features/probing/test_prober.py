@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from agent.config import ProbeConfig
-from agent.probing.prober import ContainerProber, ResponseTimes
+from agent.features.probing import prober as prober_module
+from agent.features.probing.prober import ContainerProber, ResponseTimes
+from agent.features.probing.settings import ProbeConfig
 from agent.sources.docker import ContainerInfo
 from wire.address import Address
 from wire.http.serving import serving
@@ -102,7 +103,7 @@ async def test_response_times_are_collected_per_service_and_failures_count_with_
     requests: list[str] = []
     seen: list[str] = []
     listed, clock = Listed(), [0.0]
-    config = ProbeConfig(enabled=True, interval_seconds=0.2, timeout_seconds=0.5, report_seconds=10.0)
+    config = ProbeConfig(enabled=True, interval_seconds=0.2, timeout_seconds=0.5)
 
     def ticking() -> float:
         # Every look is due, so that the test does not wait for real seconds.
@@ -130,12 +131,13 @@ async def test_response_times_are_collected_per_service_and_failures_count_with_
 
 
 async def test_nothing_is_reported_before_it_is_due_and_no_more_containers_are_probed_than_allowed(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(prober_module, "_MAX_CONTAINERS", 1)
     seen: list[str] = []
     now = [100.0]
     listed = Listed()
-    config = ProbeConfig(enabled=True, interval_seconds=0.2, report_seconds=10.0, max_containers=1)
+    config = ProbeConfig(enabled=True, interval_seconds=0.2)
     async with backend(seen) as port, engine(tmp_path, []) as socket:
         for name in ("a", "b"):
             labels = {"wattpack.probe": f"{port}/{name}"}

@@ -1,11 +1,19 @@
-"""Sends probe requests to peers, and measures the round-trip times by their replies."""
+"""Sends probe requests to peers, measures the round-trip times by their replies, and replies to theirs."""
 
 import time
 from collections.abc import Callable
 from random import random
 
-from agent.mesh.packets import MAX_SEQUENCE, REQUEST, Packet, encode_packet, has_valid_tag
-from agent.mesh.peers import Peer, Peers, ProbeRequest
+from agent.features.mesh.packets import (
+    MAX_HELD_MICROSECONDS,
+    MAX_SEQUENCE,
+    REPLY,
+    REQUEST,
+    Packet,
+    encode_packet,
+    has_valid_tag,
+)
+from agent.features.mesh.peers import Peer, Peers, ProbeRequest
 from wire.mesh import MAX_ROUND_TRIP_SECONDS
 
 Send = Callable[[bytes, Peer], None]
@@ -15,6 +23,9 @@ _FRESH_SECONDS = 15.0
 _RETRY_SECONDS = 2.0
 _JITTER = 0.1
 _IDLE_SECONDS = 60.0
+_REPLIES_PER_SECOND = 1.0
+_MAX_REPLIES = 5.0
+"""Burst of replies to one peer; an honest one sends far fewer requests."""
 
 
 class Prober:
@@ -94,3 +105,34 @@ class Prober:
 
     def _interval(self) -> float:
         return self._peers.interval_seconds * (1 + _JITTER * (2 * self._chance() - 1))
+
+
+class Responder:
+    """Creates the replies of this node: to valid requests only, once each, with a packet of the same size."""
+
+    def __init__(self, session: int, peers: Peers) -> None:
+        self._session = session
+        self._peers = peers
+
+    def verify(self, packet: Packet, datagram: bytes, now: float) -> Peer | None:
+        """The peer that sent this request; None if it is not valid, or beyond the rate limit.
+
+        The cheap checks come first, and nothing is changed before the tag is checked.
+        """
+        if packet.held_microseconds:
+            return None
+        for peer in self._peers.with_session(packet.sender):
+            if packet.sequence <= peer.last_sequence:
+                continue
+            level = max(0.0, peer.replies - (now - peer.replied_at) * _REPLIES_PER_SECOND)
+            if level + 1 <= _MAX_REPLIES and has_valid_tag(datagram, peer.assigned.key):
+                peer.last_sequence = packet.sequence
+                peer.replies, peer.replied_at = level + 1, now
+                return peer
+        return None
+
+    def reply(self, request: Packet, peer: Peer, held_seconds: float) -> bytes:
+        """The reply to a valid request that was received `held_seconds` ago."""
+        held = min(max(0, round(held_seconds * 1e6)), MAX_HELD_MICROSECONDS)
+        packet = Packet(REPLY, held, request.sender, self._session, request.sequence)
+        return encode_packet(packet, peer.assigned.key)

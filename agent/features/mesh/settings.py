@@ -6,9 +6,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from agent.config.section import Section
 from wire.address import Address, parse_address
 from wire.errors import UserError
+from wire.settings import Section
 
 MESH_PORT = 9641
 

@@ -6,10 +6,11 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from agent.config import DeliveryConfig, MeshConfig
-from agent.mesh.endpoint import Endpoint, open_socket
-from agent.mesh.exchange import MeshExchange
-from agent.mesh.peers import Peers
+from agent.config import DeliveryConfig
+from agent.features.mesh.endpoint import Endpoint, open_socket
+from agent.features.mesh.exchange import MeshExchange
+from agent.features.mesh.peers import Peers
+from agent.features.mesh.settings import MeshConfig
 from wire.address import parse_address
 
 

@@ -12,11 +12,10 @@ import aiohttp
 import msgspec
 
 from agent.config import DeliveryConfig
-from agent.delivery.connection import connect, credentials, failure_reason, read_response
+from agent.delivery.connection import REQUEST_SECONDS, connect, credentials, failure_reason, read_response
 from agent.delivery.credentials import tls_context
 from agent.delivery.responses import Backoff, parse_retry_after
-from agent.mesh.peers import Peers
-from agent.mesh.window import Summary
+from agent.features.mesh.peers import Peers
 from wire.address import Address
 from wire.errors import INVALID_JSON, Problem, UserError
 from wire.mesh import MAX_WAIT_SECONDS, MeshAssignment, MeshReport, PeerResult, parse_assignment
@@ -71,7 +70,7 @@ class MeshExchange:
         self._monotonic = monotonic
         self._sleep = sleep
         self._version = 0
-        self._sent: dict[str, tuple[float, Summary]] = {}
+        self._sent: dict[str, tuple[float, PeerResult]] = {}
         """Per peer: the last result that the collector has, and when it was sent."""
         self._backoff = Backoff()
         self._has_failed = False
@@ -92,14 +91,14 @@ class MeshExchange:
                     await self._sleep(max(0.0, began + _MIN_INTERVAL_SECONDS - self._monotonic()))
 
     def _connect(self) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
-        return connect(self._tls, MAX_WAIT_SECONDS + self._settings.timeout_seconds)
+        return connect(self._tls, MAX_WAIT_SECONDS + REQUEST_SECONDS)
 
     async def exchange(self, http: aiohttp.ClientSession) -> None:
         """Send the results that changed, and apply the assignment in the response."""
         now = self._monotonic()
         changed = self._changed_results(now)
         assignment = await self._post(http, self._report(changed, now))
-        self._sent |= {node: (now, summary) for node, summary in changed.items()}
+        self._sent |= {each.peer: (now, each) for each in changed}
         self._peers.interval_seconds = assignment.interval_seconds
         self._version = assignment.version
         if assignment.peers is not None:
@@ -107,7 +106,7 @@ class MeshExchange:
             self._sent = {node: each for node, each in self._sent.items() if node in self._peers.by_node}
             self.changed.set()
 
-    def _report(self, changed: dict[str, Summary], now: float) -> MeshReport:
+    def _report(self, changed: tuple[PeerResult, ...], now: float) -> MeshReport:
         return MeshReport(
             node=self._node,
             session=self._session,
@@ -115,7 +114,7 @@ class MeshExchange:
             port=self._advertised.port,
             version=self._version,
             wait_seconds=_SETTLING_WAIT_SECONDS if self._is_settling(now) else MAX_WAIT_SECONDS,
-            results=tuple(PeerResult(node, *summary) for node, summary in changed.items()),
+            results=changed,
         )
 
     def _is_settling(self, now: float) -> bool:
@@ -124,23 +123,19 @@ class MeshExchange:
             for peer in self._peers.by_node.values()
         )
 
-    def _changed_results(self, now: float) -> dict[str, Summary]:
+    def _changed_results(self, now: float) -> tuple[PeerResult, ...]:
         """Results that the collector does not have, or that differ from those that it has."""
-        return {
-            node: summary
-            for node, summary in self._peers.summaries(now)
-            if self._is_changed(node, summary, now)
-        }
+        return tuple(each for each in self._peers.results(now) if self._is_changed(each, now))
 
-    def _is_changed(self, node: str, summary: Summary, now: float) -> bool:
-        if node not in self._sent:
+    def _is_changed(self, result: PeerResult, now: float) -> bool:
+        if result.peer not in self._sent:
             return True
-        sent_at, before = self._sent[node]
+        sent_at, before = self._sent[result.peer]
         return (
             now - sent_at >= _REPEAT_SECONDS
-            or _differs(before.p50_seconds, summary.p50_seconds)
-            or _differs(before.p95_seconds, summary.p95_seconds)
-            or abs(before.lost_ratio - summary.lost_ratio) >= _CHANGE_LOSS
+            or _differs(before.p50_seconds, result.p50_seconds)
+            or _differs(before.p95_seconds, result.p95_seconds)
+            or abs(before.lost_ratio - result.lost_ratio) >= _CHANGE_LOSS
         )
 
     async def _post(self, http: aiohttp.ClientSession, report: MeshReport) -> MeshAssignment:

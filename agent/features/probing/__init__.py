@@ -1,0 +1,39 @@
+"""Response times of the containers on this host, measured by HTTP requests to those with a label.
+
+In: containers with the label `wattpack.probe`, as the engine lists them. Out: a histogram of response times
+per service, in the next report. Requests go to addresses of the host's own containers only.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from agent.extension import AgentParts, Feature, StartedFeature
+from agent.features.probing.settings import ProbeConfig
+from agent.reporting.reporter import Addition
+from wire.errors import UserError
+from wire.messages import ServiceProbe
+
+
+@asynccontextmanager
+async def _start(parts: AgentParts) -> AsyncIterator[StartedFeature | None]:
+    settings = parts.config.section(ProbeConfig)
+    if not settings.enabled:
+        yield None
+        return
+    if parts.names is None:
+        raise UserError(
+            "probe.enabled needs docker.socket, for the addresses of containers: set both, or neither"
+        )
+    from agent.features.probing.prober import ContainerProber  # noqa: PLC0415 - takes memory, as the mesh does
+
+    prober = ContainerProber(parts.names, Path(parts.config.docker.socket), settings)
+    yield StartedFeature(run=prober.run, take_addition=lambda: _addition(prober.take()))
+
+
+def _addition(probes: tuple[ServiceProbe, ...]) -> Addition | None:
+    """Response times and CPU time of a service belong together: its containers are reported with them."""
+    return Addition({"probes": probes}, frozenset(each.service for each in probes)) if probes else None
+
+
+FEATURE = Feature(name="probing", settings={"probe": ProbeConfig}, start=_start)
