@@ -49,8 +49,8 @@ class PowerConfig(Section, frozen=True):
     model_file: Annotated[
         str,
         Meta(
-            description="File with the power model of this host, written by `wattpack calibrate` or learned"
-            " by the agent from a meter. Empty keeps no model."
+            description="File with the power model of this host, written by `wattpack power calibrate` or"
+            " learned by the agent from a meter. Empty keeps no model."
         ),
     ] = "/var/lib/wattpack-agent/model.json"
     energy_file: Annotated[

@@ -2,7 +2,7 @@
 
 import argparse
 
-from wattpack.client.collector import Json, query_collector
+from wattpack.client.collector import Json, get_all
 from wattpack.client.listing import Columns, add_list_options, print_list
 from wattpack.output.text import bytes_text, number_text
 
@@ -28,23 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = query_collector(
-        arguments,
-        lambda collector: collector.get_all(
-            "/v1/containers",
-            node=arguments.node,
-            name=arguments.name,
-            service=arguments.service,
-            label=arguments.label,
-            group=arguments.group,
-        ),
-    )
-    found.sort(key=_SORTS[arguments.sort])
-    is_filtered = any((arguments.node, arguments.name, arguments.service, arguments.label, arguments.group))
-    which = "matching" if is_filtered else "running"
+    wanted = {name: getattr(arguments, name) for name in ("node", "name", "service", "label", "group")}
+    found = sorted(get_all(arguments, "/v1/containers", **wanted), key=_SORTS[arguments.sort])
+    which = "matching" if any(wanted.values()) else "running"
     empty = f"No {which} containers. 'wattpack nodes' shows which nodes report."
-    print_list(arguments, found, Columns(_HEADER, _row), empty)
-    return 0
+    return print_list(arguments, found, Columns(_HEADER, _row), empty)
 
 
 def _row(container: Json) -> tuple[str, ...]:

@@ -5,9 +5,9 @@ import time
 from datetime import UTC, datetime
 
 from wattpack.client.collector import Collector, Json, query_collector
-from wattpack.client.listing import add_list_options, print_more
+from wattpack.client.listing import add_list_options, more_lines
 from wattpack.output.table import table
-from wattpack.output.text import energy_text, json_text, time_text
+from wattpack.output.text import energy_text, print_result, time_text
 from wire.errors import UserError
 
 _BY = ("node", "container", "service", "day")
@@ -59,20 +59,16 @@ def run(arguments: argparse.Namespace) -> int:
 
     tariff, found = query_collector(arguments, fetch)
     shown = found[: arguments.limit]
-    if arguments.json:
-        print(json_text([each | _costs(each, tariff) for each in shown]))
-    elif shown:
-        print("\n".join(_table(arguments.by, shown, tariff)))
-        print_more(found, shown)
-        print(f"From {time_text(start)} to {time_text(end)} UTC, whole machines at the wall.")
+    period = f"{time_text(start)} to {time_text(end)} UTC"
+    if shown:
+        lines = [*_table(arguments.by, shown, tariff), *more_lines(found, shown)]
+        lines.append(f"From {period}, whole machines at the wall.")
         if problem := tariff.get("tariff_problem"):
-            print(f"Price and CO2 are incomplete: {problem}")
+            lines.append(f"Price and CO2 are incomplete: {problem}")
     else:
-        print(
-            f"No data from {time_text(start)} to {time_text(end)} UTC. Agents report energy with each"
-            " heartbeat, every five minutes by default."
-        )
-    return 0
+        every = "Agents report energy with each heartbeat, every five minutes by default."
+        lines = [f"No data from {period}. {every}"]
+    return print_result(arguments, [each | _costs(each, tariff) for each in shown], lines)
 
 
 def _costs(account: Json, tariff: Json) -> Json:

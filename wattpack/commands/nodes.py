@@ -3,19 +3,22 @@
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 
-from wattpack.client.collector import Json, query_collector
+from wattpack.client.collector import Json, get_all
 from wattpack.client.listing import Columns, add_list_options, print_list
 from wattpack.output.text import percent_text, seconds_text
 
-_HEADER = ("NODE", "STATE", "LAST REPORT", "POWER", "CPU", "MEMORY", "CONTAINERS", "REGION")
+_HEADER = ("NODE", "STATE", "LAST REPORT", "POWER", "CPU", "MEMORY", "CONTAINERS", "USAGE")
+_REGIONS = {"underused": "LEE", "efficient": "DEE", "overloaded": "EED"}
+"""Words for the regions of energy efficiency of Energy4Cloud."""
+_USAGES = {region: word for word, region in _REGIONS.items()}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--state", choices=("up", "suspect", "down"), help="only nodes in this state")
     parser.add_argument(
-        "--region",
-        choices=("LEE", "DEE", "EED"),
-        help="only nodes with low, desired or degraded energy efficiency",
+        "--usage",
+        choices=tuple(_REGIONS),
+        help="only nodes of this usage: below 50%% of the fuller of CPU and memory, up to 85%%, or above",
     )
     parser.add_argument(
         "--generation",
@@ -27,24 +30,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = query_collector(
-        arguments,
-        lambda collector: collector.get_all(
-            "/v1/nodes",
-            state=arguments.state,
-            region=arguments.region,
-            generation=arguments.generation,
-            label=arguments.label,
-        ),
-    )
-    is_filtered = any((arguments.state, arguments.region, arguments.generation, arguments.label))
+    wanted = {name: getattr(arguments, name) for name in ("state", "generation", "label")}
+    wanted["region"] = _REGIONS.get(arguments.usage)
+    found = get_all(arguments, "/v1/nodes", **wanted)
     empty = (
         "No matching nodes. 'wattpack nodes' without options lists all of them."
-        if is_filtered
+        if any(wanted.values())
         else "No nodes have reported yet. Start an agent on each host with: wattpack agent"
     )
-    print_list(arguments, found, columns_of(found), empty)
-    return 0
+    return print_list(arguments, found, columns_of(found), empty)
 
 
 def columns_of(nodes: Sequence[Json]) -> Columns:
@@ -78,7 +72,7 @@ def _row(node: Json) -> tuple[str, ...]:
         percent_text(ratios.get("cpu_ratio")),
         percent_text(ratios.get("memory_ratio")),
         str(node["containers"]),
-        node["placement"]["region"],
+        _USAGES[node["placement"]["region"]],
     )
 
 

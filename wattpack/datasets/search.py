@@ -1,5 +1,6 @@
 """Find a data set on this machine: the first match in the folders of the search path."""
 
+import argparse
 import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,16 @@ class Found:
     is_published: bool
     """Whether it has the published format instead of our own."""
     is_sample: bool
+
+
+def add_data_option(parser: argparse.ArgumentParser) -> None:
+    """`--data DIR`."""
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help=f"a folder with data sets; searched after it: {VARIABLE}, ./data, ../shared/data",
+    )
 
 
 def search_path(

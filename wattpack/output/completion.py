@@ -18,45 +18,46 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """The options and arguments of a command."""
+    """The options and arguments of a command, or of a sub-command with both words as its name."""
 
     name: str
     summary: str
     options: tuple[Option, ...]
     words: tuple[str, ...]
-    """Choices of its first argument."""
+    """Its sub-commands, or the choices of its first argument."""
+    has_parts: bool
 
 
-def describe_command(name: str, summary: str, parser: argparse.ArgumentParser) -> CommandLine:
-    """The options and choices of a parser; those of its subcommands are merged."""
+def describe_command(
+    name: str, summary: str, parts: Sequence[str], parser: argparse.ArgumentParser
+) -> CommandLine:
+    """The options and choices of a parser."""
     options: dict[str, Option] = {}
-    words: tuple[str, ...] = ()
-    parsers = [parser]
-    for each in parsers:
-        for action in each._actions:  # noqa: SLF001 - argparse offers no other list
-            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - the same
-                words = tuple(action.choices)
-                parsers += action.choices.values()
-                continue
-            choices = tuple(str(choice) for choice in action.choices or ())
-            for flag in action.option_strings:
-                text = (action.help or "").replace("%(default)s", str(action.default))
-                if flag.startswith("--"):
-                    options[flag] = Option(flag, text, action.nargs != 0, choices)
-            if not action.option_strings and choices and each is parser:
-                words = choices
-    return CommandLine(name, summary, tuple(options.values()), words)
+    words = tuple(parts)
+    for action in parser._actions:  # noqa: SLF001 - argparse offers no other list
+        choices = tuple(str(choice) for choice in action.choices or ())
+        for flag in action.option_strings:
+            text = (action.help or "").replace("%(default)s", str(action.default)).replace("%%", "%")
+            if flag.startswith("--"):
+                options[flag] = Option(flag, text, action.nargs != 0, choices)
+        if not action.option_strings and choices:
+            words = choices
+    return CommandLine(name, summary, tuple(options.values()), words, bool(parts))
 
 
 def bash_script(commands: Sequence[CommandLine]) -> Iterator[str]:
-    """The script for bash: `source <(wattpack completion bash)`."""
+    """The script for bash: `source <(wattpack admin completion bash)`."""
     yield "# bash completion for wattpack"
     yield "_wattpack() {"
     yield '    local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" words=""'
-    yield '    if [ "$COMP_CWORD" -eq 1 ]; then words=\'' + " ".join(each.name for each in commands) + "'"
-    yield '    else case "${COMP_WORDS[1]}" in'
+    yield '    local command="${COMP_WORDS[1]}"'
+    yield f'    case "$command" in {_groups(commands)})'
+    yield '        if [ "$COMP_CWORD" -gt 2 ]; then command="$command ${COMP_WORDS[2]}"; fi ;;'
+    yield "    esac"
+    yield f"    if [ \"$COMP_CWORD\" -eq 1 ]; then words='{' '.join(_names(commands))}'"
+    yield '    else case "$command" in'
     for command in commands:
-        yield f'        {command.name}) case "$before" in'
+        yield f'        {_pattern(command)}) case "$before" in'
         for option in command.options:
             if option.choices:
                 yield f"            {option.flag}) words='{' '.join(option.choices)}' ;;"
@@ -71,20 +72,41 @@ def bash_script(commands: Sequence[CommandLine]) -> Iterator[str]:
     yield "complete -o default -F _wattpack wattpack"
 
 
+def _names(commands: Sequence[CommandLine]) -> list[str]:
+    return [each.name for each in commands if " " not in each.name]
+
+
+def _groups(commands: Sequence[CommandLine]) -> str:
+    return "|".join(each.name for each in commands if each.has_parts)
+
+
+def _pattern(command: CommandLine) -> str:
+    """The words of a command in a shell's `case`; after those of a group, an option may follow."""
+    return f'"{command.name}"|"{command.name} -"*' if command.has_parts else f'"{command.name}"'
+
+
 def zsh_script(commands: Sequence[CommandLine]) -> Iterator[str]:
-    """The script for zsh: `_wattpack` in a folder of `fpath`, or `source <(wattpack completion zsh)`."""
+    """The script for zsh: `_wattpack` in `fpath`, or `source <(wattpack admin completion zsh)`."""
     yield "#compdef wattpack"
     yield "_wattpack() {"
     yield "    local -a commands"
     yield "    commands=("
-    yield from (f"        {shlex.quote(_zsh(f'{each.name}:{each.summary}'))}" for each in commands)
+    yield from (
+        f"        {shlex.quote(f'{each.name}:{each.summary}')}" for each in commands if " " not in each.name
+    )
     yield "    )"
     yield "    if (( CURRENT == 2 )); then _describe command commands; return; fi"
-    yield '    case "$words[2]" in'
+    yield "    shift words; (( CURRENT-- ))"
+    yield '    local command="$words[1]"'
+    yield f'    case "$command" in {_groups(commands)})'
+    yield '        if (( CURRENT > 2 )); then command="$command $words[2]"; fi'
+    yield '        if [[ "$words[2]" != -* ]] && (( CURRENT > 2 )); then shift words; (( CURRENT-- )); fi ;;'
+    yield "    esac"
+    yield '    case "$command" in'
     for command in commands:
         specs = [_zsh_option(option) for option in command.options]
         specs += [f":argument:({' '.join(command.words)})"] if command.words else ["*:file:_files"]
-        yield f"        {command.name}) shift words; (( CURRENT-- )); _arguments \\"
+        yield f"        {_pattern(command)}) _arguments \\"
         yield " \\\n".join(f"            {shlex.quote(spec)}" for spec in specs) + " ;;"
     yield "    esac"
     yield "}"
@@ -92,24 +114,26 @@ def zsh_script(commands: Sequence[CommandLine]) -> Iterator[str]:
 
 
 def _zsh_option(option: Option) -> str:
-    text = _zsh(option.help).replace("[", "(").replace("]", ")")
+    text = option.help.replace("\n", " ").replace("[", "(").replace("]", ")")
     value = f":value:({' '.join(option.choices)})" if option.choices else ":value:_files"
     return f"{option.flag}[{text}]{value if option.has_value else ''}"
 
 
-def _zsh(text: str) -> str:
-    name, colon, rest = text.partition(":")
-    return f"{name}{colon}{rest}".replace("\n", " ") if colon else text
-
-
 def fish_script(commands: Sequence[CommandLine]) -> Iterator[str]:
-    """The script for fish: `wattpack completion fish | source`."""
+    """The script for fish: `wattpack admin completion fish | source`."""
     yield "# fish completion for wattpack"
     yield "complete -c wattpack -e"
     yield "complete -c wattpack -n __fish_use_subcommand -f"
     for command in commands:
-        yield f"complete -c wattpack -n __fish_use_subcommand -a {command.name} -d {_fish(command.summary)}"
-        of_command = f"-n '__fish_seen_subcommand_from {command.name}'"
+        group, _, part = command.name.partition(" ")
+        condition = f"__fish_seen_subcommand_from {group}"
+        if part:
+            condition += f"; and __fish_seen_subcommand_from {part}"
+        else:
+            yield f"complete -c wattpack -n __fish_use_subcommand -a {group} -d {_fish(command.summary)}"
+        if command.has_parts:
+            condition += f"; and not __fish_seen_subcommand_from {' '.join(command.words)}"
+        of_command = f"-n '{condition}'"
         if command.words:
             yield f"complete -c wattpack {of_command} -f -a {_fish(' '.join(command.words))}"
         for option in command.options:

@@ -1,0 +1,75 @@
+"""`wattpack hint what-if`: the power of more or less load of a service on each node."""
+
+import argparse
+from collections.abc import Iterator
+
+from wattpack.client.collector import Json, post
+from wattpack.client.listing import add_list_options, more_lines, parse_amount
+from wattpack.output.table import table
+from wattpack.output.text import bytes_text, number_text, print_result
+
+_HEADER = ("NODE", "NOW", "THEN", "CHANGE", "SOURCE", "NOTE")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("service", metavar="SERVICE", help="a service with running containers")
+    amount = parser.add_mutually_exclusive_group(required=True)
+    amount.add_argument(
+        "--times",
+        type=parse_amount,
+        metavar="N",
+        help="throughput of the service relative to now; the node takes the difference",
+    )
+    amount.add_argument(
+        "--share",
+        type=float,
+        metavar="RATIO",
+        help="share of the service's current throughput that the node takes in addition",
+    )
+    parser.add_argument("--on", metavar="NODE", help="only this node (default: each node in turn)")
+    parser.add_argument(
+        "--virtualization",
+        type=parse_amount,
+        default=0.0,
+        metavar="RATIO",
+        help="CPU time that virtualization adds, as a share: 0.1 for a tenth more (default: 0)",
+    )
+    add_list_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    request = {
+        "service": arguments.service,
+        "times": arguments.times,
+        "share": arguments.share,
+        "node": arguments.on,
+        "virtualization_ratio": arguments.virtualization,
+    }
+    found = post(arguments, "/v1/what-if", request)
+    return print_result(arguments, found, _lines(arguments, found))
+
+
+def _lines(arguments: argparse.Namespace, found: Json) -> Iterator[str]:
+    if shown := found["estimates"][: arguments.limit]:
+        yield from table(_HEADER, [_row(each) for each in shown])
+        yield from more_lines(found["estimates"], shown)
+    for each in found["unknown"]:
+        yield f"{each['node']}: no estimate: {each['reason']}"
+    used, weight = found["load"], found["power_weight"]
+    yield (
+        f"{arguments.service} uses {number_text(used.get('cpu_cores'))} cores and"
+        f" {bytes_text(used.get('memory_bytes'))} now; each core takes {weight:.1f} times the average power."
+    )
+    yield "Watts are of the whole machine at the wall."
+
+
+def _row(estimate: Json) -> tuple[str, ...]:
+    exceeded = estimate["exceeded"]
+    return (
+        estimate["node"],
+        f"{estimate['before_watts']:.1f} W",
+        f"{estimate['after_watts']:.1f} W",
+        f"{estimate['added_watts']:+.1f} W ±{estimate['error_watts']:.1f}",
+        estimate["source"],
+        f"not enough {' and '.join(exceeded)}" if exceeded else "-",
+    )
