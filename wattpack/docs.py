@@ -24,8 +24,6 @@ from collector.core.parts import INGEST_DURATION
 from collector.web.reference import api_markdown
 from wattpack.config.loader import Key, keys
 from wattpack.config.options import CREDENTIALS, ETC
-from wattpack.dashboards.catalogue import DASHBOARDS
-from wattpack.dashboards.grafana import dashboard_text
 from wire.metrics import MetricSpec
 
 _GENERATED = "<!-- Generated from code by ./dev docs: change the code instead. -->"
@@ -218,7 +216,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/api.md": partial(api_markdown, ROUTES),
     "collector/web/assets/core/glossary.json": glossary_json,
     **{f"systemd/{role}.toml": partial(settings_file, role) for role in _ROLES},
-    **{f"monitoring/grafana/{each.uid}.json": partial(dashboard_text, each) for each in DASHBOARDS},
 }
 
 
