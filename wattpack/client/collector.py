@@ -24,6 +24,7 @@ from wattpack.client.session import (
     explain_unavailable,
     open_session,
 )
+from wattpack.config.arguments import add
 from wire.address import COLLECTOR_DEFAULT
 from wire.errors import UserError, os_reason
 
@@ -99,7 +100,7 @@ def _given(parameters: Mapping[str, str | None]) -> dict[str, str]:
 def add_collector_options(parser: argparse.ArgumentParser) -> None:
     """`--collector`, `--token-file`, `--ca-file` and `--json`."""
     add_access_options(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add(parser, "--json", "print JSON")
 
 
 def add_access_options(
@@ -107,13 +108,9 @@ def add_access_options(
     collector_help: str = f"address of the collector (default: {URL_VARIABLE}, or http://{COLLECTOR_DEFAULT})",
 ) -> None:
     """`--collector`, `--token-file` and `--ca-file`."""
-    parser.add_argument("--collector", metavar="URL", help=collector_help)
-    parser.add_argument(
-        "--token-file", type=Path, metavar="FILE", help=f"file with the token (default: {TOKEN_VARIABLE})"
-    )
-    parser.add_argument(
-        "--ca-file", metavar="FILE", help=f"CA certificate of the collector (default: {CA_VARIABLE})"
-    )
+    add(parser, "--collector URL", collector_help)
+    add(parser, "--token-file FILE", f"file with the token (default: {TOKEN_VARIABLE})", Path)
+    add(parser, "--ca-file FILE", f"CA certificate of the collector (default: {CA_VARIABLE})")
 
 
 def query_collector(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from wattpack.client.collector import Json, add_collector_options
+from wattpack.config.arguments import add
 from wattpack.output.table import table
 from wattpack.output.text import print_result
 
@@ -13,13 +14,7 @@ from wattpack.output.text import print_result
 def add_list_options(parser: argparse.ArgumentParser, default_limit: int | None = None) -> None:
     """The options of `add_collector_options`, and `--limit`."""
     shown = "all" if default_limit is None else str(default_limit)
-    parser.add_argument(
-        "--limit",
-        type=parse_limit,
-        default=default_limit,
-        metavar="N",
-        help=f"show at most N (default: {shown})",
-    )
+    add(parser, "--limit N", f"show at most N (default: {shown})", parse_limit, default=default_limit)
     add_collector_options(parser)
 
 

@@ -14,6 +14,7 @@ from agent.delivery.credentials import read_token, tls_context
 from agent.sampling.sampler import Sampler
 from collector.config import CollectorConfig
 from collector.main import check_start
+from wattpack.config.arguments import add
 from wattpack.config.loader import Sources, keys, load
 from wattpack.config.options import ROLES, WEB_CONFIG, config_class, from_credentials
 from wattpack.output.text import print_result
@@ -21,9 +22,9 @@ from wire.http.webconfig import check_web_config
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("role", choices=ROLES, help="the role that the file configures")
-    parser.add_argument("file", type=Path, metavar="FILE", help="the TOML file to check")
-    parser.add_argument("--json", action="store_true", help="print the resulting configuration as JSON")
+    add(parser, "|".join(ROLES), "the role that the file configures", dest="role")
+    add(parser, "FILE", "the TOML file to check", Path)
+    add(parser, "--json", "print the resulting configuration as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 import argparse
 
 from wattpack.commands import every_command
+from wattpack.config.arguments import add
 from wattpack.output.completion import SCRIPTS, CommandLine, describe_command
 
 _HOW = {
@@ -13,9 +14,8 @@ _HOW = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "shell", choices=tuple(SCRIPTS), help="; ".join(f"{shell}: {how}" for shell, how in _HOW.items())
-    )
+    how = "; ".join(f"{shell}: {how}" for shell, how in _HOW.items())
+    add(parser, "|".join(SCRIPTS), how, dest="shell")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -9,14 +9,15 @@ from pathlib import Path
 from collector.config import CollectorConfig
 from collector.history.sqlite.files.connection import lock_file, open_existing, repair_file
 from collector.history.sqlite.files.damage import count_wrong_rows, find_damage, set_wrong_rows_aside
+from wattpack.config.arguments import add
 from wattpack.config.options import add_config_options, load_config
 from wattpack.output.text import count_text
 from wire.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--file", type=Path, help="history (default: the setting history.path)")
-    parser.add_argument("--check", action="store_true", help="only check; exit with 1 if it is damaged")
+    add(parser, "--file FILE", "history (default: the setting history.path)", Path)
+    add(parser, "--check", "only check; exit with 1 if it is damaged")
     add_config_options(parser, "collector")
 
 

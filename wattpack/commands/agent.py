@@ -10,6 +10,7 @@ from functools import partial
 from agent.config import AgentConfig
 from agent.main import RunningAgent, running, sample_once
 from agent.sampling.node_sample import NodeSample
+from wattpack.config.arguments import add
 from wattpack.config.options import add_config_options, load_config
 from wattpack.output.report import show_report
 from wattpack.output.text import count_text, print_result
@@ -22,8 +23,8 @@ log = logging.getLogger("wattpack.agent")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_options(parser, "agent")
-    parser.add_argument("--once", action="store_true", help="take one full sample, print it, and exit")
-    parser.add_argument("--json", action="store_true", help="with --once: print the sample as JSON")
+    add(parser, "--once", "take one full sample, print it, and exit")
+    add(parser, "--json", "with --once: print the sample as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

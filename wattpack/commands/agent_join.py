@@ -15,6 +15,7 @@ from agent.config import AgentConfig
 from agent.main import node_name
 from agent.sources.machine import read_machine
 from wattpack.client.session import CA_VARIABLE, TOKEN_VARIABLE, collector_url, explain_failure, open_session
+from wattpack.config.arguments import add
 from wattpack.config.options import ETC, add_config_options, load_config
 from wire.errors import Problem, UserError, os_reason
 
@@ -30,17 +31,11 @@ class _Joined(msgspec.Struct):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", help="address of the collector, such as https://collector:8640")
-    parser.add_argument(
-        "token", metavar="TOKEN", help="join token from 'wattpack token add join'; - reads it from the input"
-    )
-    parser.add_argument(
-        "--node", help="name of this node (default: 'node' in the agent's settings, else the host name)"
-    )
-    parser.add_argument("--ca-file", metavar="FILE", help="CA certificate of the collector")
-    parser.add_argument(
-        "--token-file", metavar="FILE", help=f"where to store the node's token (default: {_TOKEN_FILE})"
-    )
+    add(parser, "URL", "address of the collector, such as https://collector:8640")
+    add(parser, "TOKEN", "join token from 'wattpack token add join'; - reads it from the input")
+    add(parser, "--node NODE", "name of this node (default: as in the agent's settings, else the host name)")
+    add(parser, "--ca-file FILE", "CA certificate of the collector")
+    add(parser, "--token-file FILE", f"where to store the node's token (default: {_TOKEN_FILE})")
     add_config_options(parser, "agent")
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from wattpack.client.collector import Json, get_all
 from wattpack.client.listing import add_list_options, more_lines
+from wattpack.config.arguments import add
 from wattpack.output.table import table
 from wattpack.output.text import print_result, time_text
 
@@ -12,13 +13,9 @@ _HEADER = ("SUBJECT", "KIND", "RESOURCE", "OPENED (UTC)", "CLOSED (UTC)")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--all", action="store_true", help="include closed alerts")
-    parser.add_argument(
-        "--kind",
-        choices=("node", "quiet", "service", "overbooked", "limit", "duplicate", "promise"),
-        help="only alerts of this kind",
-    )
-    parser.add_argument("--node", metavar="NAME", help="only alerts of this node")
+    add(parser, "--all", "include closed alerts")
+    add(parser, "--kind node|quiet|service|overbooked|limit|duplicate|promise", "only alerts of this kind")
+    add(parser, "--node NAME", "only alerts of this node")
     add_list_options(parser)
 
 

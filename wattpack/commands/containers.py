@@ -4,6 +4,7 @@ import argparse
 
 from wattpack.client.collector import Json, get_all
 from wattpack.client.listing import Columns, add_list_options, print_list
+from wattpack.config.arguments import add
 from wattpack.output.text import bytes_text, number_text
 
 _HEADER = ("CONTAINER", "NODE", "SERVICE", "WATTS", "CPU", "CPU NEED", "MEMORY", "MEMORY NEED", "GROUP")
@@ -16,14 +17,12 @@ _SORTS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--node", metavar="NAME", help="only containers on this node")
-    parser.add_argument("--name", help="only containers with this name")
-    parser.add_argument("--service", metavar="NAME", help="only containers of this service")
-    parser.add_argument("--label", metavar="KEY[=VALUE]", help="only containers with this label")
-    parser.add_argument("--group", metavar="NAME", help="only containers of this group, such as cpu")
-    parser.add_argument(
-        "--sort", choices=tuple(_SORTS), default="watts", help="sort order (default: %(default)s)"
-    )
+    add(parser, "--node NAME", "only containers on this node")
+    add(parser, "--name NAME", "only containers with this name")
+    add(parser, "--service NAME", "only containers of this service")
+    add(parser, "--label KEY[=VALUE]", "only containers with this label")
+    add(parser, "--group NAME", "only containers of this group, such as cpu")
+    add(parser, f"--sort {'|'.join(_SORTS)}", "sort order", default="watts")
     add_list_options(parser)
 
 

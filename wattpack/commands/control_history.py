@@ -8,6 +8,7 @@ import msgspec
 from collector.policies.actions import Action, describe
 from wattpack.client.collector import Json, get
 from wattpack.client.listing import add_list_options
+from wattpack.config.arguments import add
 from wattpack.output.text import print_result, time_text
 from wire.errors import UserError
 
@@ -15,12 +16,10 @@ _SAME, _DIFFERS = 0, 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", nargs="?", metavar="ID", help="only the decision with this id")
-    parser.add_argument("--node", help="only decisions that affect this node")
-    parser.add_argument("--service", help="only decisions that affect this service")
-    parser.add_argument(
-        "--replay", metavar="ID", help="make a decision again from its stored snapshot, and compare the plans"
-    )
+    add(parser, "[ID]", "only the decision with this id")
+    add(parser, "--node NODE", "only decisions that affect this node")
+    add(parser, "--service SERVICE", "only decisions that affect this service")
+    add(parser, "--replay ID", "make a decision again from its stored snapshot, and compare the plans")
     add_list_options(parser, 20)
 
 

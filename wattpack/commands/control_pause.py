@@ -4,6 +4,7 @@ import argparse
 import re
 
 from wattpack.client.collector import Json, add_collector_options, post
+from wattpack.config.arguments import add
 from wattpack.output.text import print_result, time_text
 from wire.errors import UserError
 
@@ -12,13 +13,8 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--for",
-        dest="duration",
-        metavar="TIME",
-        help="duration, such as 30m, 1h or 2d (default: until 'wattpack control resume')",
-    )
-    parser.add_argument("--reason", default="", help="reason, shown in the status")
+    add(parser, "--for TIME", "duration, such as 30m, 1h or 2d (default: until resumed)", dest="duration")
+    add(parser, "--reason REASON", "reason, shown in the status", default="")
     add_collector_options(parser)
 
 

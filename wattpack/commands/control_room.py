@@ -9,6 +9,7 @@ from collector.api.control import WaitingContainers
 from wattpack.client.collector import Json, add_collector_options, get, post
 from wattpack.commands.control_history import format_decisions
 from wattpack.commands.hint_container import add_container_arguments, container_question
+from wattpack.config.arguments import add
 from wattpack.output.table import table
 from wattpack.output.text import print_result, time_text
 
@@ -17,11 +18,7 @@ _TIMEOUT_SECONDS = 900.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--waiting",
-        action="store_true",
-        help="list the containers that were stopped to make room and start again as soon as they fit",
-    )
+    add(parser, "--waiting", "list containers that were stopped to make room, and start again once they fit")
     add_container_arguments(parser)
     add_collector_options(parser)
 

@@ -5,13 +5,14 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from wattpack.config.arguments import add
 from wattpack.datasets.catalogue import DATASETS, Dataset
 from wattpack.datasets.search import Found, add_data_option, find, search_path
 from wattpack.output.text import print_result
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add(parser, "--json", "print JSON")
     add_data_option(parser)
 
 

@@ -3,12 +3,13 @@
 import argparse
 from pathlib import Path
 
+from wattpack.config.arguments import add
 from wattpack.datasets.sample import write_sample
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="DIR", help="an empty or new folder")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: %(default)s)")
+    add(parser, "DIR", "an empty or new folder", Path, dest="folder")
+    add(parser, "--seed N", "random seed", int, default=0)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,28 +4,23 @@ import argparse
 
 from wattpack.client.stack import parse_docker_size
 from wattpack.commands.deploy_stack import add_deploy_arguments, request_deployment, run_docker
+from wattpack.config.arguments import add
 from wire.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="name of the service")
-    parser.add_argument("image", metavar="IMAGE", help="image of its containers")
+    add(parser, "NAME", "name of the service")
+    add(parser, "IMAGE", "image of its containers")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="command and arguments")
-    parser.add_argument("--replicas", type=int, default=1, metavar="N", help="number of containers")
-    parser.add_argument("--cpu", type=float, metavar="CORES", help="reserved CPU of each container")
-    parser.add_argument("--memory", metavar="SIZE", help="reserved memory of each container, such as 512M")
+    add(parser, "--replicas N", "number of containers", int, default=1)
+    add(parser, "--cpu CORES", "reserved CPU of each container", float)
+    add(parser, "--memory SIZE", "reserved memory of each container, such as 512M")
     for option, what in (
         ("label", "label of the service, KEY=VALUE"),
         ("constraint", "constraint of the service"),
         ("docker-option", "option of docker service create, such as --network=web"),
     ):
-        parser.add_argument(
-            f"--{option}",
-            action="append",
-            default=[],
-            metavar="VALUE",
-            help=f"{what}; may be given several times",
-        )
+        add(parser, f"--{option} VALUE...", f"{what}")
     add_deploy_arguments(parser)
 
 

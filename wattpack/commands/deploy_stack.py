@@ -11,20 +11,15 @@ from typing import Any
 from collector.control.deploy.models import Deployment
 from wattpack.client.collector import add_collector_options, post_as
 from wattpack.client.stack import constrained_stack, read_stack, service_requests, stack_name
+from wattpack.config.arguments import add
 from wattpack.output.text import print_result
 from wire.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="STACK.yml", type=Path, help="stack file (Compose)")
-    parser.add_argument("--name", help="name of the stack (default: as in the file, or its folder)")
-    parser.add_argument(
-        "--docker-option",
-        action="append",
-        default=[],
-        metavar="OPTION",
-        help="option of docker stack deploy, such as --with-registry-auth; may be given several times",
-    )
+    add(parser, "STACK.yml", "stack file (Compose)", Path, dest="file")
+    add(parser, "--name NAME", "name of the stack (default: as in the file, or its folder)")
+    add(parser, "--docker-option OPTION...", "option of docker stack deploy, such as --with-registry-auth")
     add_deploy_arguments(parser)
 
 
@@ -43,10 +38,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def add_deploy_arguments(parser: argparse.ArgumentParser) -> None:
     """Options for the policy, the collector and Docker."""
-    parser.add_argument("--policy", help="policy to use (default: as configured in the collector)")
-    parser.add_argument("--pack", action="store_true", help="allow replicas of a service to share a node")
-    parser.add_argument("--dry-run", action="store_true", help="only show where the services would start")
-    parser.add_argument("--docker", default="docker", metavar="PATH", help="docker command (default: docker)")
+    add(parser, "--policy POLICY", "policy to use (default: as configured in the collector)")
+    add(parser, "--pack", "allow replicas of a service to share a node")
+    add(parser, "--dry-run", "only show where the services would start")
+    add(parser, "--docker PATH", "docker command", default="docker")
     add_collector_options(parser)
 
 

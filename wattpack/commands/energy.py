@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from wattpack.client.collector import Collector, Json, query_collector
 from wattpack.client.listing import add_list_options, more_lines
+from wattpack.config.arguments import add
 from wattpack.output.table import table
 from wattpack.output.text import energy_text, print_result, time_text
 from wire.errors import UserError
@@ -18,18 +19,11 @@ _JOULES_PER_KWH = 3.6e6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--by",
-        default="node",
-        metavar="node|container|service|day|label:KEY",
-        help="how to group (default: %(default)s)",
-    )
-    parser.add_argument("--days", type=float, default=1.0, metavar="N", help="the last N days (default: 1)")
-    parser.add_argument(
-        "--start", metavar="TIME", help="start of the period, such as 2026-05-01 or 2026-05-01T12:00 (UTC)"
-    )
-    parser.add_argument("--end", metavar="TIME", help="end of the period (default: now)")
-    parser.add_argument("--csv", action="store_true", help="print all accounts as CSV")
+    add(parser, "--by node|container|service|day|label:KEY", "how to group", default="node")
+    add(parser, "--days N", "the last N days", float, default=1.0)
+    add(parser, "--start TIME", "start of the period, such as 2026-05-01 or 2026-05-01T12:00 (UTC)")
+    add(parser, "--end TIME", "end of the period (default: now)")
+    add(parser, "--csv", "print all accounts as CSV")
     add_list_options(parser)
 
 

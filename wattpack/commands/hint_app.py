@@ -25,14 +25,15 @@ from wattpack.client.stack import (
     stack_name,
 )
 from wattpack.commands.hint_container import add_placement_arguments, placement_question
+from wattpack.config.arguments import add
 from wattpack.output.table import table
 from wattpack.output.text import count_text, milliseconds_text, print_result
 from wire.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="Compose file of the application")
-    parser.add_argument("--name", help="name of the application (default: as in the file, or its folder)")
+    add(parser, "FILE", "Compose file of the application", Path)
+    add(parser, "--name NAME", "name of the application (default: as in the file, or its folder)")
     add_placement_arguments(parser)
     add_collector_options(parser)
 

@@ -13,6 +13,7 @@ from collector.placement.answers import PlacementHint, RankedNode
 from collector.policies.actions import describe
 from wattpack.client.collector import post_as
 from wattpack.client.listing import add_list_options, parse_amount
+from wattpack.config.arguments import add
 from wattpack.output.table import table
 from wattpack.output.text import bytes_text, count_text, percent_text, print_result
 from wire.errors import UserError
@@ -24,71 +25,39 @@ _POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_container_arguments(parser)
-    parser.add_argument("--all-rejected", action="store_true", help="list all rejected nodes")
+    add(parser, "--all-rejected", "list all rejected nodes")
     add_list_options(parser, 10)
 
 
 def add_container_arguments(parser: argparse.ArgumentParser) -> None:
     """Options that describe a container."""
-    parser.add_argument("service", nargs="?", metavar="SERVICE", help="service of the container")
-    parser.add_argument("--image", help="image; a profiled service with the same image provides the need")
-    parser.add_argument("--cpu", type=parse_amount, metavar="CORES", help="CPU reservation, in cores")
+    add(parser, "[SERVICE]", "service of the container")
+    add(parser, "--image IMAGE", "image; a profiled service with the same image provides the need")
+    add(parser, "--cpu CORES", "CPU reservation, in cores", parse_amount)
     for name, example in (("memory", "4GiB"), ("disk", "20MB/s"), ("network", "5MB/s")):
-        parser.add_argument(f"--{name}", metavar="SIZE", help=f"{name} reservation, such as {example}")
-    parser.add_argument(
-        "--class",
-        dest="task_class",
-        type=int,
-        choices=(1, 2, 3, 4),
-        help="SLA class; the limits of class 1 are never lowered",
-    )
-    parser.add_argument("--kind", choices=("service", "job"), help="long-running service, or job")
-    parser.add_argument(
-        "--constraint",
-        action="append",
-        default=[],
-        metavar="LABEL==VALUE",
-        help="required label of the node; also LABEL!=VALUE",
-    )
-    parser.add_argument(
-        "--avoid", action="append", default=[], metavar="SERVICE", help="avoid nodes that run this service"
-    )
-    parser.add_argument("--app", metavar="NAME", help="application that the service belongs to")
-    parser.add_argument(
-        "--talks-to",
-        action="append",
-        default=[],
-        metavar="SERVICE",
-        help="service of the application that this one talks to (default: all)",
-    )
+        add(parser, f"--{name} SIZE", f"{name} reservation, such as {example}")
+    add(parser, "--class 1|2|3|4", "SLA class; limits of class 1 are never lowered", int, dest="task_class")
+    add(parser, "--kind service|job", "long-running service, or job")
+    add(parser, "--constraint LABEL==VALUE...", "required label of the node; also LABEL!=VALUE")
+    add(parser, "--avoid SERVICE...", "avoid nodes that run this service")
+    add(parser, "--app NAME", "application that the service belongs to")
+    add(parser, "--talks-to SERVICE...", "service of the application that this one talks to (default: all)")
     add_placement_arguments(parser)
 
 
 def add_placement_arguments(parser: argparse.ArgumentParser) -> None:
     """Options for one container and for an application: nodes, round-trip time, reservation, policy."""
-    parser.add_argument("--exclude", action="append", default=[], metavar="NODE", help="exclude this node")
-    parser.add_argument(
-        "--delay-max",
-        metavar="TIME",
-        help="maximum round-trip time between nodes of the application, such as 85ms",
-    )
-    parser.add_argument("--spread", action="store_true", help="avoid nodes that run the same service")
-    parser.add_argument(
-        "--reserve", type=float, default=0.0, metavar="SECONDS", help="reserve the best nodes for this long"
-    )
+    add(parser, "--exclude NODE...", "exclude this node")
+    add(parser, "--delay-max TIME", "maximum round-trip time between nodes of the application, such as 85ms")
+    add(parser, "--spread", "avoid nodes that run the same service")
+    add(parser, "--reserve SECONDS", "reserve the best nodes for this long", float, default=0.0)
     add_policy_arguments(parser)
 
 
 def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
     """Options for the policy."""
-    parser.add_argument("--policy", help="policy to use (default: as configured in the collector)")
-    parser.add_argument(
-        "--setting",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a setting of the policy; may be given several times",
-    )
+    add(parser, "--policy POLICY", "policy to use (default: as configured in the collector)")
+    add(parser, "--setting KEY=VALUE...", "a setting of the policy")
 
 
 def policy_question(arguments: argparse.Namespace) -> dict[str, Any]:

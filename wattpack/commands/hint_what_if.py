@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from wattpack.client.collector import Json, post
 from wattpack.client.listing import add_list_options, more_lines, parse_amount
+from wattpack.config.arguments import add
 from wattpack.output.table import table
 from wattpack.output.text import bytes_text, number_text, print_result
 
@@ -12,28 +13,13 @@ _HEADER = ("NODE", "NOW", "THEN", "CHANGE", "SOURCE", "NOTE")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("service", metavar="SERVICE", help="a service with running containers")
+    add(parser, "SERVICE", "a service with running containers")
     amount = parser.add_mutually_exclusive_group(required=True)
-    amount.add_argument(
-        "--times",
-        type=parse_amount,
-        metavar="N",
-        help="throughput of the service relative to now; the node takes the difference",
-    )
-    amount.add_argument(
-        "--share",
-        type=float,
-        metavar="RATIO",
-        help="share of the service's current throughput that the node takes in addition",
-    )
-    parser.add_argument("--on", metavar="NODE", help="only this node (default: each node in turn)")
-    parser.add_argument(
-        "--virtualization",
-        type=parse_amount,
-        default=0.0,
-        metavar="RATIO",
-        help="CPU time that virtualization adds, as a share: 0.1 for a tenth more (default: 0)",
-    )
+    add(amount, "--times N", "throughput relative to now; the node takes the difference", parse_amount)
+    add(amount, "--share RATIO", "share of the present throughput that the node takes in addition", float)
+    add(parser, "--on NODE", "only this node (default: each node in turn)")
+    overhead = "CPU time that virtualization adds, as a share: 0.1 for a tenth more"
+    add(parser, "--virtualization RATIO", overhead, parse_amount, default=0.0)
     add_list_options(parser)
 
 

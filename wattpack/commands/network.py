@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 
 from wattpack.client.collector import Json, add_collector_options, get
+from wattpack.config.arguments import add
 from wattpack.output.table import table
 from wattpack.output.text import count_text, percent_text, print_result
 
@@ -22,7 +23,7 @@ _MARKS = {"measured": "", "estimated": "~"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--node", metavar="NAME", help="only the round-trip times of this node")
+    add(parser, "--node NAME", "only the round-trip times of this node")
     add_collector_options(parser)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from wattpack.client.collector import Json, get_all
 from wattpack.client.listing import Columns, add_list_options, print_list
+from wattpack.config.arguments import add
 from wattpack.output.text import percent_text, seconds_text
 
 _HEADER = ("NODE", "STATE", "LAST REPORT", "POWER", "CPU", "MEMORY", "CONTAINERS", "USAGE")
@@ -14,18 +15,11 @@ _USAGES = {region: word for word, region in _REGIONS.items()}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--state", choices=("up", "suspect", "down"), help="only nodes in this state")
-    parser.add_argument(
-        "--usage",
-        choices=tuple(_REGIONS),
-        help="only nodes of this usage: below 50%% of the fuller of CPU and memory, up to 85%%, or above",
-    )
-    parser.add_argument(
-        "--generation",
-        choices=("any", "nursery", "young", "old"),
-        help="only nodes of this GenPack generation",
-    )
-    parser.add_argument("--label", metavar="KEY[=VALUE]", help="only nodes with this label")
+    add(parser, "--state up|suspect|down", "only nodes in this state")
+    usage = "only nodes with less than 50%% in use of CPU and memory, up to 85%% of the fuller one, or more"
+    add(parser, f"--usage {'|'.join(_REGIONS)}", usage)
+    add(parser, "--generation any|nursery|young|old", "only nodes of this GenPack generation")
+    add(parser, "--label KEY[=VALUE]", "only nodes with this label")
     add_list_options(parser)
 
 

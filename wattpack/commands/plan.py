@@ -11,6 +11,7 @@ from collector.placement.answers import PlanHint
 from collector.policies.actions import Action, Move, PowerOff, describe
 from wattpack.client.collector import Collector, Json, add_collector_options, query_collector
 from wattpack.commands.hint_container import add_policy_arguments, policy_question
+from wattpack.config.arguments import add
 from wattpack.output.text import count_text, print_result
 
 _PATH = "/v1/hints/rebalance"
@@ -18,7 +19,7 @@ _MAX_ALERTS = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--moves", type=int, metavar="N", help="plan at most N moves")
+    add(parser, "--moves N", "plan at most N moves", int)
     add_policy_arguments(parser)
     add_collector_options(parser)
 

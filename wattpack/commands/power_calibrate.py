@@ -31,6 +31,7 @@ from powermodels.meters import find_meters
 from powermodels.models.fitted import ScopeName, fingerprint
 from powermodels.models.samples import Kind
 from powermodels.models.stored import Stored, save
+from wattpack.config.arguments import add
 from wattpack.config.options import add_config_options, load_config
 from wattpack.output.text import count_text
 from wire.errors import UserError, os_reason
@@ -45,36 +46,15 @@ _BAR = 30
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_options(parser, "agent")
-    parser.add_argument(
-        "--minutes",
-        type=float,
-        default=5.0,
-        metavar="N",
-        help="duration of the load ramp (default: %(default)g)",
-    )
-    parser.add_argument(
-        "--from",
-        type=Path,
-        dest="recording",
-        metavar="FILE",
-        help="fit this recording instead of running a load ramp",
-    )
-    parser.add_argument(
-        "--recorded-here",
-        action="store_true",
-        help="the recording is of this host, although it does not name its host, or names another",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="FILE",
-        help=f"file to write the model to (default: {MODEL_PATH})",
-    )
-    parser.add_argument(
-        "--kind",
-        choices=get_args(Kind),
+    add(parser, "--minutes N", "duration of the load ramp", float, default=5.0)
+    add(parser, "--from FILE", "fit this recording instead of running a load ramp", Path, dest="recording")
+    add(parser, "--recorded-here", "the recording is of this host, although it does not name it")
+    add(parser, "--out FILE", f"file to write the model to (default: {MODEL_PATH})", Path)
+    add(
+        parser,
+        f"--kind {'|'.join(get_args(Kind))}",
+        "kind of model; curve adapts to the host",
         default="curve",
-        help="kind of model to fit (default: %(default)s, which adapts to the host)",
     )
 
 

@@ -22,6 +22,7 @@ from powermodels.meters import find_meters
 from powermodels.meters.pyrapl import find_pyrapl
 from powermodels.meters.rapl import RaplMeter
 from wattpack.commands.power_calibrate import MODEL_PATH
+from wattpack.config.arguments import add
 from wattpack.config.options import add_config_options, load_config
 from wattpack.output.text import print_result
 from wire.messages import Gap, Pressure
@@ -62,14 +63,8 @@ class Findings(msgspec.Struct, frozen=True):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_options(parser, "agent")
-    parser.add_argument(
-        "--model",
-        type=Path,
-        default=MODEL_PATH,
-        metavar="FILE",
-        help="power model of this host (default: %(default)s)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add(parser, "--model FILE", "power model of this host", Path, default=MODEL_PATH)
+    add(parser, "--json", "print the result as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

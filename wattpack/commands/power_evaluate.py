@@ -9,6 +9,7 @@ from powermodels.evaluate.contenders import MODELS
 from powermodels.evaluate.protocols import PROTOCOLS
 from powermodels.evaluate.run import DEFAULT_MODEL, Evaluation, evaluate
 from powermodels.evaluate.scores import Score
+from wattpack.config.arguments import add
 from wattpack.datasets.catalogue import DATASETS, RECORDING
 from wattpack.datasets.search import add_data_option, find, require, sample_note, search_path
 from wattpack.output.text import print_result
@@ -16,29 +17,18 @@ from wire.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "files",
-        nargs="*",
-        type=Path,
-        metavar="FILE",
-        help="a recording (CSV or CSV.gz), a folder with one per workload, or the name of a data set "
-        "(default: all recordings that are found)",
+    files = (
+        "a recording (CSV, CSV.gz), a folder of them, or a data set (default: all recordings that are found)"
     )
+    add(parser, "FILE...", files, Path, dest="files")
     add_data_option(parser)
-    parser.add_argument(
-        "--protocol",
-        choices=tuple(PROTOCOLS),
-        required=True,
-        help="unseen: no meter on the workload; blind20: a meter for its first fifth; metered: a meter "
-        "throughout, compared with the last reading",
+    protocols = (
+        "unseen: no meter on the workload; blind20: a meter for its first fifth; metered: a meter"
+        " throughout, compared with the last reading"
     )
-    parser.add_argument(
-        "--model",
-        choices=tuple(MODELS),
-        default=DEFAULT_MODEL,
-        help="the model to evaluate (default: %(default)s)",
-    )
-    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    add(parser, f"--protocol {'|'.join(PROTOCOLS)}", protocols, required=True)
+    add(parser, f"--model {'|'.join(MODELS)}", "the model to evaluate", default=DEFAULT_MODEL)
+    add(parser, "--json", "print everything as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

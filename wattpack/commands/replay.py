@@ -31,6 +31,7 @@ from replay.simulation.compare import Comparison, compare
 from replay.simulation.elastic.compare import ElasticComparison, compare_elastic
 from replay.simulation.results import csv_of
 from replay.sources import FORMATS, arrivals_of, with_data, workloads
+from wattpack.config.arguments import add
 from wattpack.datasets.search import add_data_option, search_path
 from wattpack.datasets.traces import locate_in
 from wattpack.output.progress import progress_bar
@@ -42,52 +43,28 @@ _HISTORY = Path("/var/lib/wattpack/collector.db")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("scenario", nargs="?", type=Path, metavar="SCENARIO.toml", help="scenario to replay")
-    parser.add_argument(
-        "--trace",
-        type=Path,
-        metavar="FILE",
-        help="trace to replay instead of a scenario: a file, folder or data set; needs --hosts",
+    add(parser, "[SCENARIO.toml]", "scenario to replay", Path, dest="scenario")
+    add(parser, "--trace FILE", "trace to replay: a file, folder or data set; needs --hosts", Path)
+    add(parser, "--history [FILE]", "history of a collector to replay", Path, default=_HISTORY)
+    days = (
+        "replay the last N days of --history; those before the oldest stored sample from means over five"
+        " minutes or an hour (default: all days with samples)"
     )
-    parser.add_argument(
-        "--history",
-        nargs="?",
-        type=Path,
-        const=_HISTORY,
-        metavar="FILE",
-        help=f"history of a collector to replay instead of a scenario (default: {_HISTORY})",
-    )
-    parser.add_argument(
-        "--days",
-        type=float,
-        metavar="N",
-        help="replay the last N days of --history; days before the oldest stored sample are replayed from "
-        "means over five minutes or an hour (default: all days with samples)",
-    )
-    parser.add_argument("--format", choices=tuple(FORMATS), help="format of the trace")
-    parser.add_argument("--learn", type=Path, metavar="FILE", help="earlier trace that policies learn from")
+    add(parser, "--days N", days, float)
+    add(parser, f"--format {'|'.join(FORMATS)}", "format of the trace")
+    add(parser, "--learn FILE", "earlier trace that policies learn from", Path)
     add_data_option(parser)
-    parser.add_argument(
-        "--hosts",
-        type=Path,
-        metavar="FILE",
-        help="hosts to replay a trace on: a scenario, or a CSV for traces of requests",
+    add(parser, "--hosts FILE", "hosts for a trace: a scenario, or a CSV for traces of requests", Path)
+    add(parser, "--policies A,B", "policies to compare, as NAME or NAME:KEY=VALUE:KEY=VALUE")
+    pareto = (
+        "also run a policy with several values of the setting that trades energy against time short, and"
+        " compare them with the other policies"
     )
-    parser.add_argument(
-        "--policies", metavar="A,B", help="policies to compare, as NAME or NAME:KEY=VALUE:KEY=VALUE"
-    )
-    parser.add_argument(
-        "--pareto",
-        nargs="?",
-        const="least-watts",
-        metavar="POLICY",
-        help="also run a policy with several values of the setting that trades energy against time short, "
-        "and compare them with the other policies (default: least-watts)",
-    )
-    parser.add_argument("--seed", type=int, help="random seed, instead of that of the scenario")
-    parser.add_argument("--json", action="store_true", help="print the results as JSON")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the results as CSV")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page with charts")
+    add(parser, "--pareto [POLICY]", pareto, default="least-watts")
+    add(parser, "--seed SEED", "random seed, instead of that of the scenario", int)
+    add(parser, "--json", "print the results as JSON")
+    add(parser, "--csv FILE", "also write the results as CSV", Path)
+    add(parser, "--html FILE", "also write a page with charts", Path)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ import argparse
 
 from wattpack.client.collector import Json, get_all
 from wattpack.client.listing import Columns, add_list_options, print_list
+from wattpack.config.arguments import add
 from wattpack.output.text import bytes_text, number_text, percent_text
 
 _HEADER = (
@@ -25,12 +26,8 @@ _NOTE = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--running", action="store_true", help="only services with running containers")
-    parser.add_argument(
-        "--dominant",
-        choices=("cpu", "memory", "disk", "network"),
-        help="only services with this dominant resource",
-    )
+    add(parser, "--running", "only services with running containers")
+    add(parser, "--dominant cpu|memory|disk|network", "only services with this dominant resource")
     add_list_options(parser)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 from wattpack.client.collector import Json, add_collector_options, get
+from wattpack.config.arguments import add
 from wattpack.output.table import table
 from wattpack.output.text import count_text, number_text, print_result, seconds_text, time_text
 
@@ -18,9 +19,7 @@ _MOST_ROWS = 40
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "service", nargs="?", metavar="SERVICE", help="only this service, with what the policy has learned"
-    )
+    add(parser, "[SERVICE]", "only this service, with what the policy has learned")
     add_collector_options(parser)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from collector.slo.recorded import LogAvailability, RecordedLog, apply_log, class_of, parse_log
 from wattpack.client.collector import Json, get_all
 from wattpack.client.listing import Columns, add_list_options, print_list
+from wattpack.config.arguments import add
 from wattpack.output.table import table
 from wattpack.output.text import count_text, print_result, seconds_text
 from wire.errors import UserError, os_reason
@@ -39,21 +40,10 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--from",
-        dest="log",
-        type=Path,
-        metavar="FILE",
-        help="read a recorded log (unix_second,event,pod,controller,node,seconds; CSV, plain or gzip)"
-        " instead of asking the collector",
-    )
-    parser.add_argument("--class", dest="slo_class", metavar="NAME", help="only services of this class")
-    parser.add_argument(
-        "--seconds",
-        type=_positive,
-        metavar="N",
-        help="with --from: only the first N seconds of the log (default: all of it)",
-    )
+    log = "read a recorded log instead of asking the collector: CSV, plain or gzip, as in docs/slo.md"
+    add(parser, "--from FILE", log, Path, dest="log")
+    add(parser, "--class NAME", "only services of this class", dest="slo_class")
+    add(parser, "--seconds N", "with --from: only the first N seconds (default: all)", _positive)
     add_list_options(parser)
 
 

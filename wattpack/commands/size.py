@@ -14,6 +14,7 @@ from replay.sizing.page import frontier_text, page, rows_of
 from replay.sizing.scores import SizingReport, score_halves
 from replay.sources import FORMATS, TraceFile, read_trace
 from wattpack.client.collector import Json, add_collector_options, get, get_all
+from wattpack.config.arguments import add
 from wattpack.datasets.search import add_data_option, search_path
 from wattpack.datasets.traces import locate_in
 from wattpack.output.patches import PATCHES, ContainerSize
@@ -39,23 +40,15 @@ _SMALLEST_RATIO = 1e-4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("service", nargs="?", metavar="SERVICE", help="only this service, in detail")
-    parser.add_argument(
-        "--patch",
-        choices=tuple(PATCHES),
-        help="print the change as text to paste: a Compose file, docker service update, or kubectl commands",
+    add(parser, "[SERVICE]", "only this service, in detail")
+    add(parser, f"--patch {'|'.join(PATCHES)}", "print the change as a Compose file or as commands, to paste")
+    trace = (
+        "learn sizes on the first half of a trace (a file, folder or data set) and score them on its second"
+        " half, compared with those of VPA and the configured ones; needs no collector"
     )
-    parser.add_argument(
-        "--trace",
-        type=Path,
-        metavar="FILE",
-        help="learn sizes on the first half of a trace (a file, folder or data set) and score them on its "
-        "second half, compared with those of VPA and the configured ones; needs no collector",
-    )
-    parser.add_argument("--format", choices=tuple(FORMATS), help="format of the trace")
-    parser.add_argument(
-        "--html", type=Path, metavar="FILE", help="with --trace: also write a page with charts"
-    )
+    add(parser, "--trace FILE", trace, Path)
+    add(parser, f"--format {'|'.join(FORMATS)}", "format of the trace")
+    add(parser, "--html FILE", "with --trace: also write a page with charts", Path)
     add_data_option(parser)
     add_collector_options(parser)
 

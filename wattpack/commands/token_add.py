@@ -7,6 +7,7 @@ from collector.web.scopes import Scope
 from collector.web.token_file import edit_tokens
 from collector.web.tokens import KINDS, make_token
 from wattpack.commands import token_list
+from wattpack.config.arguments import add
 from wire.errors import UserError
 from wire.messages import MAX_NAME_LENGTH
 
@@ -16,21 +17,14 @@ _JOIN_DAYS = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "kind",
-        choices=[kind.value for kind in KINDS],
-        help="node: send reports of one node; read: read everything; place: also reserve nodes, as"
+    kinds = (
+        "node: send reports of one node; read: read everything; place: also reserve nodes, as"
         " kube-scheduler does; join: let hosts join with 'wattpack agent join'; admin: read and change"
-        " everything",
+        " everything"
     )
-    parser.add_argument(
-        "name",
-        metavar="NAME",
-        help="the node of a node token; a pattern of nodes such as 'web*' of a join token; otherwise a label",
-    )
-    parser.add_argument(
-        "--days", type=float, metavar="N", help="expire after N days (default: never; a join token after one)"
-    )
+    add(parser, "|".join(kind.value for kind in KINDS), kinds, dest="kind")
+    add(parser, "NAME", "of a node token: the node; of a join token: a pattern such as 'web*'; else a label")
+    add(parser, "--days N", "expire after N days (default: never; a join token after one)", float)
     token_list.add_arguments(parser)
 
 

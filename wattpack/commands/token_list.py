@@ -10,20 +10,21 @@ import msgspec
 from collector.config import CollectorConfig
 from collector.web.token_file import read_tokens
 from collector.web.tokens import Token
+from wattpack.config.arguments import add
 from wattpack.config.options import add_config_options, load_config
 from wattpack.output.table import table
 from wire.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--file", type=Path, help="token file (default: the setting access.tokens)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add(parser, "--file FILE", "token file (default: the setting access.tokens)", Path)
+    add(parser, "--json", "print JSON")
     add_config_options(parser, "collector")
 
 
 def add_token_argument(parser: argparse.ArgumentParser) -> None:
     """The token to change."""
-    parser.add_argument("token", metavar="ID", help="id of the token from 'wattpack token list', or its name")
+    add(parser, "ID", "id of the token from 'wattpack token list', or its name", dest="token")
     add_arguments(parser)
 
 

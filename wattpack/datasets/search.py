@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from wattpack.config.arguments import add
 from wattpack.datasets.catalogue import DATASETS, Dataset
 from wire.errors import UserError
 
@@ -31,12 +32,8 @@ class Found:
 
 def add_data_option(parser: argparse.ArgumentParser) -> None:
     """`--data DIR`."""
-    parser.add_argument(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        help=f"a folder with data sets; searched after it: {VARIABLE}, ./data, ../shared/data",
-    )
+    searched = f"a folder with data sets; searched after it: {VARIABLE}, ./data, ../shared/data"
+    add(parser, "--data DIR", searched, Path)
 
 
 def search_path(
