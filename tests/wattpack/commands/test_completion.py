@@ -1,12 +1,14 @@
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.lab.parts import require
+from tests.processes import wattpack
 from wattpack.commands import every_command
-from wattpack.commands.admin_completion import describe_commands
-from wattpack.output.completion import SCRIPTS
+from wattpack.commands.admin_completion import complete
 
 _CASES = [
     ("nod", ["nodes"]),
@@ -26,21 +28,34 @@ _CASES = [
 
 @pytest.fixture(scope="module")
 def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder, described = tmp_path_factory.mktemp("completion"), describe_commands()
-    for shell, script in SCRIPTS.items():
-        (folder / shell).write_text("\n".join(script(described)) + "\n", encoding="utf-8")
+    folder = tmp_path_factory.mktemp("completion")
+    for shell in ("bash", "zsh", "fish"):
+        printed = wattpack("admin", "completion", shell).run()
+        (folder / shell).write_text(printed.stdout, encoding="utf-8")
+    command = folder / "wattpack"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m wattpack "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
     return folder
 
 
-def completed(shell: str, script: str) -> list[str]:
-    done = subprocess.run([shell, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+def completed(shell: str, scripts: Path, script: str) -> list[str]:
+    done = subprocess.run(
+        [shell, "-c", f"source {scripts}/{shell}; {script}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={**os.environ, "PATH": f"{scripts}:{os.environ['PATH']}"},
+    )
     assert done.stderr == ""
     return sorted(line.partition("\t")[0] for line in done.stdout.splitlines())
 
 
 def test_every_command_is_completed() -> None:
-    assert {each.name for each in describe_commands()} == {command.name for command in every_command()}
-    assert all(each.summary for each in describe_commands())
+    for command in every_command():
+        *above, name = command.name.split()
+        assert (name, command.summary) in list(complete(above))
+        assert "--help" in dict(complete(command.name.split()))
 
 
 @pytest.mark.parametrize(("line", "expected"), _CASES)
@@ -50,20 +65,19 @@ def test_bash_completes(line: str, expected: list[str], scripts: Path) -> None:
     run = (
         f"COMP_WORDS=({array}); COMP_CWORD={len(words) - 1}; _wattpack; printf '%s\\n' \"${{COMPREPLY[@]}}\""
     )
-    assert completed("bash", f"source {scripts}/bash; {run}") == expected
+    assert completed("bash", scripts, run) == expected
 
 
 @pytest.mark.lab
 @pytest.mark.parametrize(("line", "expected"), _CASES)
 def test_fish_completes(line: str, expected: list[str], scripts: Path) -> None:
     require("shells")
-    assert completed("fish", f"source {scripts}/fish; complete -C 'wattpack {line}'") == expected
+    assert completed("fish", scripts, f"complete -C 'wattpack {line}'") == expected
 
 
 @pytest.mark.lab
 def test_zsh_defines_the_completion(scripts: Path) -> None:
     require("shells")
-    loaded = completed(
-        "zsh", f"autoload -U compinit; compinit -D -u; source {scripts}/zsh; print $_comps[wattpack]"
-    )
+    script = f"autoload -U compinit; compinit -D -u; source {scripts}/zsh; print $_comps[wattpack]"
+    loaded = completed("zsh", scripts, script)
     assert loaded == ["_wattpack"]
