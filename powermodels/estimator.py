@@ -353,5 +353,7 @@ def _is_larger(scope: Scope, other: Scope) -> bool:
 
 def _of_this_host(model: Stored, facts: HostFacts, path: Path) -> Stored:
     if model.origin.host != fingerprint(facts):
-        raise UserError(f"{path} is the model of another machine: create one here with 'wattpack calibrate'")
+        raise UserError(
+            f"{path} is the model of another machine: create one here with 'wattpack power calibrate'"
+        )
     return model

@@ -147,5 +147,5 @@ else
     make_venv
     install_packages
     for one in $roles; do install_unit "$one"; done
-    echo "install: $("$venv/bin/wattpack" version) is installed ($role); settings are in $settings"
+    echo "install: $("$venv/bin/wattpack" --version) is installed ($role); settings are in $settings"
 fi

@@ -25,8 +25,6 @@ from collector.policies.table import POLICIES
 from collector.web.reference import api_markdown
 from wattpack.config.loader import Key, keys
 from wattpack.config.options import CREDENTIALS, ETC
-from wattpack.dashboards.catalogue import DASHBOARDS
-from wattpack.dashboards.grafana import dashboard_text
 from wire.metrics import MetricSpec
 
 _GENERATED = "<!-- Generated from code by ./dev docs: change the code instead. -->"
@@ -46,7 +44,7 @@ def _configuration() -> Iterator[str]:
     yield "Each role has one TOML file. Every key has a default, so the file may be empty or missing."
     yield "Later sources override earlier ones: default, file, environment variable, `--set KEY=VALUE`."
     yield "An unknown key or an invalid value is an error that names its line and the nearest valid key."
-    yield "`wattpack check-config ROLE FILE` checks a file without starting anything."
+    yield "`wattpack admin check-config ROLE FILE` checks a file without starting anything."
     yield "Words such as *beacon*, *envelope* or *class* are explained in the [glossary](glossary.md)."
     for role, config in _ROLES.items():
         yield ""
@@ -101,7 +99,7 @@ def settings_file(role: str) -> str:
 
 def _settings_file(role: str) -> Iterator[str]:
     yield f"# Settings of the Wattpack {role}. Every key is shown with its default; remove # to change it."
-    yield f"# Check the file with: wattpack check-config {role} {ETC / role}.toml"
+    yield f"# Check the file with: wattpack admin check-config {role} {ETC / role}.toml"
     yield f"# Apply it with: systemctl reload wattpack-{role}"
     yield "# Generated from code by ./dev docs."
     table: tuple[str, ...] = ()
@@ -228,7 +226,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/api.md": partial(api_markdown, ROUTES),
     "collector/web/assets/core/glossary.json": glossary_json,
     **{f"systemd/{role}.toml": partial(settings_file, role) for role in _ROLES},
-    **{f"monitoring/grafana/{each.uid}.json": partial(dashboard_text, each) for each in DASHBOARDS},
 }
 
 

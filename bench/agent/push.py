@@ -25,7 +25,7 @@ from collector.analysis.usage import report_bucket
 from collector.config import CollectorConfig
 from collector.history.interface import UsageKey
 from collector.live.registry import Registry
-from wattpack.datasets.options import add_data_option
+from wattpack.datasets.search import add_data_option
 from wire.errors import UserError
 from wire.messages import Report, encode, parse_batch
 from wire.resources import RESOURCES, Quantities

@@ -13,8 +13,7 @@ from powermodels.evaluate.protocols import PROTOCOLS
 from powermodels.evaluate.run import Evaluation, evaluate
 from powermodels.fit.arrays import workloads_of
 from powermodels.fit.choice import expected_error_ratio, plain_error_ratio
-from wattpack.datasets.options import add_data_option
-from wattpack.datasets.search import require, search_path
+from wattpack.datasets.search import add_data_option, require, search_path
 
 _MACHINES = ("opteron-6140", "xeon-e5-2640", "xeon-x5650")
 _MOST_PERCENT = {"unseen": 6.9, "blind20": 4.0}

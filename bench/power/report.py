@@ -74,7 +74,7 @@ _INTRODUCTION = (
     "stated error come from each machine's own workloads, left out in turn. One choice was made with these",
     "machines in view: a fit starts from the mean of formula and table. The error on other machines may be",
     "larger.",
-    "`wattpack evaluate FILE... --protocol NAME` measures the same on your own recordings.",
+    "`wattpack power evaluate FILE... --protocol NAME` measures the same on your own recordings.",
 )
 _TITLES = {
     "unseen": "A workload that was never metered",

@@ -30,10 +30,12 @@ _STARVED_CLASS, _STARVED = "free", 56
 
 
 def recorded(data: Path | None, _progress: Progress) -> Iterator[Figure]:
-    """Evaluate each log with `wattpack slo --from`."""
+    """Evaluate each log with `wattpack services slo --from`."""
     for policy, name in LOGS.items():
         path = require(name, search_path(data)).path
-        classes = _json_of(["slo", "--from", str(path), "--seconds", str(_SECONDS), "--json"])["classes"]
+        classes = _json_of(["services", "slo", "--from", str(path), "--seconds", str(_SECONDS), "--json"])[
+            "classes"
+        ]
         for promise, mean in _MEANS[policy].items():
             yield Figure(
                 name=f"recorded_{policy}_{promise}_mean",

@@ -155,7 +155,7 @@ async def replay(core: Core, query: ReplayQuery) -> ReplayedDecision:
     found = journal.get(query.id)
     if found is None:
         detail = (
-            f"no decision has the id {query.id!r}: 'wattpack history' (GET /v1/decisions) lists decisions"
+            f"no decision has the id {query.id!r}: 'wattpack control history' (GET /v1/decisions) lists all"
         )
         raise ApiError(HTTPStatus.NOT_FOUND, detail, "id")
     if found.trigger in {Trigger.ELASTIC, Trigger.BROWNOUT}:

@@ -107,7 +107,7 @@ def _is_token_of(token: Token, node: str, now: float) -> bool:
 ROUTES: tuple[Route, ...] = (
     post_as_caller(
         "/v1/join",
-        "Exchange a join token for a token of one node. `wattpack join` uses this route.",
+        "Exchange a join token for a token of one node. `wattpack agent join` uses this route.",
         Joined,
         join,
         body=JoinRequest,

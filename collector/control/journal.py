@@ -51,7 +51,9 @@ def _decoded_pause(packed: bytes) -> Pause:
     try:
         return _pauses.decode(packed)
     except msgspec.DecodeError as error:
-        log.warning("the pause in the journal cannot be read, and lasts until wattpack resume: %s", error)
+        log.warning(
+            "the pause in the journal cannot be read, and lasts until wattpack control resume: %s", error
+        )
         return Pause(since=0.0, why="the record of the pause is damaged")
 
 

@@ -122,7 +122,7 @@ def check_machine(core: Core, reports: Sequence[Report], caller: Caller) -> None
             raise ApiError(
                 HTTPStatus.FORBIDDEN,
                 f"this token was issued to another machine, not to the one that reports as {report.node}. Run"
-                f" wattpack join on this machine - at `{where}`",
+                f" wattpack agent join on this machine - at `{where}`",
                 where,
             )
         if core.registry.is_other_machine(report, now):

@@ -82,5 +82,5 @@ def read_recording(path: Path, now: datetime) -> CalibrationRecording:
         raise UserError(f"cannot read {path} ({error.strerror}): check the path of the recording") from error
     except (ValueError, msgspec.MsgspecError) as error:
         raise UserError(
-            f"{path} is not a recording ({error}): use one of 'wattpack calibrate', or a .csv file"
+            f"{path} is not a recording ({error}): use one of 'wattpack power calibrate', or a .csv file"
         ) from error

@@ -42,9 +42,9 @@ def load(path: Path) -> Stored:
         return decode(path.read_bytes())
     except OSError as error:
         raise UserError(
-            f"cannot read the model {path} ({error.strerror}): create one with 'wattpack calibrate'"
+            f"cannot read the model {path} ({error.strerror}): create one with 'wattpack power calibrate'"
         ) from error
     except msgspec.MsgspecError as error:
         raise UserError(
-            f"{path} is not a valid model ({error}): create one with 'wattpack calibrate'"
+            f"{path} is not a valid model ({error}): create one with 'wattpack power calibrate'"
         ) from error

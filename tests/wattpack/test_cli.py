@@ -8,38 +8,58 @@ import msgspec
 import pytest
 
 from tests.processes import free_port, wattpack
-from wattpack.cli import COMMANDS, main
+from wattpack.cli import main
+from wattpack.commands import COMMANDS, Command, every_command
 from wire.messages import Report
 from wire.version import __version__
 
 
-def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_command_by_what_one_wants(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
-    assert all(f"  {command.name} " in shown and command.summary in shown for command in COMMANDS)
+    listed = [command for commands in COMMANDS.values() for command in commands]
+    assert len(listed) <= 22
+    assert all(f"  {command.name} " in shown and command.summary in shown for command in listed)
+    assert all(f"\n{title}:\n" in shown for title in COMMANDS)
     assert all(len(line) <= 80 for line in shown.splitlines())
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_every_command_has_help(command: object, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("command", list(every_command()), ids=lambda command: command.name)
+def test_every_command_has_help(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main([command.name, "--help"])  # type: ignore[attr-defined]
+        main([*command.name.split(), "--help"])
     assert ended.value.code == 0
-    assert "usage: wattpack" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"usage: wattpack {command.name} ")
+    assert all(part.summary in shown for part in command.parts)
 
 
-def test_unknown_command_suggests_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["agnet"]) == 2
-    assert capsys.readouterr().err == "wattpack: unknown command 'agnet': did you mean 'agent'?\n"
-    assert main(["frobnicate"]) == 2
-    assert "'wattpack --help' lists all commands" in capsys.readouterr().err
+def test_a_command_that_needs_a_sub_command_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["power"]) == 0
+    assert "  doctor " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("agnet",), "unknown command 'agnet': did you mean 'agent'?"),
+        (("frobnicate",), "unknown command 'frobnicate': 'wattpack --help' lists all commands"),
+        (("power", "docter"), "unknown command 'power docter': did you mean 'power doctor'?"),
+        (("services", "xy"), "unknown command 'services xy': 'wattpack services --help' lists all commands"),
+    ],
+)
+def test_an_unknown_command_suggests_the_nearest(
+    arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == f"wattpack: {sentence}\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (
-            ("pause", "--for", "-5m"),
+            ("control", "pause", "--for", "-5m"),
             "'-5m' is not a duration above 0: use a value such as 90s, 30m, 1h or 2d",
         ),
         (("energy", "--days", "-3"), "--days -3: use a number above 0 and up to 36500"),
@@ -53,8 +73,6 @@ def test_a_negative_value_is_refused_in_one_sentence(
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["version", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["wattpack"] == __version__
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith(f"wattpack {__version__} ")
 
@@ -62,11 +80,11 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 def test_check_config_shows_changed_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "agent.toml"
     file.write_text("[sampling]\ninterval_seconds = 5\n")
-    assert main(["check-config", "agent", str(file)]) == 0
+    assert main(["admin", "check-config", "agent", str(file)]) == 0
     assert capsys.readouterr().out == (
         f"{file} is a valid agent configuration.\n  sampling.interval_seconds = 5.0  (default 3.0)\n"
     )
-    assert main(["check-config", "agent", str(file), "--json"]) == 0
+    assert main(["admin", "check-config", "agent", str(file), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["sampling"] == {"interval_seconds": 5.0}
 
 
@@ -75,7 +93,7 @@ def test_check_config_shows_values_as_the_file_has_them(
 ) -> None:
     file = tmp_path / "collector.toml"
     file.write_text("[elastic.web]\nmetric_max = 0.2\n[brownout]\nenabled = false\n")
-    assert main(["check-config", "collector", str(file)]) == 0
+    assert main(["admin", "check-config", "collector", str(file)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "  elastic.web.metric_max = 0.2" in lines
     assert '  elastic.web.policy = "queueing"' in lines
@@ -88,21 +106,21 @@ def test_check_config_rejects_what_the_service_rejects(
 ) -> None:
     file = tmp_path / "collector.toml"
     file.write_text('[http]\nlisten = "0.0.0.0:8640"\n')
-    assert main(["check-config", "collector", str(file)]) == 2
+    assert main(["admin", "check-config", "collector", str(file)]) == 2
     assert "loopback" in capsys.readouterr().err
     file.write_text('[driver]\nname = "docker"\n')
-    assert main(["check-config", "collector", str(file)]) == 2
+    assert main(["admin", "check-config", "collector", str(file)]) == 2
     assert "[driver.engines] is empty" in capsys.readouterr().err
     file.write_text('[pull]\nurl = "http://127.0.0.1:9090"\ntoken_file = "/absent"\n')
-    assert main(["check-config", "collector", str(file)]) == 2
+    assert main(["admin", "check-config", "collector", str(file)]) == 2
     assert "check pull.token_file" in capsys.readouterr().err
     store = '[store]\nurl = "http://127.0.0.1:9090"\ntoken_file = "/absent"\n'
     for asking in ('[elastic.web]\nquery = "up"\n', '[energy]\nprice_query = "up"\n'):
         file.write_text(store + asking)
-        assert main(["check-config", "collector", str(file)]) == 2
+        assert main(["admin", "check-config", "collector", str(file)]) == 2
         assert "check store.token_file" in capsys.readouterr().err
     file.write_text('[host]\ncgroup = "/absent"\n')
-    assert main(["check-config", "agent", str(file)]) == 2
+    assert main(["admin", "check-config", "agent", str(file)]) == 2
     assert "host.cgroup" in capsys.readouterr().err
 
 

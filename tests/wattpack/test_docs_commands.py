@@ -10,7 +10,7 @@ import pytest
 from wattpack.cli import main
 
 ROOT = Path(__file__).parents[2]
-WITH_DATA = ("wattpack data", "wattpack evaluate", "wattpack replay")
+WITH_DATA = ("wattpack data", "wattpack power evaluate", "wattpack replay")
 NEEDS_A_COLLECTOR = "--history"
 HOSTS = 8
 SLOTS_PER_DAY = 288

@@ -25,12 +25,13 @@ from wattpack.client.session import (
     explain_unavailable,
     open_session,
 )
+from wattpack.config.arguments import add
 from wire.address import COLLECTOR_DEFAULT
 from wire.errors import UserError, os_reason
 
 Found = TypeVar("Found")
 Json = dict[str, Any]
-_TIMEOUT_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 _JSON_HEADERS = {"Content-Type": "application/json"}
 _PAGE = 1000
 
@@ -44,8 +45,7 @@ class Collector:
 
     async def get(self, path: str, **parameters: str | None) -> Json:
         """Get one response; raises `UnavailableError`, or `UserError` if the request is rejected."""
-        given = {name: value for name, value in parameters.items() if value is not None}
-        return await self._request("GET", path, params=given)
+        return await self._request("GET", path, params=_given(parameters))
 
     async def get_optional(self, path: str, default: Json) -> Json:
         """Get one response of a feature that the collector may not have."""
@@ -56,8 +56,7 @@ class Collector:
 
     async def get_text(self, path: str, **parameters: str | None) -> str:
         """Get a response that is not JSON; raises as `get` does."""
-        given = {name: value for name, value in parameters.items() if value is not None}
-        return (await self._read("GET", path, params=given)).decode("utf-8", "replace")
+        return (await self._read("GET", path, params=_given(parameters))).decode("utf-8", "replace")
 
     async def post_as(self, path: str, body: object, shape: type[Found]) -> Found:
         """Post a body as JSON; returns the typed response. Raises as `get` does."""
@@ -90,7 +89,7 @@ class Collector:
             raise explain_status(self.url, path, response.status, body, with_token=with_token)
         return body
 
-    async def get_all(self, path: str, *, key: str = "", **parameters: str | None) -> list[Json]:
+    async def get_all(self, path: str, *, key: str | None = None, **parameters: str | None) -> list[Json]:
         """Get all pages of a list; `key` names it in the response (default: the end of the path)."""
         found: list[Json] = []
         cursor: str | None = None
@@ -102,10 +101,14 @@ class Collector:
                 return found
 
 
+def _given(parameters: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in parameters.items() if value is not None}
+
+
 def add_collector_options(parser: argparse.ArgumentParser) -> None:
     """`--collector`, `--token-file`, `--ca-file` and `--json`."""
     add_access_options(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add(parser, "--json", "print JSON")
 
 
 def add_access_options(
@@ -113,20 +116,16 @@ def add_access_options(
     collector_help: str = f"address of the collector (default: {URL_VARIABLE}, or http://{COLLECTOR_DEFAULT})",
 ) -> None:
     """`--collector`, `--token-file` and `--ca-file`."""
-    parser.add_argument("--collector", metavar="URL", help=collector_help)
-    parser.add_argument(
-        "--token-file", type=Path, metavar="FILE", help=f"file with the token (default: {TOKEN_VARIABLE})"
-    )
-    parser.add_argument(
-        "--ca-file", metavar="FILE", help=f"CA certificate of the collector (default: {CA_VARIABLE})"
-    )
+    add(parser, "--collector URL", collector_help)
+    add(parser, "--token-file FILE", f"file with the token (default: {TOKEN_VARIABLE})", Path)
+    add(parser, "--ca-file FILE", f"CA certificate of the collector (default: {CA_VARIABLE})")
 
 
 def query_collector(
     arguments: argparse.Namespace,
     query: Callable[[Collector], Awaitable[Found]],
     *,
-    timeout_seconds: float = _TIMEOUT_SECONDS,
+    timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> Found:
     """Run `query` on the collector; raises `UserError` if it does not answer."""
     url = collector_url(arguments.collector)
@@ -140,6 +139,30 @@ def query_collector(
         return asyncio.run(run())
     except UnavailableError as error:
         raise explain_unavailable(url, error) from None
+
+
+def get(arguments: argparse.Namespace, path: str, **parameters: str | None) -> Json:
+    """`Collector.get`, as the only request of a command."""
+    return query_collector(arguments, lambda collector: collector.get(path, **parameters))
+
+
+def get_all(arguments: argparse.Namespace, path: str, **parameters: str | None) -> list[Json]:
+    """`Collector.get_all`, as the only request of a command."""
+    return query_collector(arguments, lambda collector: collector.get_all(path, **parameters))
+
+
+def post(
+    arguments: argparse.Namespace, path: str, body: object, timeout_seconds: float = TIMEOUT_SECONDS
+) -> Json:
+    """`Collector.post`, as the only request of a command."""
+    return query_collector(
+        arguments, lambda collector: collector.post(path, body), timeout_seconds=timeout_seconds
+    )
+
+
+def post_as(arguments: argparse.Namespace, path: str, body: object, shape: type[Found]) -> Found:
+    """`Collector.post_as`, as the only request of a command."""
+    return query_collector(arguments, lambda collector: collector.post_as(path, body, shape))
 
 
 def access_environment(arguments: argparse.Namespace) -> Mapping[str, str]:

@@ -2,24 +2,19 @@
 
 import argparse
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from wattpack.client.collector import Json, add_collector_options
+from wattpack.config.arguments import add
 from wattpack.output.table import table
-from wattpack.output.text import json_text
+from wattpack.output.text import print_result
 
 
 def add_list_options(parser: argparse.ArgumentParser, default_limit: int | None = None) -> None:
     """The options of `add_collector_options`, and `--limit`."""
     shown = "all" if default_limit is None else str(default_limit)
-    parser.add_argument(
-        "--limit",
-        type=parse_limit,
-        default=default_limit,
-        metavar="N",
-        help=f"show at most N (default: {shown})",
-    )
+    add(parser, "--limit N", f"show at most N (default: {shown})", parse_limit, default=default_limit)
     add_collector_options(parser)
 
 
@@ -50,21 +45,15 @@ class Columns:
     note: str = ""
 
 
-def print_list(arguments: argparse.Namespace, found: list[Json], columns: Columns, empty: str) -> None:
-    """Print entries as JSON or as a table; `empty` if there are none."""
+def print_list(arguments: argparse.Namespace, found: list[Json], columns: Columns, empty: str) -> int:
+    """Print entries as JSON or as a table; `empty` if there are none. Returns the exit status."""
     shown = found[: arguments.limit]
-    if arguments.json:
-        print(json_text(shown))
-    elif shown:
-        print("\n".join(table(columns.header, [columns.row(each) for each in shown])))
-        print_more(found, shown)
-        if columns.note:
-            print(columns.note)
-    else:
-        print(empty)
+    rows = table(columns.header, [columns.row(each) for each in shown])
+    lines = (*rows, *more_lines(found, shown), *filter(None, (columns.note,))) if shown else (empty,)
+    return print_result(arguments, shown, lines)
 
 
-def print_more(found: Sequence[object], shown: Sequence[object]) -> None:
+def more_lines(found: Sequence[object], shown: Sequence[object]) -> Iterator[str]:
     """The number of entries that the limit leaves out."""
     if len(shown) < len(found):
-        print(f"... and {len(found) - len(shown)} more")
+        yield f"... and {len(found) - len(shown)} more"

@@ -1,4 +1,184 @@
-"""One module per subcommand, named after it; `wattpack.cli` has the table.
+"""The table of commands, and one module for each: `services slo` is in `services_slo`.
 
-Each offers `add_arguments(parser)` and `run(arguments) -> exit status`.
+A module offers `add_arguments(parser)` and `run(arguments) -> exit status`, and is imported when its command
+runs. To delete a command, delete its module and its line here.
 """
+
+import argparse
+import difflib
+import importlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from wire.errors import UserError
+
+_NAME_WIDTH = 12
+
+
+class Implementation(Protocol):
+    """The interface of a command's module."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, arguments: argparse.Namespace) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command, or a sub-command: its name has both words."""
+
+    name: str
+    summary: str
+    parts: tuple["Command", ...] = ()
+    """Its sub-commands. A command with some has no arguments but options."""
+    runs_alone: bool = True
+
+    def implementation(self) -> Implementation:
+        """Import the module."""
+        module = re.sub("[ -]", "_", self.name)
+        return cast("Implementation", importlib.import_module(f"wattpack.commands.{module}"))
+
+    def parser(self) -> argparse.ArgumentParser:
+        """The parser of the options; its help lists the sub-commands."""
+        epilog = "\n".join(("commands:", *list_lines(self.parts))) if self.parts else None
+        parser = argparse.ArgumentParser(
+            prog=f"wattpack {self.name}",
+            usage=None if self.runs_alone else f"wattpack {self.name} COMMAND [OPTIONS]",
+            description=self.summary,
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        if self.runs_alone:
+            self.implementation().add_arguments(parser)
+        return parser
+
+
+def _group(name: str, summary: str, *parts: Command) -> Command:
+    """A command that does nothing without a sub-command."""
+    return Command(name, summary, parts, runs_alone=False)
+
+
+COMMANDS: Mapping[str, tuple[Command, ...]] = {
+    "Try it": (
+        Command("up", "run a collector and an agent for this host, and show its power"),
+        Command("demo", "run a collector with a simulated cluster, to try everything"),
+    ),
+    "Run it": (
+        Command(
+            "agent",
+            "run the agent of this host, or take one sample with --once",
+            (Command("agent join", "let this host report to a collector, with a join token"),),
+        ),
+        Command("collector", "run the collector"),
+        _group(
+            "power",
+            "check, calibrate and evaluate how watts are measured",
+            Command("power doctor", "check what this host can measure, and how to enable the rest"),
+            Command("power calibrate", "fit a power model to this host, by its meter or a recording"),
+            Command("power evaluate", "measure the accuracy of power models on recordings"),
+        ),
+    ),
+    "See": (
+        Command("status", "show the state of the cluster, and what to do next"),
+        Command("top", "show nodes and containers live in the terminal"),
+        Command("nodes", "list nodes"),
+        Command("containers", "list containers, highest power first"),
+        Command(
+            "services",
+            "list services with the resources that one container needs",
+            (
+                Command("services elastic", "show elastic services: replicas, load, and learned behaviour"),
+                Command("services slo", "show the promised and delivered availability of services"),
+                Command("services apps", "list applications, and the round-trip times of their nodes"),
+            ),
+        ),
+        Command("network", "show round-trip times between nodes, and clusters of near nodes"),
+        Command("alerts", "list bottlenecks, silent nodes and overbooked nodes"),
+        Command("energy", "show energy by node, container, service, label or day"),
+    ),
+    "Decide": (
+        _group(
+            "hint",
+            "find out where a container should run, and what more load costs",
+            Command("hint container", "rank nodes for a container, with reasons"),
+            Command("hint app", "place all containers of an application from a Compose file"),
+            Command("hint what-if", "estimate the power of more or less load on each node"),
+        ),
+        Command("plan", "show what a policy would move or switch off; change nothing"),
+        Command("size", "recommend requests and limits of services, with a patch to paste"),
+        Command("replay", "compare policies on a recorded workload: energy, moves, overload"),
+        Command(
+            "data",
+            "list data sets for 'replay' and 'power evaluate'",
+            (Command("data sample", "write a small generated sample of each set, in its published format"),),
+        ),
+    ),
+    "Act": (
+        _group(
+            "deploy",
+            "start containers on a Swarm, on nodes that the policy chooses",
+            Command("deploy stack", "deploy a stack file, instead of 'docker stack deploy'"),
+            Command("deploy service", "create a service, instead of 'docker service create'"),
+        ),
+        _group(
+            "control",
+            "follow, pause and use the control loop, which carries out plans",
+            Command("control history", "list decisions of the control loop with reasons and outcome"),
+            Command("control pause", "pause the control loop, for a time or until resumed"),
+            Command("control resume", "resume the control loop after a pause"),
+            Command("control room", "make room for a container that fits nowhere"),
+        ),
+    ),
+    "Administer": (
+        _group(
+            "token",
+            "add, list, rotate and revoke tokens for access to the collector",
+            Command("token add", "create a token and print its secret once"),
+            Command("token list", "list tokens, without their secrets"),
+            Command("token rotate", "replace the secret of a token; the old one is revoked"),
+            Command("token revoke", "revoke a token; it takes effect within a second"),
+        ),
+        _group(
+            "admin",
+            "check settings, repair a history, complete commands in a shell",
+            Command("admin check-config", "check a configuration file"),
+            Command("admin repair", "check the collector's history for damage, and repair it"),
+            Command("admin completion", "print the completion script of a shell: bash, zsh or fish"),
+        ),
+    ),
+}
+"""All commands, by what one wants to do."""
+
+
+def every_command() -> Iterator[Command]:
+    """All commands and sub-commands."""
+    for commands in COMMANDS.values():
+        for command in commands:
+            yield command
+            yield from command.parts
+
+
+def find_command(arguments: Sequence[str]) -> tuple[Command, Sequence[str]]:
+    """The command that the first words name, and the arguments after them; raises `UserError`."""
+    name, *rest = arguments
+    command = _named(name, "", [each for commands in COMMANDS.values() for each in commands])
+    if command.parts and rest and not rest[0].startswith("-"):
+        return _named(rest[0], f"{name} ", command.parts), rest[1:]
+    return command, rest
+
+
+def _named(word: str, before: str, commands: Sequence[Command]) -> Command:
+    known = {command.name.removeprefix(before): command for command in commands}
+    if word in known:
+        return known[word]
+    near = difflib.get_close_matches(word, known, n=1)
+    hint = f"did you mean '{before}{near[0]}'?" if near else f"'wattpack {before}--help' lists all commands"
+    raise UserError(f"unknown command '{before}{word}': {hint}")
+
+
+def list_lines(commands: Sequence[Command]) -> Iterator[str]:
+    """Lines of a help text: the last word of each command, and its summary."""
+    for command in commands:
+        yield f"  {command.name.rpartition(' ')[2]:<{_NAME_WIDTH}}  {command.summary}"

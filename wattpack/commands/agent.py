@@ -11,9 +11,10 @@ from agent.config import AgentConfig
 from agent.features import settings_class
 from agent.main import RunningAgent, running, sample_once
 from agent.sampling.node_sample import NodeSample
+from wattpack.config.arguments import add
 from wattpack.config.options import add_config_options, load_config
 from wattpack.output.report import show_report
-from wattpack.output.text import count_text, json_text
+from wattpack.output.text import count_text, print_result
 from wattpack.service.runner import Work, keep_running, start_logging
 from wattpack.service.runner import run as run_service
 from wattpack.service.systemd import Watchdog
@@ -23,8 +24,8 @@ log = logging.getLogger("wattpack.agent")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_options(parser, "agent")
-    parser.add_argument("--once", action="store_true", help="take one full sample, print it, and exit")
-    parser.add_argument("--json", action="store_true", help="with --once: print the sample as JSON")
+    add(parser, "--once", "take one full sample, print it, and exit")
+    add(parser, "--json", "with --once: print the sample as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,8 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.once:
         logging.getLogger().addHandler(logging.NullHandler())  # gaps are part of the sample
         report = asyncio.run(sample_once(load()))
-        print(json_text(report) if arguments.json else show_report(report))
-        return 0
+        return print_result(arguments, report, [show_report(report)])
     start_logging("agent")
     return run_service(keep_running(load, _running))
 

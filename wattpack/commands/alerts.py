@@ -1,50 +1,45 @@
 """`wattpack alerts`: a table of alerts."""
 
 import argparse
+from collections.abc import Iterator
 
-from wattpack.client.collector import Json, query_collector
-from wattpack.client.listing import add_list_options, print_more
+from wattpack.client.collector import Json, get_all
+from wattpack.client.listing import add_list_options, more_lines
+from wattpack.config.arguments import add
 from wattpack.output.table import table
-from wattpack.output.text import json_text, time_text
+from wattpack.output.text import print_result, time_text
 
 _HEADER = ("SUBJECT", "KIND", "RESOURCE", "OPENED (UTC)", "CLOSED (UTC)")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--all", action="store_true", help="include closed alerts")
-    parser.add_argument(
-        "--kind",
-        choices=("node", "quiet", "service", "overbooked", "limit", "duplicate", "promise"),
-        help="only alerts of this kind",
-    )
-    parser.add_argument("--node", metavar="NAME", help="only alerts of this node")
+    add(parser, "--all", "include closed alerts")
+    add(parser, "--kind node|quiet|service|overbooked|limit|duplicate|promise", "only alerts of this kind")
+    add(parser, "--node NAME", "only alerts of this node")
     add_list_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = query_collector(
+    found = get_all(
         arguments,
-        lambda collector: collector.get_all(
-            "/v1/alerts",
-            state="all" if arguments.all else "open",
-            kind=arguments.kind,
-            node=arguments.node,
-        ),
+        "/v1/alerts",
+        state="all" if arguments.all else "open",
+        kind=arguments.kind,
+        node=arguments.node,
     )
     shown = found[: arguments.limit]
-    if arguments.json:
-        print(json_text(shown))
-    elif shown:
-        lines = table(_HEADER, [_row(each) for each in shown])
-        print(lines[0])
-        for line, alert in zip(lines[1:], shown, strict=True):
-            print(line)
-            print(f"    {alert['evidence']}")
-        print_more(found, shown)
-    else:
-        which = "alerts" if arguments.all else "open alerts"
-        print(f"No {which} match." if arguments.kind or arguments.node else f"No {which}.")
-    return 0
+    which = "alerts" if arguments.all else "open alerts"
+    empty = f"No {which} match." if arguments.kind or arguments.node else f"No {which}."
+    return print_result(arguments, shown, _lines(found, shown) if shown else [empty])
+
+
+def _lines(found: list[Json], shown: list[Json]) -> Iterator[str]:
+    header, *rows = table(_HEADER, [_row(each) for each in shown])
+    yield header
+    for row, alert in zip(rows, shown, strict=True):
+        yield row
+        yield f"    {alert['evidence']}"
+    yield from more_lines(found, shown)
 
 
 def _row(alert: Json) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 
 import argparse
 
-from wattpack.client.collector import Json, query_collector
+from wattpack.client.collector import Json, get_all
 from wattpack.client.listing import Columns, add_list_options, print_list
+from wattpack.config.arguments import add
 from wattpack.output.text import bytes_text, number_text
 
 _HEADER = ("CONTAINER", "NODE", "SERVICE", "WATTS", "CPU", "CPU NEED", "MEMORY", "MEMORY NEED", "GROUP")
@@ -16,35 +17,21 @@ _SORTS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--node", metavar="NAME", help="only containers on this node")
-    parser.add_argument("--name", help="only containers with this name")
-    parser.add_argument("--service", metavar="NAME", help="only containers of this service")
-    parser.add_argument("--label", metavar="KEY[=VALUE]", help="only containers with this label")
-    parser.add_argument("--group", metavar="NAME", help="only containers of this group, such as cpu")
-    parser.add_argument(
-        "--sort", choices=tuple(_SORTS), default="watts", help="sort order (default: %(default)s)"
-    )
+    add(parser, "--node NAME", "only containers on this node")
+    add(parser, "--name NAME", "only containers with this name")
+    add(parser, "--service NAME", "only containers of this service")
+    add(parser, "--label KEY[=VALUE]", "only containers with this label")
+    add(parser, "--group NAME", "only containers of this group, such as cpu")
+    add(parser, f"--sort {'|'.join(_SORTS)}", "sort order", default="watts")
     add_list_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = query_collector(
-        arguments,
-        lambda collector: collector.get_all(
-            "/v1/containers",
-            node=arguments.node,
-            name=arguments.name,
-            service=arguments.service,
-            label=arguments.label,
-            group=arguments.group,
-        ),
-    )
-    found.sort(key=_SORTS[arguments.sort])
-    is_filtered = any((arguments.node, arguments.name, arguments.service, arguments.label, arguments.group))
-    which = "matching" if is_filtered else "running"
+    wanted = {name: getattr(arguments, name) for name in ("node", "name", "service", "label", "group")}
+    found = sorted(get_all(arguments, "/v1/containers", **wanted), key=_SORTS[arguments.sort])
+    which = "matching" if any(wanted.values()) else "running"
     empty = f"No {which} containers. 'wattpack nodes' shows which nodes report."
-    print_list(arguments, found, Columns(_HEADER, _row), empty)
-    return 0
+    return print_list(arguments, found, Columns(_HEADER, _row), empty)
 
 
 def _row(container: Json) -> tuple[str, ...]:

@@ -5,36 +5,21 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from wattpack.config.arguments import add
 from wattpack.datasets.catalogue import DATASETS, Dataset
-from wattpack.datasets.options import add_data_option
-from wattpack.datasets.sample import write_sample
-from wattpack.datasets.search import Found, find, search_path
-from wattpack.output.text import json_text
+from wattpack.datasets.search import Found, add_data_option, find, search_path
+from wattpack.output.text import print_result
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add(parser, "--json", "print JSON")
     add_data_option(parser)
-    what = parser.add_subparsers(dest="what", metavar="sample")
-    sample = what.add_parser(
-        "sample", help="write a small generated sample of each set, in its published format"
-    )
-    sample.add_argument("folder", type=Path, metavar="DIR", help="an empty or new folder")
-    sample.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: %(default)s)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.what == "sample":
-        written = write_sample(arguments.folder, arguments.seed)
-        print(f"wrote a sample of {len(written)} data sets; use it with --data {arguments.folder}")
-        return 0
     folders = search_path(arguments.data)
-    if arguments.json:
-        shown = [_as_json(each, find(each.name, folders)) for each in DATASETS.values()]
-        print(json_text(shown))
-    else:
-        print("\n".join(_list_lines(folders)))
-    return 0
+    shown = [_as_json(each, find(each.name, folders)) for each in DATASETS.values()]
+    return print_result(arguments, shown, _list_lines(folders))
 
 
 def _as_json(dataset: Dataset, found: Found | None) -> dict[str, object]:

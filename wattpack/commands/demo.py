@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
+from wattpack.config.arguments import add
 from wattpack.demo.run import DemoOptions, running_demo
 from wattpack.output.progress import progress_bar
 from wattpack.service.runner import run as run_service
@@ -19,36 +20,13 @@ _MAX_NODES, _MAX_CONTAINERS, _MAX_DAYS = 1000, 50_000, 366.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--port",
-        type=int,
-        default=8640,
-        metavar="N",
-        help="port on loopback; 0 is any free one (default: 8640)",
-    )
-    parser.add_argument(
-        "--nodes", type=int, default=20, metavar="N", help=f"up to {_MAX_NODES} (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--containers",
-        type=int,
-        default=200,
-        metavar="N",
-        help=f"up to {_MAX_CONTAINERS} (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--days", type=float, default=30.0, metavar="N", help="days of history (default: %(default)g)"
-    )
-    parser.add_argument(
-        "--seed", type=int, default=7, metavar="N", help="the same seed makes the same cluster (default: 7)"
-    )
-    parser.add_argument(
-        "--keep",
-        type=Path,
-        metavar="DIR",
-        help="keep the history in this empty directory (default: leave nothing)",
-    )
-    parser.add_argument("--verbose", action="store_true", help="show the collector's log")
+    add(parser, "--port N", "port on loopback; 0 is any free one", int, default=8640)
+    add(parser, "--nodes N", f"up to {_MAX_NODES}", int, default=20)
+    add(parser, "--containers N", f"up to {_MAX_CONTAINERS}", int, default=200)
+    add(parser, "--days N", "days of history", float, default=30.0)
+    add(parser, "--seed N", "the same seed makes the same cluster", int, default=7)
+    add(parser, "--keep DIR", "keep the history in this empty directory (default: leave nothing)", Path)
+    add(parser, "--verbose", "show the collector's log")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -107,7 +85,7 @@ def _welcome(options: DemoOptions, address: Address, keep: Path | None) -> Itera
     yield f"  page      {address.url}"
     yield f"  API       {address.url}/openapi.json"
     yield f"  metrics   {address.url}/metrics"
-    yield "  commands  wattpack status, nodes, services, energy, plan, alerts, history, elastic, apps, slo"
+    yield "  commands  wattpack status, top, nodes, services, network, alerts, energy, plan, control history"
     if str(address) != COLLECTOR_DEFAULT:
         yield f"            (with WATTPACK_COLLECTOR={address.url})"
     yield ""

@@ -5,9 +5,10 @@ import time
 from datetime import UTC, datetime
 
 from wattpack.client.collector import Collector, Json, query_collector
-from wattpack.client.listing import add_list_options, print_more
+from wattpack.client.listing import add_list_options, more_lines
+from wattpack.config.arguments import add
 from wattpack.output.table import table
-from wattpack.output.text import energy_text, json_text, time_text
+from wattpack.output.text import energy_text, print_result, time_text
 from wire.errors import UserError
 
 _BY = ("node", "container", "service", "day")
@@ -18,18 +19,11 @@ _JOULES_PER_KWH = 3.6e6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--by",
-        default="node",
-        metavar="node|container|service|day|label:KEY",
-        help="how to group (default: %(default)s)",
-    )
-    parser.add_argument("--days", type=float, default=1.0, metavar="N", help="the last N days (default: 1)")
-    parser.add_argument(
-        "--start", metavar="TIME", help="start of the period, such as 2026-05-01 or 2026-05-01T12:00 (UTC)"
-    )
-    parser.add_argument("--end", metavar="TIME", help="end of the period (default: now)")
-    parser.add_argument("--csv", action="store_true", help="print all accounts as CSV")
+    add(parser, "--by node|container|service|day|label:KEY", "how to group", default="node")
+    add(parser, "--days N", "the last N days", float, default=1.0)
+    add(parser, "--start TIME", "start of the period, such as 2026-05-01 or 2026-05-01T12:00 (UTC)")
+    add(parser, "--end TIME", "end of the period (default: now)")
+    add(parser, "--csv", "print all accounts as CSV")
     add_list_options(parser)
 
 
@@ -59,20 +53,16 @@ def run(arguments: argparse.Namespace) -> int:
 
     tariff, found = query_collector(arguments, fetch)
     shown = found[: arguments.limit]
-    if arguments.json:
-        print(json_text([each | _costs(each, tariff) for each in shown]))
-    elif shown:
-        print("\n".join(_table(arguments.by, shown, tariff)))
-        print_more(found, shown)
-        print(f"From {time_text(start)} to {time_text(end)} UTC, whole machines at the wall.")
+    period = f"{time_text(start)} to {time_text(end)} UTC"
+    if shown:
+        lines = [*_table(arguments.by, shown, tariff), *more_lines(found, shown)]
+        lines.append(f"From {period}, whole machines at the wall.")
         if problem := tariff.get("tariff_problem"):
-            print(f"Price and CO2 are incomplete: {problem}")
+            lines.append(f"Price and CO2 are incomplete: {problem}")
     else:
-        print(
-            f"No data from {time_text(start)} to {time_text(end)} UTC. Agents report energy with each"
-            " heartbeat, every five minutes by default."
-        )
-    return 0
+        every = "Agents report energy with each heartbeat, every five minutes by default."
+        lines = [f"No data from {period}. {every}"]
+    return print_result(arguments, [each | _costs(each, tariff) for each in shown], lines)
 
 
 def _costs(account: Json, tariff: Json) -> Json:

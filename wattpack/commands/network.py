@@ -4,9 +4,10 @@ import argparse
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from wattpack.client.collector import Json, add_collector_options, query_collector
+from wattpack.client.collector import Json, add_collector_options, get
+from wattpack.config.arguments import add
 from wattpack.output.table import table
-from wattpack.output.text import count_text, json_text, percent_text
+from wattpack.output.text import count_text, percent_text, print_result
 
 _MAX_NODES = 500
 _WIDEST = 16
@@ -22,30 +23,23 @@ _MARKS = {"measured": "", "estimated": "~"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--node", metavar="NAME", help="only the round-trip times of this node")
+    add(parser, "--node NAME", "only the round-trip times of this node")
     add_collector_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.node is not None:
-        return _show_node(arguments)
-    found = query_collector(arguments, lambda collector: collector.get("/v1/network", limit=str(_MAX_NODES)))
-    if arguments.json:
-        print(json_text(found))
-    elif not found["enabled"]:
-        print(_OFF)
-    elif not found["nodes"]:
-        print("No node has reported yet.")
+        found = get(arguments, f"/v1/network/{arguments.node}")
+        return print_result(arguments, found, _node_lines(found))
+    found = get(arguments, "/v1/network", limit=str(_MAX_NODES))
+    if not found["enabled"]:
+        lines = [_OFF]
     else:
-        print("\n".join(_lines(found)))
-    return 0
+        lines = _lines(found) if found["nodes"] else ["No node has reported yet."]
+    return print_result(arguments, found, lines)
 
 
-def _show_node(arguments: argparse.Namespace) -> int:
-    found = query_collector(arguments, lambda collector: collector.get(f"/v1/network/{arguments.node}"))
-    if arguments.json:
-        print(json_text(found))
-        return 0
+def _node_lines(found: Json) -> list[str]:
     rows = [
         (
             each["peer"],
@@ -56,8 +50,7 @@ def _show_node(arguments: argparse.Namespace) -> int:
         )
         for each in found["round_trips"]
     ]
-    print("\n".join(table(("PEER", "KIND", "P50 MS", "P95 MS", "LOST"), rows)))
-    return 0
+    return table(("PEER", "KIND", "P50 MS", "P95 MS", "LOST"), rows)
 
 
 def _lines(found: Json) -> list[str]:

@@ -3,48 +3,36 @@
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 
-from wattpack.client.collector import Json, query_collector
+from wattpack.client.collector import Json, get_all
 from wattpack.client.listing import Columns, add_list_options, print_list
+from wattpack.config.arguments import add
 from wattpack.output.text import percent_text, seconds_text
 
-_HEADER = ("NODE", "STATE", "LAST REPORT", "POWER", "CPU", "MEMORY", "CONTAINERS", "REGION")
+_HEADER = ("NODE", "STATE", "LAST REPORT", "POWER", "CPU", "MEMORY", "CONTAINERS", "USAGE")
+_REGIONS = {"underused": "LEE", "efficient": "DEE", "overloaded": "EED"}
+"""Words for the regions of energy efficiency of Energy4Cloud."""
+_USAGES = {region: word for word, region in _REGIONS.items()}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--state", choices=("up", "suspect", "down"), help="only nodes in this state")
-    parser.add_argument(
-        "--region",
-        choices=("LEE", "DEE", "EED"),
-        help="only nodes with low, desired or degraded energy efficiency",
-    )
-    parser.add_argument(
-        "--generation",
-        choices=("any", "nursery", "young", "old"),
-        help="only nodes of this GenPack generation",
-    )
-    parser.add_argument("--label", metavar="KEY[=VALUE]", help="only nodes with this label")
+    add(parser, "--state up|suspect|down", "only nodes in this state")
+    usage = "only nodes with less than 50%% in use of CPU and memory, up to 85%% of the fuller one, or more"
+    add(parser, f"--usage {'|'.join(_REGIONS)}", usage)
+    add(parser, "--generation any|nursery|young|old", "only nodes of this GenPack generation")
+    add(parser, "--label KEY[=VALUE]", "only nodes with this label")
     add_list_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = query_collector(
-        arguments,
-        lambda collector: collector.get_all(
-            "/v1/nodes",
-            state=arguments.state,
-            region=arguments.region,
-            generation=arguments.generation,
-            label=arguments.label,
-        ),
-    )
-    is_filtered = any((arguments.state, arguments.region, arguments.generation, arguments.label))
+    wanted = {name: getattr(arguments, name) for name in ("state", "generation", "label")}
+    wanted["region"] = _REGIONS.get(arguments.usage)
+    found = get_all(arguments, "/v1/nodes", **wanted)
     empty = (
         "No matching nodes. 'wattpack nodes' without options lists all of them."
-        if is_filtered
+        if any(wanted.values())
         else "No nodes have reported yet. Start an agent on each host with: wattpack agent"
     )
-    print_list(arguments, found, columns_of(found), empty)
-    return 0
+    return print_list(arguments, found, columns_of(found), empty)
 
 
 def columns_of(nodes: Sequence[Json]) -> Columns:
@@ -78,7 +66,7 @@ def _row(node: Json) -> tuple[str, ...]:
         percent_text(ratios.get("cpu_ratio")),
         percent_text(ratios.get("memory_ratio")),
         str(node["containers"]),
-        node["placement"]["region"],
+        _USAGES[node["placement"]["region"]],
     )
 
 

@@ -10,15 +10,16 @@ import msgspec
 from collector.placement.answers import PlanHint
 from collector.policies.actions import Action, Move, PowerOff, describe
 from wattpack.client.collector import Collector, Json, add_collector_options, query_collector
-from wattpack.commands.hint import add_policy_arguments, policy_question
-from wattpack.output.text import count_text, json_text
+from wattpack.commands.hint_container import add_policy_arguments, policy_question
+from wattpack.config.arguments import add
+from wattpack.output.text import count_text, print_result
 
 _PATH = "/v1/hints/rebalance"
 _MAX_ALERTS = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--moves", type=int, metavar="N", help="plan at most N moves")
+    add(parser, "--moves N", "plan at most N moves", int)
     add_policy_arguments(parser)
     add_collector_options(parser)
 
@@ -26,20 +27,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     question = policy_question(arguments) | {"moves": arguments.moves}
     plan, alerts, alert_plan, only = query_collector(arguments, partial(_fetch, question))
-    if arguments.json:
-        print(json_text({**msgspec.to_builtins(plan), "for_alerts": alert_plan}))
-        return 0
+    found = {**msgspec.to_builtins(plan), "for_alerts": alert_plan}
+    return print_result(arguments, found, _lines(plan, alerts, alert_plan, only))
+
+
+def _lines(
+    plan: PlanHint, alerts: list[Json], alert_plan: PlanHint | None, only: str | None
+) -> Iterator[str]:
     if alert_plan is not None:
-        print(f"{count_text(len(alerts), 'open bottleneck')}: {_alerts_text(alerts)}. The plan against them:")
-        print("\n".join(format_plan(alert_plan)))
-        print()
-    print("\n".join(format_plan(plan)))
+        yield f"{count_text(len(alerts), 'open bottleneck')}: {_alerts_text(alerts)}. The plan against them:"
+        yield from format_plan(alert_plan)
+        yield ""
+    yield from format_plan(plan)
     if only is not None:
-        print(
+        yield (
             f"\n{only} is the only node, so nothing can move. Let other hosts report to this collector"
             " (docs/operations.md), or look at the plans of 'wattpack demo'."
         )
-    return 0
 
 
 async def _fetch(

@@ -1,7 +1,6 @@
 """`wattpack replay`: compare policies on a recorded workload."""
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,64 +31,40 @@ from replay.simulation.compare import Comparison, compare
 from replay.simulation.elastic.compare import ElasticComparison, compare_elastic
 from replay.simulation.results import csv_of
 from replay.sources import FORMATS, arrivals_of, with_data, workloads
-from wattpack.datasets.options import add_data_option
-from wattpack.datasets.search import search_path
+from wattpack.config.arguments import add
+from wattpack.datasets.search import add_data_option, search_path
 from wattpack.datasets.traces import locate_in
 from wattpack.output.progress import progress_bar
 from wattpack.output.table import table
-from wattpack.output.text import json_text
-from wire.errors import UserError, os_reason
+from wattpack.output.text import print_result, write_text
+from wire.errors import UserError
 
 _HISTORY = Path("/var/lib/wattpack/collector.db")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("scenario", nargs="?", type=Path, metavar="SCENARIO.toml", help="scenario to replay")
-    parser.add_argument(
-        "--trace",
-        type=Path,
-        metavar="FILE",
-        help="trace to replay instead of a scenario: a file, folder or data set; needs --hosts",
+    add(parser, "[SCENARIO.toml]", "scenario to replay", Path, dest="scenario")
+    add(parser, "--trace FILE", "trace to replay: a file, folder or data set; needs --hosts", Path)
+    add(parser, "--history [FILE]", "history of a collector to replay", Path, default=_HISTORY)
+    days = (
+        "replay the last N days of --history; those before the oldest stored sample from means over five"
+        " minutes or an hour (default: all days with samples)"
     )
-    parser.add_argument(
-        "--history",
-        nargs="?",
-        type=Path,
-        const=_HISTORY,
-        metavar="FILE",
-        help=f"history of a collector to replay instead of a scenario (default: {_HISTORY})",
-    )
-    parser.add_argument(
-        "--days",
-        type=float,
-        metavar="N",
-        help="replay the last N days of --history; days before the oldest stored sample are replayed from "
-        "means over five minutes or an hour (default: all days with samples)",
-    )
-    parser.add_argument("--format", choices=tuple(FORMATS), help="format of the trace")
-    parser.add_argument("--learn", type=Path, metavar="FILE", help="earlier trace that policies learn from")
+    add(parser, "--days N", days, float)
+    add(parser, f"--format {'|'.join(FORMATS)}", "format of the trace")
+    add(parser, "--learn FILE", "earlier trace that policies learn from", Path)
     add_data_option(parser)
-    parser.add_argument(
-        "--hosts",
-        type=Path,
-        metavar="FILE",
-        help="hosts to replay a trace on: a scenario, or a CSV for traces of requests",
+    add(parser, "--hosts FILE", "hosts for a trace: a scenario, or a CSV for traces of requests", Path)
+    add(parser, "--policies A,B", "policies to compare, as NAME or NAME:KEY=VALUE:KEY=VALUE")
+    pareto = (
+        "also run a policy with several values of the setting that trades energy against time short, and"
+        " compare them with the other policies"
     )
-    parser.add_argument(
-        "--policies", metavar="A,B", help="policies to compare, as NAME or NAME:KEY=VALUE:KEY=VALUE"
-    )
-    parser.add_argument(
-        "--pareto",
-        nargs="?",
-        const="least-watts",
-        metavar="POLICY",
-        help="also run a policy with several values of the setting that trades energy against time short, "
-        "and compare them with the other policies (default: least-watts)",
-    )
-    parser.add_argument("--seed", type=int, help="random seed, instead of that of the scenario")
-    parser.add_argument("--json", action="store_true", help="print the results as JSON")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the results as CSV")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page with charts")
+    add(parser, "--pareto [POLICY]", pareto, default="least-watts")
+    add(parser, "--seed SEED", "random seed, instead of that of the scenario", int)
+    add(parser, "--json", "print the results as JSON")
+    add(parser, "--csv FILE", "also write the results as CSV", Path)
+    add(parser, "--html FILE", "also write a page with charts", Path)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -99,53 +74,41 @@ def run(arguments: argparse.Namespace) -> int:
         if scenario.elastic is not None:
             return _run_elastic(arguments, _seeded(scenario, arguments.seed))
     scenario, workload, earlier = _load(arguments)
-    names = arguments.policies.split(",") if arguments.policies else list(scenario.run)
-    if not names:
-        raise UserError("no policies to compare: give them with --policies A,B")
+    names = _policies(arguments, scenario)
     sweep = None if arguments.pareto is None else plan_sweep(arguments.pareto, scenario)
     runs = list(dict.fromkeys((*names, *(sweep.runs.values() if sweep is not None else ()))))
     everything = compare(runs, scenario, workload, earlier, _Progress(len(runs)))
     comparison = everything.only(names)
     pareto = None if sweep is None else pareto_of(sweep, everything.results, names)
-    if arguments.csv:
-        _write(arguments.csv, csv_of(everything.results.policies))
-    if arguments.html:
-        _write(arguments.html, page(comparison, scenario, pareto))
-    if arguments.json:
-        found = msgspec.to_builtins(comparison.results) | ({} if pareto is None else {"pareto": pareto})
-        print(json_text(found))
-    else:
-        print("\n".join(_format(comparison, scenario)))
-        if pareto is not None:
-            print("\n".join(("", *_format_pareto(pareto))))
-    return 0
+    _write(arguments, csv_of(everything.results.policies), lambda: page(comparison, scenario, pareto))
+    found = msgspec.to_builtins(comparison.results) | ({} if pareto is None else {"pareto": pareto})
+    lines = () if pareto is None else ("", *_format_pareto(pareto))
+    return print_result(arguments, found, (*_format(comparison, scenario), *lines))
 
 
 def _run_elastic(arguments: argparse.Namespace, scenario: Scenario) -> int:
     """Compare elasticity policies on the elastic service of a scenario."""
-    names = arguments.policies.split(",") if arguments.policies else list(scenario.run)
-    if not names:
-        raise UserError("no policies to compare: give them with --policies A,B")
+    names = _policies(arguments, scenario)
     if arguments.pareto is not None:
         raise UserError("--pareto compares placement policies: leave it out for an elastic service")
     arrivals = arrivals_of(scenario, arguments.scenario.parent)
     comparison = compare_elastic(names, scenario, arrivals, _Progress(len(names)))
+    _write(arguments, csv_of(comparison.results.policies), lambda: elastic_page(comparison, scenario))
+    return print_result(arguments, comparison.results, _format_elastic(comparison, scenario))
+
+
+def _policies(arguments: argparse.Namespace, scenario: Scenario) -> list[str]:
+    names = arguments.policies.split(",") if arguments.policies else list(scenario.run)
+    if not names:
+        raise UserError("no policies to compare: give them with --policies A,B")
+    return names
+
+
+def _write(arguments: argparse.Namespace, csv: str, html: Callable[[], str]) -> None:
     if arguments.csv:
-        _write(arguments.csv, csv_of(comparison.results.policies))
+        write_text(arguments.csv, csv)
     if arguments.html:
-        _write(arguments.html, elastic_page(comparison, scenario))
-    if arguments.json:
-        print(json_text(comparison.results))
-    else:
-        print("\n".join(_format_elastic(comparison, scenario)))
-    return 0
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"cannot write {path} ({os_reason(error)}): choose another path") from None
+        write_text(arguments.html, html())
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -169,7 +132,7 @@ def _load(arguments: argparse.Namespace) -> tuple[Scenario, Workload, Workload |
         scenario, base = _hosts(arguments.hosts), Path()
         trace = _trace(arguments.trace, arguments.format, arguments.learn)
         scenario = msgspec.structs.replace(scenario, trace=trace)
-    locate = locate_in(search_path(arguments.data), _note)
+    locate = locate_in(search_path(arguments.data))
     scenario = with_data(_seeded(scenario, arguments.seed), locate)
     return scenario, *workloads(scenario, base, locate)
 
@@ -179,10 +142,6 @@ def _hosts(path: Path) -> Scenario:
     if path.name.removesuffix(".gz").endswith(".csv"):
         return Scenario(hosts=read_hosts(path), simulation=QUEUE_SIMULATION)
     return read_scenario(path)
-
-
-def _note(text: str) -> None:
-    print(text, file=sys.stderr)
 
 
 def _trace(path: Path, format_name: str | None, learn: Path | None) -> Trace:

@@ -2,8 +2,9 @@
 
 import argparse
 
-from wattpack.client.collector import Json, query_collector
+from wattpack.client.collector import Json, get_all
 from wattpack.client.listing import Columns, add_list_options, print_list
+from wattpack.config.arguments import add
 from wattpack.output.text import bytes_text, number_text, percent_text
 
 _HEADER = (
@@ -25,29 +26,20 @@ _NOTE = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--running", action="store_true", help="only services with running containers")
-    parser.add_argument(
-        "--dominant",
-        choices=("cpu", "memory", "disk", "network"),
-        help="only services with this dominant resource",
-    )
+    add(parser, "--running", "only services with running containers")
+    add(parser, "--dominant cpu|memory|disk|network", "only services with this dominant resource")
     add_list_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = query_collector(
-        arguments,
-        lambda collector: collector.get_all(
-            "/v1/services", running="true" if arguments.running else None, dominant=arguments.dominant
-        ),
-    )
-    which = "matching" if arguments.running or arguments.dominant else "known"
+    running = "true" if arguments.running else None
+    found = get_all(arguments, "/v1/services", running=running, dominant=arguments.dominant)
+    which = "matching" if running or arguments.dominant else "known"
     empty = (
         f"No {which} services. Services come from Swarm, Compose and Kubernetes labels, and appear a minute"
         " after their start."
     )
-    print_list(arguments, found, Columns(_HEADER, _row, _NOTE), empty)
-    return 0
+    return print_list(arguments, found, Columns(_HEADER, _row, _NOTE), empty)
 
 
 def _row(service: Json) -> tuple[str, ...]:

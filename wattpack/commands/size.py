@@ -1,8 +1,8 @@
 """`wattpack size`: recommended requests and limits of services, or their score on a recorded workload."""
 
 import argparse
-import sys
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,15 +14,15 @@ from replay.sizing.page import HEADER as TRACE_HEADER
 from replay.sizing.page import frontier_text, page, rows_of
 from replay.sizing.scores import SizingReport, score_halves
 from replay.sources import FORMATS, TraceFile, read_trace
-from wattpack.client.collector import Json, add_collector_options, query_collector
-from wattpack.datasets.options import add_data_option
-from wattpack.datasets.search import search_path
+from wattpack.client.collector import Json, add_collector_options, get, get_all
+from wattpack.config.arguments import add
+from wattpack.datasets.search import add_data_option, search_path
 from wattpack.datasets.traces import locate_in
 from wattpack.output.patches import PATCHES, ContainerSize
 from wattpack.output.progress import progress_bar
 from wattpack.output.table import table
-from wattpack.output.text import bytes_text, count_text, json_text, number_text, percent_text
-from wire.errors import UserError, os_reason
+from wattpack.output.text import bytes_text, count_text, number_text, percent_text, print_result, write_text
+from wire.errors import UserError
 
 _HEADER = (
     "SERVICE",
@@ -41,23 +41,15 @@ _SMALLEST_RATIO = 1e-4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("service", nargs="?", metavar="SERVICE", help="only this service, in detail")
-    parser.add_argument(
-        "--patch",
-        choices=tuple(PATCHES),
-        help="print the change as text to paste: a Compose file, docker service update, or kubectl commands",
+    add(parser, "[SERVICE]", "only this service, in detail")
+    add(parser, f"--patch {'|'.join(PATCHES)}", "print the change as a Compose file or as commands, to paste")
+    trace = (
+        "learn sizes on the first half of a trace (a file, folder or data set) and score them on its second"
+        " half, compared with those of VPA and the configured ones; needs no collector"
     )
-    parser.add_argument(
-        "--trace",
-        type=Path,
-        metavar="FILE",
-        help="learn sizes on the first half of a trace (a file, folder or data set) and score them on its "
-        "second half, compared with those of VPA and the configured ones; needs no collector",
-    )
-    parser.add_argument("--format", choices=tuple(FORMATS), help="format of the trace")
-    parser.add_argument(
-        "--html", type=Path, metavar="FILE", help="with --trace: also write a page with charts"
-    )
+    add(parser, "--trace FILE", trace, Path)
+    add(parser, f"--format {'|'.join(FORMATS)}", "format of the trace")
+    add(parser, "--html FILE", "with --trace: also write a page with charts", Path)
     add_data_option(parser)
     add_collector_options(parser)
 
@@ -69,28 +61,20 @@ def run(arguments: argparse.Namespace) -> int:
         return _run_trace(arguments)
     if arguments.format is not None or arguments.html is not None:
         raise UserError("--format and --html need --trace")
-    found = query_collector(
-        arguments,
-        lambda collector: (
-            collector.get_all("/v1/sizes")
-            if arguments.service is None
-            else _one(collector.get(f"/v1/services/{quote(arguments.service, safe='')}/size"))
-        ),
-    )
-    if arguments.json:
-        print(json_text(found if arguments.service is None else found[0]))
-    elif not found:
-        print("No service has a size yet. Services come from Swarm, Compose and Kubernetes labels.")
-    elif arguments.patch is not None:
-        print(*patch_warnings(found), sep="", end="")
-        print("\n".join(PATCHES[arguments.patch]([_container_size(each) for each in found])))
+    if arguments.service is None:
+        found = get_all(arguments, "/v1/sizes")
     else:
-        print("\n".join(_format(found) if arguments.service is None else format_size(found[0])))
-    return 0
-
-
-async def _one(answer: Awaitable[Json]) -> list[Json]:
-    return [await answer]
+        found = [get(arguments, f"/v1/services/{quote(arguments.service, safe='')}/size")]
+    if not found:
+        lines: Iterable[str] = [
+            "No service has a size yet. Services come from Swarm, Compose and Kubernetes labels."
+        ]
+    elif arguments.patch is not None:
+        sizes = [_container_size(each) for each in found]
+        lines = chain(patch_warnings(found), PATCHES[arguments.patch](sizes))
+    else:
+        lines = _format(found) if arguments.service is None else format_size(found[0])
+    return print_result(arguments, found if arguments.service is None else found[0], lines)
 
 
 def patch_warnings(sizes: Sequence[Json]) -> Iterator[str]:
@@ -100,7 +84,7 @@ def patch_warnings(sizes: Sequence[Json]) -> Iterator[str]:
             hours = 24 * each["observed_days"]
             yield (
                 f"# Warning: {each['service']!r} was observed for {hours:.1f} h only. A busier hour may"
-                " exceed these limits: wait for a day.\n"
+                " exceed these limits: wait for a day."
             )
 
 
@@ -203,14 +187,8 @@ def _run_trace(arguments: argparse.Namespace) -> int:
         halves = split(read_trace(trace, ()), settings.keep_days)
         report = score_halves(halves, rules, show)
     if arguments.html is not None:
-        try:
-            arguments.html.write_text(page(report, trace.path.name), encoding="utf-8")
-        except OSError as error:
-            raise UserError(
-                f"cannot write {arguments.html} ({os_reason(error)}): choose another path"
-            ) from None
-    print(json_text(report) if arguments.json else "\n".join(_format_report(report)))
-    return 0
+        write_text(arguments.html, page(report, trace.path.name))
+    return print_result(arguments, report, _format_report(report))
 
 
 def _trace_file(arguments: argparse.Namespace) -> TraceFile:
@@ -218,8 +196,7 @@ def _trace_file(arguments: argparse.Namespace) -> TraceFile:
         return TraceFile(arguments.trace, arguments.format)
     if arguments.trace.exists():
         raise UserError(f"--trace {arguments.trace} needs --format: one of {', '.join(FORMATS)}")
-    note = lambda text: print(text, file=sys.stderr)  # noqa: E731 - as a callback
-    return locate_in(search_path(arguments.data), note)(str(arguments.trace))
+    return locate_in(search_path(arguments.data))(str(arguments.trace))
 
 
 def _format_report(report: SizingReport) -> Iterator[str]:

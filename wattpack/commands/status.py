@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from wattpack.client.collector import Collector, Json, query_collector
 from wattpack.client.listing import add_list_options
-from wattpack.output.text import bytes_text, count_text, json_text, percent_text, seconds_text
+from wattpack.output.text import bytes_text, count_text, percent_text, print_result, seconds_text
 
 _MAX_LINES = 5
 _STALE_ANALYSIS_SECONDS = 600.0
@@ -18,11 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     cluster, control, alerts, silent = query_collector(arguments, _fetch)
-    if arguments.json:
-        print(json_text({"cluster": cluster, "control": control, "alerts": alerts, "silent": silent}))
-    else:
-        print("\n".join(format_status(cluster, control, alerts, silent, arguments.limit)))
-    return 0
+    found = {"cluster": cluster, "control": control, "alerts": alerts, "silent": silent}
+    return print_result(arguments, found, format_status(cluster, control, alerts, silent, arguments.limit))
 
 
 async def _fetch(collector: Collector) -> tuple[Json, Json, list[Json], list[Json]]:
@@ -104,7 +101,7 @@ def _driver_text(control: Json) -> str:
     if control["dry_run"]:
         return f"driver {control['driver']}: plans are recorded, not carried out"
     if control["pause"] is not None:
-        return f"driver {control['driver']}: paused, 'wattpack resume' ends it"
+        return f"driver {control['driver']}: paused, 'wattpack control resume' ends it"
     return f"driver {control['driver']}: {'active' if control['active'] else 'not active'}"
 
 

@@ -11,6 +11,7 @@ from contextlib import aclosing
 
 from wattpack.client.collector import access_environment, add_access_options
 from wattpack.client.session import URL_VARIABLE, collector_url
+from wattpack.config.arguments import add
 from wattpack.config.options import add_config_options, load_config
 from wattpack.output.text import json_text
 from wattpack.top.scene import Scene
@@ -29,17 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"show all nodes of this collector, such as http://{COLLECTOR_DEFAULT} (default: {URL_VARIABLE}, or"
         " this host without a collector)",
     )
-    parser.add_argument(
-        "--interval", type=float, default=2.0, metavar="SECONDS", help="time between updates (default: 2)"
-    )
-    parser.add_argument(
-        "--sort",
-        choices=SORTS.values(),
-        default=View().sort,
-        help="initial sort order (default: watts)",
-    )
-    parser.add_argument("--once", action="store_true", help="print everything once, and exit")
-    parser.add_argument("--json", action="store_true", help="print everything once as JSON, and exit")
+    add(parser, "--interval SECONDS", "time between updates", float, default=2.0)
+    add(parser, f"--sort {'|'.join(SORTS.values())}", "initial sort order", default=View().sort)
+    add(parser, "--once", "print everything once, and exit")
+    add(parser, "--json", "print everything once as JSON, and exit")
     add_config_options(parser, "agent")
 
 

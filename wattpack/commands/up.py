@@ -15,6 +15,7 @@ from agent.main import RunningAgent, full_report
 from agent.main import running as running_agent
 from collector.config import CollectorConfig
 from collector.main import running as running_collector
+from wattpack.config.arguments import add
 from wattpack.config.loader import Sources, load
 from wattpack.config.options import ROLES
 from wattpack.output.live import LinesAbove, LiveText, rows_of
@@ -33,20 +34,8 @@ _HEARTBEAT_SECONDS, _ROLLUP_SECONDS = 10.0, 5.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--data",
-        type=Path,
-        metavar="DIR",
-        default=_state_folder(),
-        help="directory for the collector's history (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="ROLE.KEY=VALUE",
-        help="override one key of either configuration, such as agent.sampling.interval_seconds=1",
-    )
+    add(parser, "--data DIR", "directory for the collector's history", Path, default=_state_folder())
+    add(parser, "--set ROLE.KEY=VALUE...", "override a setting, such as agent.sampling.interval_seconds=1")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from wattpack.config.arguments import add
 from wattpack.config.loader import Config, Sources, keys, load
 
 ETC = Path("/etc/wattpack")
@@ -25,19 +26,8 @@ CREDENTIALS = {
 
 def add_config_options(parser: argparse.ArgumentParser, role: str) -> None:
     """`--config` and `--set`."""
-    parser.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE",
-        help=f"configuration file (default: {ETC / role}.toml, if it exists)",
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="override a key of the configuration; may be given several times",
-    )
+    add(parser, "--config FILE", f"configuration file (default: {ETC / role}.toml, if it exists)", Path)
+    add(parser, "--set KEY=VALUE...", "override a key of the configuration")
 
 
 def load_config(config: type[Config], role: str, arguments: argparse.Namespace) -> Config:

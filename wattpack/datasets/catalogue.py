@@ -133,7 +133,7 @@ def _server(name: str, folder: str, size: str) -> Dataset:
         size,
         (*names, f"dataSets/{folder}"),
         f"power/{name}.csv",
-        ("wattpack evaluate", *(("./dev bench power",) if name in _SERVERS_IN_BENCHMARKS else ())),
+        ("wattpack power evaluate", *(("./dev bench power",) if name in _SERVERS_IN_BENCHMARKS else ())),
     )
 
 

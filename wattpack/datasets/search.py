@@ -1,11 +1,13 @@
 """Find a data set on this machine: the first match in the folders of the search path."""
 
+import argparse
 import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from wattpack.config.arguments import add
 from wattpack.datasets.catalogue import DATASETS, Dataset
 from wire.errors import UserError
 
@@ -26,6 +28,12 @@ class Found:
     is_published: bool
     """Whether it has the published format instead of our own."""
     is_sample: bool
+
+
+def add_data_option(parser: argparse.ArgumentParser) -> None:
+    """`--data DIR`."""
+    searched = f"a folder with data sets; searched after it: {VARIABLE}, ./data, ../shared/data"
+    add(parser, "--data DIR", searched, Path)
 
 
 def search_path(

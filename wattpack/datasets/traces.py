@@ -1,6 +1,7 @@
 """Data sets as traces that replay reads."""
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from replay.readers.period import Period
@@ -19,13 +20,13 @@ def trace_file(found: Found) -> TraceFile:
     return TraceFile(found.path, found.dataset.format, None if seconds is None else Period(*seconds))
 
 
-def locate_in(folders: Sequence[Path], note: Callable[[str], None] = lambda _: None) -> Locate:
-    """Finds sets in these folders, the first one first; `note` is called where one is a generated sample."""
+def locate_in(folders: Sequence[Path]) -> Locate:
+    """Finds sets in these folders, the first one first; says on standard error if one is a sample."""
 
     def locate(name: str) -> TraceFile:
         found = require(name, folders)
         if (text := sample_note([found])) is not None:
-            note(text)
+            print(text, file=sys.stderr)
         return trace_file(found)
 
     return locate

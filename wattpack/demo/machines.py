@@ -10,7 +10,7 @@ from wire.messages import Gap, PowerCurve, PowerScope, PowerSource
 from wire.resources import Quantities
 
 _GIB = 1 << 30
-_NO_RAPL = Gap("RAPL", "the CPU's energy counters are not readable: see wattpack doctor")
+_NO_RAPL = Gap("RAPL", "the CPU's energy counters are not readable: see wattpack power doctor")
 ZONES = ("fra", "ams", "vie")
 _DELAYS_SECONDS = {("ams", "fra"): 0.0071, ("fra", "vie"): 0.0112, ("ams", "vie"): 0.0174}
 _LOCAL_DELAY_SECONDS = 0.0003

@@ -1,8 +1,13 @@
-"""Values as text for people: numbers with their units, times, and JSON."""
+"""Results for people and scripts: numbers with their units, times, lines, and JSON."""
 
+import argparse
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
+
+from wire.errors import UserError, os_reason
 
 _UNKNOWN = "-"
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -45,6 +50,20 @@ def energy_text(joules: float | None) -> str:
 def json_text(value: object) -> str:
     """Indented JSON."""
     return msgspec.json.format(msgspec.json.encode(value)).decode()
+
+
+def print_result(arguments: argparse.Namespace, found: object, lines: Iterable[str]) -> int:
+    """Print a result: as JSON with `--json`, otherwise the lines. Returns the exit status."""
+    print(json_text(found) if arguments.json else "\n".join(lines))
+    return 0
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file that an option names; raises `UserError` if that is not possible."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write {path} ({os_reason(error)}): choose another path") from None
 
 
 def time_text(at: float | None) -> str:

@@ -2,7 +2,7 @@
 
 import textwrap
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from wattpack.output.text import bytes_text, count_text, watts_text
 from wattpack.top.scene import DOWN, SUSPECT, Node, Scene
@@ -106,17 +106,8 @@ def combine(nodes: Sequence[Node]) -> Node:
         name=", ".join(
             (count_text(len(nodes), "node"), *(f"{count} {state}" for state, count in counts if count))
         ),
-        used=Quantities(
-            cpu_cores=_sum(node.used.cpu_cores for node in up),
-            memory_bytes=_rounded(_sum(node.used.memory_bytes for node in up)),
-            disk_bytes_per_second=_sum(node.used.disk_bytes_per_second for node in up),
-            network_bytes_per_second=_sum(node.used.network_bytes_per_second for node in up),
-        ),
-        capacity=Quantities(
-            cpu_cores=_complete_sum(node.capacity.cpu_cores for node in up),
-            memory_bytes=_rounded(_complete_sum(node.capacity.memory_bytes for node in up)),
-            network_bytes_per_second=_complete_sum(node.capacity.network_bytes_per_second for node in up),
-        ),
+        used=_quantities([node.used for node in up], _sum),
+        capacity=_quantities([node.capacity for node in up], _complete_sum),
         learned_capacities=tuple({resource for node in up for resource in node.learned_capacities}),
         pressure=Pressure(
             cpu_ratio=_highest(node.pressure.cpu_ratio for node in up),
@@ -142,8 +133,11 @@ def _highest(values: Iterable[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _rounded(value: float | None) -> int | None:
-    return None if value is None else int(value)
+def _quantities(
+    every: Sequence[Quantities], combined: Callable[[Iterable[float | None]], float | None]
+) -> Quantities:
+    cpu, memory, disk, network = (combined(each.of(resource) for each in every) for resource in Resource)
+    return Quantities(cpu, None if memory is None else int(memory), disk, network)
 
 
 def _meter(label: str, share: float | None, text: str, pressure: float | None, width: int) -> Line:

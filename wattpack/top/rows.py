@@ -3,43 +3,43 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from wattpack.output.text import bytes_text, watts_text
-from wattpack.top.scene import UP, Scene
+from wattpack.output.text import bytes_text, number_text, watts_text
+from wattpack.top.scene import UP, Container, Node, Scene
 from wattpack.top.spans import bar, shortened
 from wattpack.top.view import View
-from wire.messages import ContainerPower, NodePower, Pressure
-from wire.resources import Quantities, Resource, ratio
+from wire.resources import Resource, ratio
 from wire.text import printable
 
-_UNKNOWN = "-"
 _GAP = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A container or a node."""
+    """A container or a node, with text that is safe to print."""
 
     name: str
     node: str
     service: str
-    used: Quantities
-    capacity: Quantities
-    """Capacity of the node."""
-    pressure: Pressure
-    power: NodePower | ContainerPower | None
-    is_stale: bool
-    """The node does not report any more: these are its last values."""
+    subject: Node | Container
+    home: Node | None
+    """The node, if it is known."""
+
+    @property
+    def is_stale(self) -> bool:
+        """The node does not report any more: these are its last values."""
+        return self.home is not None and self.home.state != UP
 
     @property
     def worst_pressure(self) -> tuple[float, str] | None:
         """The highest pressure and its resource."""
+        pressure = self.subject.pressure
         pressures = (
-            (self.pressure.cpu_ratio, "cpu"),
-            (self.pressure.memory_ratio, "mem"),
-            (self.pressure.disk_ratio, "disk"),
+            (pressure.cpu_ratio, "cpu"),
+            (pressure.memory_ratio, "mem"),
+            (pressure.disk_ratio, "disk"),
         )
         known = [(share, resource) for share, resource in pressures if share is not None]
-        return max(known, key=lambda pressure: pressure[0], default=None)
+        return max(known, key=lambda each: each[0], default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,36 +68,39 @@ class SizedColumn:
 
 
 def _bytes(resource: Resource) -> Callable[[Row], str]:
-    return lambda row: bytes_text(row.used.of(resource))
+    return lambda row: bytes_text(row.subject.used.of(resource))
 
 
 def _used(resource: Resource) -> Callable[[Row], float | None]:
-    return lambda row: row.used.of(resource)
+    return lambda row: row.subject.used.of(resource)
 
 
-def _cores(row: Row) -> str:
-    return _UNKNOWN if row.used.cpu_cores is None else f"{row.used.cpu_cores:.2f}"
+def _cpu_bar(row: Row) -> str:
+    return bar(None if row.home is None else ratio(row.subject.used, row.home.capacity, Resource.CPU), 12)
 
 
 def _watts(row: Row) -> str:
-    return _UNKNOWN if row.power is None else watts_text(row.power.watts, row.power.error_ratio)
+    power = row.subject.power
+    return "-" if power is None else watts_text(power.watts, power.error_ratio)
+
+
+def _watts_rank(row: Row) -> float | None:
+    return None if row.subject.power is None else row.subject.power.watts
 
 
 def _pressure(row: Row) -> str:
     worst = row.worst_pressure
-    return _UNKNOWN if worst is None else f"{worst[0]:.0%} {worst[1]:<4}"
+    return "-" if worst is None else f"{worst[0]:.0%} {worst[1]:<4}"
 
 
 _NAME = Column("NAME", 14, lambda row: row.name, sort="name", is_text=True)
 _NODE = Column("NODE", 12, lambda row: row.node, is_text=True)
-_CPU = Column("CORES", 6, _cores, "cpu", _used(Resource.CPU))
-_CPU_BAR = Column(
-    "OF NODE", 12, lambda row: bar(ratio(row.used, row.capacity, Resource.CPU), 12), is_text=True
-)
+_CPU = Column("CORES", 6, lambda row: number_text(row.subject.used.cpu_cores), "cpu", _used(Resource.CPU))
+_CPU_BAR = Column("OF NODE", 12, _cpu_bar, is_text=True)
 _MEMORY = Column("MEMORY", 10, _bytes(Resource.MEMORY), "memory", _used(Resource.MEMORY))
 _DISK = Column("DISK/s", 10, _bytes(Resource.DISK), "disk", _used(Resource.DISK))
 _NETWORK = Column("NETWORK/s", 10, _bytes(Resource.NETWORK), "network", _used(Resource.NETWORK))
-_POWER = Column("POWER", 15, _watts, "watts", lambda row: None if row.power is None else row.power.watts)
+_POWER = Column("POWER", 15, _watts, "watts", _watts_rank)
 _PRESSURE = Column(
     "PRESSURE", 9, _pressure, "pressure", lambda row: row.worst_pressure[0] if row.worst_pressure else None
 )
@@ -142,36 +145,18 @@ def _shortened_in_middle(name: str, width: int) -> str:
 
 def rows_of(scene: Scene, view: View) -> list[Row]:
     """The rows of the view, sorted; unknown values come last in either direction."""
-    capacities = {node.name: node.capacity for node in scene.nodes}
-    stale = {node.name for node in scene.nodes if node.state != UP}
-    if view.nodes:
-        rows = [
-            Row(
-                name=printable(node.name),
-                node=printable(node.name),
-                service="",
-                used=node.used,
-                capacity=node.capacity,
-                pressure=node.pressure,
-                power=node.power,
-                is_stale=node.name in stale,
-            )
-            for node in scene.nodes
-        ]
-    else:
-        rows = [
-            Row(
-                name=printable(each.name),
-                node=printable(each.node),
-                service=printable(each.service or ""),
-                used=each.used,
-                capacity=capacities.get(each.node, Quantities()),
-                pressure=each.pressure,
-                power=each.power,
-                is_stale=each.node in stale,
-            )
-            for each in scene.containers
-        ]
+    nodes = {node.name: node for node in scene.nodes}
+    subjects: Sequence[Node | Container] = scene.nodes if view.nodes else scene.containers
+    rows = [
+        Row(
+            printable(each.name),
+            printable(each.node),
+            printable(each.service or ""),
+            each,
+            nodes.get(each.node),
+        )
+        for each in subjects
+    ]
     wanted = view.filter.casefold()
     found = [row for row in rows if wanted in row.name.casefold() or wanted in row.service.casefold()]
     return _sorted(found, view)

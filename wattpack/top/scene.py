@@ -25,6 +25,15 @@ class Node(_Lenient, frozen=True):
     power: NodePower | None = None
     gaps: tuple[Gap, ...] = ()
 
+    @property
+    def node(self) -> str:
+        """Its name, as of a container."""
+        return self.name
+
+    @property
+    def service(self) -> None:
+        """None, in place of that of a container."""
+
 
 class Container(_Lenient, frozen=True):
     """A running container."""

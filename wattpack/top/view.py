@@ -1,16 +1,9 @@
 """Sort order, filter and scroll position, and how keys change them. Pure."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-SORTS = {
-    "c": "cpu",
-    "m": "memory",
-    "d": "disk",
-    "n": "network",
-    "w": "watts",
-    "p": "pressure",
-    "a": "name",
-}
+SORTS = {"c": "cpu", "m": "memory", "d": "disk", "n": "network", "w": "watts", "p": "pressure", "a": "name"}
 """Sort orders by key."""
 
 HELP = (
@@ -71,26 +64,21 @@ def press(view: View, key: str, viewport: Viewport) -> View | None:
             return replace(view, nodes=not view.nodes, first=0)
         case "escape":
             return replace(view, filter="", help=False, first=0)
+        case _ if key in _SCROLLS:
+            first = viewport.clamp(view.first)
+            return replace(view, first=viewport.clamp(_SCROLLS[key](first, viewport)))
         case _:
-            return replace(view, first=viewport.clamp(_scrolled(viewport.clamp(view.first), key, viewport)))
+            return view
 
 
-def _scrolled(first: int, key: str, viewport: Viewport) -> int:
-    match key:
-        case "up":
-            return first - 1
-        case "down":
-            return first + 1
-        case "page up":
-            return first - viewport.visible
-        case "page down":
-            return first + viewport.visible
-        case "home":
-            return 0
-        case "end":
-            return viewport.rows
-        case _:
-            return first
+_SCROLLS: Mapping[str, Callable[[int, Viewport], int]] = {
+    "up": lambda first, _: first - 1,
+    "down": lambda first, _: first + 1,
+    "page up": lambda first, viewport: first - viewport.visible,
+    "page down": lambda first, viewport: first + viewport.visible,
+    "home": lambda _first, _viewport: 0,
+    "end": lambda _, viewport: viewport.rows,
+}
 
 
 def _type(view: View, key: str) -> View:

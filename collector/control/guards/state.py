@@ -30,7 +30,7 @@ def not_paused(_step: Step, context: GuardContext) -> Refusal:
         return None
     why = f" ({pause.why})" if pause.why else ""
     left = f" for another {pause.until - context.now:.0f} s" if pause.until is not None else ""
-    return f"actions are paused{left}{why}: run wattpack resume to continue"
+    return f"actions are paused{left}{why}: run wattpack control resume to continue"
 
 
 def has_lease(_step: Step, context: GuardContext) -> Refusal:

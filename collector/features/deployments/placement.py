@@ -77,7 +77,7 @@ def _why_it_does_not_act(situation: Situation) -> str:
     if situation.is_dry:
         return "driver.name is none. Set it to swarm, or request a dry run"
     if situation.pause is not None:
-        return "actions are paused. Resume them with: wattpack resume"
+        return "actions are paused. Resume them with: wattpack control resume"
     return f"another collector holds the lease: {situation.holder}. Send the request there"
 
 

@@ -30,6 +30,7 @@ from collector.snapshot.tables import NOWHERE, Codes, Flags, Region, Snapshot, T
 
 _KILL_ORDER = {1: (1, 2, 3, 4), 2: (2, 3, 4, 1), 3: (3, 4, 2, 1), 4: (4, 3, 2, 1)}
 _NO_STEP = np.int8(100)
+_USAGES = {Region.LEE: "underused", Region.DEE: "efficient", Region.EED: "overloaded"}
 _KILL_TRIES = 16
 """Nodes tried for kills: if the victims of these fit nowhere else, others hardly do."""
 
@@ -341,9 +342,9 @@ class Search:
         row, first, own = found.row, found.first(), found.gets
         nodes = self._snapshot.nodes
         of_class = int(nodes.strictest_class[row])
-        region, use = Region(nodes.region[row]).name, nodes.utilisation[row]
+        region, use = Region(nodes.region[row]), nodes.utilisation[row]
         host = f"a class-{of_class} node" if of_class else "a node without tasks"
-        reasons = [f"{host} in region {region}: {use:.0%} use of its fullest resource"]
+        reasons = [f"{host} that is {_USAGES[region]}: {use:.0%} use of its fullest resource"]
         if own is not None:
             reasons.append(
                 f"the request itself is cut by {1 - (own / self._more).max():.0%}, within its class"

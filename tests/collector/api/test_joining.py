@@ -18,7 +18,7 @@ from collector.web.token_file import edit_tokens, read_tokens
 from collector.web.tokens import make_token
 from tests.collector.builders import HEARTBEAT, START, Client, Clock, collecting, report, settings
 from wattpack.cli import main
-from wattpack.commands.join import with_settings
+from wattpack.commands.agent_join import with_settings
 from wire.messages import Report, encode
 
 MACHINE, OTHER = "a" * 32, "b" * 32
@@ -122,16 +122,18 @@ async def test_the_command_stores_the_token_and_the_settings(
     secret = add(tmp_path / "tokens.jsonl", Scope.JOIN, "*", START + 3600)
     file, config = tmp_path / "agent" / "token", tmp_path / "agent.toml"
     config.write_text("# Settings\n\n[sampling]\n#interval_seconds = 3.0\n", encoding="utf-8")
-    command = ["join", collector.url, secret, "--node", "web1", "--token-file", str(file)]
+    command = ["agent", "join", collector.url, secret, "--node", "web1", "--token-file", str(file)]
     assert await asyncio.to_thread(main, [*command, "--config", str(config)]) == 0
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert file.read_text().startswith("wattpack-node-")
     text = config.read_text(encoding="utf-8")
     assert f'[collector]\ntoken_file = "{file}"\nurl = "{collector.url}"\n' in text
     assert 'node = "web1"' in text
-    assert main(["check-config", "agent", str(config)]) == 0
+    assert main(["admin", "check-config", "agent", str(config)]) == 0
     assert "systemctl restart wattpack-agent" in capsys.readouterr().out
-    assert await asyncio.to_thread(main, ["join", collector.url, "wrong", "--config", str(config)]) == 2
+    assert (
+        await asyncio.to_thread(main, ["agent", "join", collector.url, "wrong", "--config", str(config)]) == 2
+    )
     assert "has expired" in capsys.readouterr().err
 
 

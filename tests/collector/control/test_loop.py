@@ -223,7 +223,7 @@ async def test_a_pause_stops_actions_and_survives_a_restart(stage: Stage) -> Non
     actor = await actor_of(stage, driver)
     decision = await heal(actor)
     assert [step.why for step in decision.steps] == [
-        "actions are paused for another 60 s (an audit): run wattpack resume to continue"
+        "actions are paused for another 60 s (an audit): run wattpack control resume to continue"
     ]
     stage.clock.now += 61
     for node in ("beta", "gamma"):

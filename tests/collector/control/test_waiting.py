@@ -14,7 +14,7 @@ from collector.policies.actions import Action, Kill, Start
 from collector.web.routes import NoQuery
 from tests.collector.builders import HEARTBEAT, START, container, state
 from tests.collector.control.builders import NODES, FakeDriver, Stage, actor_of, staged
-from wattpack.commands.room import format_waiting
+from wattpack.commands.control_room import format_waiting
 from wire.resources import Quantities
 
 _PROMISED = Quantities(3.0, 1_000_000_000)

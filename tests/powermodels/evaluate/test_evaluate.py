@@ -126,7 +126,7 @@ def test_our_model_finds_a_machine_of_its_own_kind(recordings: list[Path], proto
 def test_the_command_prints_the_agreed_json(
     recordings: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert wattpack(["evaluate", *map(str, recordings), "--protocol", "metered", "--json"]) == 0
+    assert wattpack(["power", "evaluate", *map(str, recordings), "--protocol", "metered", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert list(printed["files"]) == ["machine0", "machine1"]
     workloads = printed["files"]["machine0"]["workloads"]
@@ -141,7 +141,10 @@ def test_the_command_prints_the_agreed_json(
 
 def test_every_model_can_be_evaluated(recordings: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     for model in MODELS:
-        assert wattpack(["evaluate", str(recordings[0]), "--protocol", "blind20", "--model", model]) == 0
+        assert (
+            wattpack(["power", "evaluate", str(recordings[0]), "--protocol", "blind20", "--model", model])
+            == 0
+        )
         assert f"{model}, mean of all machines" in capsys.readouterr().out
 
 
@@ -154,7 +157,7 @@ def test_recordings_that_cannot_be_evaluated_are_errors(
         ([single], "needs at least two workloads of 10 samples or more"),
         ([recordings[0], recordings[0]], "two recordings are called machine0"),
     ):
-        assert wattpack(["evaluate", *map(str, files), "--protocol", "unseen"]) == 2
+        assert wattpack(["power", "evaluate", *map(str, files), "--protocol", "unseen"]) == 2
         assert message in capsys.readouterr().err
 
 

@@ -156,7 +156,7 @@ def test_a_file_that_is_not_a_model_is_refused_with_a_way_out(tmp_path: Path, ol
     assert old in text
     path = tmp_path / "model.json"
     path.write_bytes(text.replace(old, new))
-    with pytest.raises(UserError, match=r"is not a valid model.*wattpack calibrate"):
+    with pytest.raises(UserError, match=r"is not a valid model.*wattpack power calibrate"):
         load(path)
 
 

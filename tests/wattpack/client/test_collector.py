@@ -24,16 +24,16 @@ async def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int,
     ("words", "expected"),
     [
         (["status"], ["1 up", "50.0 W ±1.5 at the wall = idle 30.0", "CPU at 97 %", "wattpack plan"]),
-        (["nodes"], ["NODE", "alpha", "25%", "LEE"]),
+        (["nodes"], ["NODE", "alpha", "25%", "underused"]),
         (["nodes", "--state", "down"], ["No matching nodes"]),
         (["containers"], ["web", "shop", "2.50", "47.7 MiB"]),
         (["containers", "--limit", "1"], ["... and 1 more"]),
         (["containers", "--service", "none"], ["No matching containers"]),
         (["alerts"], ["alpha", "cpu", "open", "CPU at 97 %"]),
         (["alerts", "--kind", "quiet"], ["No open alerts match."]),
-        (["slo", "--class", "none"], ["No service has the class 'none'."]),
+        (["services", "slo", "--class", "none"], ["No service has the class 'none'."]),
         (["energy"], ["No data from"]),
-        (["what-if", "shop", "--times", "2"], ["no estimate", "shop uses", "at the wall"]),
+        (["hint", "what-if", "shop", "--times", "2"], ["no estimate", "shop uses", "at the wall"]),
     ],
 )
 async def test_list_commands_print_tables(
@@ -90,26 +90,27 @@ async def test_token_file_option(capsys: pytest.CaptureFixture[str], tmp_path: P
         assert status == 0
 
 
-_ASKING = (
+_ASKING = [
     "alerts",
     "containers",
-    "deploy",
+    "control history",
+    "control pause",
+    "control resume",
+    "control room",
+    "deploy service",
+    "deploy stack",
     "energy",
-    "hint",
-    "history",
+    "hint app",
+    "hint container",
+    "hint what-if",
     "nodes",
-    "pause",
     "plan",
-    "resume",
-    "room",
-    "run",
     "services",
-    "slo",
+    "services slo",
     "status",
     "top",
-    "what-if",
-)
-_WITHOUT_A_LIST = ("deploy", "pause", "plan", "resume", "room", "run", "top")
+]
+_WITHOUT_A_LIST = ("control pause", "control resume", "control room", "deploy", "hint app", "plan", "top")
 
 
 @pytest.mark.parametrize("command", _ASKING)
@@ -117,10 +118,11 @@ def test_commands_that_ask_a_collector_share_their_options(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        main([command, "--help"])
+        main([*command.split(), "--help"])
     shown = capsys.readouterr().out
     options = ["--collector URL", "--token-file FILE", "--ca-file FILE", "--json", "WATTPACK_COLLECTOR"]
-    assert all(option in shown for option in (*options, *(["--limit N"] * (command not in _WITHOUT_A_LIST))))
+    listed = ["--limit N"] * (not command.startswith(_WITHOUT_A_LIST))
+    assert all(option in shown for option in (*options, *listed))
 
 
 async def test_address_from_the_environment(
@@ -129,8 +131,8 @@ async def test_address_from_the_environment(
     async with collecting(settings(tmp_path / "history.db")) as collector:
         await collector.send(report())
         monkeypatch.setenv("WATTPACK_COLLECTOR", collector.url)
-        for command in ("nodes", "status", "plan", "top", "history", "pause"):
-            status, out, err = await printed(capsys, command, "--json")
+        for command in ("nodes", "status", "plan", "top", "control history", "control pause"):
+            status, out, err = await printed(capsys, *command.split(), "--json")
             assert (status, err) == (0, ""), command
             json.loads(out)
 
@@ -150,15 +152,15 @@ def test_limit_is_a_number_above_0(limit: str, capsys: pytest.CaptureFixture[str
         ("containers", "No running containers. 'wattpack nodes' shows which nodes report.\n"),
         ("services", "No known services. Services come from"),
         ("alerts", "No open alerts.\n"),
-        ("slo", "No service has a promise. "),
-        ("history", "No decisions.\n"),
+        ("services slo", "No service has a promise. "),
+        ("control history", "No decisions.\n"),
     ],
 )
 async def test_empty_lists_are_sentences(
     command: str, expected: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     async with collecting(settings(tmp_path / "history.db")) as collector:
-        status, out, _ = await printed(capsys, command, "--collector", collector.url)
+        status, out, _ = await printed(capsys, *command.split(), "--collector", collector.url)
         assert status == 0
         assert out.startswith(expected)
 

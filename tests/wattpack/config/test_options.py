@@ -41,7 +41,7 @@ def test_check_config_checks_tokens_and_certificates(
     ):
         file = tmp_path / f"{role}.toml"
         file.write_text(text)
-        assert main(["check-config", role, str(file)]) == 2
+        assert main(["admin", "check-config", role, str(file)]) == 2
         assert sentence in capsys.readouterr().err
 
 
@@ -51,12 +51,14 @@ def test_check_config_checks_the_web_configuration(
     file, web = tmp_path / "agent.toml", tmp_path / "web.yml"
     web.write_text("basic_auth_users: {alice: secret}\n")
     file.write_text("")
-    assert main(["check-config", "agent", str(file)]) == 0
+    assert main(["admin", "check-config", "agent", str(file)]) == 0
     capsys.readouterr()
 
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
-    assert main(["check-config", "agent", str(file)]) == 2
+    assert main(["admin", "check-config", "agent", str(file)]) == 2
     assert capsys.readouterr().err.startswith(f"wattpack: {web}: basic_auth_users.alice is not a bcrypt hash")
 
     file.write_text('[http]\nweb_config = ""\n')
-    assert main(["check-config", "agent", str(file)]) == 0, "an empty key serves plainly, whatever there is"
+    assert main(["admin", "check-config", "agent", str(file)]) == 0, (
+        "an empty key serves plainly, whatever there is"
+    )

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.reports import container, report
-from tests.wattpack.fake_terminal import FakeTerminal
+from tests.wattpack.output.fake_terminal import FakeTerminal
 from wattpack.commands.up import fit_report
 from wattpack.output.live import LinesAbove, LiveText, rows_of
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import until
-from tests.wattpack.notify_socket import NotifySocket, notify_socket
+from tests.wattpack.service.notify_socket import NotifySocket, notify_socket
 from wattpack.service.runner import Work, _Lines, keep_running
 from wire.errors import UserError
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wattpack.notify_socket import NotifySocket, notify_socket
+from tests.wattpack.service.notify_socket import NotifySocket, notify_socket
 from wattpack.service import systemd as under_test
 from wattpack.service.systemd import Watchdog, notify, reloading
 

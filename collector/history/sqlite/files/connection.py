@@ -150,7 +150,7 @@ def open_for_writing(path: str) -> sqlite3.Connection:
         connection.close()
         if not _is_damage(error):
             raise UserError(
-                f"cannot use the database {path} ({reason(error)}): run wattpack repair, or {_CHOOSE}"
+                f"cannot use the database {path} ({reason(error)}): run wattpack admin repair, or {_CHOOSE}"
             ) from error
         damage = str(error)
     except UserError:

@@ -12,7 +12,8 @@ import {containersTable} from "./containers.js";
 import {networkCard} from "./network.js";
 
 const STATES = [["", "All states"], ["up", "Up"], ["suspect", "Suspect"], ["down", "Down"]];
-const REGIONS = [["", "All regions"], ["LEE", "LEE: low usage"], ["DEE", "DEE: desired usage"], ["EED", "EED: degraded"]];
+const USAGES = {LEE: "underused", DEE: "efficient", EED: "overloaded"};
+const REGIONS = [["", "Any usage"], ...Object.entries(USAGES)];
 
 /** A badge with the state of a node. */
 function stateBadge(cell, node) {
@@ -36,7 +37,7 @@ export function nodesView(scope) {
   const table = new Table(scope, {
     name: "nodes", path: "/v1/nodes", list: "nodes", fixed: {means: false}, order: "watts", reverse: true, searchLabel: "Search nodes and labels",
     key: (node) => node.name, every: 10, empty: "No node has reported yet. Start an agent with: wattpack agent",
-    filters: [{name: "state", label: "State", options: STATES}, {name: "region", label: "Region", options: REGIONS}],
+    filters: [{name: "state", label: "State", options: STATES}, {name: "region", label: "Usage", options: REGIONS}],
     columns: [
       {key: "name", title: "Node", sort: "name", fill: (cell, node) => linkCell(cell, address("nodes", node.name), node.name, plural(node.containers, "container"))},
       {key: "state", title: "State", term: "liveness", sort: "state", hide: "phone", fill: stateBadge},
@@ -98,7 +99,7 @@ export function nodeView(scope) {
     drawFacts(factsList, [
       ["Last report", ago(node.last_seen_seconds_ago)], ["Containers", count(node.containers)],
       ["Capacity", [`${cores(capacity.cpu_cores)} cores`, bytes(capacity.memory_bytes)].join(", ")],
-      ["Region", `${placement.region}, overbooking ${percent(placement.overbooking_ratio)}`],
+      ["Usage", `${USAGES[placement.region]}, overbooking ${percent(placement.overbooking_ratio)}`],
       ["Placement", placement.on ? (placement.accepts ? "accepts containers" : "accepts no containers") : "switched off"],
       placement.task_class === null ? null : ["Strictest class", String(placement.task_class)],
       placement.failures ? ["Recent failures", count(placement.failures)] : null,

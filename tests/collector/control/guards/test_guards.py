@@ -104,11 +104,11 @@ def test_no_guard_refuses_in_the_normal_case() -> None:
 @pytest.mark.parametrize(
     ("changes", "guard", "why"),
     [
-        ({"pause": Pause(since=NOW)}, "pause", "actions are paused: run wattpack resume to continue"),
+        ({"pause": Pause(since=NOW)}, "pause", "actions are paused: run wattpack control resume to continue"),
         (
             {"pause": Pause(since=NOW, until=NOW + 90, why="an audit")},
             "pause",
-            "actions are paused for another 90 s (an audit): run wattpack resume to continue",
+            "actions are paused for another 90 s (an audit): run wattpack control resume to continue",
         ),
         ({"holder": "the other"}, "lease", "another collector holds the lease: the other"),
         (

@@ -73,7 +73,7 @@ async def test_a_dry_run_reserves_nothing_and_needs_no_driver(stage: Stage) -> N
 async def test_while_actions_are_paused_nothing_is_deployed(stage: Stage) -> None:
     loop = await loop_of(stage)
     await loop.actor.situation.journal.set_pause(Pause(since=stage.clock.now))
-    with pytest.raises(ApiError, match=r"actions are paused\. Resume them with: wattpack resume"):
+    with pytest.raises(ApiError, match=r"actions are paused\. Resume them with: wattpack control resume"):
         await deploy(loop, asked())
     assert reserved(stage) == []
 

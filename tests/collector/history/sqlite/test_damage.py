@@ -108,7 +108,7 @@ async def test_repair_finds_damage_and_mends_it(
 ) -> None:
     path = tmp_path / "history.db"
     await fill(path)
-    command = ["repair", "--file", str(path)]
+    command = ["admin", "repair", "--file", str(path)]
     assert main(command) == 0
     assert "has no damage" in capsys.readouterr().out
     damage(path, 40 * PAGE)

@@ -1,0 +1,140 @@
+"""`wattpack data`, and commands with data sets: what is here, what is not, and a sample for all."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from powermodels.fit.arrays import by_group
+from powermodels.fit.recording import read_recording
+from replay.sources import FORMATS, read_trace
+from wattpack.cli import main
+from wattpack.datasets.catalogue import DATASETS, RECORDING
+from wattpack.datasets.sample import write_sample
+from wattpack.datasets.search import find, require
+from wattpack.datasets.traces import trace_file
+from wire.errors import UserError
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("WATTPACK_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(name="sample", scope="module")
+def write_one_sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "sample"
+    write_sample(folder)
+    return folder
+
+
+def texts(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_it_lists_every_set_with_its_terms_and_where_it_is(
+    sample: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["data", "--data", str(sample)]) == 0
+    shown = capsys.readouterr().out
+    for each in DATASETS.values():
+        assert each.name in shown
+        assert each.source.licence in shown
+        assert each.source.url in shown
+        assert all(command in shown for command in each.used_by)
+    assert f"  sample\n      at {sample / 'planetlab/20110303'}\n" in shown
+    assert "  absent\n      put it at" in shown  # what CloudSim gave cannot be generated
+
+
+def test_json_lists_the_same(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "--data", str(sample), "--json"]) == 0
+    sets = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
+    assert set(sets) == set(DATASETS)
+    assert sets["planetlab-20110303"]["path"] == str(sample / "planetlab" / "20110303")
+    assert sets["planetlab-20110303"]["is_sample"]
+    assert sets["planetlab-cloudsim-reference"]["path"] is None
+
+
+def test_a_sample_is_the_same_for_the_same_seed(sample: Path, tmp_path: Path) -> None:
+    write_sample(tmp_path / "again")
+    write_sample(tmp_path / "other", seed=1)
+    assert texts(sample) == texts(tmp_path / "again")
+    assert texts(sample).keys() == texts(tmp_path / "other").keys()
+    assert texts(sample) != texts(tmp_path / "other")
+
+
+def test_a_sample_overwrites_nothing(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("")
+    with pytest.raises(UserError, match="is not empty"):
+        write_sample(tmp_path)
+
+
+@pytest.mark.parametrize("name", [each.name for each in DATASETS.values() if each.format in FORMATS])
+def test_every_trace_has_a_sample_that_its_reader_takes(sample: Path, name: str) -> None:
+    found = require(name, [sample])
+    workload = read_trace(trace_file(found), ())
+    assert found.is_published
+    assert workload.size > 1
+    assert workload.duration_seconds >= 3600
+
+
+@pytest.mark.parametrize("name", [each.name for each in DATASETS.values() if each.format == RECORDING])
+def test_every_machine_has_a_sample_that_can_be_evaluated(sample: Path, name: str) -> None:
+    workloads = by_group(read_recording(require(name, [sample]).path).samples)
+    assert {"micro_disk", "data_caching"} <= set(workloads)
+    assert all(len(samples) >= 10 for samples in workloads.values())
+
+
+def test_replay_of_a_scenario_takes_its_data_set_from_the_folder(
+    sample: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = str(ROOT / "scenarios" / "planetlab-20110309.toml")
+    monkeypatch.setenv("WATTPACK_DATA", str(sample))
+    assert main(["replay", scenario, "--policies", "first-fit", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["policies"]["first-fit"]["placed"] == 60
+    assert "mean nothing: planetlab-20110309" in printed.err
+
+
+def test_replay_takes_a_data_set_for_a_trace(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hosts = str(ROOT / "scenarios" / "planetlab-hosts.toml")
+    arguments = ["--hosts", hosts, "--policies", "first-fit", "--data", str(sample), "--json"]
+    assert main(["replay", "--trace", "planetlab-20110303", *arguments]) == 0
+    assert json.loads(capsys.readouterr().out)["policies"]["first-fit"]["placed"] == 60
+
+
+def test_absent_data_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(ROOT / "scenarios" / "planetlab-20110303.toml")]) == 2
+    assert main(["power", "evaluate", "--protocol", "unseen"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(":")[2].split(" is not installed")[0] for line in lines] == [
+        " the data set planetlab-20110303",
+        " the data set opteron-6140",
+    ]
+    assert all("put it at data/" in line for line in lines)
+
+
+def test_evaluate_takes_a_name_and_refuses_an_unknown_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["power", "evaluate", "nothing.csv", "--protocol", "unseen"]) == 2
+    assert "no recording nothing.csv" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_evaluate_reads_every_installed_machine_and_marks_a_sample(
+    sample: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["power", "evaluate", "--protocol", "unseen", "--data", str(sample), "--json"]) == 0
+    printed = capsys.readouterr()
+    assert len(json.loads(printed.out)["files"]) == 5
+    assert "opteron-6140, opteron-6234" in printed.err
+    assert "generated sample" in printed.err
+
+
+def test_what_is_not_a_sample_is_not_called_one(tmp_path: Path) -> None:
+    (tmp_path / "planetlab" / "20110303").mkdir(parents=True)
+    found = find("planetlab-20110303", [tmp_path])
+    assert found is not None
+    assert not found.is_sample

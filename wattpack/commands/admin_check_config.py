@@ -1,0 +1,83 @@
+"""`wattpack admin check-config`: check a configuration file, and show what differs from the defaults."""
+
+import argparse
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from agent.config import AgentConfig
+from agent.delivery.credentials import read_token, tls_context
+from agent.sampling.sampler import Sampler
+from collector.config import CollectorConfig
+from collector.main import check_start
+from wattpack.config.arguments import add
+from wattpack.config.loader import Sources, keys, load
+from wattpack.config.options import ROLES, WEB_CONFIG, config_class, from_credentials
+from wattpack.output.text import print_result
+from wire.http.webconfig import check_web_config
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add(parser, "|".join(ROLES), "the role that the file configures", dest="role")
+    add(parser, "FILE", "the TOML file to check", Path)
+    add(parser, "--json", "print the resulting configuration as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    role: str = arguments.role
+    config = config_class(role)
+    base = from_credentials(config, os.environ)
+    loaded = load(config, role, Sources(base=base, file=arguments.file, environment=os.environ))
+    for key in keys(config):
+        if key.path == WEB_CONFIG and (file := _value(loaded, key.path)):
+            check_web_config(Path(str(file)))
+    _check_start(loaded)
+    return print_result(arguments, loaded, _lines(arguments, config, loaded))
+
+
+def _lines(arguments: argparse.Namespace, config: type[msgspec.Struct], loaded: object) -> Iterator[str]:
+    yield f"{arguments.file} is a valid {arguments.role} configuration."
+    changed = [key for key in keys(config) if _value(loaded, key.path) != key.default]
+    for key in changed:
+        value, default = (msgspec.to_builtins(each) for each in (_value(loaded, key.path), key.default))
+        if isinstance(value, dict):
+            yield from (f"  {line}" for line in _table_lines(key.dotted, value))
+        else:
+            yield f"  {key.dotted} = {_toml(value)}  (default {_toml(default)})"
+    if not changed:
+        yield "  All keys have their defaults."
+
+
+def _check_start(loaded: object) -> None:
+    """Check what the role checks at startup: tokens, certificates, the cgroup, the driver."""
+    if isinstance(loaded, AgentConfig):
+        if loaded.collector.enabled:
+            read_token(loaded.collector)
+            tls_context(loaded.collector)
+        Sampler(loaded)
+    elif isinstance(loaded, CollectorConfig):
+        asyncio.run(check_start(loaded))
+
+
+def _table_lines(dotted: str, value: object) -> Iterator[str]:
+    """The keys of tables that users name, such as `[elastic.web]`."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _table_lines(f"{dotted}.{name}", inner)
+    elif value is not None:
+        yield f"{dotted} = {_toml(value)}"
+
+
+def _toml(value: object) -> str:
+    """A value as a file has it."""
+    return "none" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _value(config: object, path: tuple[str, ...]) -> object:
+    for part in path:
+        config = getattr(config, part)
+    return config

@@ -1,0 +1,111 @@
+"""`wattpack services elastic`: services whose replicas and CPU limits follow their load."""
+
+import argparse
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from wattpack.client.collector import Json, add_collector_options, get
+from wattpack.config.arguments import add
+from wattpack.output.table import table
+from wattpack.output.text import count_text, number_text, print_result, seconds_text, time_text
+
+_HEADER = ("SERVICE", "POLICY", "METRIC", "BOUND", "REPLICAS", "RANGE", "CPU LIMIT", "CPU USED", "PROBLEM")
+_EMPTY = (
+    "No service is elastic. Add [elastic.NAME] with metric_max to the collector's settings, or the label"
+    " wattpack.elastic to a service."
+)
+_NOT_LEARNED = "Nothing learned yet."
+_MOST_ROWS = 40
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add(parser, "[SERVICE]", "only this service, with what the policy has learned")
+    add_collector_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.service is not None:
+        detail = get(arguments, f"/v1/elastic/{quote(arguments.service, safe='')}")
+        return print_result(arguments, detail, format_service(detail))
+    found = get(arguments, "/v1/elastic")
+    rows = [_row(each) for each in found["elastic"]]
+    return print_result(arguments, found, table(_HEADER, rows) if rows else [_EMPTY])
+
+
+def _row(status: Json) -> tuple[str, ...]:
+    target = status["target"]
+    return (
+        status["service"],
+        status["policy"],
+        _metric(status["metric"], status["source"]),
+        _metric(target["metric_max"], status["source"]),
+        _count(status["running"]),
+        f"{target['replicas_min']}-{target['replicas_max']}",
+        _cores(status["cpu_limit_cores"]),
+        _cores(status["cpu_used_cores"]),
+        status["problem"] or "-",
+    )
+
+
+def format_service(detail: Json) -> Iterator[str]:
+    """Return the lines about one service."""
+    status, learned = detail["status"], detail["learned"]
+    target, source = status["target"], status["source"]
+    yield f"{status['service']}: {_replicas(status['running'])}, policy {status['policy']}"
+    bounds = f"{target['replicas_min']} to {target['replicas_max']} replicas"
+    if target["cpu_step_cores"]:
+        bounds += (
+            f", CPU limit {target['cpu_min_cores']:g} to {target['cpu_max_cores']:g} cores in steps of"
+            f" {target['cpu_step_cores']:g}"
+        )
+    yield f"  bounds:   {bounds}; at most one change every {seconds_text(target['cool_down_seconds'])}"
+    requests = (
+        "" if status["requests"] is None else f" ({status['requests']} requests, {status['failed']} failed)"
+    )
+    yield (
+        f"  metric:   {_metric(status['metric'], source)} of at most"
+        f" {_metric(target['metric_max'], source)}, by {source}{requests}"
+    )
+    used, limit = _cores(status["cpu_used_cores"]), _cores(status["cpu_limit_cores"])
+    yield f"  CPU:      {used} used, limit {limit} each"
+    if status["used_core_watts"] is not None:
+        yield f"  power:    {status['used_core_watts']:.1f} W per core in use on its nodes"
+    if status["decided_at"] is not None:
+        wanted = _replicas(status["wanted_replicas"])
+        tried = ", to learn its effect" if status["explored"] else ""
+        yield f"  decision: {wanted}{tried}, {time_text(status['decided_at'])}"
+        yield from (f"            {reason}" for reason in status["reasons"])
+    if status["change"] is not None:
+        yield f"  last change: {status['change']}, {time_text(status['changed_at'])} ({status['decision']})"
+        yield from (f"            {reason}" for reason in status["change_reasons"])
+    if status["problem"] is not None:
+        yield f"  problem:  {status['problem']}"
+    yield ""
+    if not learned:
+        yield _NOT_LEARNED
+        return
+    rows = [
+        (each["state"], each["action"], f"{each['cost']:.4g}", str(each["observed"]))
+        for each in learned[:_MOST_ROWS]
+    ]
+    yield from table(("STATE", "ACTION", "COST", "OBSERVED"), rows)
+    if len(learned) > _MOST_ROWS:
+        yield f"... and {len(learned) - _MOST_ROWS} more: use --json"
+
+
+def _metric(value: float | None, source: str) -> str:
+    if value is None:
+        return "unknown"
+    return f"{value * 1000:.0f} ms" if source == "probe" else number_text(value)
+
+
+def _replicas(value: int | None) -> str:
+    return "unknown replicas" if value is None else count_text(value, "replica")
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _cores(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"

@@ -1,1 +1,0 @@
-"""Grafana dashboards as code: `catalogue` defines dashboards and panels, `grafana` generates their JSON."""
