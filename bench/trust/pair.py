@@ -29,6 +29,7 @@ from bench.common.progress import Progress
 from bench.common.results import Figure
 from bench.trust.adversary import HOSTILE, Adversary
 from bench.trust.cluster import HonestNode, honest_report, node_name
+from collector.common.orchestrator import NodeView, OrchestratorState, ServiceView, TaskView
 from collector.config import (
     AccessConfig,
     CollectorConfig,
@@ -38,15 +39,7 @@ from collector.config import (
     HttpConfig,
 )
 from collector.control import loop as control_loop
-from collector.drivers.interface import (
-    ActionResult,
-    Driver,
-    DriverError,
-    NodeView,
-    OrchestratorState,
-    ServiceView,
-    TaskView,
-)
+from collector.drivers.interface import ActionResult, Driver, DriverError
 from collector.drivers.none import DryRun
 from collector.main import running
 from collector.policies.actions import Action, Move

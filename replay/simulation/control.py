@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
+from collector.common.orchestrator import Mode, OrchestratorState, ServiceView
 from collector.config import ControlConfig
 from collector.config.schedule import Schedule
 from collector.control.guards import GuardContext, first_refusal
 from collector.control.records import IN_MOTION, Step, StepState
 from collector.control.steps import batches, failed_prerequisite, planned_step
 from collector.control.verification import containers_of, find_effect, target_of
-from collector.drivers.interface import Mode, OrchestratorState, ServiceView
 from collector.policies.actions import Action, Cut, Kill, Move
 from collector.snapshot.tables import Snapshot
 from replay.simulation.clock import seconds_of, unix

@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from collector.common.orchestrator import OrchestratorState
 from collector.config import DriverConfig as Settings
-from collector.drivers.interface import ActionResult, DriverError, OrchestratorState
+from collector.drivers.interface import ActionResult, DriverError
 from collector.drivers.table import open_driver
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Start
 from tests.lab.engines.image import BURN

@@ -184,7 +184,7 @@ async def _least_urgent(
     situation = core.control.actor.situation
     containers: defaultdict[str, list[str]] = defaultdict(list)
     for task in situation.view.tasks:
-        containers[task.task].append(task.container)
+        containers[task.id].append(task.container)
     by_node = {
         name: [each for victim in there.pods or () for each in containers.get(victim.uid, ())]
         for name, there in victims.items()

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from collector.common.orchestrator import NodeView
 from collector.control.constraints import ROLE, require_known
 from collector.control.deploy.models import NewService
-from collector.drivers.interface import NodeView
 from collector.live.traits import application_traits
 from collector.placement.question import PlacementQuestion
 from collector.snapshot.constraints import Operator

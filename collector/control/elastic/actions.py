@@ -1,8 +1,8 @@
 """The actions that carry out a decision about an elastic service. Pure."""
 
+from collector.common.orchestrator import ServiceView
 from collector.control.elastic.placement import ReplicaPlacement
 from collector.control.verification import same_limit
-from collector.drivers.interface import ServiceView
 from collector.elastic.interface import ElasticDecision
 from collector.policies.actions import Action, Resize, Scale
 

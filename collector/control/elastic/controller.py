@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from collector.common.orchestrator import Mode, ServiceView
 from collector.config import ElasticRule
 from collector.control.actor import Actor
 from collector.control.elastic.actions import service_actions
@@ -32,7 +33,6 @@ from collector.control.elastic.status import (
 from collector.control.elastic.targets import ElasticTarget, elastic_target
 from collector.control.planner import Decider
 from collector.control.records import CARRIED_OUT, Decision, Trigger
-from collector.drivers.interface import Mode, ServiceView
 from collector.elastic.interface import ElasticDecision, ElasticPolicy, LearnedRow, Observation
 from collector.elastic.table import ELASTIC_POLICIES
 from collector.history.interface import HistoryUnavailable

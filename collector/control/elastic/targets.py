@@ -13,8 +13,8 @@ from collector.common.labels import (
     ELASTIC_REPLICAS_LABEL,
     NEVER,
 )
+from collector.common.orchestrator import Mode, ServiceView
 from collector.config import ElasticRule
-from collector.drivers.interface import Mode, ServiceView
 from collector.elastic.interface import Target, Weights
 from collector.live.traits import parse_delay
 

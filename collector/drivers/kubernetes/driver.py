@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 
+from collector.common.orchestrator import OrchestratorState
 from collector.config import DriverConfig
-from collector.drivers.interface import ActionResult, Driver, DriverError, Hold, OrchestratorState
+from collector.drivers.interface import ActionResult, Driver, DriverError, Hold
 from collector.drivers.kubernetes.client import ApiServer, connect
 from collector.drivers.kubernetes.moves import Evictor
 from collector.drivers.kubernetes.power import KubernetesPower

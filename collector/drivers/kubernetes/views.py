@@ -5,15 +5,8 @@ from math import inf
 from typing import Any
 
 from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL, TALKS_TO_LABEL
-from collector.drivers.interface import (
-    DriverError,
-    Mode,
-    NodeView,
-    OrchestratorState,
-    PendingView,
-    ServiceView,
-    TaskView,
-)
+from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
+from collector.drivers.interface import DriverError
 from collector.drivers.kubernetes.models import (
     HOSTNAME,
     KubeNode,
@@ -61,7 +54,7 @@ def view_of(
                 state=pod.status.phase.lower(),
                 # Requests are of the whole pod: they count once.
                 reserve=pod.requests if place == 0 else Quantities(0.0, 0),
-                task=pod.metadata.uid,
+                id=pod.metadata.uid,
                 slot=pod.slot,
                 created_at=pod.created_at,
                 running_since=status.running_since,
@@ -70,21 +63,19 @@ def view_of(
             if pod.spec.node_name
             for place, status in enumerate(each for each in pod.status.container_statuses if each.id)
         ),
-        pending=tuple(_pending_view(pod) for pod in living if not pod.containers),
-    )
-
-
-def _pending_view(pod: KubePod) -> PendingView:
-    return PendingView(
-        id=pod.metadata.uid,
-        service=pod.workload,
-        slot=pod.slot,
-        since=pod.created_at,
-        node=pod.spec.node_name or None,
-        requested=pod.requests,
-        constraints=_constraints(pod),
-        spread=pod.spreads,
-        labels=pod.metadata.labels,
+        pending=tuple(
+            TaskView(
+                id=pod.metadata.uid,
+                service=pod.workload,
+                node=pod.spec.node_name,
+                state=pod.status.phase.lower(),
+                reserve=pod.requests,
+                slot=pod.slot,
+                created_at=pod.created_at,
+            )
+            for pod in living
+            if not pod.containers
+        ),
     )
 
 
@@ -122,6 +113,7 @@ def service_view(name: str, pods: list[KubePod], workload: KubeWorkload | None =
             key=lambda limit: inf if limit.cpu_cores is None else limit.cpu_cores,
         ),
         constraints=_constraints(pod),
+        spread=pod.spreads,
         image=containers[0].image if containers else "",
         labels=_labels(pod),
         namespace=pod.metadata.namespace,

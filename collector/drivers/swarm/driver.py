@@ -3,11 +3,12 @@
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 
+from collector.common.orchestrator import OrchestratorState
 from collector.config import DriverConfig
 from collector.drivers.docker.client import connect
 from collector.drivers.docker.cuts import cut, uncut
 from collector.drivers.docker.engines import Engines, open_engines
-from collector.drivers.interface import ActionResult, Driver, Hold, OrchestratorState
+from collector.drivers.interface import ActionResult, Driver, Hold
 from collector.drivers.swarm.client import Manager
 from collector.drivers.swarm.deployments import Deployer
 from collector.drivers.swarm.moves import Mover

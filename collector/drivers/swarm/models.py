@@ -8,10 +8,7 @@ from functools import cached_property
 import msgspec
 
 from collector.drivers.docker.client import Json
-from collector.drivers.interface import (
-    MAX_STOP_SECONDS,
-    DriverError,
-)
+from collector.drivers.interface import MAX_STOP_SECONDS, DriverError
 from collector.drivers.swarm.specs import (
     ParkedTask,
 )

@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from collector.common.labels import DAEMON, DRAINED_LABEL, KIND_LABEL, OFF_LABEL
+from collector.common.orchestrator import Mode
 from collector.config import DriverConfig
 from collector.drivers.docker.client import Json
 from collector.drivers.hooks import SWITCHED, boot, power_off_command, run_hook
-from collector.drivers.interface import ActionResult, DriverError, Mode
+from collector.drivers.interface import ActionResult, DriverError
 from collector.drivers.polling import poll_until
 from collector.drivers.swarm.client import Manager
 from collector.drivers.swarm.models import ENDED, SwarmNode, SwarmState

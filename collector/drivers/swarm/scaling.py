@@ -12,9 +12,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from collector.common.orchestrator import Mode
 from collector.config import DriverConfig
 from collector.drivers.docker.client import Json
-from collector.drivers.interface import ActionResult, DriverError, Mode
+from collector.drivers.interface import ActionResult, DriverError
 from collector.drivers.polling import POLL_SECONDS
 from collector.drivers.swarm.client import Manager
 from collector.drivers.swarm.models import (

@@ -9,18 +9,11 @@ import msgspec
 import pytest
 
 from collector.common.labels import ACT_LABEL, NEVER, OPTIONAL_LABEL, WEIGHT_LABEL
+from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.config import BrownoutConfig, PowerConfig
 from collector.control.brownout.brownout import Brownout
 from collector.control.records import DecisionOutcome, Pause, Trigger
-from collector.drivers.interface import (
-    ActionResult,
-    DriverError,
-    Mode,
-    NodeView,
-    OrchestratorState,
-    ServiceView,
-    TaskView,
-)
+from collector.drivers.interface import ActionResult, DriverError
 from collector.policies.actions import Action, Kill, Scale, Start
 from tests.collector.builders import HEARTBEAT, container, state
 from tests.collector.control.builders import CHOSEN, NODES, FakeDriver, Stage, actor_of, staged

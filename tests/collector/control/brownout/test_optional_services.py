@@ -1,8 +1,8 @@
 import pytest
 
 from collector.common.labels import OPTIONAL_LABEL, WEIGHT_LABEL
+from collector.common.orchestrator import Mode, OrchestratorState, ServiceView, TaskView
 from collector.control.brownout.optional_services import optional_services, power_of, usage_by_node, weight_of
-from collector.drivers.interface import Mode, OrchestratorState, ServiceView, TaskView
 from tests.collector.policies.clusters import amount
 from tests.collector.policies.least_watts.builders import make_node, make_task
 from tests.collector.snapshot.builders import assemble

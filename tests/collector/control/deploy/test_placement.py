@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from collector.common.errors import ApiError
+from collector.common.orchestrator import NodeView
 from collector.control.deploy.models import Deployment, DeployRequest, NewService
 from collector.control.deploy.placement import deploy
 from collector.control.loop import ControlLoop
 from collector.control.records import Pause
-from collector.drivers.interface import NodeView
 from collector.live.live_tables import LiveTables
 from collector.policies.actions import Cut
 from collector.snapshot.tables import Snapshot

@@ -7,11 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from collector.common.orchestrator import Mode, OrchestratorState, ServiceView, TaskView
 from collector.config import DriverConfig, ElasticRule
 from collector.control.elastic.controller import ElasticController
 from collector.control.elastic.status import STORED_STATES, StoredElasticState, pack_state
 from collector.control.records import DecisionOutcome, StepState
-from collector.drivers.interface import ActionResult, Mode, OrchestratorState, ServiceView, TaskView
+from collector.drivers.interface import ActionResult
 from collector.elastic.interface import ElasticDecision, ElasticPolicy, LearnedRow, Observation, Target
 from collector.policies.actions import Action, Resize, Scale
 from tests.collector.builders import HEARTBEAT, container, state

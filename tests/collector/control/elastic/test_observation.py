@@ -2,6 +2,7 @@
 
 import pytest
 
+from collector.common.orchestrator import OrchestratorState, ServiceView, TaskView
 from collector.control.elastic.observation import (
     CorePower,
     CpuReading,
@@ -12,7 +13,6 @@ from collector.control.elastic.observation import (
     running_containers,
 )
 from collector.control.records import Step, StepState
-from collector.drivers.interface import OrchestratorState, ServiceView, TaskView
 from collector.policies.actions import Resize, Scale
 from tests.collector.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble

@@ -2,9 +2,9 @@
 
 import pytest
 
+from collector.common.orchestrator import Mode, ServiceView
 from collector.config import ElasticRule
 from collector.control.elastic.targets import ElasticTarget, elastic_target
-from collector.drivers.interface import Mode, ServiceView
 
 
 def target(rule: ElasticRule | None = None, mode: Mode = Mode.REPLICATED, **labels: str) -> ElasticTarget:

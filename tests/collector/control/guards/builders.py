@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
+from collector.common.orchestrator import NodeView, OrchestratorState, ServiceView, TaskView
 from collector.config import ControlConfig
 from collector.config.schedule import Schedule
 from collector.control.guards import GuardContext
-from collector.drivers.interface import NodeView, OrchestratorState, ServiceView, TaskView
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities
 

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.common.liveness import Liveness
+from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.config import ControlConfig
 from collector.config.schedule import Schedule
 from collector.control.guards import GUARDS, GuardContext, first_refusal
 from collector.control.guards.pace import not_too_many_for_one_node
 from collector.control.records import Pause, Step, StepState
-from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.policies.actions import Move, PowerOff, PowerOn
 from collector.snapshot.pending import PendingTask, with_pending
 from collector.snapshot.tables import TaskKind

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.common.orchestrator import OrchestratorState, ServiceView, TaskView
 from collector.config import ControlConfig
 from collector.config.schedule import Schedule
 from collector.control.guards import GuardContext, first_refusal
 from collector.control.guards.promises import keeps_promises
 from collector.control.records import Step, StepState
 from collector.control.steps import planned_step
-from collector.drivers.interface import OrchestratorState, ServiceView, TaskView
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Start
 from collector.policies.interface import Policy
 from collector.policies.table import POLICIES

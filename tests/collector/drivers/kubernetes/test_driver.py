@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from collector.common.orchestrator import Mode
 from collector.config import DriverConfig as Settings
-from collector.drivers.interface import DriverError, Mode
+from collector.drivers.interface import DriverError
 from collector.drivers.kubernetes.models import KubePod
 from collector.drivers.kubernetes.views import view_of
 from collector.drivers.table import open_driver
