@@ -191,16 +191,8 @@ class SwarmState:
         return {node.id: node for node in self.nodes}
 
     def node(self, name: str) -> SwarmNode:
-        """Return the node of a host name, which need not be unique in a Swarm."""
-        match [node for node in self.nodes if node.name == name]:
-            case [node]:
-                return node
-            case []:
-                raise DriverError(f"there is no node {name} in the Swarm")
-            case _:
-                raise DriverError(
-                    f"several nodes of the Swarm are called {name}: give each host its own name"
-                )
+        """Return the node of a host name. Raise `DriverError` if there is none, or several."""
+        return node_named(name, self.nodes)
 
     def service(self, name: str) -> SwarmService:
         """Return the service of a name. Raise `DriverError` if there is none."""
@@ -215,6 +207,17 @@ class SwarmState:
 
     def task(self, container: str) -> SwarmTask | None:
         return next((task for task in self.tasks if task.wanted and task.container == container), None)
+
+
+def node_named(name: str, nodes: Iterable[SwarmNode]) -> SwarmNode:
+    """Return the node of a host name, which need not be unique in a Swarm."""
+    match [node for node in nodes if node.name == name]:
+        case [node]:
+            return node
+        case []:
+            raise DriverError(f"there is no node {name} in the Swarm")
+        case _:
+            raise DriverError(f"several nodes of the Swarm are called {name}: give each host its own name")
 
 
 def local_data(spec: Json, *, writable_only: bool) -> Iterator[str]:

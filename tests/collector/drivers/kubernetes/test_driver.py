@@ -66,7 +66,7 @@ async def test_pod_that_does_not_come_back_is_reported(tmp_path: Path) -> None:
         faking(cluster(place=""), tmp_path, healthy_seconds=0.1) as settings,
         open_driver(settings) as driver,
     ):
-        with pytest.raises(DriverError, match=r"shop/web was not ready again within 0\.1 s"):
+        with pytest.raises(DriverError, match=r"shop/web is not ready again, after 0\.1 s"):
             await driver.carry_out(MOVE)
 
 
@@ -153,7 +153,7 @@ async def test_a_node_that_cannot_be_emptied_is_opened_again(tmp_path: Path) -> 
         assert fake.nodes["a"]["spec"]["unschedulable"] is False
         fake.nodes["a"]["metadata"]["annotations"]["wattpack.drained"] = "true"
         fake.nodes["a"]["spec"]["unschedulable"] = True
-        assert await driver.release() == ("uncordoned a, which was emptied but not switched off",)
+        assert await driver.release() == ("activated a, which was drained but not switched off",)
         assert fake.nodes["a"]["spec"]["unschedulable"] is False
 
 
@@ -192,7 +192,7 @@ async def test_start_waits_until_the_scheduler_has_bound_the_pod(tmp_path: Path)
         faking(fake, tmp_path, healthy_seconds=0.3) as settings,
         open_driver(settings) as driver,
     ):
-        with pytest.raises(DriverError, match=r"shop/web-new was not ready on b within 0\.3 s"):
+        with pytest.raises(DriverError, match=r"shop/web-new is not ready on b .*, after 0\.3 s"):
             await driver.carry_out(start)
         fake.pods["web-new"] = pod("web-new", "b")
         done = await driver.carry_out(start)

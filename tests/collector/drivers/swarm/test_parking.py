@@ -93,7 +93,7 @@ async def test_task_that_finds_no_room_on_the_target_waits_again(
     ("then", "why"),
     [
         (task(2, "b", "failed", wanted=False, err="task: non-zero exit (1)"), r"non-zero exit \(1\)"),
-        (task(2, "b", "starting"), r"it was not healthy within 0\.3 s"),
+        (task(2, "b", "starting"), r"it was not healthy, after 0\.3 s"),
     ],
 )
 async def test_task_that_does_not_run_there_waits_again(
