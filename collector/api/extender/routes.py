@@ -29,7 +29,7 @@ from collector.api.extender.preemption import nodes_to_preempt_on
 from collector.api.extender.scheduling import SplitNodes, keep_only, score_nodes, split_nodes
 from collector.api.extender.watcher import WatcherMetrics, watcher_metrics
 from collector.api.nodes import no_such_node
-from collector.common.errors import ApiError
+from collector.common.errors import ApiError, LimitError
 from collector.core.parts import Core
 from collector.core.placing import warm_up_with
 from collector.live.traits import promise_traits
@@ -138,7 +138,7 @@ async def prioritize_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery)
             core.reservations.place(
                 snapshot, request, best, now=core.clock(), seconds=seconds, name=_pod_name(args.pod)
             )
-        except UserError as error:
+        except LimitError as error:
             log.warning("no reservation for pod %s on node %s: %s", wanted.pod, best, error)
     unknown = [name for name in names if name not in snapshot.nodes.index]
     if unknown:
