@@ -127,8 +127,7 @@ def _settings(folder: Path, name: str) -> CollectorConfig:
         control=ControlConfig(
             lease_file=str(folder / _LEASE),
             lease_seconds=_LEASE_SECONDS,
-            check_seconds=0.5,
-            refresh_seconds=1.0,
+            check_seconds=0.4,
             verify_seconds=10.0,
             settle_seconds=1.0,
             cool_down_seconds=0.0,

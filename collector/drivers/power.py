@@ -63,8 +63,8 @@ class PowerSwitch:
             return ActionResult(what=f"{name} is already off", nothing_to_do=True)
         is_empty = await nodes.drain(name)
         async with undone_on_failure(f"{name} stays on", lambda: nodes.activate(name)):
-            await wait_for(is_empty, settings.drain_seconds)
-            await asyncio.sleep(settings.power_grace_seconds)
+            await wait_for(is_empty, settings.power_seconds)
+            await asyncio.sleep(settings.stable_seconds)
             await nodes.label_off(name)
             await run_hook(settings.power_off_command, name, settings.power_seconds)
         return ActionResult(what=f"drained {name} and switched it off", before=_SWITCHED)

@@ -21,6 +21,8 @@ from collector.snapshot.pending import PendingTask, with_pending
 from collector.snapshot.tables import Snapshot
 
 MAX_PLACEMENTS = 10_000
+AVOID_SECONDS = 600.0
+"""Time that hints, and kube-scheduler through the extender, keep a moved service from its previous node."""
 _ID_BYTES = 9
 _NONE: AbstractSet[str] = frozenset()
 

@@ -44,7 +44,6 @@ def settings(cluster: Swarm) -> Settings:
         engines={node.name: f"unix://{node.engine.socket}" for node in cluster.nodes},
         stable_seconds=1.0,
         healthy_seconds=20.0,
-        power_grace_seconds=0.1,
     )
 
 

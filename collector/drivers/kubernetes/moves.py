@@ -1,7 +1,7 @@
 """Evictions of pods that move or make room for others, and starts of waiting pods."""
 
 from collector.config import DriverConfig
-from collector.drivers.interface import ActionResult, DriverError
+from collector.drivers.interface import MAX_STOP_SECONDS, ActionResult, DriverError
 from collector.drivers.kubernetes.client import ApiServer
 from collector.drivers.kubernetes.models import KubePod
 from collector.drivers.kubernetes.views import reason_to_run, service_view
@@ -55,7 +55,7 @@ class Evictor:
             if pod.metadata.uid in {each.metadata.uid for each in await self._server.pods(source)}:
                 raise NotYet(f"{pod.name} was evicted, but has not ended")
 
-        await wait_for(is_gone, self._settings.drain_seconds)
+        await wait_for(is_gone, MAX_STOP_SECONDS)
         return ActionResult(what=f"evicted {pod.name} from {source}: its replacement waits")
 
     async def start(self, uid: str, target: str) -> ActionResult:

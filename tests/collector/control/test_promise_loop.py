@@ -74,7 +74,7 @@ def keeper(monkeypatch: pytest.MonkeyPatch) -> Keeper:
 
 @asynccontextmanager
 async def set_up(folder: Path, **settings: object) -> AsyncIterator[Scene]:
-    limits = {"max_moves_per_hour": 0, "refresh_seconds": CHECK_SECONDS}
+    limits = {"max_moves_per_hour": 0, "check_seconds": CHECK_SECONDS / 3}
     async with staged(folder, policy="", timer_policy="keeper", **{**limits, **settings}) as stage:
         hosts = Hosts(stage)
         hosts.report()

@@ -12,7 +12,7 @@ from wire.resources import Quantities
 
 NOW = 1_800_000_000.0
 NODE = NodeFacts(name="alpha", capacity=Quantities(4.0, 1000))
-_ALWAYS = Schedule.of("", "", "UTC")
+_ALWAYS = Schedule.of("", "UTC")
 
 
 def guard_context(

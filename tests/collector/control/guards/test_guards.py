@@ -112,9 +112,9 @@ def test_no_guard_refuses_in_the_normal_case() -> None:
         ),
         ({"holder": "the other"}, "lease", "another collector holds the lease: the other"),
         (
-            {"schedule": Schedule.of("", "mon-sun", "UTC")},
+            {"schedule": Schedule.of("wed", "UTC")},
             "window",
-            "actions are forbidden at this time (control.forbidden_times: mon-sun)",
+            "actions are not allowed at this time (control.allowed_times: wed)",
         ),
         (
             {"nodes": {"beta": {"report_age_seconds": 61.0}}},

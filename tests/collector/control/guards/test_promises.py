@@ -221,7 +221,7 @@ def test_no_policy_stops_a_container_if_its_promise_would_break(policy: Policy, 
     around = GuardContext(
         now=0.0,
         settings=ControlConfig(),
-        schedule=Schedule.of("", "", "UTC"),
+        schedule=Schedule.of("", "UTC"),
         snapshot=snapshot,
         view=view,
     )

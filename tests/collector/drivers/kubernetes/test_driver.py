@@ -123,7 +123,7 @@ async def test_a_node_is_cordoned_emptied_switched_off_and_comes_back(tmp_path: 
     }
     off = PowerOff(node="a", reasons=WHY)
     async with (
-        faking(fake, tmp_path, power_grace_seconds=0.0, **commands) as settings,
+        faking(fake, tmp_path, stable_seconds=0.0, **commands) as settings,
         open_driver(settings) as driver,
     ):
         done = await driver.carry_out(off)
@@ -145,7 +145,7 @@ async def test_a_node_is_cordoned_emptied_switched_off_and_comes_back(tmp_path: 
 async def test_a_node_that_cannot_be_emptied_is_opened_again(tmp_path: Path) -> None:
     fake = cluster(budget=0)
     async with (
-        faking(fake, tmp_path, power_off_command="false", drain_seconds=0.3) as settings,
+        faking(fake, tmp_path, power_off_command="false", power_seconds=0.3) as settings,
         open_driver(settings) as driver,
     ):
         with pytest.raises(DriverError, match=r"a stays on: .* not empty \(shop/web-a: a disruption budget"):
