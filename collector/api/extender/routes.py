@@ -191,7 +191,7 @@ async def _least_urgent(
     }
     settings = resolve_policy(core.config, QOS_DRIVEN.name, {}, "rebalance").settings
     assert isinstance(settings, QosSettings)
-    labels, default = pod.metadata.labels or {}, core.config.placement.default_slo
+    labels, default = pod.metadata.labels, core.config.placement.default_slo
     request = replace(request, slo=promise_traits(labels, core.config.slo, default).promise)
     snapshot = await situation.snapshot()
     return nodes_to_preempt_on(snapshot, pod.metadata.uid, request, by_node, settings)

@@ -8,10 +8,10 @@ from urllib.parse import quote
 import msgspec
 
 from collector.config import DriverConfig
-from collector.drivers.docker.client import Engine, EngineError, Json
 from collector.drivers.docker.create_request import create_request, network_names
-from collector.drivers.docker.models import DockerContainer
 from collector.drivers.docker.views import service_view
+from collector.drivers.engine.client import Engine, EngineError, Json
+from collector.drivers.engine.models import DockerContainer
 from collector.drivers.interface import DriverError
 from collector.drivers.polling import NotYet, wait_for
 

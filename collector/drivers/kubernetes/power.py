@@ -77,4 +77,5 @@ def _require_switchable(node: KubeNode, pods: Iterable[KubePod]) -> None:
 
 
 def _must_leave(pod: KubePod) -> bool:
-    return not (pod.is_daemon or pod.is_static) and pod.status.phase in {"Pending", "Running"}
+    is_bound = pod.metadata.is_daemon or pod.metadata.is_static
+    return not is_bound and pod.status.phase in {"Pending", "Running"}

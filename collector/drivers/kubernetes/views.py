@@ -12,11 +12,10 @@ from collector.drivers.kubernetes.models import (
     KubeNode,
     KubePod,
     KubeWorkload,
-    Meta,
-    Owner,
     amount,
     sum_quantities,
 )
+from collector.drivers.kubernetes.objects import ObjectMeta, OwnerReference
 from wire.resources import Quantities
 
 _LOCAL_VOLUMES = ("hostPath", "emptyDir", "local")
@@ -87,11 +86,13 @@ def _empty_view(workload: KubeWorkload) -> ServiceView:
     """Return a workload without pods."""
     template = workload.spec.template
     pod = KubePod(
-        metadata=Meta(
+        metadata=ObjectMeta(
             namespace=workload.metadata.namespace,
             labels=template.metadata.labels,
             annotations=template.metadata.annotations,
-            owner_references=(Owner(kind="Deployment", name=workload.metadata.name, controller=True),),
+            owner_references=(
+                OwnerReference(kind="Deployment", name=workload.metadata.name, controller=True),
+            ),
         ),
         spec=template.spec,
     )
@@ -102,7 +103,9 @@ def service_view(name: str, pods: list[KubePod], workload: KubeWorkload | None =
     """Return a workload from its pods, which are alike but for limits that were changed in place."""
     pod = pods[0]
     containers = pod.spec.containers
-    mode = Mode.GLOBAL if pod.is_daemon else Mode.STANDALONE if pod.owner is None else Mode.REPLICATED
+    mode = (
+        Mode.GLOBAL if pod.metadata.is_daemon else Mode.STANDALONE if pod.owner is None else Mode.REPLICATED
+    )
     return ServiceView(
         name=name,
         mode=mode,
@@ -147,9 +150,9 @@ def _reasons_to_stay(pod: KubePod, replicas: int) -> Iterator[str]:
 
 def reason_to_run(pod: KubePod) -> str | None:
     """Return why a pod must not be stopped; None if it may, since another one replaces it."""
-    if pod.is_daemon:
+    if pod.metadata.is_daemon:
         return "it runs on every node"
-    if pod.is_static:
+    if pod.metadata.is_static:
         return "it is a static pod of its node"
     return "no controller would replace it" if pod.owner is None else None
 

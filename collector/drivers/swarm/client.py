@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from collector.drivers.docker.client import Engine, EngineError, Json, filtered
+from collector.drivers.engine.client import Engine, EngineError, Json, filtered
 from collector.drivers.interface import DriverError
 from collector.drivers.swarm.models import SwarmNode, SwarmService, SwarmState, SwarmTask, node_named
 

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 from collector.common.orchestrator import OrchestratorState
 from collector.config import DriverConfig
-from collector.drivers.docker.client import connect
-from collector.drivers.docker.cuts import cut, uncut
-from collector.drivers.docker.engines import Engines, open_engines
+from collector.drivers.engine.client import connect
+from collector.drivers.engine.cuts import cut, uncut
+from collector.drivers.engine.engines import Engines, open_engines
 from collector.drivers.interface import ActionResult, Driver, Hold
 from collector.drivers.power import PowerSwitch
 from collector.drivers.swarm.client import Manager

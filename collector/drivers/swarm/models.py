@@ -7,7 +7,7 @@ from functools import cached_property
 
 import msgspec
 
-from collector.drivers.docker.client import Json
+from collector.drivers.engine.client import Json
 from collector.drivers.interface import MAX_STOP_SECONDS, DriverError
 from collector.drivers.swarm.specs import (
     ParkedTask,
@@ -38,12 +38,17 @@ class _NodeStatus(msgspec.Struct, rename="pascal", frozen=True):
     state: str = "unknown"
 
 
-class SwarmNode(msgspec.Struct, rename="pascal", frozen=True):
-    """A node in the response to `GET /nodes`."""
+class _SwarmObject(msgspec.Struct, rename="pascal", frozen=True):
+    """An object that has a spec, which an update replaces."""
 
     id: str = msgspec.field(name="ID")
     version: Version = Version()
     spec: Json = {}
+
+
+class SwarmNode(_SwarmObject, rename="pascal", frozen=True):
+    """A node in the response to `GET /nodes`."""
+
     description: _Description = _Description()
     status: _NodeStatus = _NodeStatus()
 
@@ -73,12 +78,9 @@ class _UpdateStatus(msgspec.Struct, rename="pascal", frozen=True):
     message: str = ""
 
 
-class SwarmService(msgspec.Struct, rename="pascal", frozen=True):
+class SwarmService(_SwarmObject, rename="pascal", frozen=True):
     """A service in the response to `GET /services`."""
 
-    id: str = msgspec.field(name="ID")
-    version: Version = Version()
-    spec: Json = {}
     update_status: _UpdateStatus | None = None
 
     @property

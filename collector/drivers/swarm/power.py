@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from collector.common.labels import DAEMON, DRAINED_LABEL, KIND_LABEL, OFF_LABEL
 from collector.common.orchestrator import Mode
-from collector.drivers.docker.client import Json
+from collector.drivers.engine.client import Json
 from collector.drivers.interface import DriverError
 from collector.drivers.polling import NotYet
 from collector.drivers.power import NodePower

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from collector.common.orchestrator import Mode
 from collector.config import DriverConfig
-from collector.drivers.docker.client import Json
+from collector.drivers.engine.client import Json
 from collector.drivers.interface import ActionResult, DriverError
 from collector.drivers.polling import NotYet, undone_on_failure, wait_for
 from collector.drivers.swarm.client import Manager

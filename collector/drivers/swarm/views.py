@@ -7,7 +7,7 @@ from typing import Any
 
 from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
-from collector.drivers.docker.client import Json
+from collector.drivers.engine.client import Json
 from collector.drivers.swarm.models import SwarmService, SwarmState, SwarmTask, local_data, parked_id
 from collector.drivers.swarm.specs import (
     NANOCPUS,
