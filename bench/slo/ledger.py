@@ -20,9 +20,9 @@ from bench.common.progress import Progress
 from bench.common.results import Figure
 from bench.common.simulated_node import container_id
 from collector.common.labels import SLO_LABEL
+from collector.common.orchestrator import OrchestratorState, ServiceView, TaskView
 from collector.config import CollectorConfig, DriverConfig, PlacementConfig
 from collector.live.registry import Registry
-from collector.live.updates import OrchestratedService, OrchestratedTask
 from wire.messages import ContainerState, Event, EventKind, Heartbeat, NodeState, Report
 from wire.resources import Quantities
 
@@ -106,7 +106,7 @@ def _measure(label: str, is_orchestrated: bool) -> _Cost:  # noqa: FBT001 - pass
             if node % _STORED_NODES == 0:
                 registry.promises.pack_changes()
         if is_orchestrated:
-            registry.promises.put_services(_services(number, label), _BEGIN + 100 * number + 65)
+            registry.promises.put_services(_state(number, label), _BEGIN + 100 * number + 65)
             registry.promises.pack_changes()
     # A collector does this every few minutes.
     registry.promises.forget(_BEGIN)
@@ -185,15 +185,18 @@ def _container(node: int, place: int, run: int, label: str, *, is_orchestrated: 
     )
 
 
-def _services(number: int, label: str) -> Iterator[OrchestratedService]:
-    """Yield the services that an orchestrator lists after some restarts."""
+def _state(number: int, label: str) -> OrchestratorState:
+    """Return the services that an orchestrator lists after some restarts."""
+    services: list[ServiceView] = []
+    tasks: list[TaskView] = []
     for service in range(_SERVICES):
-        tasks = []
+        first = len(tasks)
         for slot, container in enumerate(range(service, _NODES * _CONTAINERS, _SERVICES), 1):
             node, place = divmod(container, _CONTAINERS)
             run = 0 if place % _RESTARTED_OF else number
             tasks.append(
-                OrchestratedTask(
+                TaskView(
+                    service=f"service-{service}",
                     id=container_id(f"task {node}.{place}.{run}")[:_TASK_ID],
                     slot=str(slot),
                     container=container_id(f"{node}.{place}.{run}"),
@@ -202,7 +205,9 @@ def _services(number: int, label: str) -> Iterator[OrchestratedService]:
                 )
             )
         labels = {label: _class_of(service)}
-        yield OrchestratedService(name=f"service-{service}", labels=labels, tasks=tuple(tasks))
+        replicas = len(tasks) - first
+        services.append(ServiceView(name=f"service-{service}", labels=labels, replicas=replicas))
+    return OrchestratorState(services=tuple(services), tasks=tuple(tasks))
 
 
 def _class_of(service: int) -> str:

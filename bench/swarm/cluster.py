@@ -317,9 +317,8 @@ def _defaults(nodes: Swarm) -> dict[str, Any]:
             "engines": {node.name: f"unix://{node.engine.socket}" for node in nodes.nodes},
             "stable_seconds": 1,
             "healthy_seconds": 20,
-            "power_grace_seconds": 0.1,
         },
-        "control": {"check_seconds": 1, "refresh_seconds": 2, "verify_seconds": 30},
+        "control": {"check_seconds": 0.7, "verify_seconds": 30},
         "policies": {"draps": {"cool_down_seconds": 5}},
     }
 

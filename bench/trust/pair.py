@@ -29,6 +29,7 @@ from bench.common.progress import Progress
 from bench.common.results import Figure
 from bench.trust.adversary import HOSTILE, Adversary
 from bench.trust.cluster import HonestNode, honest_report, node_name
+from collector.common.orchestrator import NodeView, OrchestratorState, ServiceView, TaskView
 from collector.config import (
     AccessConfig,
     CollectorConfig,
@@ -38,15 +39,7 @@ from collector.config import (
     HttpConfig,
 )
 from collector.control import loop as control_loop
-from collector.drivers.interface import (
-    ActionResult,
-    Driver,
-    DriverError,
-    NodeView,
-    OrchestratorState,
-    ServiceView,
-    TaskView,
-)
+from collector.drivers.interface import ActionResult, Driver, DriverError
 from collector.drivers.none import DryRun
 from collector.main import running
 from collector.policies.actions import Action, Move
@@ -134,8 +127,7 @@ def _settings(folder: Path, name: str) -> CollectorConfig:
         control=ControlConfig(
             lease_file=str(folder / _LEASE),
             lease_seconds=_LEASE_SECONDS,
-            check_seconds=0.5,
-            refresh_seconds=1.0,
+            check_seconds=0.4,
             verify_seconds=10.0,
             settle_seconds=1.0,
             cool_down_seconds=0.0,

@@ -235,19 +235,20 @@ async def list_waiting(core: Core, _query: NoQuery) -> WaitingContainers:
         if isinstance(step.action, Kill)
     ]
     default_class = core.config.placement.default_class
+    services = {each.name: each for each in situation.view.services}
     parked = [
         WaitingContainer(
             id=each.id,
             name=each.service if each.slot is None else f"{each.service}.{each.slot}",
             service=each.service,
             node=each.stopped_on,
-            since=each.since or 0.0,
-            task_class=task_traits(each.labels, default_class).task_class,
-            requested=each.requested,
+            since=each.created_at or 0.0,
+            task_class=task_traits(services[each.service].labels, default_class).task_class,
+            requested=services[each.service].reserved_by(each),
             decision=by_service.get(each.service, ""),
         )
         for each in situation.view.pending
-        if each.stopped_on is not None
+        if each.stopped_on is not None and each.service in services
     ]
     return WaitingContainers(sorted([*stopped, *parked], key=lambda each: each.since))
 

@@ -1,4 +1,4 @@
-"""Errors of the API: raised anywhere, returned by the middleware as a problem document."""
+"""Why a request is refused: in terms of the question below the API, as a problem document there."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from http import HTTPStatus
 import msgspec
 from aiohttp import web
 
-from wire.errors import PROBLEM_TYPE, problem
+from wire.errors import PROBLEM_TYPE, UserError, problem
 from wire.messages import encode
 
 _EXPECTED = re.compile(r"Expected `(?P<kind>\w+)(?: \| null)?`(?P<rest>[^,]*)(?:, got .*)?")
@@ -21,8 +21,25 @@ _KINDS = {
 }
 
 
+class QuestionError(UserError):
+    """An invalid question. The middleware returns it with status 400."""
+
+    status = HTTPStatus.BAD_REQUEST
+
+    def __init__(self, detail: str, field: str = "$") -> None:
+        super().__init__(detail)
+        self.field = field
+        """The path to the part of the question that is wrong."""
+
+
+class LimitError(QuestionError):
+    """A valid question, for which too much is pending. Status 429."""
+
+    status = HTTPStatus.TOO_MANY_REQUESTS
+
+
 class ApiError(Exception):
-    """A rejected request, and the reason."""
+    """A rejected request, and its status. Only the API raises it."""
 
     def __init__(
         self,

@@ -100,7 +100,13 @@ class ControlConfig(Section, frozen=True):
         ),
     ] = ""
     check_seconds: Annotated[
-        float, Meta(ge=0.1, le=3600, description="Time between two checks for open bottlenecks.")
+        float,
+        Meta(
+            ge=0.1,
+            le=3600,
+            description="Time between two checks for open bottlenecks. The orchestrator is queried at every"
+            " third one.",
+        ),
     ] = 5.0
     timer_seconds: Annotated[
         float,
@@ -112,10 +118,6 @@ class ControlConfig(Section, frozen=True):
             " a promise begins to wait, a node is added or a container ends.",
         ),
     ] = 0.0
-    refresh_seconds: Annotated[
-        float,
-        Meta(ge=1, le=3600, description="Time between two queries of the orchestrator's state."),
-    ] = 15.0
     verify_seconds: Annotated[
         float,
         Meta(
@@ -139,35 +141,23 @@ class ControlConfig(Section, frozen=True):
         Meta(gt=0, le=3600, description="Maximum age of a node's last report for any action on it."),
     ] = 60.0
     max_concurrent_moves: Annotated[
-        int, Meta(ge=1, le=1000, description="Maximum number of containers that move at the same time.")
-    ] = 1
-    max_concurrent_ratio: Annotated[
-        float,
+        int,
         Meta(
-            ge=0,
-            le=1,
-            description="In a large cluster, share of all containers that may move at the same time, if that"
-            " is more than `max_concurrent_moves`.",
+            ge=-1,
+            le=1000,
+            description="Maximum number of containers that move at the same time. -1: 1, or 1% of all"
+            " containers if that is more.",
         ),
-    ] = 0.01
+    ] = -1
     max_moves_per_hour: Annotated[
         int,
         Meta(
-            ge=0,
+            ge=-1,
             le=100_000,
-            description="Maximum number of moves within an hour. The stops and starts of `qos-driven` do not"
-            " count: it limits them itself.",
+            description="Maximum number of moves within an hour. -1: 20, or 10% of all containers if that is"
+            " more. The stops and starts of `qos-driven` do not count: it limits them itself.",
         ),
-    ] = 20
-    max_moves_ratio: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1,
-            description="In a large cluster, share of all containers that may move within an hour, if that is"
-            " more than `max_moves_per_hour`.",
-        ),
-    ] = 0.1
+    ] = -1
     cool_down_seconds: Annotated[
         float,
         Meta(ge=0, le=30 * 86_400, description="Minimum time between two moves of the same service."),
@@ -206,12 +196,6 @@ class ControlConfig(Section, frozen=True):
             " `mon-fri 22:00-06:00, sun`. Empty allows them always."
         ),
     ] = ""
-    forbidden_times: Annotated[
-        str,
-        Meta(
-            description="Times at which actions are forbidden, in the same format. Overrides `allowed_times`."
-        ),
-    ] = ""
     time_zone: Annotated[str, Meta(description="Time zone of these times, such as Europe/Vienna.")] = "UTC"
     opt_in: Annotated[
         bool,
@@ -232,15 +216,6 @@ class ControlConfig(Section, frozen=True):
     keep_decisions: Annotated[
         int, Meta(ge=10, le=100_000, description="Number of decisions kept in the journal.")
     ] = 1000
-    keep_input_bytes: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=1 << 40,
-            description="Maximum size of the snapshots kept with decisions, compressed. Beyond it the oldest"
-            " are deleted.",
-        ),
-    ] = 64 << 20
 
     def __post_init__(self) -> None:
         # Policies import numpy; the commands that only read settings stay without it.
@@ -256,17 +231,17 @@ class ControlConfig(Section, frozen=True):
 
     def schedule(self) -> Schedule:
         """Return the schedule of allowed actions."""
-        return Schedule.of(self.allowed_times, self.forbidden_times, self.time_zone)
+        return Schedule.of(self.allowed_times, self.time_zone)
 
     def concurrent_moves(self, containers: int) -> int:
         """Return how many containers may move at the same time in a cluster with this many."""
-        return max(self.max_concurrent_moves, int(self.max_concurrent_ratio * containers))
+        most = self.max_concurrent_moves
+        return max(1, int(0.01 * containers)) if most < 0 else most
 
     def hourly_moves(self, containers: int) -> int:
         """Return how many moves are allowed within an hour in a cluster with this many containers."""
-        if not self.max_moves_per_hour:
-            return 0
-        return max(self.max_moves_per_hour, int(self.max_moves_ratio * containers))
+        most = self.max_moves_per_hour
+        return max(20, int(0.1 * containers)) if most < 0 else most
 
 
 class DriverConfig(Section, frozen=True):
@@ -332,21 +307,10 @@ class DriverConfig(Section, frozen=True):
         Meta(
             ge=0,
             le=600,
-            description="Time that a started container must stay healthy before its move counts as done.",
+            description="Time that a started container must stay healthy before its move counts as done, and"
+            " that a node stays empty before it is switched off.",
         ),
     ] = 5.0
-    drain_seconds: Annotated[
-        float, Meta(gt=0, le=86_400, description="Time within which a drained node must be empty.")
-    ] = 300.0
-    avoid_seconds: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=86_400,
-            description="Time that hints, and kube-scheduler through the extender, keep a moved service away"
-            " from its previous node.",
-        ),
-    ] = 600.0
     power_off_command: Annotated[
         str,
         Meta(
@@ -361,20 +325,13 @@ class DriverConfig(Section, frozen=True):
             " Empty: no node is switched on."
         ),
     ] = ""
-    power_grace_seconds: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=3600,
-            description="Time between the end of the last container on a node and `power_off_command`.",
-        ),
-    ] = 10.0
     power_seconds: Annotated[
         float,
         Meta(
             gt=0,
             le=86_400,
-            description="Timeout of the command, and of the node to become ready after `power_on_command`.",
+            description="Time within which a drained node must be empty, either command must end, and a node"
+            " must be ready after `power_on_command`.",
         ),
     ] = 300.0
 

@@ -41,13 +41,12 @@ class Schedule:
 
     allowed: tuple[Window, ...]
     """If empty, actions are always allowed."""
-    forbidden: tuple[Window, ...]
     zone: ZoneInfo
-    texts: tuple[str, str]
-    """The settings `allowed_times` and `forbidden_times`, for messages."""
+    text: str
+    """The setting `allowed_times`, for messages."""
 
     @classmethod
-    def of(cls, allowed: str, forbidden: str, time_zone: str) -> "Schedule":
+    def of(cls, allowed: str, time_zone: str) -> "Schedule":
         """Parse the settings. Raise `UserError` if they are invalid."""
         try:
             zone = ZoneInfo(time_zone)
@@ -55,31 +54,21 @@ class Schedule:
             raise UserError(
                 f"control.time_zone: unknown time zone {time_zone!r}: use one such as Europe/Vienna or UTC"
             ) from error
-        return cls(
-            parse_windows(allowed, "control.allowed_times"),
-            parse_windows(forbidden, "control.forbidden_times"),
-            zone,
-            (allowed, forbidden),
-        )
+        windows = (each.strip() for each in allowed.lower().split(","))
+        return cls(tuple(_window(each) for each in windows if each), zone, allowed)
 
     def reason_against(self, now: float) -> str | None:
         """Return why actions are not allowed at a time; None if they are."""
         moment = datetime.fromtimestamp(now, self.zone)
-        allowed, forbidden = self.texts
-        if any(window.holds(moment) for window in self.forbidden):
-            return f"actions are forbidden at this time (control.forbidden_times: {forbidden})"
         if self.allowed and not any(window.holds(moment) for window in self.allowed):
-            return f"actions are not allowed at this time (control.allowed_times: {allowed})"
+            return f"actions are not allowed at this time (control.allowed_times: {self.text})"
         return None
 
 
-def parse_windows(text: str, key: str) -> tuple[Window, ...]:
-    """Parse windows separated by commas. Raise `UserError` for an invalid one."""
-    return tuple(_window(part, key) for each in text.lower().split(",") if (part := each.strip()))
-
-
-def _window(text: str, key: str) -> Window:
-    wrong = UserError(f"{key}: invalid time {text!r}: write mon-fri 22:00-06:00, sat, or 1:00-5:00")
+def _window(text: str) -> Window:
+    wrong = UserError(
+        f"control.allowed_times: invalid time {text!r}: write mon-fri 22:00-06:00, sat, or 1:00-5:00"
+    )
     found = _WINDOW.fullmatch(text)
     if found is None:
         raise wrong

@@ -20,6 +20,7 @@ from collector.control.situation import Situation
 from collector.control.steps import batches, failed_prerequisite
 from collector.control.verification import containers_of, find_effect, service_containers, target_of
 from collector.drivers.interface import ActionResult, Driver, DriverError
+from collector.placement.reservations import AVOID_SECONDS
 from collector.policies.actions import Kill, Move, ServiceAction, Start, describe
 from collector.policies.interface import Request
 from collector.snapshot.tables import Snapshot
@@ -136,7 +137,7 @@ class Executor:
         source = step.action.node
         # An orchestrator and the agents may use different names for a service.
         names = {each.service for each in self._situation.view.tasks if each.container == step.action.task}
-        until = self._core.clock() + self._core.config.driver.avoid_seconds
+        until = self._core.clock() + AVOID_SECONDS
         for service in names | {step.service}:
             if service is not None:
                 self._core.reservations.keep_from_returning(service, source, until=until)

@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 _DECISIONS, _INPUTS, _SWITCH = "decision", "decision-input", "acting"
 _PAUSE, _IDENTITY = "pause", "identity"
 _ID_BYTES = 4
+_KEEP_INPUT_BYTES = 64 << 20
+"""Maximum size of the snapshots kept with decisions, compressed."""
 _NO_BEFORES: Mapping[int, bytes] = MappingProxyType({})
 
 
@@ -197,7 +199,7 @@ class Journal:
 
 async def open_journal(history: History, settings: ControlConfig) -> Journal:
     """Load the journal of a history. Raise `HistoryUnavailable`."""
-    journal = Journal(history, keep=settings.keep_decisions, keep_input_bytes=settings.keep_input_bytes)
+    journal = Journal(history, keep=settings.keep_decisions, keep_input_bytes=_KEEP_INPUT_BYTES)
     await journal.load()
     return journal
 

@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 
 _DEPLOYMENT_SECONDS = 120.0
 """Time after a deploy request in which its services are expected to be created."""
+_CHECKS_PER_REFRESH = 3
+"""Checks for bottlenecks per query of the orchestrator."""
 _RENEWALS = 3
 """Renewals per lease duration."""
 
@@ -86,8 +88,9 @@ class ControlLoop:
     async def run_once(self) -> None:
         """Run one iteration."""
         now = self._core.clock()
-        refresh_seconds = 0.0 if now < self._frequent_until else self._settings.refresh_seconds
-        refreshed = now - self._refreshed_at >= refresh_seconds and await self.actor.situation.refresh()
+        checks = 0 if now < self._frequent_until else _CHECKS_PER_REFRESH
+        is_due = now - self._refreshed_at >= checks * self._settings.check_seconds
+        refreshed = is_due and await self.actor.situation.refresh()
         if refreshed:
             self._refreshed_at = now
         async with self._deciding:

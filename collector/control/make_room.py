@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from collector.common.errors import LimitError
 from collector.config import CollectorConfig
 from collector.control.records import DecisionOutcome
 from collector.placement.question import PlacementQuestion, build_request, resolve_policy
@@ -13,7 +14,6 @@ from collector.placement.reservations import Reservations
 from collector.policies.interface import Plan
 from collector.policies.resolve import PolicyChoice
 from collector.snapshot.tables import Snapshot
-from wire.errors import UserError
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class RoomPlan:
 
 
 def room_policy(question: PlacementQuestion, config: CollectorConfig) -> PolicyChoice:
-    """Return the policy that makes room. Raise `ApiError` if there is none of that name."""
+    """Return the policy that makes room. Raise `QuestionError` if there is none of that name."""
     return resolve_policy(config, question.policy or ROOM_POLICY, question.settings, "place")
 
 
@@ -71,7 +71,7 @@ def reserve_room(  # noqa: PLR0913 - what, where, and for how long
     request, _ = build_request(question, snapshot, default_class)
     try:
         reservations.place(snapshot, request, node, now=now, seconds=seconds)
-    except UserError as error:
+    except LimitError as error:
         log.warning("cannot reserve the room on %s: %s", node, error)
 
 

@@ -1,17 +1,16 @@
 """The orchestrator's state for the live tables: allocations, services, constraints, status of nodes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import isnan
+from dataclasses import dataclass, field, replace
 
-from collector.common.labels import ACT_LABEL, ALLOWED, DAEMON, KIND_LABEL, NEVER, POWER_LABEL
+from collector.common.labels import ACT_LABEL, ALLOWED, NEVER, POWER_LABEL
+from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView
 from collector.control.constraints import MANAGER, ROLE, known_constraints
 from collector.control.records import Step
-from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView
 from collector.live.traits import task_traits
-from collector.live.updates import Allocation, NodeStatus, OrchestratedService, OrchestratedTask, Succession
+from collector.live.updates import Allocation, Succession
 from collector.policies.actions import Cut, Kill, Move, PowerOff, PowerOn, Start
-from collector.snapshot.columns import Four, four
+from collector.snapshot.columns import four
 from collector.snapshot.constraints import Constraint
 from collector.snapshot.waiting import WaitingTask
 from wire.resources import Quantities
@@ -92,19 +91,21 @@ def waiting_tasks(completed: CompletedActions) -> list[WaitingTask]:
 
 def pending_tasks(view: OrchestratorState, default_class: int) -> list[WaitingTask]:
     """Return the tasks that the orchestrator has no node for."""
+    services = {each.name: each for each in view.services}
+    waiting = [(each, services.get(each.service)) for each in view.pending if not each.node]
     return [
         WaitingTask(
             id=each.id,
             name=each.service if each.slot is None else f"{each.service}.{each.slot}",
             service=each.service,
-            requested=four(each.requested),
-            task_class=task_traits(each.labels, default_class).task_class,
-            constraints=tuple(known_constraints(each.constraints)),
-            spread=each.spread,
+            requested=four(service.reserved_by(each)),
+            task_class=task_traits(service.labels, default_class).task_class,
+            constraints=tuple(known_constraints(service.constraints)),
+            spread=service.spread,
             last_node=each.stopped_on,
         )
-        for each in view.pending
-        if each.node is None
+        for each, service in waiting
+        if service is not None
     ]
 
 
@@ -127,7 +128,7 @@ def allocations(
         if service is None or not task.container:
             continue
         listed.add(task.container)
-        requested = allocated = _reservation(service) if task.reserve is None else four(task.reserve)
+        requested = allocated = four(service.reserved_by(task))
         if task.container in completed.cuts:
             _, first, now = completed.cuts[task.container]
             requested, allocated = four(first), four(now)
@@ -150,39 +151,9 @@ def allocations(
             )
 
 
-def orchestrated_services(view: OrchestratorState) -> Iterator[OrchestratedService]:
-    """Return the services of an orchestrator with their tasks; none for single containers."""
-    tasks: dict[str, list[OrchestratedTask]] = {}
-    for task in view.tasks:
-        if task.task:
-            tasks.setdefault(task.service, []).append(
-                OrchestratedTask(
-                    id=task.task,
-                    slot=task.slot,
-                    container=task.container,
-                    node=task.node,
-                    created_at=task.created_at,
-                    running_since=task.running_since,
-                )
-            )
-    for each in view.pending:
-        tasks.setdefault(each.service, []).append(
-            OrchestratedTask(id=each.id, slot=each.slot, node=each.node or "", created_at=each.since)
-        )
-    for service in view.services:
-        is_global = service.mode is Mode.GLOBAL
-        if service.mode is not Mode.STANDALONE or service.name in tasks:
-            yield OrchestratedService(
-                name=service.name,
-                labels={KIND_LABEL: DAEMON, **service.labels} if is_global else service.labels,
-                instances=None if is_global else service.replicas,
-                tasks=tuple(tasks.get(service.name, ())),
-            )
-
-
 def node_statuses(
     view: OrchestratorState, completed: CompletedActions, reporting: Iterable[str] = ()
-) -> Iterator[NodeStatus]:
+) -> Iterator[NodeView]:
     """Return whether each node is on and accepts containers; a node that is off accepts them once it is on.
 
     Nodes that report, but are not part of the orchestrator, accept none.
@@ -190,29 +161,16 @@ def node_statuses(
     listed = {node.name for node in view.nodes}
     for name in reporting:
         if listed and name not in listed:
-            yield NodeStatus(node=name, accepts=False)
+            yield NodeView(name=name, accepts=False)
     for node in view.nodes:
         is_off = node.name in completed.off
-        yield NodeStatus(
-            node=node.name,
-            on=not is_off,
-            accepts=(is_off or node.accepts) and node.labels.get(ACT_LABEL) != NEVER,
-            labels=tuple(sorted(_labels(node).items())),
-        )
+        accepts = (is_off or node.accepts) and node.labels.get(ACT_LABEL) != NEVER
+        yield replace(node, on=not is_off, accepts=accepts, labels=_labels(node))
 
 
 def _labels(node: NodeView) -> Mapping[str, str]:
     """Return the labels of a node; managers are never switched off."""
     return {**node.labels, ROLE: MANAGER, POWER_LABEL: NEVER} if node.is_manager else node.labels
-
-
-def _reservation(service: ServiceView) -> Four:
-    """Return the reservation of a service, or else its limit."""
-    reserve, limit = four(service.reserve), four(service.limit)
-    cpu, memory, disk, network = (
-        maximum if isnan(reserved) else reserved for reserved, maximum in zip(reserve, limit, strict=True)
-    )
-    return cpu, memory, disk, network
 
 
 def _has_opted_out(service: ServiceView, *, opt_in: bool) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from collector.common.orchestrator import OrchestratorState
 from collector.common.outages import Dependency
 from collector.control.guards import GuardContext
 from collector.control.journal import Journal
@@ -16,13 +17,12 @@ from collector.control.orchestrator_state import (
     allocations,
     constraints_by_service,
     node_statuses,
-    orchestrated_services,
     pending_tasks,
     waiting_tasks,
 )
 from collector.control.records import IN_MOTION, Pause, Step
 from collector.core.parts import Core
-from collector.drivers.interface import Driver, DriverError, Hold, OrchestratorState
+from collector.drivers.interface import Driver, DriverError, Hold
 from collector.policies.actions import Cut, Resize, SizeBounds
 from collector.snapshot.promises import NO_PROMISE
 from collector.snapshot.tables import Snapshot
@@ -134,7 +134,7 @@ class Situation:
             self.core.outages.begin(Dependency.DRIVER, f"driver {self.driver_name} is unavailable: {error}")
             return False
         self.refreshed_at = self.core.clock()
-        self.core.registry.promises.put_services(orchestrated_services(self.view), self.refreshed_at)
+        self.core.registry.promises.put_services(self.view, self.refreshed_at)
         if self.trouble is not None:
             self._driver_back_at = self.refreshed_at
         self.core.outages.end(Dependency.DRIVER, f"driver {self.driver_name} is available again")

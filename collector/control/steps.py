@@ -62,7 +62,7 @@ def batches(steps: Sequence[Step], max_concurrent_moves: int) -> Iterator[list[i
         if kind is _BatchKind.PROMISE:
             yield from _rounds(steps, indices)
             continue
-        size = max_concurrent_moves if kind is _BatchKind.MOVE else 1
+        size = max(1, max_concurrent_moves) if kind is _BatchKind.MOVE else 1
         yield from (indices[start : start + size] for start in range(0, len(indices), size))
 
 

@@ -6,8 +6,8 @@ from enum import Enum, auto
 import numpy as np
 
 from collector.common.liveness import Liveness
+from collector.common.orchestrator import OrchestratorState, TaskView
 from collector.control.records import AnsweredAlert, Load, Step
-from collector.drivers.interface import OrchestratorState, TaskView
 from collector.policies.actions import (
     Action,
     Cut,
@@ -155,7 +155,7 @@ def _service_status(action: ServiceAction, step: Step, view: OrchestratorState) 
         is_set = service.replicas == action.replicas
         is_unchanged = service.replicas == action.replicas_before
         is_complete = (
-            len({each.task or each.container for each in _running_tasks(step, view)}) == action.replicas
+            len({each.id or each.container for each in _running_tasks(step, view)}) == action.replicas
         )
     else:
         is_set = same_limit(service.limit.cpu_cores, action.cpu_limit_cores)

@@ -1,10 +1,8 @@
 """Place a container with the collector's own settings, reservations and clock."""
 
 from functools import partial
-from http import HTTPStatus
 from typing import NamedTuple
 
-from collector.common.errors import ApiError
 from collector.core.parts import Core
 from collector.placement.placing import Placement, place_container
 from collector.placement.question import PlacementQuestion, resolve_policy, with_promise
@@ -12,7 +10,6 @@ from collector.placement.ranking import warm_up
 from collector.policies.interface import Request
 from collector.policies.resolve import PolicyChoice
 from collector.snapshot.tables import Snapshot
-from wire.errors import UserError
 
 
 class AnsweredPlacement(NamedTuple):
@@ -34,26 +31,21 @@ def warm_up_with(core: Core, request: Request, chosen: PolicyChoice) -> None:
     )
 
 
-def place_now(
-    core: Core, snapshot: Snapshot, question: PlacementQuestion, *, field: str
-) -> AnsweredPlacement:
+def place_now(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> AnsweredPlacement:
     """Rank the nodes, and reserve the best one if the question requests it.
 
-    Block the event loop for a few milliseconds at most. Raise `ApiError` about `field` of the request if too
-    many placements are pending.
+    Block the event loop for a few milliseconds at most. Raise `LimitError` if too many placements
+    are pending.
     """
     chosen = resolve_policy(core.config, question.policy, question.settings, "place")
-    try:
-        placement = place_container(
-            snapshot,
-            with_promise(question, core.config),
-            chosen,
-            core.reservations,
-            default_class=core.config.placement.default_class,
-            now=core.clock(),
-            admission=core.admission,
-        )
-    except UserError as error:
-        raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), field) from error
+    placement = place_container(
+        snapshot,
+        with_promise(question, core.config),
+        chosen,
+        core.reservations,
+        default_class=core.config.placement.default_class,
+        now=core.clock(),
+        admission=core.admission,
+    )
     warm_up_with(core, placement.request, chosen)
     return AnsweredPlacement(chosen, placement)

@@ -4,39 +4,14 @@ import asyncio
 import os
 import shlex
 import signal
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from collector.config import DriverConfig
 from collector.drivers.interface import DriverError
-from collector.drivers.polling import poll_until
 from wire.text import printable
 
 _MAX_OUTPUT_BYTES = 300
 _CHUNK_BYTES = 4096
 _OUTPUT_SECONDS = 1.0
-
-SWITCHED = b'{"switched":true}'
-"""Undo data of an action that did switch a node; a node that was already in that state has none."""
-
-
-def power_off_command(settings: DriverConfig, node: str) -> str:
-    """Return the command that switches a node off. Raise `DriverError` if it is not set."""
-    if not settings.power_off_command:
-        raise DriverError(f"{node} stays on: power_off_command in [driver] is not set")
-    return settings.power_off_command
-
-
-async def boot(settings: DriverConfig, node: str, is_ready: Callable[[], Awaitable[bool]]) -> None:
-    """Switch a node on, and wait until it is ready. Raise `DriverError` if it is not in time."""
-    if not settings.power_on_command:
-        raise DriverError(f"{node} stays off: power_on_command in [driver] is not set")
-    seconds = settings.power_seconds
-    await run_hook(settings.power_on_command, node, seconds)
-    try:
-        await poll_until(is_ready, seconds)
-    except TimeoutError:
-        raise DriverError(f"{node} was switched on, but was not ready within {seconds:g} s") from None
 
 
 async def run_hook(command: str, node: str, timeout_seconds: float) -> None:

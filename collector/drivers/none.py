@@ -3,9 +3,10 @@
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 
+from collector.common.orchestrator import OrchestratorState
 from collector.common.text import counted
 from collector.config import DriverConfig
-from collector.drivers.interface import ActionResult, Driver, DriverError, Hold, OrchestratorState
+from collector.drivers.interface import ActionResult, Driver, DriverError, Hold
 from collector.policies.actions import Action, describe
 
 

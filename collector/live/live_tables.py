@@ -8,6 +8,7 @@ from threading import Lock
 
 import numpy as np
 
+from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig
 from collector.history.interface import StoredUsage
 from collector.history.timeline import BucketSums
@@ -17,7 +18,7 @@ from collector.live.snapshots import SnapshotBuilder
 from collector.live.table import places
 from collector.live.task_columns import TaskTable, quantities
 from collector.live.task_lists import TaskList, list_tasks
-from collector.live.updates import Allocation, NodeRecord, NodeStatus, NodeUpdate, Succession
+from collector.live.updates import Allocation, NodeRecord, NodeUpdate, Succession
 from collector.live.windows import UsageWindows
 from collector.network.mesh import Mesh
 from collector.snapshot.columns import ServiceFacts, strictest_by_node, sum_by_node
@@ -215,7 +216,7 @@ class LiveTables:
         with self._lock:
             self._tasks.inherit(succession)
 
-    def put_status(self, status: NodeStatus) -> None:
+    def put_status(self, status: NodeView) -> None:
         """Replace the status of a node that an orchestrator reports or the control loop sets."""
         with self._lock:
             self._nodes.put_status(status)

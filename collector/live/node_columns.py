@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.common.liveness import Liveness, liveness_column
+from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig
 from collector.live.table import Table
 from collector.live.task_columns import amounts, blank_resources
 from collector.live.traits import NodeTraits, node_traits
-from collector.live.updates import NodeStatus, NodeUpdate
+from collector.live.updates import NodeUpdate
 from collector.live.windows import UsageWindows
 from collector.snapshot.images import references_of
 from collector.snapshot.power_curves import GRID, Floats, PowerCurves
@@ -127,7 +128,7 @@ class NodeTable:
         self._limits = config.liveness
         self._half_life_seconds = config.placement.failure_half_life_hours * 3600
         self._nodes: dict[str, _Node] = {}
-        self._statuses: dict[str, NodeStatus] = {}
+        self._statuses: dict[str, NodeView] = {}
         self.table = Table(_blank())
         self.windows = UsageWindows()
         self.version = 0
@@ -208,11 +209,11 @@ class NodeTable:
         column = self.table.columns.last_report_at
         column[rows] = np.maximum(column[rows], at)
 
-    def put_status(self, status: NodeStatus) -> None:
+    def put_status(self, status: NodeView) -> None:
         """Set the status of a node; for a node without reports, it applies from the first one on."""
-        self._statuses[status.node] = status
-        if entry := self._nodes.get(status.node):
-            self._describe(status.node, entry)
+        self._statuses[status.name] = status
+        if entry := self._nodes.get(status.name):
+            self._describe(status.name, entry)
 
     def put_own_node(self, node: str) -> None:
         """Note which node runs the collector, if its name does not show it."""
@@ -253,14 +254,14 @@ class NodeTable:
         return entry
 
     def _describe(self, node: str, entry: _Node) -> None:
-        status = self._statuses.get(node) or NodeStatus(node=node)
+        status = self._statuses.get(node) or NodeView(name=node)
         entry.traits = node_traits(
-            node, self._rules, dict(status.labels or ()), runs_collector=self._runs_collector(node)
+            node, self._rules, status.labels, runs_collector=self._runs_collector(node)
         )
         columns = self.table.columns
         columns.generation[entry.row] = entry.traits.generation
-        columns.accepts[entry.row] = entry.traits.accepts and status.accepts is not False
-        columns.on[entry.row] = status.on is not False
+        columns.accepts[entry.row] = entry.traits.accepts and status.accepts
+        columns.on[entry.row] = status.on
         self.version += 1
 
     def _put_curve(self, entry: _Node, curve: PowerCurve | None) -> None:

@@ -3,14 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from http import HTTPStatus
 from math import inf, isfinite
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
-from collector.common.errors import ApiError
+from collector.common.errors import QuestionError
 from collector.live.traits import application_traits
 from collector.placement.answers import Reservation
 from collector.placement.application_placing import place_application
@@ -132,16 +131,16 @@ class Placed(NamedTuple):
 
 
 def requests_of(question: ApplicationQuestion, snapshot: Snapshot, default_class: int) -> list[Request]:
-    """Return a request for each container. Raise `ApiError` for an invalid question."""
+    """Return a request for each container. Raise `QuestionError` for an invalid question."""
     replicas = sum(each.replicas for each in question.services)
     if replicas > MAX_CONTAINERS:
         detail = f"the application has {replicas} containers, limit {MAX_CONTAINERS}: ask for its parts"
-        raise ApiError(HTTPStatus.BAD_REQUEST, detail, "$.services")
+        raise QuestionError(detail, "$.services")
     names = [each.service for each in question.services]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         detail = f"service {twice[0]} is listed twice: set its replicas instead"
-        raise ApiError(HTTPStatus.BAD_REQUEST, detail, "$.services")
+        raise QuestionError(detail, "$.services")
     bound = question.delay_max_seconds or _smallest_bound(question.services)
     requests: list[Request] = []
     for each in question.services:

@@ -35,7 +35,7 @@ def place_container(  # noqa: PLR0913 - question, policy and state
 ) -> Placement:
     """Rank the nodes, and reserve the best one if the question requests it.
 
-    Raise `UserError` if too many placements are pending.
+    Raise `LimitError` if too many placements are pending.
     """
     request, assumed = build_request(question, snapshot, default_class)
     left = reservations.left_by([question.service], now) if question.service else frozenset[str]()

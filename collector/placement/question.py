@@ -1,7 +1,6 @@
 """Questions about placement, and what the container is assumed to need."""
 
 from collections.abc import Mapping, Sequence
-from http import HTTPStatus
 from math import isnan
 from typing import Annotated, Any, Literal
 
@@ -10,7 +9,7 @@ import numpy as np
 from msgspec import Meta
 
 from collector.analysis.usage import to_quantities
-from collector.common.errors import ApiError, field_sentence, message_and_path
+from collector.common.errors import QuestionError, field_sentence, message_and_path
 from collector.common.labels import SLO_LABEL
 from collector.config import CollectorConfig
 from collector.live.traits import promise_traits, task_traits
@@ -83,7 +82,8 @@ def resolve_policy(
 ) -> PolicyChoice:
     """Return the policy that a request names, or the configured one, with its settings.
 
-    Settings that the request leaves out are as configured. Raise `ApiError` if a name or a setting is wrong.
+    Settings that the request leaves out are as configured. Raise `QuestionError` if a name or a setting is
+    wrong.
     """
     name = name or (ability == "rebalance" and config.control.timer_policy) or config.placement.policy
     try:
@@ -92,9 +92,9 @@ def resolve_policy(
         what, where = message_and_path(invalid.error)
         path = f"$.settings{where.removeprefix('$')}"
         detail = f"{field_sentence(what, path.removeprefix('$.'))}{invalid.hint}"
-        raise ApiError(HTTPStatus.BAD_REQUEST, detail, path) from invalid
+        raise QuestionError(detail, path) from invalid
     except UserError as error:
-        raise ApiError(HTTPStatus.BAD_REQUEST, str(error), "$.policy") from error
+        raise QuestionError(str(error), "$.policy") from error
 
 
 def with_promise(question: PlacementQuestion, config: CollectorConfig) -> PlacementQuestion:
@@ -111,8 +111,9 @@ def parse_constraint(text: str) -> Constraint:
         label, found, value = (part.strip() for part in text.partition(operator))
         if found and label and value and not (operator in NUMERIC and isnan(parse_number(value))):
             return Constraint(label, operator, value)
-    raise UserError(
-        f"invalid constraint {text!r}: write label==value, label!=value, label>number or label<number"
+    raise QuestionError(
+        f"invalid constraint {text!r}: write label==value, label!=value, label>number or label<number",
+        "$.constraints",
     )
 
 
@@ -121,10 +122,7 @@ def build_request(
 ) -> tuple[Request, Assumed]:
     """Return the request for a policy, and what it assumes; `others` are services placed together with it."""
     traits = task_traits(question.labels, default_class)
-    try:
-        constraints = tuple(parse_constraint(each) for each in question.constraints)
-    except UserError as error:
-        raise ApiError(HTTPStatus.BAD_REQUEST, str(error), "$.constraints") from error
+    constraints = tuple(parse_constraint(each) for each in question.constraints)
     need = estimate_need(
         snapshot,
         services=(question.service,) if question.service else (),

@@ -14,13 +14,15 @@ from math import inf
 
 import numpy as np
 
+from collector.common.errors import LimitError
 from collector.policies.interface import Request
 from collector.policies.pending import pending_task
 from collector.snapshot.pending import PendingTask, with_pending
 from collector.snapshot.tables import Snapshot
-from wire.errors import UserError
 
 MAX_PLACEMENTS = 10_000
+AVOID_SECONDS = 600.0
+"""Time that hints, and kube-scheduler through the extender, keep a moved service from its previous node."""
 _ID_BYTES = 9
 _NONE: AbstractSet[str] = frozenset()
 
@@ -80,8 +82,9 @@ class Reservations:
         """Count a request on a node. It replaces an earlier one of the same `name`."""
         name = name or secrets.token_urlsafe(_ID_BYTES)
         if len(self._placements) >= MAX_PLACEMENTS and name not in self._placements:
-            raise UserError(
-                f"{MAX_PLACEMENTS} placements are pending: release some, or reserve for a shorter time"
+            raise LimitError(
+                f"{MAX_PLACEMENTS} placements are pending: release some, or reserve for a shorter time",
+                "$.reserve_seconds",
             )
         there = _containers(snapshot, [(node, request.service)]) if request.service else {}
         placement = PendingPlacement(
@@ -178,7 +181,7 @@ class Reservations:
         self, snapshot: Snapshot, request: Request, task: str, node: str, *, now: float, seconds: float
     ) -> None:
         """Keep a place for a waiting task on a node, unless too many placements are pending."""
-        with suppress(UserError):
+        with suppress(LimitError):
             self.place(snapshot, request, node, now=now, seconds=seconds, name=_kept(task))
 
     def kept_on(self, task: str, now: float) -> str | None:

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
-from collector.common.errors import ApiError
+from collector.common.errors import ApiError, QuestionError
 from collector.config import HttpConfig
 from collector.history.interface import HistoryUnavailable
 from wire.address import parse_address
@@ -29,6 +29,8 @@ def problem_documents(paths: Iterable[str]) -> Middleware:
             response = await handler(request)
         except ApiError as error:
             response = error.response()
+        except QuestionError as error:
+            response = ApiError(error.status, str(error), error.field).response()
         except HistoryUnavailable as error:
             detail = f"the history is unavailable: {error}"
             headers = {"Retry-After": _RETRY_AFTER_SECONDS}

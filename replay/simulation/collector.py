@@ -9,11 +9,12 @@ import numpy as np
 
 from collector.analysis.analysis import LatestAnalysis
 from collector.analysis.usage import report_bucket
+from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig, PlacementConfig
 from collector.history.interface import UsageKey
 from collector.jobs.analysis_pass import AnalysisPass
 from collector.live.registry import Registry
-from collector.live.updates import Allocation, NodeStatus
+from collector.live.updates import Allocation
 from collector.placement.application_placing import place_application
 from collector.placement.placing import Placement, place_container
 from collector.placement.question import PlacementQuestion, build_request
@@ -89,7 +90,7 @@ class SimulatedCollector:
         if self.admission is not None:
             self.admission.record.observe(self.snapshot(now))
 
-    def put_statuses(self, statuses: Iterable[NodeStatus]) -> None:
+    def put_statuses(self, statuses: Iterable[NodeView]) -> None:
         """Set the statuses of nodes that the orchestrator reports."""
         for status in statuses:
             self.registry.tables.put_status(status)

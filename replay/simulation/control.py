@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
+from collector.common.orchestrator import Mode, OrchestratorState, ServiceView
 from collector.config import ControlConfig
-from collector.config.schedule import Schedule
 from collector.control.guards import GuardContext, first_refusal
 from collector.control.records import IN_MOTION, Step, StepState
 from collector.control.steps import batches, failed_prerequisite, planned_step
 from collector.control.verification import containers_of, find_effect, target_of
-from collector.drivers.interface import Mode, OrchestratorState, ServiceView
+from collector.placement.reservations import AVOID_SECONDS
 from collector.policies.actions import Action, Cut, Kill, Move
 from collector.snapshot.tables import Snapshot
 from replay.simulation.clock import seconds_of, unix
@@ -51,9 +51,7 @@ class SimulatedControl:
         self._collector, self._driver = collector, driver
         self._keeps_promises = keeps_promises
         self._settings: ControlConfig = collector.config.control
-        self._schedule = Schedule.of(
-            self._settings.allowed_times, self._settings.forbidden_times, self._settings.time_zone
-        )
+        self._schedule = self._settings.schedule()
         self._view = OrchestratorState(services=tuple(services))
         self._ended: list[Step] = []
         self._decision: _Decision | None = None
@@ -158,7 +156,7 @@ class SimulatedControl:
         before = tuple(sorted(containers_of(snapshot, step.service, target_of(step.action))))
         self._set(decision, position, state=StepState.STARTED, started_at=now, there_before=before)
         if isinstance(step.action, Move | Kill) and step.service is not None:
-            until = now + self._collector.config.driver.avoid_seconds
+            until = now + AVOID_SECONDS
             self._collector.reservations.keep_from_returning(step.service, step.action.node, until=until)
         decision.running.append(position)
         self._driver.carry_out((step.action,), seconds)

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from collector.live.updates import Allocation, NodeStatus
+from collector.common.orchestrator import NodeView
+from collector.live.updates import Allocation
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE
 from replay.simulation.agents.agents import HostLoad, SimulatedAgents
@@ -108,10 +109,7 @@ class Exchange:
         names, labels = self._cluster.hosts.names, self._cluster.hosts.labels
         on = self._cluster.on | self._cluster.booting
         self._collector.put_statuses(
-            NodeStatus(
-                node=names[host], on=bool(on[host]), accepts=True, labels=tuple(sorted(labels[host].items()))
-            )
-            for host in hosts
+            NodeView(name=names[host], on=bool(on[host]), labels=labels[host]) for host in hosts
         )
 
     def _report_reservations(self, hosts: set[int] | None = None) -> None:

@@ -94,7 +94,7 @@ def on_docker() -> Iterator[Lab]:
                 "engines": {"alone": f"unix://{engine.socket}"},
                 "stable_seconds": 1,
             },
-            "control": {"check_seconds": 1, "refresh_seconds": 1, "verify_seconds": 45},
+            "control": {"check_seconds": 0.4, "verify_seconds": 45},
         }
         for name, command in _commands().items():
             engine.run(name, *command, labels=_OPTIONAL if name == _EXTRA else {})

@@ -74,8 +74,7 @@ def cluster(hosts: Hosts) -> Iterator[Cluster]:
             "healthy_seconds": 20,
         },
         "control": {
-            "check_seconds": 1,
-            "refresh_seconds": 1,
+            "check_seconds": 0.4,
             "verify_seconds": _VERIFY_SECONDS,
             "settle_seconds": _VERIFY_SECONDS + 5,
         },

@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from collector.common.orchestrator import OrchestratorState
 from collector.config import DriverConfig as Settings
-from collector.drivers.interface import ActionResult, DriverError, OrchestratorState
+from collector.drivers.interface import ActionResult, DriverError
 from collector.drivers.table import open_driver
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Start
 from tests.lab.engines.image import BURN
@@ -43,7 +44,6 @@ def settings(cluster: Swarm) -> Settings:
         engines={node.name: f"unix://{node.engine.socket}" for node in cluster.nodes},
         stable_seconds=1.0,
         healthy_seconds=20.0,
-        power_grace_seconds=0.1,
     )
 
 

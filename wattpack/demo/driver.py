@@ -5,17 +5,9 @@ from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
+from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.common.text import counted
-from collector.drivers.interface import (
-    ActionResult,
-    DriverError,
-    Hold,
-    Mode,
-    NodeView,
-    OrchestratorState,
-    ServiceView,
-    TaskView,
-)
+from collector.drivers.interface import ActionResult, DriverError, Hold
 from collector.policies.actions import Action, Cut, Kill, Move, Scale, describe
 from wattpack.demo.cluster import DemoCluster
 from wattpack.demo.services import ShopService
@@ -58,7 +50,7 @@ class DemoDriver:
                     node=shop.nodes[place.node].name,
                     state="running",
                     reserve=self._cluster.limit_of(row),
-                    task=f"{shop.containers[row].name}.{place.id[:8]}",
+                    id=f"{shop.containers[row].name}.{place.id[:8]}",
                     slot=str(shop.containers[row].slot),
                     created_at=place.started_at,
                     running_since=place.started_at,

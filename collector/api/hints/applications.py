@@ -1,10 +1,9 @@
 """Hints for applications: a node for each container of an application, as a whole."""
 
 import asyncio
-from http import HTTPStatus
 
 from collector.api.hints.containers import TOO_MANY_RESERVATIONS, check_reservation, describe_reservation
-from collector.common.errors import ApiError
+from collector.common.errors import LimitError
 from collector.core.parts import Core
 from collector.placement.answers import Reservation
 from collector.placement.applications import (
@@ -19,7 +18,6 @@ from collector.placement.question import resolve_policy
 from collector.snapshot.tables import Snapshot
 from collector.web.routes import Route, post_as_caller
 from collector.web.scopes import Caller
-from wire.errors import UserError
 
 
 async def place_containers(core: Core, question: ApplicationQuestion, caller: Caller) -> ApplicationHint:
@@ -44,10 +42,10 @@ def _reserve(core: Core, snapshot: Snapshot, placed: Placed, seconds: float) -> 
     try:
         for request, node in placed.pairs:
             made.append(core.reservations.place(snapshot, request, node, now=core.clock(), seconds=seconds))
-    except UserError as error:
+    except LimitError:
         for each in made:
             core.reservations.release(each.id)
-        raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), "$.reserve_seconds") from error
+        raise
     return [describe_reservation(each) for each in made]
 
 

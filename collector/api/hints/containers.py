@@ -61,7 +61,7 @@ def check_reservation(caller: Caller, reserve_seconds: float) -> None:
 
 def rank_nodes(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> PlacementHint:
     """Rank nodes, and reserve the best one if requested. Blocks the event loop for a few milliseconds."""
-    chosen, placement = place_now(core, snapshot, question, field="$.reserve_seconds")
+    chosen, placement = place_now(core, snapshot, question)
     request, reserved = placement.request, placement.reservation
     return hint(
         snapshot,

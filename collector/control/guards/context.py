@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from collector.common.orchestrator import OrchestratorState, ServiceView
 from collector.config import ControlConfig
 from collector.config.schedule import Schedule
 from collector.control.records import IN_MOTION, Pause, Step
-from collector.drivers.interface import OrchestratorState, ServiceView
 from collector.policies.actions import SizeBounds
 from collector.snapshot.tables import Snapshot
 

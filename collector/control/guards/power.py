@@ -3,10 +3,10 @@
 import numpy as np
 
 from collector.common.labels import NEVER, POWER_LABEL
+from collector.common.orchestrator import Mode
 from collector.common.text import counted
 from collector.control.guards.context import GuardContext, Refusal
 from collector.control.records import Step
-from collector.drivers.interface import Mode
 from collector.policies.actions import Kill, Move, PowerOff
 from collector.policies.interface import Stability
 from collector.policies.stability import keep_one_on, keeps_awake, reason_to_stay_on

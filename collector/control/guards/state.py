@@ -2,11 +2,11 @@
 
 from collector.common.labels import ACT_LABEL, ALLOWED, MOVE_LABEL, NEVER
 from collector.common.liveness import Liveness
+from collector.common.orchestrator import Mode
 from collector.common.text import counted
 from collector.control.guards.context import GuardContext, Refusal
 from collector.control.records import Step
 from collector.control.verification import same_limit
-from collector.drivers.interface import Mode
 from collector.policies.actions import (
     Action,
     Cut,

@@ -1,7 +1,7 @@
 """Docker hosts without an orchestrator: limits are changed live, containers are created again elsewhere.
 
-`models` parses the engine's responses, `views` converts them, `allow_list`, `limits` and `create_request`
-compute requests, all pure; `cuts` and `moves` carry them out.
+`views` converts the engines' responses, `allow_list` and `create_request` compute requests, all pure; `moves`
+carries them out.
 
 A moved container keeps its image, command, environment, labels, limits, ports and networks by name. It cannot
 keep its address, its own file system or its volumes: a container with volumes stays.

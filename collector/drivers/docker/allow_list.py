@@ -15,7 +15,7 @@ from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
-from collector.drivers.docker.client import Json
+from collector.drivers.engine.client import Json
 
 _LOCAL_LOG_DRIVERS = ("json-file", "local", "journald", "none")
 _LOG_OPTIONS = frozenset(

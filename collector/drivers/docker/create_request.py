@@ -3,9 +3,9 @@
 from collections.abc import Collection
 
 from collector.drivers.docker.allow_list import portable_config, portable_host_config
-from collector.drivers.docker.client import Json
-from collector.drivers.docker.limits import current_limits
-from collector.drivers.docker.models import DockerContainer
+from collector.drivers.engine.client import Json
+from collector.drivers.engine.limits import current_limits
+from collector.drivers.engine.models import DockerContainer
 
 _SHORT_ID = 12
 _NO_ADDRESS = ("bridge", "host", "none", "default")

@@ -7,15 +7,16 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import chain
 
+from collector.common.orchestrator import NodeView, OrchestratorState
 from collector.config import DriverConfig
-from collector.drivers.docker.client import Engine, EngineError, Json
-from collector.drivers.docker.cuts import cut, limits_before, uncut
-from collector.drivers.docker.engines import Engines, open_engines
-from collector.drivers.docker.limits import current_limits, limit_changes
-from collector.drivers.docker.models import DockerContainer, ListedContainer
 from collector.drivers.docker.moves import DestinationEngine, move, stop, wait_until_healthy
 from collector.drivers.docker.views import service_names, service_view, task_view
-from collector.drivers.interface import ActionResult, Driver, DriverError, Hold, NodeView, OrchestratorState
+from collector.drivers.engine.client import Engine, EngineError, Json
+from collector.drivers.engine.cuts import cut, limits_before, uncut
+from collector.drivers.engine.engines import Engines, open_engines
+from collector.drivers.engine.limits import current_limits, limit_changes
+from collector.drivers.engine.models import DockerContainer, ListedContainer
+from collector.drivers.interface import ActionResult, Driver, DriverError, Hold
 from collector.policies.actions import (
     Action,
     Cut,

@@ -8,12 +8,12 @@ from urllib.parse import quote
 import msgspec
 
 from collector.config import DriverConfig
-from collector.drivers.docker.client import Engine, EngineError, Json
 from collector.drivers.docker.create_request import create_request, network_names
-from collector.drivers.docker.models import DockerContainer
 from collector.drivers.docker.views import service_view
+from collector.drivers.engine.client import Engine, EngineError, Json
+from collector.drivers.engine.models import DockerContainer
 from collector.drivers.interface import DriverError
-from collector.drivers.polling import poll_until
+from collector.drivers.polling import NotYet, wait_for
 
 
 class _Created(msgspec.Struct, rename="pascal", frozen=True):
@@ -74,20 +74,16 @@ async def stop(engine: Engine, container: DockerContainer) -> None:
 async def wait_until_healthy(engine: Engine, container: str, settings: DriverConfig) -> None:
     """Wait until a container is healthy, and is still healthy after `stable_seconds`."""
 
-    async def is_healthy() -> bool:
+    async def is_healthy() -> None:
         now = await engine.get(f"/containers/{container}/json", DockerContainer)
         if now.restart_count or now.state.is_healthy is False:
             raise DriverError("the new container stopped or is unhealthy")
-        return bool(now.state.is_healthy)
+        if not now.state.is_healthy:
+            raise NotYet("the new container was not healthy")
 
-    try:
-        await poll_until(is_healthy, settings.healthy_seconds)
-    except TimeoutError:
-        raise DriverError(
-            f"the new container was not healthy within {settings.healthy_seconds:g} s"
-        ) from None
+    await wait_for(is_healthy, settings.healthy_seconds)
     await asyncio.sleep(settings.stable_seconds)
-    await is_healthy()
+    await wait_for(is_healthy, settings.healthy_seconds)
 
 
 async def _require_same_image(source: Engine, target: Engine, container: DockerContainer) -> None:

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Iterator, Sequence
 
 from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
+from collector.common.orchestrator import Mode, ServiceView, TaskView
 from collector.drivers.docker.allow_list import refusals
-from collector.drivers.docker.limits import limit_of
-from collector.drivers.docker.models import DockerContainer
-from collector.drivers.interface import Mode, ServiceView, TaskView
+from collector.drivers.engine.limits import limit_of
+from collector.drivers.engine.models import DockerContainer
 
 
 def service_names(containers: Sequence[tuple[str, DockerContainer]]) -> list[str]:

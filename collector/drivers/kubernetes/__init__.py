@@ -1,8 +1,8 @@
 """Kubernetes: pods are evicted; nodes are cordoned, emptied and switched.
 
-`models` parses responses and `views` converts them, both pure; `client` uses the official client, an extra
-(`wattpack[kubernetes]`) that is imported when this driver is opened, in threads since it blocks; `moves`,
-`scaling` and `power` act.
+`models` parses responses and `views` converts them, both pure; the extender shares `objects`; `client` uses
+the official client, an extra (`wattpack[kubernetes]`) that is imported when this driver is opened, in threads
+since it blocks; `moves`, `scaling` and `power` act.
 
 Kubernetes chooses the new node itself, and refuses an eviction that would break a disruption budget. Since
 the scheduler could choose the same node again, a move is noted first, and the scheduler extender refuses the

@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 
+from collector.common.orchestrator import OrchestratorState
 from collector.config import DriverConfig
-from collector.drivers.interface import ActionResult, Driver, DriverError, Hold, OrchestratorState
+from collector.drivers.interface import ActionResult, Driver, DriverError, Hold
 from collector.drivers.kubernetes.client import ApiServer, connect
 from collector.drivers.kubernetes.moves import Evictor
-from collector.drivers.kubernetes.power import KubernetesPower
+from collector.drivers.kubernetes.power import KubernetesNodes, drained_nodes
 from collector.drivers.kubernetes.scaling import KubernetesScaler
 from collector.drivers.kubernetes.views import view_of
+from collector.drivers.power import PowerSwitch
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Resize, Scale, Start
 
 
@@ -25,7 +27,7 @@ class Kubernetes:
         self._server = server
         self._evictor = Evictor(server, settings)
         self._scaler = KubernetesScaler(server, settings)
-        self._switch = KubernetesPower(server, settings)
+        self._switch = PowerSwitch(KubernetesNodes(server), settings)
 
     async def view(self) -> OrchestratorState:
         nodes, pods, workloads = await asyncio.gather(
@@ -82,7 +84,7 @@ class Kubernetes:
         )
 
     async def release(self, *, keep_parked: bool = False) -> tuple[str, ...]:  # noqa: ARG002 - nothing is parked
-        return await self._switch.release(await self._server.nodes())
+        return await self._switch.release(drained_nodes(await self._server.nodes()))
 
 
 @asynccontextmanager

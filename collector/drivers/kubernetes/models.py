@@ -8,35 +8,36 @@ import msgspec
 
 from collector.common.labels import STOPPED_LABEL, parse_stopped_replicas
 from collector.common.quantities import parse_quantity
+from collector.drivers.kubernetes.objects import (
+    KubernetesObject,
+    ObjectMeta,
+    OwnerReference,
+    ResourceRequirements,
+)
 from wire.resources import Quantities
 
 Item = TypeVar("Item")
 
 HOSTNAME = "kubernetes.io/hostname"
-_MIRROR = "kubernetes.io/config.mirror"
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 _CLOSING = frozenset({"NoSchedule", "NoExecute"})
 
 
-class _Model(msgspec.Struct, rename="camel", frozen=True):
-    """Base of the models: camel case, with defaults for omitted fields."""
-
-
-class KubeList(_Model, Generic[Item], frozen=True):
+class KubeList(KubernetesObject, Generic[Item], frozen=True, kw_only=True):
     """A list of objects."""
 
     items: tuple[Item, ...] = ()
 
 
-class _Cause(_Model, frozen=True):
+class _Cause(KubernetesObject, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class _Details(_Model, frozen=True):
+class _Details(KubernetesObject, frozen=True, kw_only=True):
     causes: tuple[_Cause, ...] = ()
 
 
-class KubeRefusal(_Model, frozen=True):
+class KubeRefusal(KubernetesObject, frozen=True, kw_only=True):
     """The `Status` with which the API server refuses a request."""
 
     message: str = ""
@@ -48,28 +49,7 @@ class KubeRefusal(_Model, frozen=True):
         return any(cause.reason == "DisruptionBudget" for cause in self.details.causes)
 
 
-class Owner(_Model, frozen=True):
-    """The controller that replaces a pod."""
-
-    kind: str
-    name: str
-    controller: bool = False
-
-
-class Meta(_Model, frozen=True):
-    """The metadata of an object."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    owner_references: tuple[Owner, ...] = ()
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: str | None = None
-
-
-class Condition(_Model, frozen=True):
+class Condition(KubernetesObject, frozen=True, kw_only=True):
     """A condition of a node or pod."""
 
     type: str
@@ -78,24 +58,24 @@ class Condition(_Model, frozen=True):
     message: str = ""
 
 
-class _Taint(_Model, frozen=True):
+class _Taint(KubernetesObject, frozen=True, kw_only=True):
     key: str
     effect: str = ""
 
 
-class _NodeSpec(_Model, frozen=True):
+class _NodeSpec(KubernetesObject, frozen=True, kw_only=True):
     unschedulable: bool = False
     taints: tuple[_Taint, ...] = ()
 
 
-class _NodeStatus(_Model, frozen=True):
+class _NodeStatus(KubernetesObject, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class KubeNode(_Model, frozen=True):
+class KubeNode(KubernetesObject, frozen=True, kw_only=True):
     """A node."""
 
-    metadata: Meta
+    metadata: ObjectMeta
     spec: _NodeSpec = _NodeSpec()
     status: _NodeStatus = _NodeStatus()
 
@@ -117,58 +97,53 @@ class KubeNode(_Model, frozen=True):
         return _CONTROL_PLANE in self.metadata.labels
 
 
-class _Resources(_Model, frozen=True):
-    requests: dict[str, str | int | float] = {}
-    limits: dict[str, str | int | float] = {}
-
-
-class _Container(_Model, frozen=True):
+class _Container(KubernetesObject, frozen=True, kw_only=True):
     name: str = ""
     image: str = ""
-    resources: _Resources = _Resources()
+    resources: ResourceRequirements = ResourceRequirements()
 
 
-class _LabelSelector(_Model, frozen=True):
-    match_labels: dict[str, str] = {}
+class _LabelSelector(KubernetesObject, frozen=True, kw_only=True):
+    match_labels: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class _AffinityTerm(_Model, frozen=True):
+class _AffinityTerm(KubernetesObject, frozen=True, kw_only=True):
     topology_key: str = ""
     label_selector: _LabelSelector | None = None
 
 
-class _PodAntiAffinity(_Model, frozen=True):
+class _PodAntiAffinity(KubernetesObject, frozen=True, kw_only=True):
     required: tuple[_AffinityTerm, ...] = msgspec.field(
         name="requiredDuringSchedulingIgnoredDuringExecution", default=()
     )
 
 
-class _Affinity(_Model, frozen=True):
+class _Affinity(KubernetesObject, frozen=True, kw_only=True):
     pod_anti_affinity: _PodAntiAffinity | None = None
 
 
-class _PodSpec(_Model, frozen=True):
+class _PodSpec(KubernetesObject, frozen=True, kw_only=True):
     node_name: str = ""
-    node_selector: dict[str, str] = {}
+    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
     volumes: tuple[dict[str, Any], ...] = ()
     containers: tuple[_Container, ...] = ()
-    resources: _Resources = _Resources()
+    resources: ResourceRequirements = ResourceRequirements()
     """Resources of the whole pod; they replace the sum over its containers."""
     affinity: _Affinity | None = None
 
 
-class _Running(_Model, frozen=True):
+class _Running(KubernetesObject, frozen=True, kw_only=True):
     started_at: datetime | None = None
 
 
-class _ContainerState(_Model, frozen=True):
+class _ContainerState(KubernetesObject, frozen=True, kw_only=True):
     running: _Running | None = None
 
 
-class _ContainerStatus(_Model, frozen=True):
+class _ContainerStatus(KubernetesObject, frozen=True, kw_only=True):
     container_id: str = msgspec.field(name="containerID", default="")
     state: _ContainerState = _ContainerState()
-    resources: _Resources | None = None
+    resources: ResourceRequirements | None = None
     """Its actual limits; servers without in-place resize do not report them."""
 
     @property
@@ -182,44 +157,30 @@ class _ContainerStatus(_Model, frozen=True):
         return None if running is None else _unix_seconds(running.started_at)
 
 
-class _PodStatus(_Model, frozen=True):
+class _PodStatus(KubernetesObject, frozen=True, kw_only=True):
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[_ContainerStatus, ...] = ()
 
 
-class KubePod(_Model, frozen=True):
+class KubePod(KubernetesObject, frozen=True, kw_only=True):
     """A pod."""
 
-    metadata: Meta
+    metadata: ObjectMeta
     spec: _PodSpec = _PodSpec()
     status: _PodStatus = _PodStatus()
 
     @property
     def name(self) -> str:
-        return f"{self.metadata.namespace}/{self.metadata.name}"
-
-    @property
-    def owner(self) -> Owner | None:
-        return next((owner for owner in self.metadata.owner_references if owner.controller), None)
+        return self.metadata.full_name
 
     @property
     def workload(self) -> str:
-        """Its workload, `namespace/name`; the Deployment rather than its ReplicaSet."""
-        if (owner := self.owner) is None:
-            return self.name
-        revision = self.metadata.labels.get("pod-template-hash")
-        name = owner.name.removesuffix(f"-{revision}") if owner.kind == "ReplicaSet" else owner.name
-        return f"{self.metadata.namespace}/{name}"
+        return self.metadata.workload
 
     @property
-    def is_daemon(self) -> bool:
-        return self.owner is not None and self.owner.kind == "DaemonSet"
-
-    @property
-    def is_static(self) -> bool:
-        """Whether the kubelet manages it, and the API server only mirrors it."""
-        return _MIRROR in self.metadata.annotations
+    def owner(self) -> OwnerReference | None:
+        return self.metadata.owner
 
     @property
     def lives(self) -> bool:
@@ -276,7 +237,7 @@ class KubePod(_Model, frozen=True):
         owner = self.owner
         if owner is not None and owner.kind == "StatefulSet":
             return self.metadata.name.removeprefix(f"{owner.name}-")
-        return self.spec.node_name or None if self.is_daemon else None
+        return self.spec.node_name or None if self.metadata.is_daemon else None
 
     @property
     def spreads(self) -> bool:
@@ -299,32 +260,32 @@ class KubePod(_Model, frozen=True):
         return _unix_seconds(self.metadata.creation_timestamp)
 
 
-class _Template(_Model, frozen=True):
-    metadata: Meta = Meta()
+class _Template(KubernetesObject, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
     spec: _PodSpec = _PodSpec()
 
 
-class _WorkloadSpec(_Model, frozen=True):
+class _WorkloadSpec(KubernetesObject, frozen=True, kw_only=True):
     replicas: int = 1
     template: _Template = _Template()
 
 
-class _WorkloadStatus(_Model, frozen=True):
+class _WorkloadStatus(KubernetesObject, frozen=True, kw_only=True):
     replicas: int = 0
     ready_replicas: int = 0
     updated_replicas: int = 0
 
 
-class KubeWorkload(_Model, frozen=True):
+class KubeWorkload(KubernetesObject, frozen=True, kw_only=True):
     """A Deployment or StatefulSet, or the subresource `scale` of one."""
 
-    metadata: Meta = Meta()
+    metadata: ObjectMeta = ObjectMeta()
     spec: _WorkloadSpec = _WorkloadSpec()
     status: _WorkloadStatus = _WorkloadStatus()
 
     @property
     def name(self) -> str:
-        return f"{self.metadata.namespace}/{self.metadata.name}"
+        return self.metadata.full_name
 
     @property
     def stopped_replicas(self) -> int:

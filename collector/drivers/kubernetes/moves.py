@@ -1,11 +1,11 @@
 """Evictions of pods that move or make room for others, and starts of waiting pods."""
 
 from collector.config import DriverConfig
-from collector.drivers.interface import ActionResult, DriverError
+from collector.drivers.interface import MAX_STOP_SECONDS, ActionResult, DriverError
 from collector.drivers.kubernetes.client import ApiServer
 from collector.drivers.kubernetes.models import KubePod
 from collector.drivers.kubernetes.views import reason_to_run, service_view
-from collector.drivers.polling import poll_until
+from collector.drivers.polling import NotYet, wait_for
 from collector.policies.actions import short_id
 
 
@@ -51,57 +51,43 @@ class Evictor:
             raise DriverError(f"{pod.name} cannot wait: {reason}")
         await self._server.evict(pod)
 
-        async def is_gone() -> bool:
-            return pod.metadata.uid not in {each.metadata.uid for each in await self._server.pods(source)}
+        async def is_gone() -> None:
+            if pod.metadata.uid in {each.metadata.uid for each in await self._server.pods(source)}:
+                raise NotYet(f"{pod.name} was evicted, but has not ended")
 
-        try:
-            await poll_until(is_gone, self._settings.drain_seconds)
-        except TimeoutError:
-            seconds = self._settings.drain_seconds
-            raise DriverError(f"{pod.name} was evicted, but did not end within {seconds:g} s") from None
+        await wait_for(is_gone, MAX_STOP_SECONDS)
         return ActionResult(what=f"evicted {pod.name} from {source}: its replacement waits")
 
     async def start(self, uid: str, target: str) -> ActionResult:
         """Wait until kube-scheduler has started a waiting pod, for which the extender keeps room."""
-        found: list[KubePod] = []
 
-        async def is_ready() -> bool:
-            found[:] = [each for each in await self._server.pods() if each.metadata.uid == uid]
-            if not found or not found[0].lives:
+        async def started() -> KubePod:
+            pod = next((each for each in await self._server.pods() if each.metadata.uid == uid), None)
+            if pod is None or not pod.lives:
                 raise DriverError(f"pod {uid} is no longer pending")
-            return found[0].is_ready
+            if not pod.is_ready:
+                raise NotYet(
+                    f"{pod.name} is not ready on {target} (check that kube-scheduler uses the extender)"
+                )
+            return pod
 
-        try:
-            await poll_until(is_ready, self._settings.healthy_seconds)
-        except TimeoutError:
-            [pod] = found
-            raise DriverError(
-                f"{pod.name} was not ready on {target} within {self._settings.healthy_seconds:g} s: check"
-                " that kube-scheduler uses the extender"
-            ) from None
-        [pod] = found
+        pod = await wait_for(started, self._settings.healthy_seconds)
         return ActionResult(what=f"{pod.name} started on {pod.spec.node_name}", containers=pod.containers)
 
     async def _replaced(self, pod: KubePod, peers: list[KubePod]) -> list[KubePod]:
         """Wait until a pod is gone and as many as before are ready; return the new ones."""
         old = {each.metadata.uid for each in peers}
-        new: list[KubePod] = []
 
-        async def is_replaced() -> bool:
+        async def replacements() -> list[KubePod]:
             pods = await self._server.pods()
             ready = [each for each in pods if each.workload == pod.workload and each.is_ready]
-            new[:] = [each for each in ready if each.metadata.uid not in old]
-            gone = pod.metadata.uid not in {each.metadata.uid for each in pods}
-            return gone and bool(new) and len(ready) >= len(peers)
+            new = [each for each in ready if each.metadata.uid not in old]
+            is_gone = pod.metadata.uid not in {each.metadata.uid for each in pods}
+            if not (is_gone and new and len(ready) >= len(peers)):
+                raise NotYet(f"{pod.name} was evicted, but {pod.workload} is not ready again")
+            return new
 
-        try:
-            await poll_until(is_replaced, self._settings.healthy_seconds)
-        except TimeoutError:
-            raise DriverError(
-                f"{pod.name} was evicted, but {pod.workload} was not ready again within "
-                f"{self._settings.healthy_seconds:g} s; Kubernetes keeps trying"
-            ) from None
-        return new
+        return await wait_for(replacements, self._settings.healthy_seconds)
 
 
 def _find(pods: tuple[KubePod, ...], container: str) -> KubePod | None:

@@ -1,92 +1,65 @@
-"""Switching nodes: cordon and empty before off; wait until ready before uncordoning."""
+"""Nodes of Kubernetes that are cordoned, emptied and uncordoned."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from collector.common.labels import DRAINED_LABEL, OFF_LABEL
-from collector.config import DriverConfig
-from collector.drivers.hooks import SWITCHED, boot, power_off_command, run_hook
-from collector.drivers.interface import ActionResult, DriverError
+from collector.drivers.interface import DriverError
 from collector.drivers.kubernetes.client import ApiServer
 from collector.drivers.kubernetes.models import KubeNode, KubePod
 from collector.drivers.kubernetes.views import service_view
-from collector.drivers.polling import poll_until
+from collector.drivers.polling import NotYet
+from collector.drivers.power import NodePower
 
 
-class KubernetesPower:
-    """Switches nodes with the operator's commands."""
+class KubernetesNodes:
+    """Cordons nodes and evicts their pods within their disruption budgets."""
 
-    def __init__(self, server: ApiServer, settings: DriverConfig) -> None:
+    def __init__(self, server: ApiServer) -> None:
         self._server = server
-        self._settings = settings
 
-    async def off(self, name: str) -> ActionResult:
-        """Cordon a node, evict its pods within their disruption budgets, and switch it off."""
-        command = power_off_command(self._settings, name)
+    async def power(self, name: str) -> NodePower:
+        node = await self._server.node(name)
+        return NodePower(node.ready, OFF_LABEL in node.metadata.annotations, not node.spec.unschedulable)
+
+    async def drain(self, name: str) -> Callable[[], Awaitable[None]]:
         node, pods = await asyncio.gather(self._server.node(name), self._server.pods())
-        if not node.ready or _is_off(node):
-            return ActionResult(what=f"{name} is already off", nothing_to_do=True)
         _require_switchable(node, pods)
         if not node.spec.unschedulable:
-            await self._server.change_node(name, _cordon(cordoned=True))
-        try:
-            await self._empty(name)
-            await asyncio.sleep(self._settings.power_grace_seconds)
-            await self._server.change_node(name, _labelled_off())
-            await run_hook(command, name, self._settings.power_seconds)
-        except DriverError:
-            await self._uncordon(await self._server.node(name))
-            raise
-        return ActionResult(what=f"emptied {name} and switched it off", before=SWITCHED)
+            await self._change(name, {DRAINED_LABEL: "true"}, unschedulable=True)
 
-    async def on(self, name: str) -> ActionResult:
-        """Switch a node on, and uncordon it unless someone else cordoned it."""
-        node = await self._server.node(name)
-        is_off = not node.ready or _is_off(node)
-        if not is_off and not node.spec.unschedulable:
-            return ActionResult(what=f"{name} is already on", nothing_to_do=True)
-
-        async def is_ready() -> bool:
-            return (await self._server.node(name)).ready
-
-        if is_off:
-            await boot(self._settings, name, is_ready)
-        await self._uncordon(node)
-        return ActionResult(what=f"switched {name} on", before=SWITCHED)
-
-    async def release(self, nodes: Iterable[KubeNode]) -> tuple[str, ...]:
-        """Uncordon nodes that were cordoned but not switched off."""
-        left = [node for node in nodes if DRAINED_LABEL in node.metadata.annotations and not _is_off(node)]
-        for node in left:
-            await self._uncordon(node)
-        return tuple(f"uncordoned {node.name}, which was emptied but not switched off" for node in left)
-
-    async def _uncordon(self, node: KubeNode) -> None:
-        marks = node.metadata.annotations
-        if DRAINED_LABEL in marks:
-            await self._server.change_node(node.name, _cordon(cordoned=False))
-        elif OFF_LABEL in marks:  # and someone else cordoned it
-            await self._server.change_node(node.name, {"metadata": {"annotations": {OFF_LABEL: None}}})
-
-    async def _empty(self, name: str) -> None:
-        why = ""
-
-        async def is_empty() -> bool:
-            nonlocal why
+        async def is_empty() -> None:
             left = [pod for pod in await self._server.pods(name) if _must_leave(pod)]
+            why = ""
             for pod in left:
                 if pod.metadata.deletion_timestamp is None:
                     try:
                         await self._server.evict(pod)
                     except DriverError as error:  # the budget may allow it once another pod is ready
                         why = f" ({pod.name}: {error})"
-            return not left
+            if left:
+                raise NotYet(f"it was not empty{why}")
 
-        try:
-            await poll_until(is_empty, self._settings.drain_seconds)
-        except TimeoutError:
-            seconds = self._settings.drain_seconds
-            raise DriverError(f"{name} stays on: after {seconds:g} s it was not empty{why}") from None
+        return is_empty
+
+    async def label_off(self, name: str) -> None:
+        await self._change(name, {OFF_LABEL: "true"})
+
+    async def activate(self, name: str) -> None:
+        labels = (await self._server.node(name)).metadata.annotations
+        if DRAINED_LABEL in labels:
+            await self._change(name, {DRAINED_LABEL: None, OFF_LABEL: None}, unschedulable=False)
+        elif OFF_LABEL in labels:  # and someone else cordoned it
+            await self._change(name, {OFF_LABEL: None})
+
+    async def _change(self, name: str, labels: dict[str, str | None], **spec: bool) -> None:
+        await self._server.change_node(name, {"metadata": {"annotations": labels}, "spec": spec})
+
+
+def drained_nodes(nodes: Iterable[KubeNode]) -> list[str]:
+    """Return the nodes that a collector cordoned and did not switch off."""
+    labels = {node.name: node.metadata.annotations for node in nodes}
+    return [name for name, each in labels.items() if DRAINED_LABEL in each and OFF_LABEL not in each]
 
 
 def _require_switchable(node: KubeNode, pods: Iterable[KubePod]) -> None:
@@ -104,17 +77,5 @@ def _require_switchable(node: KubeNode, pods: Iterable[KubePod]) -> None:
 
 
 def _must_leave(pod: KubePod) -> bool:
-    return not (pod.is_daemon or pod.is_static) and pod.status.phase in {"Pending", "Running"}
-
-
-def _cordon(*, cordoned: bool) -> dict[str, object]:
-    marks = {DRAINED_LABEL: "true"} if cordoned else {DRAINED_LABEL: None, OFF_LABEL: None}
-    return {"metadata": {"annotations": marks}, "spec": {"unschedulable": cordoned}}
-
-
-def _labelled_off() -> dict[str, object]:
-    return {"metadata": {"annotations": {OFF_LABEL: "true"}}}
-
-
-def _is_off(node: KubeNode) -> bool:
-    return OFF_LABEL in node.metadata.annotations
+    is_bound = pod.metadata.is_daemon or pod.metadata.is_static
+    return not is_bound and pod.status.phase in {"Pending", "Running"}

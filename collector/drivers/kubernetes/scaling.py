@@ -15,7 +15,7 @@ from collector.drivers.interface import ActionResult, DriverError
 from collector.drivers.kubernetes.client import ApiServer
 from collector.drivers.kubernetes.models import KubePod
 from collector.drivers.kubernetes.views import resources_with_cpu_limit
-from collector.drivers.polling import poll_until
+from collector.drivers.polling import NotYet, undone_on_failure, wait_for
 from collector.policies.actions import Resize, Scale, describe_cores
 
 _ROUNDING_CORES = 0.001
@@ -37,21 +37,19 @@ class KubernetesScaler:
     async def scale(self, action: Scale) -> ActionResult:
         """Give a workload this many replicas; return when all are ready and no other is left."""
         kind = await self._set_replicas(action, action.replicas, action.replicas_before)
-        ready: list[KubePod] = []
 
-        async def is_whole() -> bool:
+        async def complete() -> list[KubePod]:
             pods = await self._pods(action.service)
-            ready[:] = [pod for pod in pods if pod.is_ready]
-            return len(ready) == len(pods) == action.replicas
+            ready = [pod for pod in pods if pod.is_ready]
+            if not len(ready) == len(pods) == action.replicas:
+                raise NotYet(f"{len(ready)} of {action.replicas} replicas are ready")
+            return ready
 
-        try:
-            await poll_until(is_whole, self._settings.healthy_seconds)
-        except TimeoutError:
-            await self._set_replicas(action, action.replicas_before, action.replicas)
-            raise DriverError(
-                f"{len(ready)} of {action.replicas} replicas of {action.service} are ready after"
-                f" {self._settings.healthy_seconds:g} s; it was scaled back to {action.replicas_before}"
-            ) from None
+        async with undone_on_failure(
+            f"{action.service} was not scaled to {action.replicas}",
+            lambda: self._set_replicas(action, action.replicas_before, action.replicas),
+        ):
+            ready = await wait_for(complete, self._settings.healthy_seconds)
         counts = f"from {action.replicas_before} to {action.replicas}"
         return ActionResult(
             what=f"scaled {kind} {action.service} {counts} replicas",
@@ -80,11 +78,12 @@ class KubernetesScaler:
         before = _resources(pods[0])
         wanted = resources_with_cpu_limit(pods[0], action.cpu_limit_cores)
         how = await self._apply(action.service, pods, wanted)
-        try:
-            pods = await self._wait(action.service, action.cpu_limit_cores)
-        except DriverError:
+
+        async def undo() -> None:
             await self._apply(action.service, await self._pods(action.service), before)
-            raise
+
+        async with undone_on_failure(f"{action.service} keeps its CPU limit", undo):
+            pods = await self._wait(action.service, action.cpu_limit_cores)
         return ActionResult(
             what=f"limited each pod of {action.service} to {describe_cores(action.cpu_limit_cores)}, {how}",
             before=msgspec.json.encode(_ResourcesBefore(before)),
@@ -111,28 +110,17 @@ class KubernetesScaler:
         return "in place"
 
     async def _wait(self, service: str, cores: float) -> list[KubePod]:
-        why = ""
-
-        async def is_resized() -> bool:
-            nonlocal why
+        async def resized() -> list[KubePod]:
             pods = await self._pods(service)
-            found[:] = pods
             for pod in pods:
                 if (reason := pod.resize_refused) is not None:
-                    raise DriverError(f"{pod.name} keeps its CPU limit: {reason}")
-            late = [pod for pod in pods if not pod.is_ready or not _has(pod, cores)]
-            why = f" ({late[0].name})" if late else ""
-            return bool(pods) and not late
+                    raise DriverError(f"{pod.name}: {reason}")
+            late = [pod.name for pod in pods if not pod.is_ready or not _has(pod, cores)]
+            if late or not pods:
+                raise NotYet(f"{', '.join(late[:1]) or 'no pod'} was not ready with the CPU limit")
+            return pods
 
-        found: list[KubePod] = []
-        try:
-            await poll_until(is_resized, self._settings.healthy_seconds)
-        except TimeoutError:
-            seconds = self._settings.healthy_seconds
-            raise DriverError(
-                f"not all pods of {service} had the CPU limit and were ready after {seconds:g} s{why}"
-            ) from None
-        return found
+        return await wait_for(resized, self._settings.healthy_seconds)
 
     async def _pods(self, service: str) -> list[KubePod]:
         """Return the pods of a workload, including those that are being deleted."""

@@ -5,25 +5,17 @@ from math import inf
 from typing import Any
 
 from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL, TALKS_TO_LABEL
-from collector.drivers.interface import (
-    DriverError,
-    Mode,
-    NodeView,
-    OrchestratorState,
-    PendingView,
-    ServiceView,
-    TaskView,
-)
+from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
+from collector.drivers.interface import DriverError
 from collector.drivers.kubernetes.models import (
     HOSTNAME,
     KubeNode,
     KubePod,
     KubeWorkload,
-    Meta,
-    Owner,
     amount,
     sum_quantities,
 )
+from collector.drivers.kubernetes.objects import ObjectMeta, OwnerReference
 from wire.resources import Quantities
 
 _LOCAL_VOLUMES = ("hostPath", "emptyDir", "local")
@@ -61,7 +53,7 @@ def view_of(
                 state=pod.status.phase.lower(),
                 # Requests are of the whole pod: they count once.
                 reserve=pod.requests if place == 0 else Quantities(0.0, 0),
-                task=pod.metadata.uid,
+                id=pod.metadata.uid,
                 slot=pod.slot,
                 created_at=pod.created_at,
                 running_since=status.running_since,
@@ -70,21 +62,19 @@ def view_of(
             if pod.spec.node_name
             for place, status in enumerate(each for each in pod.status.container_statuses if each.id)
         ),
-        pending=tuple(_pending_view(pod) for pod in living if not pod.containers),
-    )
-
-
-def _pending_view(pod: KubePod) -> PendingView:
-    return PendingView(
-        id=pod.metadata.uid,
-        service=pod.workload,
-        slot=pod.slot,
-        since=pod.created_at,
-        node=pod.spec.node_name or None,
-        requested=pod.requests,
-        constraints=_constraints(pod),
-        spread=pod.spreads,
-        labels=pod.metadata.labels,
+        pending=tuple(
+            TaskView(
+                id=pod.metadata.uid,
+                service=pod.workload,
+                node=pod.spec.node_name,
+                state=pod.status.phase.lower(),
+                reserve=pod.requests,
+                slot=pod.slot,
+                created_at=pod.created_at,
+            )
+            for pod in living
+            if not pod.containers
+        ),
     )
 
 
@@ -96,11 +86,13 @@ def _empty_view(workload: KubeWorkload) -> ServiceView:
     """Return a workload without pods."""
     template = workload.spec.template
     pod = KubePod(
-        metadata=Meta(
+        metadata=ObjectMeta(
             namespace=workload.metadata.namespace,
             labels=template.metadata.labels,
             annotations=template.metadata.annotations,
-            owner_references=(Owner(kind="Deployment", name=workload.metadata.name, controller=True),),
+            owner_references=(
+                OwnerReference(kind="Deployment", name=workload.metadata.name, controller=True),
+            ),
         ),
         spec=template.spec,
     )
@@ -111,7 +103,9 @@ def service_view(name: str, pods: list[KubePod], workload: KubeWorkload | None =
     """Return a workload from its pods, which are alike but for limits that were changed in place."""
     pod = pods[0]
     containers = pod.spec.containers
-    mode = Mode.GLOBAL if pod.is_daemon else Mode.STANDALONE if pod.owner is None else Mode.REPLICATED
+    mode = (
+        Mode.GLOBAL if pod.metadata.is_daemon else Mode.STANDALONE if pod.owner is None else Mode.REPLICATED
+    )
     return ServiceView(
         name=name,
         mode=mode,
@@ -122,6 +116,7 @@ def service_view(name: str, pods: list[KubePod], workload: KubeWorkload | None =
             key=lambda limit: inf if limit.cpu_cores is None else limit.cpu_cores,
         ),
         constraints=_constraints(pod),
+        spread=pod.spreads,
         image=containers[0].image if containers else "",
         labels=_labels(pod),
         namespace=pod.metadata.namespace,
@@ -155,9 +150,9 @@ def _reasons_to_stay(pod: KubePod, replicas: int) -> Iterator[str]:
 
 def reason_to_run(pod: KubePod) -> str | None:
     """Return why a pod must not be stopped; None if it may, since another one replaces it."""
-    if pod.is_daemon:
+    if pod.metadata.is_daemon:
         return "it runs on every node"
-    if pod.is_static:
+    if pod.metadata.is_static:
         return "it is a static pod of its node"
     return "no controller would replace it" if pod.owner is None else None
 

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-from collector.drivers.docker.client import Engine, EngineError, Json, filtered
+from collector.drivers.engine.client import Engine, EngineError, Json, filtered
 from collector.drivers.interface import DriverError
-from collector.drivers.swarm.models import SwarmNode, SwarmService, SwarmState, SwarmTask
+from collector.drivers.swarm.models import SwarmNode, SwarmService, SwarmState, SwarmTask, node_named
 
 _TRIES = 5
 """Attempts at an update while others change the same object."""
@@ -32,6 +32,10 @@ class Manager:
     async def tasks(self, service_id: str) -> tuple[SwarmTask, ...]:
         """Return the tasks of a service, including ended ones that Swarm lists."""
         return await self._engine.get("/tasks", tuple[SwarmTask, ...], filters=filtered(service=service_id))
+
+    async def node_named(self, name: str) -> SwarmNode:
+        """Return the node of a host name. Raise `DriverError` if there is none, or several."""
+        return node_named(name, await self._engine.get("/nodes", tuple[SwarmNode, ...]))
 
     async def node(self, node_id: str) -> SwarmNode:
         return await self._engine.get(f"/nodes/{node_id}", SwarmNode)

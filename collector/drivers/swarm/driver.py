@@ -3,16 +3,18 @@
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 
+from collector.common.orchestrator import OrchestratorState
 from collector.config import DriverConfig
-from collector.drivers.docker.client import connect
-from collector.drivers.docker.cuts import cut, uncut
-from collector.drivers.docker.engines import Engines, open_engines
-from collector.drivers.interface import ActionResult, Driver, Hold, OrchestratorState
+from collector.drivers.engine.client import connect
+from collector.drivers.engine.cuts import cut, uncut
+from collector.drivers.engine.engines import Engines, open_engines
+from collector.drivers.interface import ActionResult, Driver, Hold
+from collector.drivers.power import PowerSwitch
 from collector.drivers.swarm.client import Manager
 from collector.drivers.swarm.deployments import Deployer
 from collector.drivers.swarm.moves import Mover
 from collector.drivers.swarm.parking import Parker
-from collector.drivers.swarm.power import SwarmPower
+from collector.drivers.swarm.power import SwarmNodes, drained_nodes
 from collector.drivers.swarm.scaling import SwarmScaler
 from collector.drivers.swarm.views import view_of
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Resize, Scale, Start
@@ -33,7 +35,7 @@ class Swarm:
         self._parker = Parker(manager, settings)
         self._deployer = Deployer(manager)
         self._scaler = SwarmScaler(manager, settings)
-        self._switch = SwarmPower(manager, settings, engines.unmanaged)
+        self._switch = PowerSwitch(SwarmNodes(manager, engines.unmanaged), settings)
 
     async def view(self) -> OrchestratorState:
         return view_of(await self._manager.read_state())
@@ -85,7 +87,7 @@ class Swarm:
             *(() if keep_parked else await self._parker.release(cluster)),
             *await self._mover.release(cluster),
             *await self._deployer.advance(cluster),
-            *await self._switch.release(cluster),
+            *await self._switch.release(drained_nodes(cluster)),
         )
 
     async def hold_back(self, tasks: Collection[str]) -> tuple[str, ...]:

@@ -7,11 +7,8 @@ from functools import cached_property
 
 import msgspec
 
-from collector.drivers.docker.client import Json
-from collector.drivers.interface import (
-    MAX_STOP_SECONDS,
-    DriverError,
-)
+from collector.drivers.engine.client import Json
+from collector.drivers.interface import MAX_STOP_SECONDS, DriverError
 from collector.drivers.swarm.specs import (
     ParkedTask,
 )
@@ -41,12 +38,17 @@ class _NodeStatus(msgspec.Struct, rename="pascal", frozen=True):
     state: str = "unknown"
 
 
-class SwarmNode(msgspec.Struct, rename="pascal", frozen=True):
-    """A node in the response to `GET /nodes`."""
+class _SwarmObject(msgspec.Struct, rename="pascal", frozen=True):
+    """An object that has a spec, which an update replaces."""
 
     id: str = msgspec.field(name="ID")
     version: Version = Version()
     spec: Json = {}
+
+
+class SwarmNode(_SwarmObject, rename="pascal", frozen=True):
+    """A node in the response to `GET /nodes`."""
+
     description: _Description = _Description()
     status: _NodeStatus = _NodeStatus()
 
@@ -76,12 +78,9 @@ class _UpdateStatus(msgspec.Struct, rename="pascal", frozen=True):
     message: str = ""
 
 
-class SwarmService(msgspec.Struct, rename="pascal", frozen=True):
+class SwarmService(_SwarmObject, rename="pascal", frozen=True):
     """A service in the response to `GET /services`."""
 
-    id: str = msgspec.field(name="ID")
-    version: Version = Version()
-    spec: Json = {}
     update_status: _UpdateStatus | None = None
 
     @property
@@ -194,16 +193,8 @@ class SwarmState:
         return {node.id: node for node in self.nodes}
 
     def node(self, name: str) -> SwarmNode:
-        """Return the node of a host name, which need not be unique in a Swarm."""
-        match [node for node in self.nodes if node.name == name]:
-            case [node]:
-                return node
-            case []:
-                raise DriverError(f"there is no node {name} in the Swarm")
-            case _:
-                raise DriverError(
-                    f"several nodes of the Swarm are called {name}: give each host its own name"
-                )
+        """Return the node of a host name. Raise `DriverError` if there is none, or several."""
+        return node_named(name, self.nodes)
 
     def service(self, name: str) -> SwarmService:
         """Return the service of a name. Raise `DriverError` if there is none."""
@@ -218,6 +209,17 @@ class SwarmState:
 
     def task(self, container: str) -> SwarmTask | None:
         return next((task for task in self.tasks if task.wanted and task.container == container), None)
+
+
+def node_named(name: str, nodes: Iterable[SwarmNode]) -> SwarmNode:
+    """Return the node of a host name, which need not be unique in a Swarm."""
+    match [node for node in nodes if node.name == name]:
+        case [node]:
+            return node
+        case []:
+            raise DriverError(f"there is no node {name} in the Swarm")
+        case _:
+            raise DriverError(f"several nodes of the Swarm are called {name}: give each host its own name")
 
 
 def local_data(spec: Json, *, writable_only: bool) -> Iterator[str]:

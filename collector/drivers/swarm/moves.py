@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from collector.config import DriverConfig
 from collector.drivers.interface import ActionResult, DriverError
-from collector.drivers.polling import POLL_SECONDS
+from collector.drivers.polling import NotYet, wait_for
 from collector.drivers.swarm.client import Manager
 from collector.drivers.swarm.models import (
     FAILED_UPDATES,
@@ -106,10 +106,6 @@ def _rollback_constraints(source: SwarmNode, target: SwarmNode, elsewhere: set[s
     return () if target.id in elsewhere else (f"node.id!={target.id}",)
 
 
-class _UnhealthyError(Exception):
-    """A new task did not become healthy."""
-
-
 class Mover:
     """Moves tasks."""
 
@@ -129,7 +125,7 @@ class Mover:
         await self._constrain(path, path.constraints)
         try:
             arrived = await self._wait(path, _arrived_tasks)
-        except _UnhealthyError as failure:
+        except DriverError as failure:
             raise DriverError(await self._roll_back(path, str(failure))) from None
         what = _describe(path, arrived, cluster)
         try:
@@ -174,7 +170,7 @@ class Mover:
             try:
                 await self._wait(path, _returned_tasks)
                 what = f"{what}; rolled back, and it runs"
-            except _UnhealthyError as worse:
+            except DriverError as worse:
                 what = f"{what}; rolled back, but it does not run yet ({worse})"
             await self._manager.change_service(path.service.id, without_constraints)
         except DriverError as error:
@@ -184,23 +180,19 @@ class Mover:
     async def _wait(
         self, path: MovePath, judge: Callable[[MovePath, MoveProgress], list[SwarmTask] | None]
     ) -> list[SwarmTask]:
-        """Poll until `judge` returns tasks. Raise `_UnhealthyError` with the obstacle on timeout."""
-        why = "no response"
-        seconds = self._settings.healthy_seconds + self._settings.stable_seconds + path.stop_seconds
-        try:
-            async with asyncio.timeout(seconds):
-                while True:
-                    try:
-                        progress = await self._read_progress(path)
-                    except DriverError as error:  # the Swarm works without a manager for a moment
-                        why = str(error)
-                    else:
-                        if (tasks := judge(path, progress)) is not None:
-                            return tasks
-                        why = _obstacle(path, progress)
-                    await asyncio.sleep(POLL_SECONDS)
-        except TimeoutError:
-            raise _UnhealthyError(f"{why}, after {seconds:g} s") from None
+        """Poll until `judge` returns tasks."""
+
+        async def judged() -> list[SwarmTask]:
+            try:
+                progress = await self._read_progress(path)
+            except DriverError as error:  # the Swarm works without a manager for a moment
+                raise NotYet(str(error)) from error
+            if (tasks := judge(path, progress)) is None:
+                raise NotYet(_obstacle(path, progress))
+            return tasks
+
+        settings = self._settings
+        return await wait_for(judged, settings.healthy_seconds + settings.stable_seconds + path.stop_seconds)
 
     async def _read_progress(self, path: MovePath) -> MoveProgress:
         service, tasks, source, target = await asyncio.gather(
@@ -215,9 +207,9 @@ class Mover:
 def _arrived_tasks(path: MovePath, progress: MoveProgress) -> list[SwarmTask] | None:
     """Return the new tasks once all tasks are healthy and none is left on the source."""
     if not progress.target_is_up:
-        raise _UnhealthyError("the node went down")
+        raise DriverError("the node went down")
     if progress.service.update.state in FAILED_UPDATES or any(task.has_no_place for task in progress.wanted):
-        raise _UnhealthyError(_obstacle(path, progress))
+        raise DriverError(_obstacle(path, progress))
     ended = not any(task.runs and task.node_id == path.source.id for task in progress.tasks)
     left = all(task.node_id != path.source.id for task in progress.wanted)
     whole = len(progress.wanted) >= len(path.tasks) and all(task.runs for task in progress.wanted)

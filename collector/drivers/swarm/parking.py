@@ -21,7 +21,7 @@ import msgspec
 
 from collector.config import DriverConfig
 from collector.drivers.interface import ActionResult, DriverError
-from collector.drivers.polling import POLL_SECONDS, poll_until
+from collector.drivers.polling import NotYet, undone_on_failure, wait_for
 from collector.drivers.swarm.client import Manager
 from collector.drivers.swarm.models import (
     ENDED,
@@ -124,14 +124,15 @@ class Parker:
         await self._manager.change_service(
             found.service.id, lambda spec: with_unparked(spec, found.slot, only, Order.START, seconds)
         )
-        try:
-            task = await self._wait_until_runs(found)
-        except DriverError as error:
+
+        async def undo() -> None:
             await self._manager.change_service(
                 found.service.id,
                 lambda spec: without_constraints(spec) if before is None else with_parked(spec, [before]),
             )
-            raise DriverError(f"{found.service.name} did not start on {target.name}: {error}") from error
+
+        async with undone_on_failure(f"{found.service.name} did not start on {target.name}", undo):
+            task = await self._wait_until_runs(found)
         where = cluster.node_of[task.node_id].name
         what = f"started a task of {found.service.name} on {where}"
         try:
@@ -188,40 +189,41 @@ class Parker:
             service.id, lambda spec: with_constraints(spec, constraints, Order.STOP, 0.0)
         )
 
-        async def is_stopping() -> bool:
-            return not any(
-                each.id == task.id and each.wanted for each in await self._manager.tasks(service.id)
-            )
+        async def is_stopping() -> None:
+            tasks = await self._manager.tasks(service.id)
+            if any(each.id == task.id and each.wanted for each in tasks):
+                raise NotYet("Swarm did not react")
 
-        try:
-            await poll_until(is_stopping, self._settings.request_seconds)
-        except TimeoutError:
-            await self._manager.change_service(service.id, without_constraints)
-            raise DriverError(f"{service.name} cannot be stopped: Swarm did not react") from None
+        async with undone_on_failure(
+            f"{service.name} cannot be stopped",
+            lambda: self._manager.change_service(service.id, without_constraints),
+        ):
+            await wait_for(is_stopping, self._settings.request_seconds)
 
     async def _wait_until_stopped(self, service: SwarmService, task: SwarmTask) -> None:
         """Wait until a task has ended and no other takes its place."""
-        seconds = stop_seconds(service.spec) + self._settings.request_seconds
 
-        async def has_stopped() -> bool:
+        async def has_stopped() -> None:
             now, tasks = await asyncio.gather(
                 self._manager.service(service.id), self._manager.tasks(service.id)
             )
-            ended = all(each.id != task.id or each.status.state in ENDED for each in tasks)
-            return ended and sum(each.wanted for each in tasks) <= (replicas_of(now.spec) or 0)
+            has_ended = all(each.id != task.id or each.status.state in ENDED for each in tasks)
+            if not has_ended or sum(each.wanted for each in tasks) > (replicas_of(now.spec) or 0):
+                raise NotYet("it still runs")
 
-        try:
-            await poll_until(has_stopped, seconds)
-        except TimeoutError:
-            await self._manager.change_service(service.id, lambda spec: with_unparked(spec, task.slot))
-            raise DriverError(f"a task of {service.name} did not stop within {seconds:g} s") from None
+        async with undone_on_failure(
+            f"a task of {service.name} did not stop",
+            lambda: self._manager.change_service(service.id, lambda spec: with_unparked(spec, task.slot)),
+        ):
+            await wait_for(has_stopped, stop_seconds(service.spec) + self._settings.request_seconds)
 
     async def _wait_until_runs(self, found: _WaitingTask) -> SwarmTask:
         """Wait until the task that replaces a waiting one is healthy. Raise `DriverError`."""
         clock = asyncio.get_running_loop().time
-        healthy_by = clock() + self._settings.healthy_seconds
         full_since: float | None = None
-        while clock() < healthy_by:
+
+        async def running() -> SwarmTask:
+            nonlocal full_since
             tasks = [
                 each for each in await self._manager.tasks(found.service.id) if each.id not in found.known
             ]
@@ -233,8 +235,9 @@ class Parker:
             full_since = None if full is None else full_since or clock()
             if full is not None and full_since is not None and clock() - full_since >= _FULL_SECONDS:
                 raise DriverError(full.status.err)
-            await asyncio.sleep(POLL_SECONDS)
-        raise DriverError(f"it was not healthy within {self._settings.healthy_seconds:g} s")
+            raise NotYet("it was not healthy")
+
+        return await wait_for(running, self._settings.healthy_seconds)
 
 
 def _require_parkable(service: SwarmService) -> None:

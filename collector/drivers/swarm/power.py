@@ -1,14 +1,14 @@
-"""Switching nodes: drain and empty before off; wait until ready before accepting tasks again."""
+"""Nodes of a Swarm that are drained and activated again."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 from collector.common.labels import DAEMON, DRAINED_LABEL, KIND_LABEL, OFF_LABEL
-from collector.config import DriverConfig
-from collector.drivers.docker.client import Json
-from collector.drivers.hooks import SWITCHED, boot, power_off_command, run_hook
-from collector.drivers.interface import ActionResult, DriverError, Mode
-from collector.drivers.polling import poll_until
+from collector.common.orchestrator import Mode
+from collector.drivers.engine.client import Json
+from collector.drivers.interface import DriverError
+from collector.drivers.polling import NotYet
+from collector.drivers.power import NodePower
 from collector.drivers.swarm.client import Manager
 from collector.drivers.swarm.models import ENDED, SwarmNode, SwarmState
 from collector.drivers.swarm.views import service_view
@@ -16,81 +16,52 @@ from collector.drivers.swarm.views import service_view
 _DRAIN, _ACTIVE = "drain", "active"
 
 
-class SwarmPower:
-    """Switches nodes with the operator's commands."""
+class SwarmNodes:
+    """Drains and activates nodes."""
 
-    def __init__(
-        self, manager: Manager, settings: DriverConfig, unmanaged: Callable[[str], Awaitable[list[str]]]
-    ) -> None:
+    def __init__(self, manager: Manager, unmanaged: Callable[[str], Awaitable[list[str]]]) -> None:
         self._manager = manager
-        self._settings = settings
         self._unmanaged = unmanaged
         """Returns the containers on a node that Swarm does not manage."""
 
-    async def off(self, name: str) -> ActionResult:
-        """Drain a node, wait until its tasks run elsewhere, and switch it off."""
-        command = power_off_command(self._settings, name)
+    async def power(self, name: str) -> NodePower:
+        node = await self._manager.node_named(name)
+        return NodePower(node.ready, OFF_LABEL in node.labels, node.active)
+
+    async def drain(self, name: str) -> Callable[[], Awaitable[None]]:
         cluster = await self._manager.read_state()
         node = cluster.node(name)
-        if not node.ready or OFF_LABEL in node.labels:
-            return ActionResult(what=f"{name} is already off", nothing_to_do=True)
         _require_switchable(cluster, node)
         if unmanaged := await self._unmanaged(name):
             others = ", ".join(unmanaged)
             raise DriverError(f"{name} stays on: it runs containers that Swarm does not manage: {others}")
         services = {task.service_id for task in cluster.tasks if task.wanted and task.node_id == node.id}
         await self._manager.change_node(node.id, _drained)
-        try:
-            await self._empty(node, services)
-            await asyncio.sleep(self._settings.power_grace_seconds)
-            await self._manager.change_node(node.id, _labelled_off)
-            await run_hook(command, name, self._settings.power_seconds)
-        except DriverError:
-            await self._manager.change_node(node.id, _reactivated)
-            raise
-        return ActionResult(what=f"drained {name} and switched it off", before=SWITCHED)
 
-    async def on(self, name: str) -> ActionResult:
-        """Switch a node on, and activate it unless someone else drained it."""
-        node = (await self._manager.read_state()).node(name)
-        is_off = not node.ready or OFF_LABEL in node.labels
-        if node.active and not is_off:
-            return ActionResult(what=f"{name} is already on", nothing_to_do=True)
+        async def is_empty() -> None:
+            now, there = await asyncio.gather(self._manager.read_state(), self._manager.tasks_on(node.id))
+            if any(task.status.state not in ENDED for task in there):
+                raise NotYet("it was not empty")
+            if not all(task.runs for task in now.tasks if task.service_id in services):
+                raise NotYet("its services did not run elsewhere")
 
-        async def is_ready() -> bool:
-            return (await self._manager.node(node.id)).ready
+        return is_empty
 
-        if is_off:
-            await boot(self._settings, name, is_ready)
-        await self._manager.change_node(node.id, _reactivated)
-        active = (await self._manager.node(node.id)).active
-        what = f"switched {name} on" + ("" if active else "; someone else has drained it")
-        return ActionResult(what=what, before=SWITCHED)
+    async def label_off(self, name: str) -> None:
+        await self._change(name, _labelled_off)
 
-    async def release(self, cluster: SwarmState) -> tuple[str, ...]:
-        """Activate nodes that were drained but not switched off."""
-        left = [
-            node for node in cluster.nodes if DRAINED_LABEL in node.labels and OFF_LABEL not in node.labels
-        ]
-        for node in left:
-            await self._manager.change_node(node.id, _reactivated)
-        return tuple(f"activated {node.name}, which was drained but not switched off" for node in left)
+    async def activate(self, name: str) -> None:
+        await self._change(name, _activated)
 
-    async def _empty(self, node: SwarmNode, services: set[str]) -> None:
-        """Wait until the node is empty and its services run elsewhere."""
+    async def _change(self, name: str, change: Callable[[Json], Json]) -> None:
+        await self._manager.change_node((await self._manager.node_named(name)).id, change)
 
-        async def is_empty() -> bool:
-            cluster, there = await asyncio.gather(self._manager.read_state(), self._manager.tasks_on(node.id))
-            kept = [task for task in cluster.tasks if task.service_id in services]
-            return all(task.status.state in ENDED for task in there) and all(task.runs for task in kept)
 
-        try:
-            await poll_until(is_empty, self._settings.drain_seconds)
-        except TimeoutError:
-            raise DriverError(
-                f"{node.name} stays on: after {self._settings.drain_seconds:g} s it was not empty, or its "
-                "services did not run elsewhere"
-            ) from None
+def drained_nodes(cluster: SwarmState) -> list[str]:
+    """Return the nodes that a collector drained and did not switch off."""
+    return [
+        node.name for node in cluster.nodes if DRAINED_LABEL in node.labels and OFF_LABEL not in node.labels
+    ]
 
 
 def _require_switchable(cluster: SwarmState, node: SwarmNode) -> None:
@@ -119,7 +90,7 @@ def _labelled_off(spec: Json) -> Json:
     return {**spec, "Labels": {**(spec.get("Labels") or {}), OFF_LABEL: "true"}}
 
 
-def _reactivated(spec: Json) -> Json:
+def _activated(spec: Json) -> Json:
     labels = dict(spec.get("Labels") or {})
     labels.pop(OFF_LABEL, None)
     before = labels.pop(DRAINED_LABEL, spec.get("Availability", _ACTIVE))

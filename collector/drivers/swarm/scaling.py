@@ -12,10 +12,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from collector.common.orchestrator import Mode
 from collector.config import DriverConfig
-from collector.drivers.docker.client import Json
-from collector.drivers.interface import ActionResult, DriverError, Mode
-from collector.drivers.polling import POLL_SECONDS
+from collector.drivers.engine.client import Json
+from collector.drivers.interface import ActionResult, DriverError
+from collector.drivers.polling import NotYet, undone_on_failure, wait_for
 from collector.drivers.swarm.client import Manager
 from collector.drivers.swarm.models import (
     ENDED,
@@ -89,14 +90,14 @@ class SwarmScaler:
             return with_constraints(plain, only, Order.START, 0.0) if only else plain
 
         await self._manager.change_service(service.id, change)
-        try:
-            tasks = await self._wait(
-                service, _DesiredTasks(action.replicas, cpu_limit_of(service.spec)), earlier
-            )
-        except DriverError as error:
+
+        async def undo() -> None:
             if before is not None:
                 await self._restore(service, action, before)
-            raise DriverError(f"{service.name} was not scaled to {action.replicas}: {error}") from error
+
+        desired = _DesiredTasks(action.replicas, cpu_limit_of(service.spec))
+        async with undone_on_failure(f"{service.name} was not scaled to {action.replicas}", undo):
+            tasks = await self._wait(service, desired, earlier)
         what = f"scaled {service.name} from {before} to {action.replicas} replicas"
         new = sorted({cluster.node_of[each.node_id].name for each in tasks if each.id not in earlier.ids})
         what = f"{what}, on {', '.join(new)}" if new else what
@@ -123,11 +124,10 @@ class SwarmScaler:
         desired = _DesiredTasks(
             view.replicas, nano_cpus(action.cpu_limit_cores), rounds=max(1, view.replicas)
         )
-        try:
+        async with undone_on_failure(
+            f"{service.name} keeps its CPU limit", lambda: self._limit_again(service, action)
+        ):
             tasks = await self._wait(service, desired, earlier)
-        except DriverError as error:
-            await self._limit_again(service, action)
-            raise DriverError(f"{service.name} keeps its CPU limit: {error}") from error
         what = f"limited each task of {service.name} to {describe_cores(action.cpu_limit_cores)}"
         return await self._done(service, what, tasks)
 
@@ -189,23 +189,21 @@ class SwarmScaler:
         self, service: SwarmService, desired: _DesiredTasks, earlier: _TasksBefore
     ) -> list[SwarmTask]:
         """Wait until as many tasks as wanted are healthy and no other is left. Raise `DriverError`."""
-        clock = asyncio.get_running_loop().time
-        settings, stopping = self._settings, stop_seconds(service.spec)
-        seconds = desired.rounds * (settings.healthy_seconds + settings.stable_seconds + stopping)
-        deadline, why = clock() + seconds, "no response"
-        while clock() < deadline:
+        settings = self._settings
+
+        async def complete() -> list[SwarmTask]:
             try:
                 now, tasks = await asyncio.gather(
                     self._manager.service(service.id), self._manager.tasks(service.id)
                 )
             except DriverError as error:  # the Swarm works without a manager for a moment
-                why = str(error)
-            else:
-                if (found := _complete(now, tasks, desired, earlier)) is not None:
-                    return found
-                why = _obstacle(now, tasks, earlier) or why
-            await asyncio.sleep(POLL_SECONDS)
-        raise DriverError(f"{why}, after {seconds:g} s")
+                raise NotYet(str(error)) from error
+            if (found := _complete(now, tasks, desired, earlier)) is None:
+                raise NotYet(_obstacle(now, tasks, earlier))
+            return found
+
+        seconds = settings.healthy_seconds + settings.stable_seconds + stop_seconds(service.spec)
+        return await wait_for(complete, desired.rounds * seconds)
 
 
 def _complete(
@@ -229,7 +227,7 @@ def _obstacle(service: SwarmService, tasks: Sequence[SwarmTask], earlier: _Tasks
         if task.id not in earlier.ids and task.status.state in _FAILED:
             raise DriverError(task.status.err or f"a new task is {task.status.state}")
     left = next((task for task in tasks if task.wanted != (task.status.state == "running")), None)
-    return "" if left is None else f"a task is still {left.status.state}"
+    return "it is being updated" if left is None else f"a task is still {left.status.state}"
 
 
 def _changeable(cluster: SwarmState, action: ServiceAction) -> SwarmService:

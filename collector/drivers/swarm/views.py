@@ -6,15 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
-from collector.drivers.docker.client import Json
-from collector.drivers.interface import (
-    Mode,
-    NodeView,
-    OrchestratorState,
-    PendingView,
-    ServiceView,
-    TaskView,
-)
+from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
+from collector.drivers.engine.client import Json
 from collector.drivers.swarm.models import SwarmService, SwarmState, SwarmTask, local_data, parked_id
 from collector.drivers.swarm.specs import (
     NANOCPUS,
@@ -28,7 +21,6 @@ from collector.drivers.swarm.specs import (
 )
 from wire.resources import Quantities
 
-_UNSET = Quantities()
 _PIN = re.compile(r"^\s*node\.(?:hostname|id|ip)\s*==\s*(?P<value>.*?)\s*$")
 
 
@@ -54,7 +46,7 @@ def view_of(state: SwarmState) -> OrchestratorState:
                 service=services[task.service_id].name,
                 node=names[task.node_id],
                 state=task.status.state,
-                task=task.id,
+                id=task.id,
                 slot=_slot(task, names),
                 created_at=_unix_seconds(task.created_at),
                 running_since=_unix_seconds(task.status.timestamp) if task.runs else None,
@@ -62,56 +54,44 @@ def view_of(state: SwarmState) -> OrchestratorState:
             for task in state.tasks
             if task.wanted and task.container and task.node_id
         ),
-        pending=tuple(
-            _pending_view(task, services[task.service_id], state.service_of[task.service_id], names)
-            for task in state.tasks
-            if task.waits
-        )
-        + tuple(
-            _parked_view(service, task, services[service.id])
-            for service in state.services
-            for task in parked_tasks(service.spec)
-            if NO_NODE not in constraints_of(service.spec)
+        pending=(
+            *(
+                TaskView(
+                    id=task.id,
+                    service=services[task.service_id].name,
+                    node=names.get(task.node_id, ""),
+                    state=task.status.state,
+                    slot=_slot(task, names),
+                    created_at=_unix_seconds(task.created_at),
+                    stopped_on=_stopped_on(state.service_of[task.service_id]),
+                )
+                for task in state.tasks
+                if task.waits
+            ),
+            *(
+                _parked_view(service, task)
+                for service in state.services
+                for task in parked_tasks(service.spec)
+                if NO_NODE not in constraints_of(service.spec)
+            ),
         ),
     )
 
 
-def _pending_view(
-    task: SwarmTask, service: ServiceView, written: SwarmService, names: Mapping[str, str]
-) -> PendingView:
-    return PendingView(
-        id=task.id,
-        service=service.name,
-        slot=_slot(task, names),
-        since=_unix_seconds(task.created_at),
-        node=names[task.node_id] if task.node_id else None,
-        requested=service.reserve if service.reserve != _UNSET else service.limit,
-        constraints=service.constraints,
-        spread=_spreads(written),
-        labels=service.labels,
-        stopped_on=next((each.node or None for each in parked_tasks(written.spec)), None),
-    )
+def _stopped_on(service: SwarmService) -> str | None:
+    return next((each.node or None for each in parked_tasks(service.spec)), None)
 
 
-def _parked_view(service: SwarmService, task: ParkedTask, view: ServiceView) -> PendingView:
+def _parked_view(service: SwarmService, task: ParkedTask) -> TaskView:
     """Return a parked replica, for which Swarm has no task."""
-    return PendingView(
+    return TaskView(
         id=parked_id(service, task),
-        service=view.name,
+        service=service.name,
+        state="pending",
         slot=str(task.slot),
-        since=task.since,
-        requested=view.reserve if view.reserve != _UNSET else view.limit,
-        constraints=view.constraints,
-        spread=_spreads(service),
-        labels=view.labels,
+        created_at=task.since,
         stopped_on=task.node or None,
     )
-
-
-def _spreads(service: SwarmService) -> bool:
-    """Whether a node runs at most one of its tasks."""
-    placement: Json = (service.spec.get("TaskTemplate") or {}).get("Placement") or {}
-    return placement.get("MaxReplicas") == 1
 
 
 def _slot(task: SwarmTask, names: Mapping[str, str]) -> str | None:
@@ -143,6 +123,7 @@ def service_view(service: SwarmService) -> ServiceView:
         reserve=_quantities(resources.get("Reservations") or {}),
         limit=_quantities(resources.get("Limits") or {}),
         constraints=tuple(constraints_of(spec)),
+        spread=(template.get("Placement") or {}).get("MaxReplicas") == 1,
         image=str(container.get("Image", "")),
         labels=labels,
         stopped_replicas=stopped_replicas(spec),

@@ -8,7 +8,7 @@ import numpy as np
 from collector.analysis.usage import to_quantities
 from collector.common.labels import OPTIONAL_LABEL, WEIGHT_LABEL
 from collector.common.liveness import Liveness
-from collector.drivers.interface import Mode, OrchestratorState, TaskView
+from collector.common.orchestrator import Mode, OrchestratorState, TaskView
 from collector.features.brownout.rule import OptionalService
 from collector.policies.scoring import share
 from collector.snapshot.columns import coalesce

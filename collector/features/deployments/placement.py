@@ -219,7 +219,7 @@ async def _place_one(
     """Choose and reserve the node of one container; return it with the reasons."""
     situation, core = loop.actor.situation, loop.actor.situation.core
     snapshot = await situation.snapshot()
-    chosen, found = place_now(core, snapshot, question, field="$")
+    chosen, found = place_now(core, snapshot, question)
     best = found.ranking.best
     if best is None or found.reservation is None:
         why = _why_nowhere(found.ranking)

@@ -1,7 +1,7 @@
 """The actions that carry out a decision about an elastic service. Pure."""
 
+from collector.common.orchestrator import ServiceView
 from collector.control.verification import same_limit
-from collector.drivers.interface import ServiceView
 from collector.features.elastic.placement import ReplicaPlacement
 from collector.features.elastic.scaling.interface import ElasticDecision
 from collector.policies.actions import Action, Resize, Scale

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from collector.common.orchestrator import Mode, ServiceView
 from collector.control.actor import Actor
 from collector.control.controllers import Controller
 from collector.control.planner import Decider
 from collector.control.records import CARRIED_OUT, Decision, Trigger
-from collector.drivers.interface import Mode, ServiceView
 from collector.features.elastic.actions import service_actions
 from collector.features.elastic.metric import Metric, probed_metric, query_metrics
 from collector.features.elastic.observation import (

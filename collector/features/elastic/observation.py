@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from collector.common.orchestrator import OrchestratorState, ServiceView
 from collector.control.records import CARRIED_OUT, IN_MOTION, Step, StepState
-from collector.drivers.interface import OrchestratorState, ServiceView
 from collector.features.elastic.scaling.interface import Observation
 from collector.policies.actions import Scale, ServiceAction
 from collector.snapshot.power_curves import Floats

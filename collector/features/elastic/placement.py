@@ -4,10 +4,10 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass
 
+from collector.common.orchestrator import ServiceView
 from collector.control.constraints import UnknownConstraintError
 from collector.control.new_services import NewService, container_question
 from collector.control.situation import Situation
-from collector.drivers.interface import ServiceView
 from collector.placement.placing import place_container
 from collector.placement.question import PlacementQuestion, resolve_policy, with_promise
 from collector.policies.distance import bound_of

@@ -13,7 +13,7 @@ from collector.common.labels import (
     ELASTIC_REPLICAS_LABEL,
     NEVER,
 )
-from collector.drivers.interface import Mode, ServiceView
+from collector.common.orchestrator import Mode, ServiceView
 from collector.features.elastic.scaling.interface import Target, Weights
 from collector.features.elastic.settings import ElasticRule
 from collector.live.traits import parse_delay

@@ -6,45 +6,14 @@ ordinary Kubernetes objects. Only the fields in use are declared; nodes are retu
 
 import msgspec
 
+from collector.drivers.kubernetes.objects import KubernetesObject, ObjectMeta, ResourceRequirements
+
 
 class _ExtenderStruct(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     """A struct of the extender protocol."""
 
 
-class _KubernetesObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An object of the Kubernetes API. Go encodes an empty list or map as null."""
-
-
-class OwnerReference(_KubernetesObject, frozen=True, kw_only=True):
-    """The owner of a pod."""
-
-    kind: str = ""
-    """Kind of the owner, such as `ReplicaSet`."""
-    name: str = ""
-    """Name of the owner."""
-    controller: bool | None = None
-
-
-class ObjectMeta(_KubernetesObject, frozen=True, kw_only=True):
-    """Metadata of an object."""
-
-    name: str = ""
-    """Name of the object."""
-    namespace: str = "default"
-    uid: str = ""
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    owner_references: list[OwnerReference] | None = None
-
-
-class ResourceRequirements(_KubernetesObject, frozen=True, kw_only=True):
-    """Requests and limits of a container, or of a whole pod."""
-
-    requests: dict[str, str] | None = None
-    limits: dict[str, str] | None = None
-
-
-class PodContainer(_KubernetesObject, frozen=True, kw_only=True):
+class PodContainer(KubernetesObject, frozen=True, kw_only=True):
     """One container of a pod."""
 
     image: str = ""
@@ -52,26 +21,26 @@ class PodContainer(_KubernetesObject, frozen=True, kw_only=True):
     restart_policy: str | None = None
 
 
-class PodSpec(_KubernetesObject, frozen=True, kw_only=True):
+class PodSpec(KubernetesObject, frozen=True, kw_only=True):
     """Containers of a pod."""
 
     containers: list[PodContainer] | None = None
     """Containers of the pod."""
     init_containers: list[PodContainer] | None = None
-    resources: ResourceRequirements | None = None
-    overhead: dict[str, str] | None = None
+    resources: ResourceRequirements = ResourceRequirements()
+    overhead: dict[str, str | int | float] = msgspec.field(default_factory=dict)
     priority: int | None = None
     priority_class_name: str | None = None
 
 
-class PodStatus(_KubernetesObject, frozen=True, kw_only=True):
+class PodStatus(KubernetesObject, frozen=True, kw_only=True):
     """Status of a pod that is not scheduled yet."""
 
     nominated_node_name: str | None = None
     """The node on which pods were preempted for this pod."""
 
 
-class SchedulerPod(_KubernetesObject, frozen=True, kw_only=True):
+class SchedulerPod(KubernetesObject, frozen=True, kw_only=True):
     """The pod to be scheduled."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -80,7 +49,7 @@ class SchedulerPod(_KubernetesObject, frozen=True, kw_only=True):
     """Status of the pod."""
 
 
-class NodeList(_KubernetesObject, frozen=True, kw_only=True):
+class NodeList(KubernetesObject, frozen=True, kw_only=True):
     """Complete nodes, which are returned unchanged."""
 
     metadata: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
@@ -88,7 +57,7 @@ class NodeList(_KubernetesObject, frozen=True, kw_only=True):
     """The nodes."""
 
 
-class NodeObject(_KubernetesObject, frozen=True, kw_only=True):
+class NodeObject(KubernetesObject, frozen=True, kw_only=True):
     """The decoded part of a node."""
 
     metadata: ObjectMeta = ObjectMeta()

@@ -6,7 +6,8 @@ from decimal import Decimal
 
 from collector.common.labels import APP_LABEL, SLO_LABEL, TALKS_TO_LABEL
 from collector.common.quantities import parse_quantity
-from collector.features.extender.models import PodContainer, ResourceRequirements, SchedulerPod
+from collector.drivers.kubernetes.objects import ResourceRequirements
+from collector.features.extender.models import PodContainer, SchedulerPod
 from collector.live.traits import task_traits
 from collector.placement.membership import membership
 from collector.placement.question import estimate_need
@@ -15,10 +16,8 @@ from collector.snapshot.tables import Snapshot, TaskKind
 from wire.resources import Quantities
 
 _LARGEST = 2**62
-_HASH_LABEL = "pod-template-hash"
 _JOB_KINDS = {"Job", "CronJob"}
 _ALWAYS = "Always"
-_MIRROR, _SOURCE, _API = "kubernetes.io/config.mirror", "kubernetes.io/config.source", "api"
 _CRITICAL_CLASSES = {"system-node-critical", "system-cluster-critical"}
 _CRITICAL_PRIORITY = 2_000_000_000
 """Kubernetes reserves this priority and higher ones for its own pods."""
@@ -42,14 +41,12 @@ class PodRequest:
 def pod_request(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> PodRequest:
     """Make the placement request of a pod; raises `UserError` for an invalid quantity."""
     metadata = pod.metadata
-    labels = metadata.labels or {}
-    name = f"{metadata.namespace}/{metadata.name}"
-    workload = f"{metadata.namespace}/{_workload(pod) or metadata.name}"
+    labels, name, workload = metadata.labels, metadata.full_name, metadata.workload
     traits = task_traits(labels, default_class)
     images = {each.image for each in pod.spec.containers or ()}
     # A profile by image is that of one container, so it does not fit a pod of several images.
     image = images.pop() if len(images) == 1 else None
-    listed = (metadata.annotations or {}).get(TALKS_TO_LABEL)
+    listed = metadata.annotations.get(TALKS_TO_LABEL)
     member = membership(
         snapshot,
         {**labels, TALKS_TO_LABEL: listed} if listed else labels,
@@ -62,7 +59,7 @@ def pod_request(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> Po
         demand=Quantities(),
         reserve=requested(pod),
     )
-    is_job = any(owner.kind in _JOB_KINDS for owner in metadata.owner_references or ())
+    is_job = any(owner.kind in _JOB_KINDS for owner in metadata.owner_references)
     request = Request(
         demand=need.assumed.demand,
         mean=need.assumed.mean,
@@ -84,9 +81,7 @@ def pod_request(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> Po
 
 def is_bound_to_its_node(pod: SchedulerPod) -> bool:
     """Whether a pod belongs to one node: it is static, or part of a DaemonSet."""
-    annotations = pod.metadata.annotations or {}
-    of_daemon_set = any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references or ())
-    return of_daemon_set or _MIRROR in annotations or annotations.get(_SOURCE, _API) != _API
+    return pod.metadata.is_daemon or pod.metadata.is_static
 
 
 def is_essential(pod: SchedulerPod) -> bool:
@@ -116,8 +111,8 @@ def _pod_request(pod: SchedulerPod, resource: str) -> Decimal:
     sidecars = [each for each in init if each.restart_policy == _ALWAYS]
     running = sum(_requests([*(pod.spec.containers or []), *sidecars], resource), Decimal(0))
     starting = max(_requests(init, resource), default=Decimal(0))
-    overhead = parse_quantity((pod.spec.overhead or {}).get(resource, "0"))
-    own = None if pod.spec.resources is None else _request(pod.spec.resources, resource)
+    overhead = parse_quantity(str(pod.spec.overhead.get(resource, 0)))
+    own = _request(pod.spec.resources, resource)
     return (max(running, starting) if own is None else own) + overhead
 
 
@@ -128,16 +123,5 @@ def _requests(containers: Iterable[PodContainer], resource: str) -> Iterator[Dec
 
 def _request(resources: ResourceRequirements, resource: str) -> Decimal | None:
     """The request; as in Kubernetes, the limit if there is no request."""
-    requests, limits = resources.requests or {}, resources.limits or {}
-    text = requests.get(resource, limits.get(resource))
-    return None if text is None else max(parse_quantity(text), Decimal(0))
-
-
-def _workload(pod: SchedulerPod) -> str | None:
-    """The owner of a pod; for a replica set, whose name ends in a hash, the deployment above it."""
-    owners = pod.metadata.owner_references or []
-    owner = next((each for each in owners if each.controller), owners[0] if owners else None)
-    if owner is None:
-        return None
-    template_hash = (pod.metadata.labels or {}).get(_HASH_LABEL)
-    return owner.name.removesuffix(f"-{template_hash}") if template_hash else owner.name
+    text = resources.requests.get(resource, resources.limits.get(resource))
+    return None if text is None else max(parse_quantity(str(text)), Decimal(0))

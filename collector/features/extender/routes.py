@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from collector.api.control import Api
 from collector.api.nodes import no_such_node
-from collector.common.errors import ApiError
+from collector.common.errors import ApiError, LimitError
 from collector.core.parts import Core
 from collector.core.placing import warm_up_with
 from collector.features.extender.models import (
@@ -138,7 +138,7 @@ async def prioritize_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery)
             core.reservations.place(
                 snapshot, request, best, now=core.clock(), seconds=seconds, name=_pod_name(args.pod)
             )
-        except UserError as error:
+        except LimitError as error:
             log.warning("no reservation for pod %s on node %s: %s", wanted.pod, best, error)
     unknown = [name for name in names if name not in snapshot.nodes.index]
     if unknown:
@@ -184,14 +184,14 @@ async def _least_urgent(
     situation = core.control.actor.situation
     containers: defaultdict[str, list[str]] = defaultdict(list)
     for task in situation.view.tasks:
-        containers[task.task].append(task.container)
+        containers[task.id].append(task.container)
     by_node = {
         name: [each for victim in there.pods or () for each in containers.get(victim.uid, ())]
         for name, there in victims.items()
     }
     settings = resolve_policy(core.config, QOS_DRIVEN.name, {}, "rebalance").settings
     assert isinstance(settings, QosSettings)
-    labels, default = pod.metadata.labels or {}, core.config.placement.default_slo
+    labels, default = pod.metadata.labels, core.config.placement.default_slo
     request = replace(request, slo=promise_traits(labels, core.config.slo, default).promise)
     snapshot = await situation.snapshot()
     return nodes_to_preempt_on(snapshot, pod.metadata.uid, request, by_node, settings)

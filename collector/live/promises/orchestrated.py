@@ -1,13 +1,13 @@
 """Instances of services that an orchestrator runs: only it knows which tasks run, wait or are to run."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import isnan
 
-from collector.common.labels import SLO_LABEL
+from collector.common.labels import DAEMON, KIND_LABEL, SLO_LABEL
+from collector.common.orchestrator import Mode, OrchestratorState, ServiceView, TaskView
 from collector.live.promises.book import PromiseBook, TrackedContainer
 from collector.live.promises.reported import ReportedContainers, UnlistedContainer
 from collector.live.traits import PromiseTraits
-from collector.live.updates import OrchestratedService, OrchestratedTask
 from collector.slo.events import LifecycleKind
 from collector.slo.promises import ServiceMode
 
@@ -20,36 +20,43 @@ class OrchestratedServices:
         self.viewed_at: float | None = None
         """When the state was last applied."""
 
-    def apply(self, services: Iterable[OrchestratedService], now: float) -> None:
-        """Apply the state of all services."""
+    def apply(self, state: OrchestratorState, now: float) -> None:
+        """Apply the state of all services; single containers are reported by their nodes."""
+        tasks: dict[str, list[TaskView]] = {}
+        for task in (*state.tasks, *state.pending):
+            if task.id:
+                tasks.setdefault(task.service, []).append(task)
         listed = set()
         self._book.unknown_classes = {}
-        for service in services:
+        for service in state.services:
+            if service.mode is Mode.STANDALONE and service.name not in tasks:
+                continue
             listed.add(service.name)
             if (name := service.labels.get(SLO_LABEL)) and name not in self._book.promises:
                 self._book.unknown_classes[service.name] = name
-            self._put(service, now)
+            self._put(service, tasks.get(service.name, ()), now)
         for name in self._book.orchestrated_services():
             if name not in listed:
                 self._remove(name, now)
         self.viewed_at = now
 
-    def _put(self, service: OrchestratedService, now: float) -> None:
-        book, name = self._book, service.name
-        traits, known = book.traits(service.labels), book.service(name)
+    def _put(self, service: ServiceView, tasks: Sequence[TaskView], now: float) -> None:
+        book, name, is_global = self._book, service.name, service.mode is Mode.GLOBAL
+        labels = {KIND_LABEL: DAEMON, **service.labels} if is_global else service.labels
+        traits, known = book.traits(labels), book.service(name)
         if not traits.promise:
-            self._leave_out(service, traits, now)
+            self._leave_out(name, tasks, traits, now)
             return
         is_new = known is None
         if known is None or not known.is_orchestrated or book.service_traits(name) != traits:
             book.set_service(name, traits, is_orchestrated=True)
         known_pending = frozenset() if known is None else known.pending
         running: dict[str, str] = {}
-        for task in service.tasks:
+        for task in tasks:
             # A pod may have several containers: the first stands for it.
             if task.container and running.setdefault(task.id, task.container) == task.container:
                 self._list(name, task, now, is_new=is_new)
-        pending = {task.id: task for task in service.tasks if not task.container}
+        pending = {task.id: task for task in tasks if not task.container}
         for task_id in known_pending - pending.keys() - running.keys():
             book.enter(TrackedContainer("", name, task_id), LifecycleKind.ENDED, now)
         for task_id in pending.keys() - known_pending:
@@ -59,25 +66,25 @@ class OrchestratedServices:
         for container in set(book.containers_of(name)).difference(running.values()):
             self._unlist(container, now)
         if traits.mode is not ServiceMode.BATCH:
-            wanted = len(pending) + len(running) if service.instances is None else service.instances
+            wanted = len(pending) + len(running) if is_global else service.replicas
             self._withdraw(name, wanted, now)
 
-    def _leave_out(self, service: OrchestratedService, traits: PromiseTraits, now: float) -> None:
+    def _leave_out(self, service: str, tasks: Iterable[TaskView], traits: PromiseTraits, now: float) -> None:
         """Stop tracking a service without a promise."""
-        if self._book.service(service.name) is not None:
-            self._remove(service.name, now)
-            self._book.ledger.set_service(service.name, *traits)
-        for task in service.tasks:
+        if self._book.service(service) is not None:
+            self._remove(service, now)
+            self._book.ledger.set_service(service, *traits)
+        for task in tasks:
             if (node := self._reported.nodes.get(task.node)) is not None:
                 node.unlisted.pop(task.container, None)
 
-    def _created(self, task: OrchestratedTask, now: float, *, is_new: bool) -> float:
+    def _created(self, task: TaskView, now: float, *, is_new: bool) -> float:
         """When a task began to count: at its creation, but a promise that is new counts from now on."""
         since = now if self.viewed_at is None else self.viewed_at
         created_at = now if task.created_at is None else task.created_at
         return now if is_new and created_at < since else min(max(created_at, since), now)
 
-    def _list(self, service: str, task: OrchestratedTask, now: float, *, is_new: bool) -> None:
+    def _list(self, service: str, task: TaskView, now: float, *, is_new: bool) -> None:
         book, container = self._book, task.container
         known = book.containers.get(container)
         if known is not None and known.is_listed and (known.incarnation, known.node) == (task.id, task.node):
@@ -100,7 +107,7 @@ class OrchestratedServices:
             # Its node reported it before its labels were known, or has not reported it yet.
             book.run(container, min(max(task.running_since, created_at), now))
 
-    def _catch_up(self, known: TrackedContainer, task: OrchestratedTask, now: float) -> None:
+    def _catch_up(self, known: TrackedContainer, task: TaskView, now: float) -> None:
         """Start a container that was listed before it ran, and that its node reported without its labels."""
         if known.is_running or known.is_lost or task.running_since is None:
             return
@@ -130,5 +137,5 @@ class OrchestratedServices:
         self._book.drop_service(service)
 
 
-def _entry(service: str, task: OrchestratedTask) -> TrackedContainer:
+def _entry(service: str, task: TaskView) -> TrackedContainer:
     return TrackedContainer(task.node, service, task.id, task.slot)

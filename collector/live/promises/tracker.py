@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from threading import RLock
 
+from collector.common.orchestrator import OrchestratorState
 from collector.config import CollectorConfig
 from collector.live.promises import storage
 from collector.live.promises.book import PromiseBook
@@ -10,7 +11,7 @@ from collector.live.promises.columns import WaitingPromises, read_promises
 from collector.live.promises.node_times import ReportTimes
 from collector.live.promises.orchestrated import OrchestratedServices
 from collector.live.promises.reported import ReportedContainers
-from collector.live.updates import OrchestratedService, Succession
+from collector.live.updates import Succession
 from collector.reports.agent_run import NodeChanges
 from collector.slo.standing import Standings
 from collector.snapshot.promises import TaskPromises
@@ -59,10 +60,10 @@ class PromiseTracker:
         with self._lock:
             self._reported.note_silence(silent)
 
-    def put_services(self, services: Iterable[OrchestratedService], now: float) -> None:
+    def put_services(self, state: OrchestratorState, now: float) -> None:
         """Apply the state of an orchestrator: all its services, with their tasks."""
         with self._lock:
-            self._orchestrated.apply(services, now)
+            self._orchestrated.apply(state, now)
 
     def add_successions(self, successions: Iterable[Succession]) -> None:
         """Let containers that replace others in moves take their slots."""

@@ -8,21 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from collector.common.orchestrator import NodeView, OrchestratorState, ServiceView, TaskView
 from collector.common.outages import Outages
 from collector.config import CollectorConfig, ControlConfig, HistoryConfig, PlacementConfig
 from collector.control.actor import Actor
 from collector.control.journal import Journal
 from collector.control.lease import Lease
 from collector.core.parts import Core
-from collector.drivers.interface import (
-    ActionResult,
-    DriverError,
-    Hold,
-    NodeView,
-    OrchestratorState,
-    ServiceView,
-    TaskView,
-)
+from collector.drivers.interface import ActionResult, DriverError, Hold
 from collector.history.factory import open_history
 from collector.live.registry import Registry
 from collector.policies.actions import Action, Move

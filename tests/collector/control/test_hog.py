@@ -13,8 +13,8 @@ from agent.bottlenecks.detector import BottleneckDetector
 from agent.config import BottleneckConfig, ReportingConfig
 from agent.reporting.reporter import Reporter
 from agent.sources.docker import ContainerInfo
+from collector.common.orchestrator import NodeView, OrchestratorState, ServiceView, TaskView
 from collector.control.loop import ControlLoop
-from collector.drivers.interface import NodeView, OrchestratorState, ServiceView, TaskView
 from collector.policies.actions import Move
 from tests.agent.samples import Clock, Container, cpu, node_sample
 from tests.collector.builders import apply_report

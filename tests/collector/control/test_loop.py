@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from collector.common.orchestrator import Mode
 from collector.control.actor import Actor
 from collector.control.lease import Lease
 from collector.control.loop import ControlLoop, follow_up
@@ -12,7 +13,6 @@ from collector.control.planner import Decider
 from collector.control.records import Decision, DecisionOutcome, Pause, StepState, Trigger
 from collector.control.recovery import recover
 from collector.control.verification import target_of
-from collector.drivers.interface import Mode
 from collector.policies.actions import Move
 from collector.policies.interface import Plan
 from collector.snapshot.tables import NOWHERE

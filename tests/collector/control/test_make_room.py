@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from collector.common.orchestrator import NodeView, OrchestratorState, ServiceView, TaskView
 from collector.control.loop import ControlLoop
 from collector.control.make_room import room_seconds
 from collector.control.records import DecisionOutcome, StepState
-from collector.drivers.interface import ActionResult, NodeView, OrchestratorState, ServiceView, TaskView
+from collector.drivers.interface import ActionResult
 from collector.placement.question import PlacementQuestion
 from collector.policies.actions import Action, Cut, affected_nodes
 from tests.collector.builders import HEARTBEAT, START, container, state

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
+from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.control.orchestrator_state import CompletedActions, allocations, node_statuses
 from collector.control.records import Step
-from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.live.updates import Allocation
 from collector.policies.actions import Action, Cut, Move, PowerOff, PowerOn
 from wire.resources import Quantities
@@ -17,7 +17,7 @@ def test_managers_are_never_switched_off_and_keep_their_own_labels() -> None:
     seen = OrchestratorState(
         nodes=(NodeView(name="a", labels={"zone": "z"}, is_manager=True), NodeView(name="b"))
     )
-    labels = {host.node: dict(host.labels or ()) for host in node_statuses(seen, _NOTHING_DONE)}
+    labels = {host.name: dict(host.labels) for host in node_statuses(seen, _NOTHING_DONE)}
     never = {"node.role": "manager", "wattpack.power": "never"}
     assert labels == {"a": {"zone": "z", **never}, "b": {}}
 
@@ -112,7 +112,7 @@ def test_node_that_opted_out_accepts_nothing_even_when_it_is_off() -> None:
 def test_a_node_that_the_orchestrator_does_not_have_accepts_nothing() -> None:
     view = OrchestratorState(nodes=(NodeView(name="a"),))
     statuses = {
-        each.node: each.accepts for each in node_statuses(view, CompletedActions.of(()), ("a", "stranger"))
+        each.name: each.accepts for each in node_statuses(view, CompletedActions.of(()), ("a", "stranger"))
     }
     assert statuses == {"a": True, "stranger": False}
     assert list(node_statuses(OrchestratorState(), CompletedActions.of(()), ("a",))) == []

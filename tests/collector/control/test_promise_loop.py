@@ -10,11 +10,12 @@ import msgspec
 import pytest
 
 from collector.api.control import Api, list_waiting
+from collector.common.orchestrator import TaskView
 from collector.control.loop import ControlLoop
 from collector.control.queue_events import QueueState
 from collector.control.records import Decision, DecisionOutcome, Pause, StepState
 from collector.core.parts import Core
-from collector.drivers.interface import ActionResult, DriverError, PendingView
+from collector.drivers.interface import ActionResult, DriverError
 from collector.policies.actions import Action, Kill, Start
 from collector.policies.interface import Plan, Policy, PolicySettings
 from collector.policies.table import POLICIES
@@ -73,7 +74,7 @@ def keeper(monkeypatch: pytest.MonkeyPatch) -> Keeper:
 
 @asynccontextmanager
 async def set_up(folder: Path, **settings: object) -> AsyncIterator[Scene]:
-    limits = {"max_moves_per_hour": 0, "refresh_seconds": CHECK_SECONDS}
+    limits = {"max_moves_per_hour": 0, "check_seconds": CHECK_SECONDS / 3}
     async with staged(folder, policy="", timer_policy="keeper", **{**limits, **settings}) as stage:
         hosts = Hosts(stage)
         hosts.report()
@@ -239,8 +240,8 @@ def test_queue_is_read_from_a_snapshot() -> None:
 
 
 async def test_tasks_that_wait_in_the_orchestrator_are_listed(scene: Scene) -> None:
-    pending = PendingView(id="t9", service=ALPHA, slot="1", since=5.0, stopped_on="alpha")
-    never = PendingView(id="t8", service="new", since=4.0)
+    pending = TaskView(id="t9", service=ALPHA, slot="1", created_at=5.0, stopped_on="alpha")
+    never = TaskView(id="t8", service="new", created_at=4.0)
     scene.driver.has_queue = True
     scene.driver.view_now = replace(scene.driver.view_now, pending=(pending, never))
     await scene.loop.actor.situation.refresh()

@@ -1,12 +1,11 @@
 """Tasks with a promise that wait: in the orchestrator's queue, or in the collector's own."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from collector.control.orchestrator_state import orchestrated_services, pending_tasks
-from collector.drivers.interface import Mode, NodeView, OrchestratorState, PendingView, ServiceView, TaskView
+from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
+from collector.control.orchestrator_state import pending_tasks
 from collector.snapshot.constraints import Constraint, Operator
 from collector.snapshot.tables import NOWHERE
 from tests.collector.builders import START
@@ -17,44 +16,28 @@ SILVER = {"wattpack.slo": "silver"}
 VIEW = OrchestratorState(
     nodes=tuple(NodeView(name=name) for name in NODES),
     services=(
-        ServiceView(name=HOG, replicas=2, labels=SILVER),
-        ServiceView(name=STEADY),
-        ServiceView(name="lone", mode=Mode.STANDALONE, labels=SILVER),
-    ),
-    tasks=(
-        TaskView(container="id-of-hog", service=HOG, node="alpha", state="running", task="t1", slot="1"),
-        TaskView(container="id-of-steady", service=STEADY, node="alpha", state="running", task="t2"),
-        TaskView(container="id-of-lone", service="lone", node="beta", state="running"),
-    ),
-    pending=(
-        PendingView(
-            id="t3",
-            service=HOG,
-            slot="2",
-            since=START - 5,
-            requested=Quantities(2.0, 1000),
+        ServiceView(
+            name=HOG,
+            replicas=2,
+            reserve=Quantities(2.0, 1000),
             labels={**SILVER, "wattpack.class": "3"},
             constraints=("node.labels.disk==ssd", "node.hostname != alpha", "node.role==worker"),
             spread=True,
         ),
-        PendingView(id="t4", service=STEADY, slot="2", since=START),
-        PendingView(id="t5", service=HOG, slot="3", node="beta", labels=SILVER),
+        ServiceView(name=STEADY),
+        ServiceView(name="lone", mode=Mode.STANDALONE, labels=SILVER),
+    ),
+    tasks=(
+        TaskView(container="id-of-hog", service=HOG, node="alpha", state="running", id="t1", slot="1"),
+        TaskView(container="id-of-steady", service=STEADY, node="alpha", state="running", id="t2"),
+        TaskView(container="id-of-lone", service="lone", node="beta", state="running"),
+    ),
+    pending=(
+        TaskView(id="t3", service=HOG, slot="2", created_at=START - 5),
+        TaskView(id="t4", service=STEADY, slot="2", created_at=START),
+        TaskView(id="t5", service=HOG, slot="3", node="beta"),
     ),
 )
-
-
-def test_tasks_of_an_orchestrator_are_listed_by_service_and_single_containers_are_not() -> None:
-    services = {each.name: each for each in orchestrated_services(VIEW)}
-    assert services.keys() == {HOG, STEADY}
-    assert [(each.id, each.slot, each.container, each.node) for each in services[HOG].tasks] == [
-        ("t1", "1", "id-of-hog", "alpha"),
-        ("t3", "2", "", ""),
-        ("t5", "3", "", "beta"),
-    ]
-    assert services[HOG].instances == 2
-    everywhere = replace(VIEW, services=(ServiceView(name=HOG, mode=Mode.GLOBAL, replicas=1),))
-    [service] = orchestrated_services(everywhere)
-    assert (service.instances, service.labels) == (None, {"wattpack.kind": "daemon"})
 
 
 def test_pending_tasks_without_a_node_wait_with_their_constraints() -> None:
@@ -68,8 +51,11 @@ def test_pending_tasks_without_a_node_wait_with_their_constraints() -> None:
     )
     assert first.spread
     assert (second.id, second.task_class) == ("t4", 1)
-    kubernetes = PendingView(id="p", service="s", constraints=("node.kubernetes.io/instance-type==m5",))
-    [pod] = pending_tasks(OrchestratorState(pending=(kubernetes,)), default_class=1)
+    kubernetes = OrchestratorState(
+        services=(ServiceView(name="s", constraints=("node.kubernetes.io/instance-type==m5",)),),
+        pending=(TaskView(id="p", service="s"),),
+    )
+    [pod] = pending_tasks(kubernetes, default_class=1)
     assert pod.constraints == (Constraint("node.kubernetes.io/instance-type", Operator.IS, "m5"),)
 
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from collector.common.orchestrator import OrchestratorState, TaskView
 from collector.control.actor import Actor
 from collector.control.planner import Decider
 from collector.control.records import Decision, DecisionOutcome, Step, StepState, Trigger
 from collector.control.recovery import recover
-from collector.drivers.interface import ActionResult, OrchestratorState, TaskView
+from collector.drivers.interface import ActionResult
 from collector.policies.actions import Action, Resize, Scale, ServiceAction, describe
 from collector.policies.interface import Plan
 from tests.collector.builders import HEARTBEAT, container, state

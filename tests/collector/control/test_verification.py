@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from collector.common.liveness import Liveness
+from collector.common.orchestrator import NodeView, OrchestratorState, ServiceView, TaskView
 from collector.control.records import Step
 from collector.control.verification import ActionStatus, action_status, find_effect, load, new_containers
-from collector.drivers.interface import NodeView, OrchestratorState, ServiceView, TaskView
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Resize, Scale, Start
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import amount

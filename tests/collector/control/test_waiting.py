@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from collector.api.control import Api, list_waiting
+from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.control.loop import ControlLoop
 from collector.control.records import DecisionOutcome, StepState, Trigger
-from collector.drivers.interface import ActionResult, Mode, NodeView, OrchestratorState, ServiceView, TaskView
+from collector.drivers.interface import ActionResult
 from collector.placement.question import PlacementQuestion
 from collector.policies.actions import Action, Kill, Start
 from collector.web.routes import NoQuery

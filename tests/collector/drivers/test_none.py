@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from collector.common.orchestrator import OrchestratorState
 from collector.config import DriverConfig
-from collector.drivers.interface import ActionResult, OrchestratorState
+from collector.drivers.interface import ActionResult
 from collector.drivers.table import DRIVERS, open_driver
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
 from tests.collector.drivers.kubernetes.fake import Fake, faking

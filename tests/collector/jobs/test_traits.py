@@ -3,6 +3,7 @@ from pathlib import Path
 
 import msgspec
 
+from collector.common.orchestrator import NodeView
 from collector.config import NodeRule
 from collector.core.parts import Core
 from collector.history.sqlite.history import open_sqlite
@@ -14,7 +15,7 @@ from collector.jobs.traits import (
     storing_traits,
 )
 from collector.live.registry import Registry
-from collector.live.updates import Allocation, NodeStatus
+from collector.live.updates import Allocation
 from tests.collector.builders import START, Clock, container, report, settings
 
 
@@ -24,7 +25,7 @@ async def test_traits_from_settings_and_orchestrator_are_stored(tmp_path: Path) 
     async with open_sqlite(config.history) as history:
         core = Core(config, Registry(config), history, Clock())
         core.registry.apply(report("alpha", containers=[container("web", service="shop")]), START)
-        core.registry.tables.put_status(NodeStatus(node="alpha", labels=(("wattpack.power", "never"),)))
+        core.registry.tables.put_status(NodeView(name="alpha", labels={"wattpack.power": "never"}))
         promise = Allocation(
             node="alpha",
             container="id-of-web",

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from collector.api.nodes import list_nodes
 from collector.common.liveness import Liveness
+from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig, LivenessConfig, NodeRule, PlacementConfig
 from collector.live.registry import Registry
-from collector.live.updates import Allocation, NodeStatus
+from collector.live.updates import Allocation
 from collector.snapshot.columns import Four, ServiceFacts
 from collector.snapshot.tables import NOWHERE, Generation, Region, Snapshot, TaskKind
 from tests.collector.builders import CURVE, HEARTBEAT, START, container, partial_report, report, state
@@ -156,7 +157,7 @@ def test_a_snapshot_does_not_change_when_tables_do() -> None:
     )
     put_envelope(registry, "beta", "id-of-a", (7.0,) * 4, observed_seconds=7)
     registry.tables.put_services([ServiceFacts(name="shop", profiled=True)])
-    registry.tables.put_status(NodeStatus(node="beta", on=False))
+    registry.tables.put_status(NodeView(name="beta", on=False))
     registry.tables.remove("alpha")
     registry.tables.snapshot(START + 1)
     for column, earlier in zip(copied(taken), before, strict=True):
@@ -282,10 +283,10 @@ def test_settings_override_the_labels_from_an_orchestrator() -> None:
     registry = make_registry()
     for name in ("alpha", "beta", "gamma"):
         registry.apply(report(name), START)
-    young = (("wattpack.generation", "young"), ("zone", "z"))
-    registry.tables.put_status(NodeStatus(node="alpha", labels=young))
-    registry.tables.put_status(NodeStatus(node="gamma", labels=young, on=False, accepts=False))
-    registry.tables.put_status(NodeStatus(node="later", labels=young))
+    young = {"wattpack.generation": "young", "zone": "z"}
+    registry.tables.put_status(NodeView(name="alpha", labels=young))
+    registry.tables.put_status(NodeView(name="gamma", labels=young, on=False, accepts=False))
+    registry.tables.put_status(NodeView(name="later", labels=young))
     registry.apply(report("later"), START)
     nodes = registry.tables.snapshot(START)
     assert nodes.domain_names == ("a", "z")
@@ -405,7 +406,7 @@ def test_absurd_numbers_affect_only_their_node() -> None:
 
 def test_the_record_of_a_node_equals_its_row_in_the_snapshot() -> None:
     registry = make_registry()
-    registry.tables.put_status(NodeStatus(node="beta", labels=(("disk", "ssd"),), on=False))
+    registry.tables.put_status(NodeView(name="beta", labels={"disk": "ssd"}, on=False))
     some = [container("a", labels={"wattpack.class": "3"}), container("b", labels={"wattpack.class": "2"})]
     registry.apply(report("alpha", containers=some, used=Quantities(3.0, 0)), START)
     registry.apply(partial_report("beta", events=(Event(EventKind.DIED, START),)), START)

@@ -5,10 +5,10 @@ from collector.analysis.histograms import add_flat
 from collector.analysis.usage import bucket_at
 from collector.api.nodes import list_nodes
 from collector.common.liveness import Liveness
+from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig, LivenessConfig
 from collector.history.interface import UsageTotal
 from collector.live.registry import Registry
-from collector.live.updates import NodeStatus
 from collector.reports.alerts import AlertState, ReportedAlert
 from tests.collector.builders import HEARTBEAT, START, apply_report, container, partial_report, report
 from tests.collector.listed import list_alerts, list_containers
@@ -145,7 +145,7 @@ def test_a_node_that_was_switched_off_is_not_forgotten() -> None:
     registry = make_registry()
     registry.apply(report("asleep"), START)
     registry.apply(report("lost"), START)
-    registry.tables.put_status(NodeStatus(node="asleep", on=False))
+    registry.tables.put_status(NodeView(name="asleep", on=False))
     registry.drop_old(START + 4000)
     assert [node.name for node in list_nodes(registry, START + 4000)] == ["asleep"]
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from collector.common.labels import SLO_LABEL, SLO_MODE_LABEL
+from collector.common.orchestrator import OrchestratorState, ServiceView, TaskView
 from collector.config import CollectorConfig
 from collector.live.registry import Registry
-from collector.live.updates import OrchestratedService, OrchestratedTask
 from collector.policies.interface import Plan
 from collector.policies.qos.policy import QOS_DRIVEN
 from collector.policies.resolve import PolicyChoice
@@ -51,14 +51,14 @@ class Mirror:
     labels: dict[str, dict[str, str]]
     registry: Registry = field(default_factory=lambda: Registry(config(driver="swarm")))
     nodes: dict[str, Node] = field(default_factory=dict)
-    tasks: dict[str, dict[str, OrchestratedTask]] = field(default_factory=dict)
+    tasks: dict[str, dict[str, TaskView]] = field(default_factory=dict)
 
     def apply(self, event: LifecycleEvent) -> None:
         tasks = self.tasks.setdefault(event.service, {})
         match event.kind:
             case LifecycleKind.WAITING:
-                tasks[event.incarnation] = OrchestratedTask(
-                    id=event.incarnation, slot=event.slot, created_at=event.at
+                tasks[event.incarnation] = TaskView(
+                    id=event.incarnation, service=event.service, slot=event.slot, created_at=event.at
                 )
             case LifecycleKind.STARTED:
                 assert event.node is not None
@@ -85,10 +85,13 @@ class Mirror:
 
     def view(self, now: float) -> None:
         self.registry.promises.put_services(
-            [
-                OrchestratedService(name=name, labels=self.labels[name], tasks=tuple(tasks.values()))
-                for name, tasks in self.tasks.items()
-            ],
+            OrchestratorState(
+                services=tuple(
+                    ServiceView(name=name, labels=self.labels[name], replicas=len(tasks))
+                    for name, tasks in self.tasks.items()
+                ),
+                tasks=tuple(task for tasks in self.tasks.values() for task in tasks.values()),
+            ),
             now,
         )
 

@@ -29,7 +29,7 @@ def hurried(make: Callable[..., CollectorConfig]) -> Callable[..., CollectorConf
     def make_config(*arguments: Any) -> CollectorConfig:
         return msgspec.structs.replace(
             make(*arguments),
-            control=ControlConfig(check_seconds=1.0, refresh_seconds=1.0, settle_seconds=1.0),
+            control=ControlConfig(check_seconds=0.4, settle_seconds=1.0),
             brownout=BrownoutConfig(step_seconds=1.0, calm_seconds=1.0),
             elastic={"search_suggest": ElasticRule(decide_seconds=2.0, cool_down_seconds=2.0)},
         )

@@ -3,16 +3,16 @@
 from dataclasses import replace
 from typing import Any
 
+from collector.common.orchestrator import NodeView, OrchestratorState, ServiceView, TaskView
 from collector.config import ControlConfig
 from collector.config.schedule import Schedule
 from collector.control.guards import GuardContext
-from collector.drivers.interface import NodeView, OrchestratorState, ServiceView, TaskView
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities
 
 NOW = 1_800_000_000.0
 NODE = NodeFacts(name="alpha", capacity=Quantities(4.0, 1000))
-_ALWAYS = Schedule.of("", "", "UTC")
+_ALWAYS = Schedule.of("", "UTC")
 
 
 def guard_context(

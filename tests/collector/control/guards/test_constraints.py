@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from collector.common.orchestrator import OrchestratorState, ServiceView
 from collector.control.guards import first_refusal
 from collector.control.guards.constraints import meets_constraints
 from collector.control.orchestrator_state import constraints_by_service
 from collector.control.records import Step
-from collector.drivers.interface import OrchestratorState, ServiceView
 from collector.policies.actions import Move
 from collector.snapshot.codec import pack, unpack
 from collector.snapshot.constraints import Constraint, Operator

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.common.liveness import Liveness
+from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.config import ControlConfig
 from collector.config.schedule import Schedule
 from collector.control.guards import GUARDS, GuardContext, first_refusal
 from collector.control.guards.pace import not_too_many_for_one_node
 from collector.control.records import Pause, Step, StepState
-from collector.drivers.interface import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.policies.actions import Move, PowerOff, PowerOn
 from collector.snapshot.pending import PendingTask, with_pending
 from collector.snapshot.tables import TaskKind
@@ -112,9 +112,9 @@ def test_no_guard_refuses_in_the_normal_case() -> None:
         ),
         ({"holder": "the other"}, "lease", "another collector holds the lease: the other"),
         (
-            {"schedule": Schedule.of("", "mon-sun", "UTC")},
+            {"schedule": Schedule.of("wed", "UTC")},
             "window",
-            "actions are forbidden at this time (control.forbidden_times: mon-sun)",
+            "actions are not allowed at this time (control.allowed_times: wed)",
         ),
         (
             {"nodes": {"beta": {"report_age_seconds": 61.0}}},

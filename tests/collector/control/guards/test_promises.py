@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.common.orchestrator import OrchestratorState, ServiceView, TaskView
 from collector.config import ControlConfig
 from collector.config.schedule import Schedule
 from collector.control.guards import GuardContext, first_refusal
 from collector.control.guards.promises import keeps_promises
 from collector.control.records import Step, StepState
 from collector.control.steps import planned_step
-from collector.drivers.interface import OrchestratorState, ServiceView, TaskView
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Start
 from collector.policies.interface import Policy
 from collector.snapshot.tables import NOWHERE, Snapshot
@@ -221,7 +221,7 @@ def test_no_policy_stops_a_container_if_its_promise_would_break(policy: Policy, 
     around = GuardContext(
         now=0.0,
         settings=ControlConfig(),
-        schedule=Schedule.of("", "", "UTC"),
+        schedule=Schedule.of("", "UTC"),
         snapshot=snapshot,
         view=view,
     )

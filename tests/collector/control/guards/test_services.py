@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.common.orchestrator import Mode, ServiceView
 from collector.config import ControlConfig
 from collector.control.guards import GuardContext, first_refusal
 from collector.control.guards.promises import keeps_promises
 from collector.control.records import Pause, Step, StepState
-from collector.drivers.interface import Mode, ServiceView
 from collector.features.elastic.scaling.interface import Target
 from collector.policies.actions import Resize, Scale, ServiceAction
 from tests.collector.control.guards.builders import NOW, guard_context

@@ -6,18 +6,13 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from collector.common.orchestrator import NodeView, OrchestratorState
 from collector.config import DriverConfig as Settings
-from collector.drivers.docker.client import Engine
 from collector.drivers.docker.driver import DockerHosts
-from collector.drivers.docker.engines import Engines
-from collector.drivers.docker.models import ContainerStatus, DockerContainer, ListedContainer
-from collector.drivers.interface import (
-    MAX_STOP_SECONDS,
-    ActionResult,
-    DriverError,
-    NodeView,
-    OrchestratorState,
-)
+from collector.drivers.engine.client import Engine
+from collector.drivers.engine.engines import Engines
+from collector.drivers.engine.models import ContainerStatus, DockerContainer, ListedContainer
+from collector.drivers.interface import MAX_STOP_SECONDS, ActionResult, DriverError
 from collector.drivers.table import open_driver
 from collector.features.brownout.optional_services import optional_services
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Resize, Start

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from collector.common.orchestrator import Mode
 from collector.config import DriverConfig as Settings
-from collector.drivers.interface import DriverError, Mode
+from collector.drivers.interface import DriverError
 from collector.drivers.kubernetes.models import KubePod
 from collector.drivers.kubernetes.views import view_of
 from collector.drivers.table import open_driver
@@ -65,7 +66,7 @@ async def test_pod_that_does_not_come_back_is_reported(tmp_path: Path) -> None:
         faking(cluster(place=""), tmp_path, healthy_seconds=0.1) as settings,
         open_driver(settings) as driver,
     ):
-        with pytest.raises(DriverError, match=r"shop/web was not ready again within 0\.1 s"):
+        with pytest.raises(DriverError, match=r"shop/web is not ready again, after 0\.1 s"):
             await driver.carry_out(MOVE)
 
 
@@ -122,7 +123,7 @@ async def test_a_node_is_cordoned_emptied_switched_off_and_comes_back(tmp_path: 
     }
     off = PowerOff(node="a", reasons=WHY)
     async with (
-        faking(fake, tmp_path, power_grace_seconds=0.0, **commands) as settings,
+        faking(fake, tmp_path, stable_seconds=0.0, **commands) as settings,
         open_driver(settings) as driver,
     ):
         done = await driver.carry_out(off)
@@ -144,7 +145,7 @@ async def test_a_node_is_cordoned_emptied_switched_off_and_comes_back(tmp_path: 
 async def test_a_node_that_cannot_be_emptied_is_opened_again(tmp_path: Path) -> None:
     fake = cluster(budget=0)
     async with (
-        faking(fake, tmp_path, power_off_command="false", drain_seconds=0.3) as settings,
+        faking(fake, tmp_path, power_off_command="false", power_seconds=0.3) as settings,
         open_driver(settings) as driver,
     ):
         with pytest.raises(DriverError, match=r"a stays on: .* not empty \(shop/web-a: a disruption budget"):
@@ -152,7 +153,7 @@ async def test_a_node_that_cannot_be_emptied_is_opened_again(tmp_path: Path) -> 
         assert fake.nodes["a"]["spec"]["unschedulable"] is False
         fake.nodes["a"]["metadata"]["annotations"]["wattpack.drained"] = "true"
         fake.nodes["a"]["spec"]["unschedulable"] = True
-        assert await driver.release() == ("uncordoned a, which was emptied but not switched off",)
+        assert await driver.release() == ("activated a, which was drained but not switched off",)
         assert fake.nodes["a"]["spec"]["unschedulable"] is False
 
 
@@ -191,7 +192,7 @@ async def test_start_waits_until_the_scheduler_has_bound_the_pod(tmp_path: Path)
         faking(fake, tmp_path, healthy_seconds=0.3) as settings,
         open_driver(settings) as driver,
     ):
-        with pytest.raises(DriverError, match=r"shop/web-new was not ready on b within 0\.3 s"):
+        with pytest.raises(DriverError, match=r"shop/web-new is not ready on b .*, after 0\.3 s"):
             await driver.carry_out(start)
         fake.pods["web-new"] = pod("web-new", "b")
         done = await driver.carry_out(start)

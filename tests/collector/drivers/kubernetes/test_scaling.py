@@ -68,7 +68,7 @@ async def test_replicas_that_do_not_become_ready_are_taken_back(tmp_path: Path) 
         open_driver(settings) as driver,
     ):
         with pytest.raises(
-            DriverError, match=r"2 of 3 replicas of shop/web are ready after 0\.3 s; it was scaled back to 2"
+            DriverError, match=r"shop/web was not scaled to 3: 2 of 3 replicas are ready, after 0\.3 s"
         ):
             await driver.carry_out(SCALE)
     assert fake.workloads["deployments/web"]["spec"]["replicas"] == 2
@@ -141,7 +141,7 @@ async def test_without_in_place_resize_the_template_changes_and_pods_are_replace
 async def test_a_limit_that_a_node_cannot_give_is_taken_back(tmp_path: Path) -> None:
     fake = cluster(infeasible="node has 1 core")
     async with faking(fake, tmp_path) as settings, open_driver(settings) as driver:
-        with pytest.raises(DriverError, match="shop/web-a keeps its CPU limit: node has 1 core"):
+        with pytest.raises(DriverError, match="shop/web keeps its CPU limit: shop/web-a: node has 1 core"):
             await driver.carry_out(RESIZE)
         assert (await driver.view()).services[0].limit == Quantities(1.0)
 
@@ -153,7 +153,7 @@ async def test_pods_that_are_not_ready_in_time_keep_their_limit(tmp_path: Path) 
         faking(fake, tmp_path, healthy_seconds=0.3) as settings,
         open_driver(settings) as driver,
     ):
-        with pytest.raises(DriverError, match=r"were ready after 0\.3 s \(shop/web-a\)"):
+        with pytest.raises(DriverError, match=r"shop/web-a was not ready with the CPU limit, after 0\.3 s"):
             await driver.carry_out(RESIZE)
         assert (await driver.view()).services[0].limit == Quantities(1.0)
 

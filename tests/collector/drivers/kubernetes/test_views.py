@@ -102,14 +102,16 @@ _CREATED = 1794863452.0
 def test_pending_pods_are_listed_with_what_they_need_and_running_ones_with_their_times() -> None:
     view = view_of([], msgspec.json.decode(_PODS, type=KubeList[KubePod]).items)
     [running] = view.tasks
-    assert (running.container, running.task, running.service, running.slot) == ("c-2", "u-2", "shop/db", "1")
+    assert (running.container, running.id, running.service, running.slot) == ("c-2", "u-2", "shop/db", "1")
     assert (running.created_at, running.running_since) == (_CREATED, _CREATED + 5)
     placeless, creating = view.pending
     assert (placeless.id, placeless.service, placeless.slot) == ("u-1", "shop/web", None)
-    assert (placeless.since, placeless.node) == (_CREATED, None)
-    assert placeless.requested == Quantities(0.25, 64 << 20)
-    assert (placeless.constraints, placeless.spread) == (("disk==ssd",), True)
-    assert placeless.labels["wattpack.slo"] == "silver"
+    assert (placeless.created_at, placeless.node) == (_CREATED, "")
+    web = view.service("shop/web")
+    assert web is not None
+    assert web.reserved_by(placeless) == Quantities(0.25, 64 << 20)
+    assert (web.constraints, web.spread) == (("disk==ssd",), True)
+    assert web.labels["wattpack.slo"] == "silver"
     assert (creating.id, creating.slot, creating.node) == ("u-3", "0", "a")
 
 

@@ -3,7 +3,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from collector.drivers.interface import DriverError, Mode
+from collector.common.orchestrator import Mode
+from collector.drivers.interface import DriverError
 from collector.drivers.swarm.models import SwarmNode, SwarmService, SwarmState, SwarmTask
 from collector.drivers.swarm.moves import plan_path
 from collector.drivers.swarm.specs import Order, with_constraints
@@ -213,7 +214,7 @@ def test_tasks_carry_their_slot_and_times_and_those_that_wait_are_listed_with_wh
     promised.spec["TaskTemplate"]["Placement"]["MaxReplicas"] = 1
     view = view_of(SwarmState.of((node("a"), node("b")), (promised,), tasks))
     [running] = view.tasks
-    assert (running.container, running.task, running.slot) == ("c1", "0kzzo1i0y4jz", "1")
+    assert (running.container, running.id, running.slot) == ("c1", "0kzzo1i0y4jz", "1")
     assert running.created_at == pytest.approx(_CREATED + 0.614891)
     assert running.running_since == pytest.approx(_CREATED + 3.5)
     placeless, preparing = view.pending
@@ -221,13 +222,15 @@ def test_tasks_carry_their_slot_and_times_and_those_that_wait_are_listed_with_wh
         "1yljwbmlr8er",
         "web",
         "2",
-        None,
+        "",
     )
-    assert placeless.since == _CREATED + 10
-    assert placeless.requested == Quantities(None, 64 << 20)
-    assert (placeless.constraints, placeless.spread) == (("node.role==worker",), True)
-    assert placeless.labels == {"wattpack.slo": "silver"}
-    assert (preparing.id, preparing.node, preparing.since) == ("2preparing", "b", None)
+    assert placeless.created_at == _CREATED + 10
+    [web] = view.services
+    # Its limit of the CPU counts, as for a task that runs.
+    assert web.reserved_by(placeless) == Quantities(0.5, 64 << 20)
+    assert (web.constraints, web.spread) == (("node.role==worker",), True)
+    assert web.labels == {"wattpack.slo": "silver"}
+    assert (preparing.id, preparing.node, preparing.created_at) == ("2preparing", "b", None)
 
 
 def test_a_task_of_a_global_service_has_its_node_as_slot() -> None:

@@ -9,16 +9,9 @@ import msgspec
 import pytest
 
 from collector.common.labels import ACT_LABEL, NEVER, OPTIONAL_LABEL, WEIGHT_LABEL
+from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.control.records import DecisionOutcome, Pause, Trigger
-from collector.drivers.interface import (
-    ActionResult,
-    DriverError,
-    Mode,
-    NodeView,
-    OrchestratorState,
-    ServiceView,
-    TaskView,
-)
+from collector.drivers.interface import ActionResult, DriverError
 from collector.features.brownout.controllers import Brownout
 from collector.features.brownout.settings import BrownoutConfig, PowerConfig
 from collector.policies.actions import Action, Kill, Scale, Start

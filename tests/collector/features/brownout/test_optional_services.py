@@ -1,7 +1,7 @@
 import pytest
 
 from collector.common.labels import OPTIONAL_LABEL, WEIGHT_LABEL
-from collector.drivers.interface import Mode, OrchestratorState, ServiceView, TaskView
+from collector.common.orchestrator import Mode, OrchestratorState, ServiceView, TaskView
 from collector.features.brownout.optional_services import (
     optional_services,
     power_of,

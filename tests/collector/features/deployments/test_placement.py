@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from collector.common.errors import ApiError
+from collector.common.orchestrator import NodeView
 from collector.control.loop import ControlLoop
 from collector.control.new_services import NewService
 from collector.control.records import Pause
-from collector.drivers.interface import NodeView
 from collector.features.deployments.models import Deployment, DeployRequest
 from collector.features.deployments.placement import deploy
 from collector.live.live_tables import LiveTables

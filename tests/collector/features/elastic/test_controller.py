@@ -7,9 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from collector.common.orchestrator import Mode, OrchestratorState, ServiceView, TaskView
 from collector.config import CollectorConfig, DriverConfig
 from collector.control.records import DecisionOutcome, StepState
-from collector.drivers.interface import ActionResult, Mode, OrchestratorState, ServiceView, TaskView
+from collector.drivers.interface import ActionResult
 from collector.features.elastic.controllers import ElasticController
 from collector.features.elastic.scaling.interface import (
     ElasticDecision,

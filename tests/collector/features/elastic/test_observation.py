@@ -2,8 +2,8 @@
 
 import pytest
 
+from collector.common.orchestrator import OrchestratorState, ServiceView, TaskView
 from collector.control.records import Step, StepState
-from collector.drivers.interface import OrchestratorState, ServiceView, TaskView
 from collector.features.elastic.observation import (
     CorePower,
     CpuReading,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from collector.drivers.interface import Mode, ServiceView
+from collector.common.orchestrator import Mode, ServiceView
 from collector.features.elastic.settings import ElasticRule
 from collector.features.elastic.targets import ElasticTarget, elastic_target
 

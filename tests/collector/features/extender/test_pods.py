@@ -35,7 +35,7 @@ def test_pod_requests_sum_containers_or_take_the_largest_init_container() -> Non
 
 
 def test_limit_replaces_a_missing_request_and_none_is_unknown() -> None:
-    limited = {"image": "x", "resources": {"limits": {"cpu": "2"}, "requests": None}}
+    limited = {"image": "x", "resources": {"limits": {"cpu": "2"}}}
     assert requested(pod(limited)) == Quantities(2.0)
     assert requested(pod(container())) == Quantities()
 

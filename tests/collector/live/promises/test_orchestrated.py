@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from collector.common.orchestrator import Mode, OrchestratorState, ServiceView, TaskView
 from collector.live.registry import Registry
-from collector.live.updates import OrchestratedService, OrchestratedTask
 from tests.collector.builders import START, container
 from tests.collector.live.promises.builders import SILVER, config, node, seconds
 from wire.messages import ContainerState, Event, EventKind
@@ -18,29 +18,25 @@ def swarm(name: str, service: str = "web", **changes: Any) -> ContainerState:
     return container(name, service=service, labels=SWARM, **changes)
 
 
-def task(number: int, slot: str | None = None, **changes: Any) -> OrchestratedTask:
-    return OrchestratedTask(id=f"t{number}", slot=slot or str(number), **changes)
+def task(number: int, slot: str | None = None, **changes: Any) -> TaskView:
+    return TaskView(service="web", id=f"t{number}", slot=slot or str(number), **changes)
 
 
-def running(number: int, name: str, on: str = "alpha", **changes: Any) -> OrchestratedTask:
+def running(number: int, name: str, on: str = "alpha", **changes: Any) -> TaskView:
     return task(number, container=f"id-of-{name}", node=on, **changes)
 
 
-def web(*tasks: OrchestratedTask, instances: int | None = None, **labels: str) -> list[OrchestratedService]:
-    return [
-        OrchestratedService(
-            name="web",
-            labels=labels or SILVER,
-            instances=len(tasks) if instances is None else instances,
-            tasks=tasks,
-        )
-    ]
+def web(*tasks: TaskView, instances: int | None = None, **labels: str) -> OrchestratorState:
+    replicas = len(tasks) if instances is None else instances
+    return OrchestratorState(
+        services=(ServiceView(name="web", labels=labels or SILVER, replicas=replicas),), tasks=tasks
+    )
 
 
 @pytest.fixture
 def registry() -> Registry:
     registry = Registry(config(driver="swarm"))
-    registry.promises.put_services([], START)
+    registry.promises.put_services(OrchestratorState(), START)
     return registry
 
 
@@ -135,7 +131,10 @@ def test_a_service_that_is_removed_or_loses_its_label_is_withdrawn(registry: Reg
     alpha = node(registry)
     alpha.start(START + 5, swarm("a"))
     listed = web(running(1, "a", created_at=START + 4, running_since=START + 5))
-    for now, without in ((START + 10, []), (START + 30, web(running(1, "a"), other="label"))):
+    for now, without in (
+        (START + 10, OrchestratorState()),
+        (START + 30, web(running(1, "a"), other="label")),
+    ):
         promises.put_services(listed, now)
         assert promises.standings(now + 10).instances.slots == ("1",)
         promises.put_services(without, now + 10)
@@ -178,7 +177,7 @@ def test_the_first_container_of_a_pod_stands_for_it(registry: Registry) -> None:
     alpha = node(registry)
     alpha.start(START + 5, swarm("main"), swarm("sidecar"))
     pod = [
-        OrchestratedTask(id="p", container=f"id-of-{name}", node="alpha", created_at=START + 5)
+        TaskView(service="web", id="p", container=f"id-of-{name}", node="alpha", created_at=START + 5)
         for name in ("main", "sidecar")
     ]
     registry.promises.put_services(web(*pod, instances=1), START + 10)
@@ -188,7 +187,7 @@ def test_the_first_container_of_a_pod_stands_for_it(registry: Registry) -> None:
     # It restarts in the same pod.
     alpha.stop(START + 20, "main", exit_code=1)
     alpha.start(START + 25, swarm("main2"))
-    pod[0] = OrchestratedTask(id="p", container="id-of-main2", node="alpha", created_at=START + 5)
+    pod[0] = TaskView(service="web", id="p", container="id-of-main2", node="alpha", created_at=START + 5)
     registry.promises.put_services(web(*pod, instances=1), START + 30)
     assert seconds(registry.promises.standings(START + 35)) == {("web", "1"): (25, 5)}
 
@@ -206,3 +205,15 @@ def test_a_container_that_ended_before_its_promise_is_known_waits_for_its_replac
     alpha.report(START + 8, received_at=START + 12, gone=("id-of-a",), events=events)
     promises.put_services(web(task(2, "1", created_at=START + 13), instances=1), START + 20)
     assert seconds(promises.standings(START + 30)) == {("web", "1"): (0, waiting_seconds)}
+
+
+def test_single_containers_are_not_instances_and_a_global_service_has_as_many_as_tasks(
+    registry: Registry,
+) -> None:
+    alone = ServiceView(name="lone", mode=Mode.STANDALONE, labels=SILVER)
+    everywhere = ServiceView(name="web", mode=Mode.GLOBAL, labels=SILVER)
+    tasks = (*(task(number) for number in (1, 2)), TaskView(service="lone", container="c", node="alpha"))
+    state = OrchestratorState(services=(alone, everywhere), tasks=tasks)
+    for at in (START + 10, START + 20):
+        registry.promises.put_services(state, at)
+    assert seconds(registry.promises.standings(START + 20)).keys() <= {("web", "1"), ("web", "2")}

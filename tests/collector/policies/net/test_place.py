@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from collector.policies.interface import Request
+from collector.policies.interface import Request, Stability
 from collector.policies.net.policy import place
-from collector.policies.stability import Stability
 from collector.snapshot.images import ImageTable
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.applications import in_applications

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from collector.common.labels import DAEMON, KIND_LABEL
-from collector.drivers.docker.client import Json
+from collector.drivers.engine.client import Json
 from collector.drivers.interface import MAX_STOP_SECONDS
 
 SWARM_SERVICE = "com.docker.swarm.service.id"

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from collector.config import DriverConfig
-from collector.drivers.docker.client import Engine, connect
-from collector.drivers.docker.models import ListedContainer
+from collector.drivers.engine.client import Engine, connect
+from collector.drivers.engine.models import ListedContainer
 from collector.drivers.interface import DriverError
 
 

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from collector.config import DriverConfig as Settings
-from collector.drivers.docker.client import EngineError, connect
+from collector.drivers.engine.client import EngineError, connect
 from collector.drivers.interface import DriverError
 from collector.drivers.swarm.client import Manager
 from tests.certificates import Authority
@@ -110,7 +110,7 @@ async def test_an_invalid_response_is_a_driver_error(tmp_path: Path, body: bytes
 async def test_an_endless_response_is_not_read_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("collector.drivers.docker.client._MAX_BYTES", 1 << 20)
+    monkeypatch.setattr("collector.drivers.engine.client._MAX_BYTES", 1 << 20)
 
     async def endless(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()

@@ -3,10 +3,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from collector.common.orchestrator import Mode
 from collector.drivers.docker.create_request import create_request
-from collector.drivers.docker.models import ContainerStats, DockerContainer
 from collector.drivers.docker.views import service_view
-from collector.drivers.interface import Mode
+from collector.drivers.engine.models import ContainerStats, DockerContainer
 
 ID = "0123456789abcdef"
 LABELS = {"wattpack.move": "allowed"}

@@ -5,7 +5,7 @@ created with. A container without a CPU limit gets a quota and period, since onl
 A memory limit cannot be removed: it is raised to the memory of the host.
 """
 
-from collector.drivers.docker.client import Json
+from collector.drivers.engine.client import Json
 from wire.resources import Quantities
 
 LIMIT_KEYS = ("NanoCpus", "CpuQuota", "CpuPeriod", "Memory", "MemorySwap")

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from collector.drivers.docker.client import Engine, Json
-from collector.drivers.docker.limits import current_limits, limit_changes, restore_changes
-from collector.drivers.docker.models import ContainerStats, DockerContainer
+from collector.drivers.engine.client import Engine, Json
+from collector.drivers.engine.limits import current_limits, limit_changes, restore_changes
+from collector.drivers.engine.models import ContainerStats, DockerContainer
 from collector.drivers.interface import ActionResult, DriverError
 from collector.policies.actions import Cut, describe_amounts, megabytes
 

@@ -1,0 +1,101 @@
+"""Switching nodes: drain and empty before off; wait until ready before they accept containers again."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from collector.config import DriverConfig
+from collector.drivers.hooks import run_hook
+from collector.drivers.interface import ActionResult, DriverError
+from collector.drivers.polling import NotYet, undone_on_failure, wait_for
+
+_SWITCHED = b'{"switched":true}'
+"""Undo data of an action that did switch a node; a node that was already in that state has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePower:
+    """Whether a node is on."""
+
+    ready: bool
+    labelled_off: bool
+    """Whether its label says that the collector switched it off."""
+    active: bool
+    """Whether it is neither drained nor cordoned."""
+
+    @property
+    def is_off(self) -> bool:
+        return not self.ready or self.labelled_off
+
+
+class SwitchedNodes(Protocol):
+    """What an orchestrator does with a node that is switched off or on. Methods raise `DriverError`."""
+
+    async def power(self, name: str) -> NodePower:
+        """Return whether a node is on."""
+
+    async def drain(self, name: str) -> Callable[[], Awaitable[None]]:
+        """Drain a node that may be switched off, and return a check that raises `NotYet` until it is empty.
+
+        Label the node, so that any collector can activate it.
+        """
+
+    async def label_off(self, name: str) -> None:
+        """Label a node as switched off."""
+
+    async def activate(self, name: str) -> None:
+        """Remove the labels; let the node accept containers again, unless someone else drained it."""
+
+
+class PowerSwitch:
+    """Switches nodes with the operator's commands."""
+
+    def __init__(self, nodes: SwitchedNodes, settings: DriverConfig) -> None:
+        self._nodes, self._settings = nodes, settings
+
+    async def off(self, name: str) -> ActionResult:
+        """Drain a node, wait until its containers run elsewhere, and switch it off."""
+        settings, nodes = self._settings, self._nodes
+        if not settings.power_off_command:
+            raise DriverError(f"{name} stays on: power_off_command in [driver] is not set")
+        if (await nodes.power(name)).is_off:
+            return ActionResult(what=f"{name} is already off", nothing_to_do=True)
+        is_empty = await nodes.drain(name)
+        async with undone_on_failure(f"{name} stays on", lambda: nodes.activate(name)):
+            await wait_for(is_empty, settings.power_seconds)
+            await asyncio.sleep(settings.stable_seconds)
+            await nodes.label_off(name)
+            await run_hook(settings.power_off_command, name, settings.power_seconds)
+        return ActionResult(what=f"drained {name} and switched it off", before=_SWITCHED)
+
+    async def on(self, name: str) -> ActionResult:
+        """Switch a node on, and activate it unless someone else drained it."""
+        power = await self._nodes.power(name)
+        if power.active and not power.is_off:
+            return ActionResult(what=f"{name} is already on", nothing_to_do=True)
+        if power.is_off:
+            await self._boot(name)
+        await self._nodes.activate(name)
+        is_active = (await self._nodes.power(name)).active
+        what = f"switched {name} on" + ("" if is_active else "; someone else has drained it")
+        return ActionResult(what=what, before=_SWITCHED)
+
+    async def release(self, drained: Iterable[str]) -> tuple[str, ...]:
+        """Activate nodes that were drained but not switched off."""
+        names = tuple(drained)
+        for name in names:
+            await self._nodes.activate(name)
+        return tuple(f"activated {name}, which was drained but not switched off" for name in names)
+
+    async def _boot(self, name: str) -> None:
+        settings = self._settings
+        if not settings.power_on_command:
+            raise DriverError(f"{name} stays off: power_on_command in [driver] is not set")
+        await run_hook(settings.power_on_command, name, settings.power_seconds)
+
+        async def is_ready() -> None:
+            if not (await self._nodes.power(name)).ready:
+                raise NotYet(f"{name} was switched on, but is not ready")
+
+        await wait_for(is_ready, settings.power_seconds)
