@@ -5,6 +5,8 @@
 | `settings` | `TABLES` of `collector.toml` by key; `CHECKS` | the settings |
 | `policies` | `POLICIES` | the table of policies |
 | `guards` | `GUARDS`: names and functions | the checks of every step |
+| `live` | `LIVE`: types of `LivePart` | the state of the cluster in the registry |
+| `snapshot` | `PARTS`: a `PartCodec` per type of `SnapshotPart` | the bytes of a snapshot |
 | `jobs` | `restore(core)`: before reports arrive; `running(core)`: while it serves | the start |
 | `routes` | `ROUTES` | the route table |
 | `metrics` | `METRICS`; `collect(api)`: the families of one scrape | `/metrics` |
