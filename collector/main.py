@@ -196,6 +196,8 @@ def make_app(
 
     async def end_streams(_app: web.Application) -> None:
         api.registry.mesh.close()
+        for part in api.registry.parts:
+            part.close()
         api.events.end("the collector is shutting down: reconnect later")
 
     app.on_shutdown.append(end_streams)

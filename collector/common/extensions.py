@@ -6,6 +6,8 @@
 | `policies` | `POLICIES` | the table of policies |
 | `guards` | `GUARDS`: names and functions | the checks of every step |
 | `controllers` | `CONTROLLERS`: what runs in each round of the control loop | the control loop |
+| `live` | `LIVE`: types of `LivePart` | the state of the cluster in the registry |
+| `snapshot` | `PARTS`: a `PartCodec` per type of `SnapshotPart` | the bytes of a snapshot |
 | `jobs` | `restore(core)`: before reports arrive; `running(core)`: while it serves | the start |
 | `routes` | `ROUTES` | the route table |
 | `metrics` | `METRICS`; `collect(api)`: the families of one scrape | `/metrics` |

@@ -14,4 +14,5 @@ FEATURES: tuple[str, ...] = (
     "extender",
     "genpack",
     "energy4cloud",
+    "promises",
 )

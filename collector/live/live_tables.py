@@ -13,7 +13,7 @@ from collector.config import CollectorConfig
 from collector.history.interface import StoredUsage
 from collector.history.timeline import BucketSums
 from collector.live.node_columns import NodeTable
-from collector.live.promises.tracker import PromiseTracker
+from collector.live.parts import LiveParts
 from collector.live.snapshots import SnapshotBuilder
 from collector.live.table import places
 from collector.live.task_columns import TaskTable, quantities
@@ -46,7 +46,7 @@ class LiveTables:
         self._own_id = own_host if _SHORT_ID.fullmatch(own_host) else None
         self._tasks = TaskTable(placement.default_class, spans_nodes=config.driver.spans_nodes)
         self._builder = SnapshotBuilder(config)
-        self.promises = PromiseTracker(config)
+        self.parts = LiveParts(config)
         self.mesh = Mesh(config.mesh)
         self._snapshot_seconds = placement.snapshot_seconds
         self._last: Snapshot | None = None
@@ -330,7 +330,11 @@ class LiveTables:
                 taken = self._builder.snapshot(copy, now)
             self._last = replace(
                 taken,
-                slo=self.promises.columns(taken.tasks.ids, now),
+                parts={
+                    type(part): part
+                    for part in (each.snapshot_part(taken) for each in self.parts)
+                    if part is not None
+                },
                 delays=self.mesh.delays(taken.nodes.names),
             )
             return self._last

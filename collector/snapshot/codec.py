@@ -10,13 +10,13 @@ import cramjam
 import msgspec
 import numpy as np
 
-from collector.slo.promises import Promise
+from collector.common.extensions import extend
 from collector.snapshot.applications import Applications
 from collector.snapshot.constraints import Constraint, PlacementRules
 from collector.snapshot.delays import Delays
 from collector.snapshot.images import ImageTable
+from collector.snapshot.parts import PartCodec
 from collector.snapshot.power_curves import PowerCurves
-from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import Nodes, Pending, Services, Snapshot, Tasks
 from collector.snapshot.windows import TaskWindows
 
@@ -32,13 +32,15 @@ def pack(snapshot: Snapshot) -> bytes:
         "turn": snapshot.turn,
         "seed": snapshot.seed,
         "domain_names": snapshot.domain_names,
-        "pending": [_column(rows) for rows in snapshot.pending],
+        "pending": [pack_column(rows) for rows in snapshot.pending],
         "nodes": _table(snapshot.nodes),
         "tasks": _table(snapshot.tasks),
         "services": _table(snapshot.services),
         "rules": list(snapshot.rules.items()),
         "constraints": list(snapshot.constraints.items()),
-        "slo": None if snapshot.slo is None else _table(snapshot.slo),
+        "parts": {
+            each.key: each.pack(part) for each in _codecs() if (part := snapshot.part(each.kind)) is not None
+        },
         "delays": None if snapshot.delays is None else _table(snapshot.delays),
         "applications": _packed_applications(snapshot.applications),
         "images": _packed_images(snapshot.images),
@@ -57,8 +59,12 @@ def unpack(packed: bytes) -> Snapshot:
         turn=columns["turn"],
         seed=columns["seed"],
         domain_names=tuple(columns["domain_names"]),
-        pending=Pending(*map(_array, columns["pending"])),
-        slo=None if columns["slo"] is None else _promises(columns["slo"]),
+        pending=Pending(*map(unpack_column, columns["pending"])),
+        parts={
+            each.kind: each.unpack(columns["parts"][each.key])
+            for each in _codecs()
+            if each.key in columns["parts"]
+        },
         rules=dict(msgspec.convert(columns["rules"], list[tuple[int, PlacementRules]])),
         constraints=dict(
             msgspec.convert(columns.get("constraints", ()), list[tuple[int, tuple[Constraint, ...]]])
@@ -69,6 +75,10 @@ def unpack(packed: bytes) -> Snapshot:
     )
 
 
+def _codecs() -> tuple[PartCodec[Any], ...]:
+    return extend("snapshot", "PARTS")
+
+
 def _table(table: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of columns
     return {field.name: _value(getattr(table, field.name)) for field in fields(table)}
 
@@ -76,16 +86,17 @@ def _table(table: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of col
 def _value(value: Any) -> Any:  # noqa: ANN401 - a column of any type
     match value:
         case np.ndarray():
-            return _column(value)
+            return pack_column(value)
         case TaskWindows():
-            return _column(value.amounts)
+            return pack_column(value.amounts)
         case PowerCurves():
             return _table(value)
         case _:
             return [dict(each) if isinstance(each, dict) else each for each in value]
 
 
-def _column(column: "np.ndarray[Any, Any]") -> dict[str, Any]:
+def pack_column(column: "np.ndarray[Any, Any]") -> dict[str, Any]:
+    """A column for msgpack."""
     return {
         "dtype": column.dtype.str,
         "shape": column.shape,
@@ -93,13 +104,9 @@ def _column(column: "np.ndarray[Any, Any]") -> dict[str, Any]:
     }
 
 
-def _array(packed: dict[str, Any]) -> "np.ndarray[Any, Any]":
+def unpack_column(packed: dict[str, Any]) -> "np.ndarray[Any, Any]":
+    """The column that `pack_column` made this of."""
     return np.frombuffer(packed["data"], dtype=packed["dtype"]).reshape(packed["shape"])
-
-
-def _promises(packed: dict[str, Any]) -> TaskPromises:
-    columns = {name: _array(value) for name, value in packed.items() if isinstance(value, dict)}
-    return TaskPromises(promises=msgspec.convert(packed["promises"], tuple[Promise, ...]), **columns)
 
 
 def _packed_applications(applications: Applications | None) -> dict[str, Any] | None:
@@ -107,8 +114,8 @@ def _packed_applications(applications: Applications | None) -> dict[str, Any] | 
         return None
     return {
         "names": applications.names,
-        "delay_max": _column(applications.delay_max),
-        "of_service": _column(applications.of_service),
+        "delay_max": pack_column(applications.delay_max),
+        "of_service": pack_column(applications.of_service),
         "links": [(row, sorted(links)) for row, links in applications.links.items()],
     }
 
@@ -118,8 +125,8 @@ def _applications(packed: dict[str, Any] | None) -> Applications | None:
         return None
     return Applications(
         names=tuple(packed["names"]),
-        delay_max=_array(packed["delay_max"]),
-        of_service=_array(packed["of_service"]),
+        delay_max=unpack_column(packed["delay_max"]),
+        of_service=unpack_column(packed["of_service"]),
         links={row: frozenset((a, b) for a, b in links) for row, links in packed["links"]},
     )
 
@@ -146,9 +153,9 @@ def _restored(table: type[Table], packed: dict[str, Any]) -> Table:
         if name == "power":
             columns[name] = _restored(PowerCurves, value)
         elif name == "windows":
-            columns[name] = TaskWindows.of(_array(value))
+            columns[name] = TaskWindows.of(unpack_column(value))
         elif isinstance(value, dict):
-            columns[name] = _array(value)
+            columns[name] = unpack_column(value)
         else:
             columns[name] = tuple(value)
     return table(**columns)

@@ -13,8 +13,8 @@ from collector.snapshot.applications import Applications
 from collector.snapshot.constraints import Constraint, PlacementRules, parse_number
 from collector.snapshot.delays import Delays
 from collector.snapshot.images import ImageTable
+from collector.snapshot.parts import AnyPart, SnapshotPart
 from collector.snapshot.power_curves import Floats, PowerCurves, Rows
-from collector.snapshot.promises import TaskPromises
 from collector.snapshot.windows import TaskWindows
 from wire.resources import RESOURCES
 
@@ -338,8 +338,8 @@ class Snapshot:
     seed: int = 0
     domain_names: tuple[str, ...] = field(default=())
     pending: Pending = field(default=_NONE_PENDING)
-    slo: TaskPromises | None = None
-    """Promises of availability; None if no task has one."""
+    parts: Mapping[type[SnapshotPart], SnapshotPart] = field(default_factory=dict)
+    """What features add, by its type."""
     rules: Mapping[int, PlacementRules] = field(default_factory=dict)
     """Where waiting tasks may run, by their rows; only of tasks with rules."""
     constraints: Mapping[int, tuple[Constraint, ...]] = field(default_factory=dict)
@@ -353,6 +353,15 @@ class Snapshot:
 
     _cache: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
     _cache_with_pending: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def part(self, kind: type[AnyPart]) -> AnyPart | None:
+        """What a feature added; None if it added nothing."""
+        found = self.parts.get(kind)
+        return found if isinstance(found, kind) else None
+
+    def with_part(self, part: SnapshotPart) -> "Snapshot":
+        """The same cluster with a part, in place of an earlier one of its type."""
+        return replace(self, parts={**self.parts, type(part): part})
 
     def with_pending(
         self,

@@ -84,18 +84,19 @@ def _stop_reason(victim: Claim, beneficiary: Claim, settings: QosSettings) -> st
 
 def pass_over_queue(rules: QueueRules, snapshot: Snapshot, settings: QueueSettings) -> Plan:
     """Run one pass over the queue."""
-    if snapshot.slo is None or not snapshot.waiting.size:
+    promises = snapshot.part(TaskPromises)
+    if promises is None or not snapshot.waiting.size:
         return Plan()
     held: set[int] = set()
     while True:
-        given = queue_input(snapshot, snapshot.slo, settings.stale_seconds, held)
+        given = queue_input(snapshot, promises, settings.stale_seconds, held)
         terms = rules.terms(given, settings, snapshot.seed)
         outcome = QueuePass(given.hosts, given.instances, terms, snapshot.seed, settings.sample_ratio).run()
         stray = _too_far(snapshot, outcome, given.rows)
         if not stray:
             break
         held |= stray
-    build = _Actions(snapshot, snapshot.slo, rules, settings)
+    build = _Actions(snapshot, promises, rules, settings)
     actions = [action for each in outcome.assignments for action in build.of(each, given.rows)]
     # An assignment may use room that the victims of a later one leave.
     actions.sort(key=lambda action: isinstance(action, Start))
@@ -170,7 +171,9 @@ def rank_by_queue(
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds)
     strained = snapshot.nodes.has_bottleneck & (refused == Rejection.NOT)
     refused = np.where(strained, np.int8(Rejection.BOTTLENECK), refused)
-    slo = snapshot.slo or snapshot.cached("no promises", lambda: unpromised((), len(snapshot.tasks.ids)))
+    slo = snapshot.part(TaskPromises) or snapshot.cached(
+        "no promises", lambda: unpromised((), len(snapshot.tasks.ids))
+    )
     promise = next((each for each in slo.promises if each.name == request.slo), _NO_PROMISE)
     demand = reservation_of(request)
     given = _queue_input(snapshot, slo, settings).with_new(

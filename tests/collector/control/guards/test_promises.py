@@ -18,6 +18,7 @@ from collector.control.records import Step, StepState
 from collector.control.steps import planned_step
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Start
 from collector.policies.interface import Policy
+from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import NOWHERE, Snapshot
 from replay.contenders.table import POLICIES
 from tests.collector.control.guards.builders import guard_context
@@ -208,7 +209,7 @@ def planned(policy: Policy, snapshot: Snapshot, seed: int) -> list[Action]:
 @settings(max_examples=50)
 def test_no_policy_stops_a_container_if_its_promise_would_break(policy: Policy, seed: int) -> None:
     snapshot = promising(seed)
-    tasks, slo = snapshot.tasks, snapshot.slo
+    tasks, slo = snapshot.tasks, snapshot.part(TaskPromises)
     assert slo is not None
     names = [NOWHERE if each == NOWHERE else snapshot.services.names[each] for each in tasks.service]
     view = OrchestratorState(
