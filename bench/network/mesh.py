@@ -22,9 +22,9 @@ from bench.common.results import Figure
 from bench.network.mesh_node import PEER_SESSION
 from collector.config import AccessConfig, CollectorConfig, HistoryConfig, HttpConfig, MeshConfig
 from collector.main import running
-from collector.network.coordinates import fit_coordinates
-from collector.network.peers import RowPair, choose_near, choose_pairs
-from collector.snapshot.delays import Delays, Floats
+from collector.features.network.mesh.coordinates import fit_coordinates
+from collector.features.network.mesh.peers import RowPair, choose_near, choose_pairs
+from collector.features.network.mesh.delays import Delays, Floats
 from wire.mesh import KEY_BYTES
 
 _NODES = 64

@@ -24,6 +24,7 @@ from wattpack.demo.agents import DemoAgents
 from wattpack.demo.cluster import DemoCluster
 from wattpack.demo.driver import DemoDriver
 from wattpack.demo.past import write_past
+from collector.features.network.mesh.mesh import Mesh
 from wattpack.demo.run import DemoOptions, demo_config, put_round_trips
 from wattpack.demo.shop import Shop, make_shop
 from wire.messages import MAX_BATCH, encode
@@ -109,7 +110,7 @@ async def _run_collector(start: _Start, ready: Connection) -> None:
         ready.send(collector.address.url)
 
         async def measure_distances() -> None:
-            put_round_trips(collector.core.registry.mesh, shop, time.time())
+            put_round_trips(collector.core.registry.part(Mesh), shop, time.time())
 
         await repeat(measure_distances, _MESH_SECONDS, "the simulated mesh")
 

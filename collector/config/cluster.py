@@ -52,13 +52,6 @@ class NodeRule(Section, frozen=True):
     """Whether containers may be placed on it."""
 
 
-class ApplicationRule(Section, frozen=True):
-    """An application whose services any node may run."""
-
-    delay_max_seconds: Annotated[float, Meta(gt=0)] = inf
-    """Overrides the labels of its services."""
-
-
 class EnvelopeConfig(Section, frozen=True):
     """The expected need of a container, from the histograms of its samples.
 

@@ -11,4 +11,5 @@ FEATURES: tuple[str, ...] = (
     "extender",
     "genpack",
     "energy4cloud",
+    "network",
 )

@@ -52,7 +52,6 @@ class Registry:
         self.promises = self.tables.promises
         self.probes = ServiceProbes()
         self._service_energy = ServiceEnergy()
-        self.mesh = self.tables.mesh
         self.restored_at = 0.0
         """When reports were restored from the history. Since then, a node has time to report again."""
         self.admission = Admission(config.limits, self.usage)
@@ -113,7 +112,6 @@ class Registry:
             curve=None if run.heartbeat is None else run.heartbeat.value.power_curve,
             failures=failures,
             is_new_run=is_new_run,
-            images=merged.images,
         )
         if report.alerts or report.heartbeat or is_new_run:
             update = entry.with_alerts(update)
@@ -123,6 +121,7 @@ class Registry:
             changed=merged.containers,
             gone=gone,
             is_new_run=is_new_run,
+            images=merged.images,
         )
         self.promises.apply(report, times, changes)
         self._note_probes(report, received_at)

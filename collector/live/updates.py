@@ -37,8 +37,6 @@ class NodeUpdate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Containers that died or ran out of memory."""
     is_new_run: bool = False
     """Whether the agent restarted: the state of its earlier run is void."""
-    images: Sequence[str] | None = None
-    """Names of the images on the node."""
 
 
 class ContainerChanges(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -51,6 +49,8 @@ class ContainerChanges(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Ids of the containers that ended."""
     is_new_run: bool = False
     """Whether the agent restarted."""
+    images: Sequence[str] | None = None
+    """Names of all images on the node, if they may have changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

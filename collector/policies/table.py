@@ -8,7 +8,6 @@ from collector.policies.consolidate.policy import CONSOLIDATE
 from collector.policies.draps import DRAPS
 from collector.policies.interface import Policy
 from collector.policies.least_watts.policy import LEAST_WATTS
-from collector.policies.net.policy import NET_AWARE, NET_OPTIMAL
 from collector.policies.peers import (
     BALANCED_ALLOCATION,
     LEAST_ALLOCATED,
@@ -34,8 +33,6 @@ _TABLE: tuple[Policy, ...] = (
     DRAPS,
     CONSOLIDATE,
     LEAST_WATTS,
-    NET_AWARE,
-    NET_OPTIMAL,
     PRIORITY,
     QOS_DRIVEN,
 )

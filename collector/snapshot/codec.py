@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 
 from collector.slo.promises import Promise
-from collector.snapshot.applications import Applications
+from collector.features.network.applications.table import Applications
 from collector.snapshot.constraints import Constraint, PlacementRules
-from collector.snapshot.delays import Delays
-from collector.snapshot.images import ImageTable
+from collector.features.network.mesh.delays import Delays
+from collector.features.network.applications.images import ImageTable
 from collector.snapshot.power_curves import PowerCurves
 from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import Nodes, Pending, Services, Snapshot, Tasks

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.snapshot.applications import Applications
+from collector.features.network.applications.table import Applications
+from collector.common.applications import ApplicationTraits
 from collector.snapshot.constraints import Constraint, PlacementRules, parse_number
-from collector.snapshot.delays import Delays
-from collector.snapshot.images import ImageTable
+from collector.features.network.mesh.delays import Delays
+from collector.features.network.applications.images import ImageTable
 from collector.snapshot.power_curves import Floats, PowerCurves, Rows
 from collector.snapshot.promises import TaskPromises
 from collector.snapshot.windows import TaskWindows
@@ -314,6 +315,8 @@ class Pending(NamedTuple):
     """Whether `mean` comes from observed use; otherwise from the reservation."""
     mean: Floats
     allocated: Floats
+    applications: tuple[ApplicationTraits, ...]
+    """Those that the requests named."""
 
 
 _NONE_PENDING = Pending(
@@ -322,6 +325,7 @@ _NONE_PENDING = Pending(
     np.empty(0, dtype=np.bool_),
     np.empty((0, len(RESOURCES))),
     np.empty((0, len(RESOURCES))),
+    (),
 )
 
 
@@ -350,6 +354,8 @@ class Snapshot:
     """None if no service belongs to one."""
     images: ImageTable | None = None
     """None if no node reports its images."""
+    is_filtered: bool = True
+    """Whether the filters of features apply: plans without them show what they cost."""
 
     _cache: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
     _cache_with_pending: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
@@ -359,13 +365,10 @@ class Snapshot:
         nodes: Nodes,
         services: Services,
         pending: Pending,
-        applications: Applications | None,
         turn: int,
     ) -> "Snapshot":
         """The same cluster with pending tasks; cached values stay, since none depends on those."""
-        snapshot = replace(
-            self, nodes=nodes, services=services, pending=pending, applications=applications, turn=turn
-        )
+        snapshot = replace(self, nodes=nodes, services=services, pending=pending, turn=turn)
         if not self.pending.nodes.size:
             self._cache[_NODES_WITHOUT_PENDING] = self.nodes
         object.__setattr__(snapshot, "_cache", self._cache)
@@ -376,9 +379,11 @@ class Snapshot:
         """The nodes before pending tasks were added; None if the snapshot was stored together with those."""
         return self._cache.get(_NODES_WITHOUT_PENDING) if self.pending.nodes.size else self.nodes
 
-    def without_applications(self) -> "Snapshot":
-        """The same cluster without applications; cached values stay, since none depends on those."""
-        return self.with_pending(self.nodes, self.services, self.pending, None, self.turn)
+    def without_filters(self) -> "Snapshot":
+        """The same cluster without the filters of features; cached values stay, since none depends on those."""
+        snapshot = replace(self, is_filtered=False)
+        object.__setattr__(snapshot, "_cache", self._cache)
+        return snapshot
 
     def cached(self, key: Hashable, compute: Callable[[], T]) -> T:
         """A value computed from the tasks, or from the nodes' state, power curves and history, on first use.

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from collector.live.traits import parse_delay
+from collector.common.applications import parse_delay
 from collector.placement.answers import PlacementHint, RankedNode
-from collector.placement.applications import ApplicationHint
+from collector.features.network.applications.hints import ApplicationHint
 from collector.policies.actions import describe
 from wattpack.client.applications import format_application, read_application
 from wattpack.client.collector import query_collector

@@ -26,8 +26,8 @@ from collector.config import (
 )
 from collector.main import RunningCollector
 from collector.main import running as running_collector
-from collector.network.members import Member
-from collector.network.mesh import Mesh
+from collector.features.network.mesh.members import Member
+from collector.features.network.mesh.mesh import Mesh
 from wattpack.demo.agents import DemoAgents
 from wattpack.demo.cluster import DemoCluster
 from wattpack.demo.driver import DemoDriver

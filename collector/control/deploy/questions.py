@@ -6,7 +6,7 @@ from typing import Any
 from collector.control.constraints import ROLE, require_known
 from collector.control.deploy.models import NewService
 from collector.drivers.interface import NodeView
-from collector.live.traits import application_traits
+from collector.common.applications import application_traits
 from collector.placement.question import PlacementQuestion
 from collector.snapshot.constraints import Operator
 

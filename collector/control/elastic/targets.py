@@ -16,7 +16,7 @@ from collector.common.labels import (
 from collector.config import ElasticRule
 from collector.drivers.interface import Mode, ServiceView
 from collector.elastic.interface import Target, Weights
-from collector.live.traits import parse_delay
+from collector.common.applications import parse_delay
 
 _NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
 _RANGE = re.compile(rf"(?P<low>{_NUMBER})-(?P<high>{_NUMBER})(?:/(?P<step>{_NUMBER}))?")

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from collector.common.labels import APP_LABEL, SLO_LABEL, TALKS_TO_LABEL
+from collector.common.applications import application_traits
+from collector.common.labels import SLO_LABEL, TALKS_TO_LABEL
 from collector.common.quantities import parse_quantity
 from collector.features.extender.models import PodContainer, ResourceRequirements, SchedulerPod
 from collector.live.traits import task_traits
-from collector.placement.membership import membership
 from collector.placement.question import estimate_need
 from collector.policies.interface import Request
 from collector.snapshot.tables import Snapshot, TaskKind
@@ -50,11 +50,6 @@ def pod_request(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> Po
     # A profile by image is that of one container, so it does not fit a pod of several images.
     image = images.pop() if len(images) == 1 else None
     listed = (metadata.annotations or {}).get(TALKS_TO_LABEL)
-    member = membership(
-        snapshot,
-        {**labels, TALKS_TO_LABEL: listed} if listed else labels,
-        application=labels.get(APP_LABEL) or metadata.namespace,
-    )
     need = estimate_need(
         snapshot,
         services=(workload, name),
@@ -74,9 +69,9 @@ def pod_request(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> Po
         task_class=traits.task_class,
         kind=TaskKind.JOB if is_job else traits.kind,
         slo=labels.get(SLO_LABEL),
-        application=member.application,
-        delay_max=member.delay_max,
-        talks_to=member.talks_to,
+        application=application_traits(
+            {**labels, TALKS_TO_LABEL: listed} if listed else labels, metadata.namespace
+        ),
         image=image,
     )
     return PodRequest(request, name, workload)

@@ -15,7 +15,7 @@ from collector.config import MeshConfig, PullConfig
 from collector.core.parts import Core
 from collector.history.interface import PULLED, HistoryUnavailable
 from collector.history.prometheus.reader import STORE_GAP
-from collector.history.prometheus.round_trips import LOST_RATIO, ROUND_TRIP
+from collector.features.network.pull import LOST_RATIO, ROUND_TRIP
 from collector.history.prometheus.schema import ALERT, INFO, SAMPLED_AT, USAGE_METRICS
 from collector.history.prometheus.writer import SampleWriter
 from collector.history.sqlite.history import open_sqlite
