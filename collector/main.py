@@ -193,6 +193,8 @@ def make_app(
     app[BACKPRESSURE] = Backpressure(api.config.ingest, on_surplus=partial(_note_surplus, api))
 
     async def end_streams(_app: web.Application) -> None:
+        for part in api.registry.parts:
+            part.close()
         api.events.end("the collector is shutting down: reconnect later")
 
     app.on_shutdown.append(end_streams)

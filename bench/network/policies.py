@@ -13,10 +13,10 @@ import numpy as np
 from bench.common.progress import Progress
 from bench.common.results import Figure
 from bench.network.states import State, brute_force, has_room, is_within_bound, random_state
-from collector.features.network.mesh.delays import Delays
-from collector.features.network.applications.in_turn import place_application
-from collector.policies.interface import STALE_SECONDS, ApplicationPlacement
 from collector.features.network.applications.build import build
+from collector.features.network.applications.in_turn import place_application
+from collector.features.network.mesh.delays import Delays
+from collector.policies.interface import STALE_SECONDS, ApplicationPlacement
 from collector.policies.resolve import resolve
 
 _STATES = 1000

@@ -1,16 +1,16 @@
 """Random states of clusters, applications to place there, and the best placement by brute force."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from collector.common.applications import ApplicationTraits
-from collector.policies.interface import Request
 from collector.features.network.applications.build import BuiltProblem
+from collector.features.network.applications.images import ImageTable
 from collector.features.network.applications.table import Applications
 from collector.features.network.mesh.delays import DelayKind, Delays
-from collector.features.network.applications.images import ImageTable
+from collector.policies.interface import Request
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble

@@ -19,12 +19,12 @@ from pathlib import Path
 import aiohttp
 
 from collector.common.periodic import repeat
+from collector.features.network.mesh.mesh import Mesh
 from collector.main import running
 from wattpack.demo.agents import DemoAgents
 from wattpack.demo.cluster import DemoCluster
 from wattpack.demo.driver import DemoDriver
 from wattpack.demo.past import write_past
-from collector.features.network.mesh.mesh import Mesh
 from wattpack.demo.run import DemoOptions, demo_config, put_round_trips
 from wattpack.demo.shop import Shop, make_shop
 from wire.messages import MAX_BATCH, encode

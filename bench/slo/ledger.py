@@ -21,6 +21,7 @@ from bench.common.results import Figure
 from bench.common.simulated_node import container_id
 from collector.common.labels import SLO_LABEL
 from collector.config import CollectorConfig, DriverConfig, PlacementConfig
+from collector.live.promises.tracker import PromiseTracker
 from collector.live.registry import Registry
 from collector.live.updates import OrchestratedService, OrchestratedTask
 from wire.messages import ContainerState, Event, EventKind, Heartbeat, NodeState, Report
@@ -99,33 +100,34 @@ def _measure(label: str, is_orchestrated: bool) -> _Cost:  # noqa: FBT001 - pass
             driver=DriverConfig(name="swarm" if is_orchestrated else "none"),
         )
     )
+    promises = registry.part(PromiseTracker)
     for number in range(_RESTARTS + 1):
         for node in range(_NODES):
             for report in _reports(node, number, label, is_orchestrated=is_orchestrated):
                 registry.apply(report, report.at)
             if node % _STORED_NODES == 0:
-                registry.promises.pack_changes()
+                promises.pack_changes()
         if is_orchestrated:
-            registry.promises.put_services(_services(number, label), _BEGIN + 100 * number + 65)
-            registry.promises.pack_changes()
+            promises.put_services(list(_services(number, label)), _BEGIN + 100 * number + 65)
+            promises.pack_changes()
     # A collector does this every few minutes.
-    registry.promises.forget(_BEGIN)
+    promises.forget(_BEGIN)
     gc.collect()
     held_bytes = psutil.Process().memory_info().rss
     now = _BEGIN + 3600
     ids = registry.tables.snapshot(now).tasks.ids
-    registry.promises.columns(ids, now)
+    promises.columns(ids, now)
     passes, snapshots = [], []
     for number in range(1, _PASSES + 1):
         began = time.process_time()
-        registry.promises.columns(ids, now + number)
+        promises.columns(ids, now + number)
         passes.append(time.process_time() - began)
         began = time.process_time()
         registry.tables.snapshot(now + number)
         snapshots.append(time.process_time() - began)
     gc.collect()
     resident_bytes = psutil.Process().memory_info().rss
-    standings = registry.promises.standings(now)
+    standings = promises.standings(now)
     return _Cost(
         sorted(passes)[_PASSES // 2],
         sorted(snapshots)[_PASSES // 2],

@@ -25,6 +25,7 @@ from collector.control.records import StepState, Trigger
 from collector.core.parts import Core, ReportKind, ReportOutcome
 from collector.history.interface import HistoryStats, OutboxStatus
 from collector.live.limits.node_account import Limit
+from collector.live.promises.tracker import PromiseTracker
 from collector.live.service_energy import ServicePower
 from collector.policies.admission.record import NodeShortages
 from collector.reports.alerts import AlertState
@@ -367,7 +368,7 @@ class _MetricsCollector(Collector):
         yield from metric_families(_ADMISSION_METRICS, [shortages] if shortages.windows else [])
         yield from metric_families(_SERVICE_METRICS, core.registry.service_powers(core.clock()))
         yield from metric_families(_OPEN_ALERT_METRICS, msgspec.structs.asdict(cluster.open_alerts).items())
-        standings = core.registry.promises.standings(core.clock())
+        standings = core.registry.part(PromiseTracker).standings(core.clock())
         yield from metric_families(SLO_METRICS, service_promises(standings))
         yield from metric_families(_OUTBOX_METRICS, [now.history.outbox] if now.history.outbox else [])
         yield from metric_families(_DEPENDENCY_METRICS, core.outages.by_dependency.items())

@@ -1,6 +1,5 @@
 """Liveness of nodes, rules for nodes and applications, envelopes, analysis."""
 
-from math import inf
 from typing import Annotated, Literal
 
 from msgspec import Meta, field

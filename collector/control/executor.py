@@ -128,7 +128,8 @@ class Executor:
     def _avoid_source(self, step: Step) -> None:
         """Keep hints from returning a container to its node, if the orchestrator asks during the move."""
         if isinstance(step.action, Move | Kill):
-            self._core.registry.promises.expect_stop(step.action.task)
+            for part in self._core.registry.parts:
+                part.expect_stop(step.action.task)
         if not isinstance(step.action, Move | Kill) or step.keeps_promises:
             return  # its room is reserved for the container that it is stopped for
         if isinstance(step.action, Kill) and step.action.sheds:

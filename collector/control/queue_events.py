@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from collector.common.liveness import Liveness
+from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 
 
@@ -54,7 +55,7 @@ def promised_tasks(snapshot: Snapshot, *, waiting: bool = False) -> frozenset[st
 
 
 def _is_promised(snapshot: Snapshot) -> Flags:
-    slo = snapshot.slo
+    slo = snapshot.part(TaskPromises)
     if slo is None:
         return np.zeros(len(snapshot.tasks.ids), dtype=np.bool_)
     is_promised: Flags = slo.promise != NOWHERE

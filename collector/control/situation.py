@@ -5,8 +5,6 @@ import logging
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-import numpy as np
-
 from collector.common.outages import Dependency
 from collector.control.guards import GuardContext
 from collector.control.journal import Journal
@@ -25,7 +23,6 @@ from collector.core.parts import Core
 from collector.drivers.interface import Driver, DriverError, Hold, OrchestratorState
 from collector.elastic.interface import Target
 from collector.policies.actions import Cut, Resize
-from collector.snapshot.promises import NO_PROMISE
 from collector.snapshot.tables import Snapshot
 from collector.snapshot.waiting import with_waiting
 from wire.resources import Quantities
@@ -135,7 +132,9 @@ class Situation:
             self.core.outages.begin(Dependency.DRIVER, f"driver {self.driver_name} is unavailable: {error}")
             return False
         self.refreshed_at = self.core.clock()
-        self.core.registry.promises.put_services(orchestrated_services(self.view), self.refreshed_at)
+        services = list(orchestrated_services(self.view))
+        for part in self.core.registry.parts:
+            part.put_services(services, self.refreshed_at)
         if self.trouble is not None:
             self._driver_back_at = self.refreshed_at
         self.core.outages.end(Dependency.DRIVER, f"driver {self.driver_name} is available again")
@@ -166,7 +165,8 @@ class Situation:
         """Write the orchestrator's last state, and the actions since, to the registry and its tables."""
         tables, completed = self.core.registry.tables, self.completed
         self.core.registry.add_successions(completed.successions)
-        self.core.registry.promises.put_queue({**completed.waiting, **completed.stopped})
+        for part in self.core.registry.parts:
+            part.put_queue({**completed.waiting, **completed.stopped})
         tables.put_constraints(constraints_by_service(self.view))
         tables.put_allocations(allocations(self.view, completed, opt_in=self.settings.opt_in))
         for status in node_statuses(self.view, completed, tables.node_names()):
@@ -178,15 +178,10 @@ class Situation:
         folded = self.core.reservations.fold(taken, self.core.clock())
         stopped = waiting_tasks(self.completed)
         pending = pending_tasks(self.view, self.core.config.placement.default_class)
-        promises = self.core.registry.promises.waiting_columns([each.id for each in (*stopped, *pending)])
-        if promises is None:
-            return with_waiting(folded, stopped)
-        # The orchestrator alone decides about a pending task without a promise.
-        is_included = promises.promise != NO_PROMISE
-        is_included[: len(stopped)] = True
-        included = np.flatnonzero(is_included)
-        waiting = [*stopped, *pending]
-        return with_waiting(folded, [waiting[row] for row in included], promises.rows(included))
+        # The orchestrator alone decides about the other pending tasks.
+        ids = [each.id for each in pending]
+        included = {task for part in folded.parts.values() for task in part.decides_about(ids)}
+        return with_waiting(folded, [*stopped, *(each for each in pending if each.id in included)])
 
     @property
     def completed(self) -> CompletedActions:

@@ -16,6 +16,7 @@ from collector.core.applied import AppliedReports
 from collector.core.snapshots import SnapshotCache
 from collector.core.tariff import TariffSource
 from collector.history.interface import History
+from collector.live.promises.tracker import PromiseTracker
 from collector.live.registry import Registry
 from collector.placement.reservations import Reservations
 from collector.policies.admission.record import ShortageRecord
@@ -103,7 +104,7 @@ class Core:
 
     async def standings(self) -> Standings:
         """How promises of availability stand now."""
-        return await asyncio.to_thread(self.registry.promises.standings, self.clock())
+        return await asyncio.to_thread(self.registry.part(PromiseTracker).standings, self.clock())
 
     async def snapshot(self) -> Snapshot:
         """The newest snapshot that is available without a long wait, with pending placements."""

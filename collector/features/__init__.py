@@ -11,5 +11,6 @@ FEATURES: tuple[str, ...] = (
     "extender",
     "genpack",
     "energy4cloud",
+    "promises",
     "network",
 )

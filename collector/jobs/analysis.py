@@ -33,6 +33,7 @@ from collector.common.periodic import in_background, repeat
 from collector.core.parts import Core
 from collector.history.interface import HistoryUnavailable
 from collector.jobs.analysis_pass import AnalysisPass
+from collector.live.promises.tracker import PromiseTracker
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -131,7 +132,7 @@ class AnalysisJob:
         """
         registry, classes = self._core.registry, self._core.config.slo
         watts: defaultdict[str, float] = defaultdict(float)
-        unknown = dict(registry.promises.unknown_classes)
+        unknown = dict(registry.part(PromiseTracker).unknown_classes)
         names = registry.names()
         for start in range(0, len(names), _NODES_AT_ONCE):
             nodes = names[start : start + _NODES_AT_ONCE]

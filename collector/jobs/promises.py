@@ -14,6 +14,7 @@ from collector.common.periodic import in_background, repeat
 from collector.core.applied import Progress, ReportKey
 from collector.core.parts import Core
 from collector.history.interface import HistoryUnavailable
+from collector.live.promises.tracker import PromiseTracker
 
 log = logging.getLogger(__name__)
 
@@ -36,13 +37,13 @@ _progress = msgspec.msgpack.Decoder(_StoredProgress)
 @asynccontextmanager
 async def keeping_promises(core: Core) -> AsyncIterator[None]:
     """Update the ledger while the block runs."""
-    promises = core.registry.promises
+    promises = core.registry.part(PromiseTracker)
 
     async def forget() -> None:
         promises.forget(core.clock() - core.config.liveness.forget_after_hours * 3600)
 
     async def store() -> None:
-        core.registry.note_silence(core.clock())
+        promises.note_silence(core.registry.silent_nodes(core.clock()))
         await store_promises(core)
 
     async with in_background(
@@ -54,7 +55,7 @@ async def keeping_promises(core: Core) -> AsyncIterator[None]:
 
 async def store_promises(core: Core) -> None:
     """Store the changes since the last call. Raise `HistoryUnavailable`."""
-    promises = core.registry.promises
+    promises = core.registry.part(PromiseTracker)
     values = promises.pack_changes()
     progress = _StoredProgress(core.applied.progress(core.clock()), promises.viewed_at)
     try:
@@ -82,12 +83,13 @@ class PromiseRestore:
             except msgspec.DecodeError as error:
                 log.warning("the stored ledger of promises is invalid, and starts again: %s", error)
                 values.clear()
-        core.registry.promises.begin_restore(values, None if progress is None else progress.viewed_at)
+        promises = core.registry.part(PromiseTracker)
+        promises.begin_restore(values, None if progress is None else progress.viewed_at)
         return cls(core, progress)
 
     async def finish(self, now: float) -> None:
         """Apply the reports that the stored state does not include."""
-        core, promises = self._core, self._core.registry.promises
+        core, promises = self._core, self._core.registry.part(PromiseTracker)
         if self._progress is not None:
             until, applied = self._progress.reports.until, set(self._progress.reports.since)
             for received in await core.history.load_reports(until):

@@ -11,7 +11,7 @@ import numpy as np
 from collector.config import CollectorConfig
 from collector.history.interface import SlotUsage
 from collector.live.node_columns import NodeTable
-from collector.live.promises.tracker import PromiseTracker
+from collector.live.parts import LiveParts
 from collector.live.snapshots import SnapshotBuilder
 from collector.live.table import places
 from collector.live.task_columns import TaskTable, quantities
@@ -43,7 +43,7 @@ class LiveTables:
         self._own_id = own_host if _SHORT_ID.fullmatch(own_host) else None
         self._tasks = TaskTable(placement.default_class, spans_nodes=config.driver.spans_nodes)
         self._builder = SnapshotBuilder(config)
-        self.promises = PromiseTracker(config)
+        self.parts = LiveParts(config)
         self._snapshot_seconds = placement.snapshot_seconds
         self._last: Snapshot | None = None
         self._lock = Lock()
@@ -317,7 +317,11 @@ class LiveTables:
                 taken = self._builder.snapshot(copy, now)
             self._last = replace(
                 taken,
-                slo=self.promises.columns(taken.tasks.ids, now),
+                parts={
+                    type(part): part
+                    for part in (each.snapshot_part(taken) for each in self.parts)
+                    if part is not None
+                },
             )
             return self._last
 

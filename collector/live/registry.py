@@ -27,6 +27,7 @@ from collector.live.entries import AlertEntry, NodeEntry, TrackedNode
 from collector.live.limits.admission import Admission
 from collector.live.limits.node_account import Limit
 from collector.live.live_tables import LiveTables
+from collector.live.parts import AnyLivePart
 from collector.live.probes import ServiceProbes
 from collector.live.service_energy import ServiceEnergy, ServicePower, sum_watts
 from collector.live.updates import ContainerChanges, NodeUpdate, Succession
@@ -49,12 +50,16 @@ class Registry:
         self._out_of_memory: dict[str, float] = {}
         self.tables = LiveTables(config, own_host)
         self.usage = ClusterUsage(self._entries, self.tables, UsageWeights.of(config.envelopes))
-        self.promises = self.tables.promises
+        self.parts = self.tables.parts
         self.probes = ServiceProbes()
         self._service_energy = ServiceEnergy()
         self.restored_at = 0.0
         """When reports were restored from the history. Since then, a node has time to report again."""
         self.admission = Admission(config.limits, self.usage)
+
+    def part(self, kind: type[AnyLivePart]) -> AnyLivePart:
+        """What a feature keeps about the cluster."""
+        return self.parts.find(kind)
 
     def apply(self, report: Report, received_at: float) -> bool:
         """Apply a new report; returns whether an earlier one of its run is still missing.
@@ -94,7 +99,6 @@ class Registry:
             entry.previous_boot = before.boot
             entry.run = AgentRun(report.boot, received_at)
         run = entry.run
-        times = self.promises.read_times(report, received_at, entry.sample_seconds)
         merged = run.merge(report, received_at)
         if run.heartbeat is not None:
             entry.beacon_seconds = run.heartbeat.value.beacon_seconds
@@ -123,7 +127,8 @@ class Registry:
             is_new_run=is_new_run,
             images=merged.images,
         )
-        self.promises.apply(report, times, changes)
+        for part in self.parts:
+            part.apply(report, received_at, changes)
         self._note_probes(report, received_at)
         return merged.is_ahead
 
@@ -199,7 +204,8 @@ class Registry:
     def add_successions(self, successions: Iterable[Succession]) -> None:
         """Let containers continue their predecessors in moves, as soon as they run."""
         successions = list(successions)
-        self.promises.add_successions(successions)
+        for part in self.parts:
+            part.add_successions(successions)
         self.usage.add_successions(successions)
 
     def restore(
@@ -261,12 +267,12 @@ class Registry:
         self.probes.drop_old(now)
         return renamed
 
-    def note_silence(self, now: float) -> None:
-        """Count promised containers of nodes that are down as waiting since the last report of their node.
+    def silent_nodes(self, now: float) -> dict[str, float]:
+        """The nodes that are down, and the time of their last report.
 
         After a restart, nodes have time to report again.
         """
-        silent = {
+        return {
             name: entry.last_report_at
             for name, entry in self._entries.items()
             if liveness_of(
@@ -274,8 +280,6 @@ class Registry:
             )
             is Liveness.DOWN
         }
-        if silent:
-            self.promises.note_silence(silent)
 
     def running_containers(self) -> dict[str, list[ContainerState]]:
         """The last reported states of all running containers, by node."""
@@ -320,7 +324,8 @@ class Registry:
         del self._entries[name]
         self.admission.forget(name)
         self.usage.note_change(name)
-        self.promises.drop_node(name)
+        for part in self.parts:
+            part.remove(name)
         self.tables.remove(name)
 
     def _renamed(self, now: float) -> dict[str, str]:

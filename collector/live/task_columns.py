@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.common.applications import application_traits
 from collector.live.service_claims import ServiceClaims
 from collector.live.slot_ring import SLOTS
 from collector.live.table import Table
-from collector.common.applications import application_traits
 from collector.live.traits import TaskTraits, task_traits
 from collector.live.updates import Succession
 from collector.live.windows import KeptRow, UsageWindows

@@ -6,8 +6,8 @@ import numpy as np
 
 from collector.common.labels import ACT_LABEL, NEVER
 from collector.common.liveness import Liveness
-from collector.policies.node_filters import node_filters
 from collector.policies.interface import STALE_SECONDS, Rejection, Request
+from collector.policies.node_filters import node_filters
 from collector.snapshot.columns import four
 from collector.snapshot.matching import nodes_matching
 from collector.snapshot.power_curves import Floats

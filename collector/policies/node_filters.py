@@ -46,7 +46,7 @@ def node_filters(snapshot: Snapshot) -> tuple[NodeFilter, ...]:
 
 
 class OpenNodes:
-    """Where each task may go while a plan is made: to nodes that meet its constraints and pass all filters."""
+    """Where each task may go while a plan is made: to nodes that meet its constraints and all filters."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot

@@ -54,7 +54,7 @@ class PolicyChoice:
     def place_all(
         self, snapshot: Snapshot, requests: Sequence[Request], left: frozenset[str] = frozenset()
     ) -> ApplicationPlacement:
-        """Place the containers of an application together, not on nodes that it just `left`. Takes seconds."""
+        """Place the containers of an application together, not on nodes that it `left`. Takes seconds."""
         assert self.policy.place_all is not None
         return self.policy.place_all(snapshot, excluding(requests, left), self.settings)
 

@@ -7,8 +7,8 @@ import numpy as np
 from collector.common.labels import ACT_LABEL, ALLOWED, NEVER, POWER_LABEL
 from collector.common.liveness import Liveness
 from collector.policies.actions import Action, Kill, Move, PowerOff, PowerOn, Start
-from collector.policies.node_filters import OpenNodes
 from collector.policies.interface import Stability
+from collector.policies.node_filters import OpenNodes
 from collector.policies.overbooking import ReservationBook, allocations, cut_received, limit_left
 from collector.policies.scoring import percent, share
 from collector.snapshot.columns import CPU, MEMORY, sum_by_node

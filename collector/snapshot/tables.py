@@ -9,13 +9,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.features.network.applications.table import Applications
 from collector.common.applications import ApplicationTraits
+from collector.snapshot.claims import NO_CLAIMS, Claims
 from collector.snapshot.constraints import Constraint, PlacementRules, parse_number
-from collector.features.network.mesh.delays import Delays
-from collector.features.network.applications.images import ImageTable
+from collector.snapshot.parts import AnyPart, SnapshotPart
 from collector.snapshot.power_curves import Floats, PowerCurves, Rows
-from collector.snapshot.promises import TaskPromises
 from collector.snapshot.windows import TaskWindows
 from wire.resources import RESOURCES
 
@@ -342,23 +340,31 @@ class Snapshot:
     seed: int = 0
     domain_names: tuple[str, ...] = field(default=())
     pending: Pending = field(default=_NONE_PENDING)
-    slo: TaskPromises | None = None
-    """Promises of availability; None if no task has one."""
+    parts: Mapping[type[SnapshotPart], SnapshotPart] = field(default_factory=dict)
+    """What features add, by its type."""
     rules: Mapping[int, PlacementRules] = field(default_factory=dict)
     """Where waiting tasks may run, by their rows; only of tasks with rules."""
     constraints: Mapping[int, tuple[Constraint, ...]] = field(default_factory=dict)
     """Where the tasks of a service may run, by the row of the service; only of services with constraints."""
-    delays: Delays | None = None
-    """Round-trip times between nodes; None if they are not measured."""
-    applications: Applications | None = None
-    """None if no service belongs to one."""
-    images: ImageTable | None = None
-    """None if no node reports its images."""
+    claims: Claims = field(default=NO_CLAIMS)
     is_filtered: bool = True
     """Whether the filters of features apply: plans without them show what they cost."""
 
     _cache: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
     _cache_with_pending: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def part(self, kind: type[AnyPart]) -> AnyPart | None:
+        """What a feature added; None if it added nothing."""
+        found = self.parts.get(kind)
+        return found if isinstance(found, kind) else None
+
+    def with_part(self, part: SnapshotPart) -> "Snapshot":
+        """The same cluster with a part, in place of an earlier one of its type."""
+        return replace(self, parts={**self.parts, type(part): part})
+
+    def without_part(self, kind: type[SnapshotPart]) -> "Snapshot":
+        """The same cluster without a part."""
+        return replace(self, parts={each: part for each, part in self.parts.items() if each is not kind})
 
     def with_pending(
         self,
@@ -380,7 +386,7 @@ class Snapshot:
         return self._cache.get(_NODES_WITHOUT_PENDING) if self.pending.nodes.size else self.nodes
 
     def without_filters(self) -> "Snapshot":
-        """The same cluster without the filters of features; cached values stay, since none depends on those."""
+        """The same cluster without the filters of features; cached values stay: none depends on those."""
         snapshot = replace(self, is_filtered=False)
         object.__setattr__(snapshot, "_cache", self._cache)
         return snapshot

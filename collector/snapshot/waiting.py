@@ -8,7 +8,6 @@ import numpy as np
 
 from collector.snapshot.columns import Four, coalesce, with_services
 from collector.snapshot.constraints import Constraint, PlacementRules
-from collector.snapshot.promises import TaskPromises, unpromised
 from collector.snapshot.tables import NOWHERE, Services, Snapshot, TaskKind, Tasks
 from wire.resources import RESOURCES
 
@@ -30,15 +29,9 @@ class WaitingTask:
     """The node that it last ran on, which still has its image; None if it never ran."""
 
 
-def with_waiting(
-    snapshot: Snapshot, waiting: Sequence[WaitingTask], promises: TaskPromises | None = None
-) -> Snapshot:
-    """The same cluster with these tasks after all others; those that run again are left out.
-
-    `promises` are those of the waiting tasks, in the same order; None if none of them has one.
-    """
-    places = [place for place, each in enumerate(waiting) if each.id not in snapshot.tasks.index]
-    new = [waiting[place] for place in places]
+def with_waiting(snapshot: Snapshot, waiting: Sequence[WaitingTask]) -> Snapshot:
+    """The same cluster with these tasks after all others; those that run again are left out."""
+    new = [each for each in waiting if each.id not in snapshot.tasks.index]
     if not new:
         return snapshot
     services = with_services(snapshot.services, (each.service for each in new))
@@ -51,19 +44,9 @@ def with_waiting(
         snapshot,
         tasks=_appended(snapshot, new, services),
         services=services,
-        slo=_joined(snapshot, None if promises is None else promises.rows(np.array(places)), len(new)),
+        parts={kind: part.with_waiting([each.id for each in new]) for kind, part in snapshot.parts.items()},
         rules={**snapshot.rules, **rules},
     )
-
-
-def _joined(snapshot: Snapshot, more: TaskPromises | None, count: int) -> TaskPromises | None:
-    """The promises of the tasks, followed by those of new ones."""
-    before = snapshot.slo
-    if before is None and more is None:
-        return None
-    classes = (before or more or unpromised((), 0)).promises
-    before = before or unpromised(classes, len(snapshot.tasks.ids))
-    return before.followed_by(more or unpromised(classes, count))
 
 
 def _appended(snapshot: Snapshot, new: Sequence[WaitingTask], services: Services) -> Tasks:

@@ -10,6 +10,7 @@ import numpy as np
 from collector.analysis.analysis import LatestAnalysis
 from collector.analysis.usage import report_slot
 from collector.config import CollectorConfig, PlacementConfig
+from collector.features.network.mesh.delays import DelayKind, Delays
 from collector.history.interface import UsageKey
 from collector.jobs.analysis_pass import AnalysisPass
 from collector.live.registry import Registry
@@ -20,7 +21,6 @@ from collector.placement.reservations import Reservations
 from collector.policies.admission.rule import AdmissionRule
 from collector.policies.interface import ApplicationPlacement
 from collector.policies.resolve import PolicyChoice
-from collector.features.network.mesh.delays import DelayKind, Delays
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
 from wire.messages import Report

@@ -23,10 +23,12 @@ from collector.core.parts import Core
 from collector.history.factory import open_history
 from collector.ingest.push import store_reports
 from collector.jobs.promises import store_promises
+from collector.live.promises.tracker import PromiseTracker
 from collector.live.registry import Registry
 from collector.main import restore, running
+from collector.snapshot.promises import TaskPromises
 from tests.collector.builders import HEARTBEAT, START, Client, Clock, partial_report, settings, state
-from tests.collector.live.promises.builders import promised, seconds
+from tests.collector.live.promises.builders import note_silence, promised, seconds
 from wire.messages import ContainerState, Event, EventKind, Report
 
 _NODES = ("alpha", "beta")
@@ -109,7 +111,7 @@ async def _compare(config: CollectorConfig, operations: Sequence[tuple[str, str,
             await restore(core)
             for registry in (core.registry, undisturbed):
                 registry.restored_at = 0.0
-                registry.note_silence(cluster.now)
+                note_silence(registry, cluster.now)
             if len(sent) == len(_NODES) and not history.stats().reports:
                 await store_reports(core, sent)
             while pending:
@@ -117,8 +119,8 @@ async def _compare(config: CollectorConfig, operations: Sequence[tuple[str, str,
                 if name == "kill":
                     break
                 await _operate(name, node, service, wait_seconds, cluster, core, undisturbed, sent)
-            found = seconds(core.registry.promises.standings(cluster.now))
-            expected = seconds(undisturbed.promises.standings(cluster.now))
+            found = seconds(core.registry.part(PromiseTracker).standings(cluster.now))
+            expected = seconds(undisturbed.part(PromiseTracker).standings(cluster.now))
             assert found.keys() == expected.keys()
             for key, times in expected.items():
                 assert found[key] == pytest.approx(times, abs=1e-6), key
@@ -153,7 +155,7 @@ async def _operate(  # noqa: PLR0913, PLR0917 - the two collectors, and all that
             cluster.now += _DOWN_SECONDS
             for registry in (core.registry, undisturbed):
                 registry.restored_at = 0.0
-                registry.note_silence(cluster.now)
+                note_silence(registry, cluster.now)
             return
         case _:
             await store_promises(core)
@@ -171,11 +173,11 @@ async def test_events_that_were_acknowledged_before_a_kill_are_not_lost(tmp_path
     assert killed.exitcode == -signal.SIGKILL
     clock = Clock(START + 300)
     async with running(settings(tmp_path / "history.db"), clock=clock) as collector:
-        found = seconds(collector.core.registry.promises.standings(clock.now))
+        found = seconds(collector.core.registry.part(PromiseTracker).standings(clock.now))
         assert found == {("shop", "1"): (250, 30), ("store", "1"): (100, 0)}
-        snapshot = collector.core.registry.tables.snapshot(clock.now)
-        assert snapshot.slo is not None
-        assert [snapshot.slo.promises[code].name for code in snapshot.slo.promise] == ["silver", "silver"]
+        promises = collector.core.registry.tables.snapshot(clock.now).part(TaskPromises)
+        assert promises is not None
+        assert [promises.promises[code].name for code in promises.promise] == ["silver", "silver"]
 
 
 def _report_until_killed(folder: Path) -> None:

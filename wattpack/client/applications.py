@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from collector.common.applications import is_named, parse_delay
 from collector.common.labels import DELAY_MAX_LABEL, TALKS_TO_LABEL
 from collector.control.constraints import ROLE, parse_constraint
-from collector.features.network.applications.claims import is_named
-from collector.common.applications import parse_delay
 from collector.features.network.applications.hints import MAX_CONTAINERS, MAX_SERVICES, ApplicationHint
 from collector.policies.actions import describe
 from wattpack.client.stack import (

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from collector.common.applications import parse_delay
-from collector.placement.answers import PlacementHint, RankedNode
 from collector.features.network.applications.hints import ApplicationHint
+from collector.placement.answers import PlacementHint, RankedNode
 from collector.policies.actions import describe
 from wattpack.client.applications import format_application, read_application
 from wattpack.client.collector import query_collector

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from collector.common.applications import application_traits
 from collector.common.errors import ApiError
 from collector.control.constraints import UnknownConstraintError, require_known
 from collector.control.deploy.models import Deployment, DeployRequest, NewService, ServiceDeployment
@@ -22,7 +23,6 @@ from collector.control.records import DecisionOutcome
 from collector.control.situation import Situation
 from collector.core.placing import place_now
 from collector.drivers.interface import DriverError
-from collector.common.applications import application_traits
 from collector.placement.question import PlacementQuestion, build_request, resolve_policy
 from collector.placement.reservations import MAX_PLACEMENTS
 from collector.policies.actions import describe

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from collector.common.applications import application_traits
 from collector.control.constraints import ROLE, require_known
 from collector.control.deploy.models import NewService
 from collector.drivers.interface import NodeView
-from collector.common.applications import application_traits
 from collector.placement.question import PlacementQuestion
 from collector.snapshot.constraints import Operator
 

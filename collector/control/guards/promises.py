@@ -13,13 +13,14 @@ from collector.control.records import Step
 from collector.policies.actions import Kill, Move, PowerOff, Resize, Scale
 from collector.policies.stability import keeps_awake
 from collector.snapshot.power_curves import Rows
+from collector.snapshot.promises import TaskPromises
 
 _NONE: Rows = np.empty(0, dtype=np.intp)
 
 
 def keeps_promises(step: Step, context: GuardContext) -> Refusal:
     """Refuse an action that stops a container for longer than its promise allows."""
-    snapshot, slo = context.snapshot, context.snapshot.slo
+    snapshot, slo = context.snapshot, context.snapshot.part(TaskPromises)
     if slo is None or step.keeps_promises:
         return None
     service = context.service(step)

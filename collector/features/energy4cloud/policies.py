@@ -21,9 +21,9 @@ from msgspec import Meta
 
 from collector.features.energy4cloud.search import Candidate, Search
 from collector.policies.actions import Action, Cut, Start
-from collector.policies.node_filters import OpenNodes
 from collector.policies.filters import eligible
 from collector.policies.interface import Plan, Policy, PolicySettings, Ranking, Rejection, Request
+from collector.policies.node_filters import OpenNodes
 from collector.policies.overbooking import (
     LIMITS,
     ReservationBook,

@@ -9,8 +9,8 @@ import numpy as np
 
 from collector.common.text import counted
 from collector.policies.actions import Action, Cut, Kill
-from collector.policies.node_filters import OpenNodes
 from collector.policies.interface import LAXEST_CLASS, STRICTEST_CLASS, Request
+from collector.policies.node_filters import OpenNodes
 from collector.policies.overbooking import (
     LIMITS,
     RESERVED,

@@ -11,6 +11,7 @@ from collector.policies.qos.rules import qos_terms
 from collector.policies.qos.settings import QosSettings
 from collector.policies.qos.snapshots import QueueInput, queue_input
 from collector.slo.promises import Promise
+from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import NOWHERE, Snapshot
 
 Cost = tuple[float, ...]
@@ -28,7 +29,7 @@ def nodes_to_preempt_on(
     `pod` is the id of the waiting pod, and `victims` are containers by node. Kube-scheduler decides about
     victims without a promise. A pod without a promise is not urgent: no pod with a promise is stopped for it.
     """
-    slo = snapshot.slo
+    slo = snapshot.part(TaskPromises)
     if slo is None:
         return frozenset(victims)
     queue = queue_input(snapshot, slo, settings.stale_seconds)

@@ -41,7 +41,8 @@ class DistanceFilter:
         if snapshot.part(Delays) is None or np.isinf(applications.delay_max).all():
             return None
         # The last one is for services without an application.
-        return np.isfinite(np.append(applications.delay_max, np.inf))[applications.of_service]
+        has_bound: Flags = np.isfinite(np.append(applications.delay_max, np.inf))
+        return has_bound[applications.of_service]
 
     def of_plan(self, snapshot: Snapshot) -> NearMembers:
         """Return the filter for one plan."""

@@ -4,7 +4,6 @@ import numpy as np
 
 from collector.control.guards.context import GuardContext, Refusal
 from collector.control.records import CARRIED_OUT, IN_MOTION, Step
-from collector.policies.actions import Relocation, Scale
 from collector.features.network.applications.distance import (
     NearMembers,
     application_of,
@@ -17,6 +16,7 @@ from collector.features.network.applications.distance import (
 )
 from collector.features.network.applications.table import applications_in
 from collector.features.network.mesh.delays import Delays
+from collector.policies.actions import Relocation, Scale
 from collector.policies.interface import Request
 from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import NOWHERE, Snapshot

@@ -7,7 +7,8 @@ import msgspec
 
 from collector.common.periodic import in_background, repeat
 from collector.core.parts import Core
-from collector.features.network.applications.images import ImageTable, NodeImages
+from collector.features.network.applications.images import ImageTable
+from collector.features.network.live import NodeImages
 from collector.features.network.mesh.mesh import Mesh
 from collector.history.interface import HistoryUnavailable
 

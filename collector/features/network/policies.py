@@ -11,14 +11,28 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
-from collector.features.network.applications.distance import application_of, bound_of, milliseconds, nodes_of, peers_of
-from collector.policies.filters import eligible, without_room
-from collector.policies.interface import ApplicationPlacement, Plan, Policy, Ranking, Rejection, Request, Stability
 from collector.features.network.applications import exact, greedy
 from collector.features.network.applications.answer import placed_answer, refused_answer
 from collector.features.network.applications.build import absent_image, build, free_amounts, used_nodes
+from collector.features.network.applications.distance import (
+    application_of,
+    bound_of,
+    milliseconds,
+    nodes_of,
+    peers_of,
+)
 from collector.features.network.applications.together import bring_together
 from collector.features.network.mesh.delays import Delays
+from collector.policies.filters import eligible, without_room
+from collector.policies.interface import (
+    ApplicationPlacement,
+    Plan,
+    Policy,
+    Ranking,
+    Rejection,
+    Request,
+    Stability,
+)
 from collector.policies.scoring import instances_near, same_domain
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot

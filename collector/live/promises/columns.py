@@ -1,22 +1,21 @@
 """How promises stand, as columns next to the tasks of a snapshot."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from collector.live.promises.book import PromiseBook
 from collector.slo.standing import Rows, Standings
-from collector.snapshot.promises import TaskPromises, unpromised
+from collector.snapshot.promises import TaskPromises, WaitingPromises, unpromised
 from collector.snapshot.tables import NOWHERE
 
 
-def read_promises(
-    book: PromiseBook, containers: Sequence[str], now: float
-) -> tuple[TaskPromises, "WaitingPromises"] | None:
+def read_promises(book: PromiseBook, containers: Sequence[str], now: float) -> TaskPromises | None:
     """Columns of containers, by id, and the promises of instances that wait; None without instances."""
     # These stay for long: taken first, they leave no gaps in the memory.
     columns = unpromised(tuple(book.promises.values()), len(containers))
-    rows, waiting = _ledger_rows(book, containers), WaitingPromises()
+    rows, waiting = _ledger_rows(book, containers), _WaitingInstances()
     # The last place is that of containers without a promise, whose row is `NOWHERE`.
     place = np.full(book.ledger.row_limit + 1, NOWHERE, dtype=np.intp)
     is_empty = True
@@ -28,7 +27,7 @@ def read_promises(
         columns.put(np.flatnonzero(found != NOWHERE), block.rows(found[found != NOWHERE]))
         place[ledger_rows] = NOWHERE
         is_empty = is_empty and not ledger_rows.size
-    return None if is_empty else (columns, waiting)
+    return None if is_empty else replace(columns, waiting=waiting.promises(book))
 
 
 def _ledger_rows(book: PromiseBook, containers: Sequence[str]) -> Rows:
@@ -47,14 +46,14 @@ def _ledger_rows(book: PromiseBook, containers: Sequence[str]) -> Rows:
     )
 
 
-class WaitingPromises:
-    """The promises of instances that wait. The others are not kept, as there may be very many."""
+class _WaitingInstances:
+    """The columns of instances that wait. The others are not kept, as there may be very many."""
 
     def __init__(self) -> None:
         self._columns: list[TaskPromises] = []
         self._count = 0
         self._by_incarnation: dict[str, int] = {}
-        self._by_slot: dict[tuple[str, str], int] = {}
+        self._by_slot: dict[str, dict[str, int]] = {}
 
     def add(self, standings: Standings, columns: TaskPromises) -> None:
         """Add the instances of some services, with their columns."""
@@ -64,21 +63,22 @@ class WaitingPromises:
             if instances.incarnations[row]:
                 self._by_incarnation[instances.incarnations[row]] = place
             service = standings.services.names[instances.service[row]]
-            self._by_slot[service, instances.slots[row]] = place
+            self._by_slot.setdefault(service, {})[instances.slots[row]] = place
         self._columns.append(columns.rows(waiting))
         self._count += waiting.size
 
-    def columns(self, book: PromiseBook, tasks: Sequence[str]) -> TaskPromises:
-        """Columns of tasks by id: pending ones, and stopped containers."""
-        rows = np.array([self._find(book, each) for each in tasks], dtype=np.intp)
-        # The last row is that of tasks without a promise.
-        return TaskPromises.joined([*self._columns, unpromised(self._columns[0].promises, 1)]).rows(rows)
-
-    def _find(self, book: PromiseBook, task: str) -> int:
-        entry = book.containers.get(task)
-        if entry is None or entry.slot is None:
-            return self._by_incarnation.get(task, NOWHERE)
-        return self._by_slot.get((entry.service, entry.slot), NOWHERE)
+    def promises(self, book: PromiseBook) -> WaitingPromises | None:
+        """The promises of pending tasks and of stopped containers; None if no instance waits."""
+        if not self._count:
+            return None
+        places = dict(self._by_incarnation)
+        for service, of_slot in self._by_slot.items():
+            for container in book.containers_of(service):
+                slot = book.containers[container].slot
+                if slot in of_slot:
+                    places[container] = of_slot[slot]
+        none = unpromised(self._columns[0].promises, 1)
+        return WaitingPromises(places, TaskPromises.joined([*self._columns, none]))
 
 
 def columns_of(standings: Standings, found: Sequence[int] | Rows) -> TaskPromises:

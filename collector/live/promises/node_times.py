@@ -41,13 +41,17 @@ class NodeTimes:
     offset_seconds: float = inf
     reported_until: float | None = None
     """The time of its newest report, by the collector's clock; None before the first one."""
+    sample_seconds: float = 1.0
+    """Time between two samples of its agent; a second if it does not report it."""
     run_since: float = 0.0
     """The end of the run before: what a late report of this run contains happened since."""
 
-    def read(self, report: Report, received_at: float, sample_seconds: float) -> ReportTimes:
+    def read(self, report: Report, received_at: float) -> ReportTimes:
         """The times of a report, which is of the present run or begins a new one."""
         is_new_run = report.boot != self.boot
         is_newer = is_new_run or report.sequence > self.sequence
+        if report.heartbeat is not None:
+            self.sample_seconds = report.heartbeat.sample_seconds or 1.0
         if is_newer and report.at < self.newest_at:
             self.offset_seconds = inf
         self.offset_seconds = min(self.offset_seconds, received_at - report.at)
@@ -57,7 +61,7 @@ class NodeTimes:
         if is_new_run:
             self.boot, self.run_since, since = report.boot, self.reported_until, self.reported_until
         elif is_newer:
-            since = max(self.run_since, self.reported_until - _SAMPLES_LATE * sample_seconds)
+            since = max(self.run_since, self.reported_until - _SAMPLES_LATE * self.sample_seconds)
         else:
             since = self.run_since
         if is_newer:

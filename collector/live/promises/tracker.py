@@ -1,22 +1,23 @@
 """The ledger of a running collector. Any thread may call it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from threading import RLock
 
 from collector.config import CollectorConfig
+from collector.live.parts import LivePart
 from collector.live.promises import storage
 from collector.live.promises.book import PromiseBook
-from collector.live.promises.columns import WaitingPromises, read_promises
-from collector.live.promises.node_times import ReportTimes
+from collector.live.promises.columns import read_promises
 from collector.live.promises.orchestrated import OrchestratedServices
 from collector.live.promises.reported import ReportedContainers
 from collector.live.updates import ContainerChanges, OrchestratedService, Succession
 from collector.slo.standing import Standings
 from collector.snapshot.promises import TaskPromises
+from collector.snapshot.tables import Snapshot
 from wire.messages import ContainerState, Report
 
 
-class PromiseTracker:
+class PromiseTracker(LivePart):
     """Enters what nodes and orchestrators report into the ledger, and computes how promises stand."""
 
     def __init__(self, config: CollectorConfig) -> None:
@@ -29,20 +30,14 @@ class PromiseTracker:
         self._orchestrated = OrchestratedServices(self._book, self._reported)
         self._queue: frozenset[str] = frozenset()
         self._lock = RLock()
-        self._waiting: WaitingPromises | None = None
-        """Promises of waiting tasks, as of the last call of `columns`."""
         self._is_restoring = False
 
     # --- Sources ------------------------------------------------------------------------------
 
-    def read_times(self, report: Report, received_at: float, sample_seconds: float) -> ReportTimes:
-        """The times of a report of the present run of a node, by the collector's clock."""
-        with self._lock:
-            return self._reported.node(report.node).times.read(report, received_at, sample_seconds)
-
-    def apply(self, report: Report, times: ReportTimes, changes: ContainerChanges) -> None:
+    def apply(self, report: Report, received_at: float, changes: ContainerChanges) -> None:
         """Apply a report that changes the containers of its node."""
         with self._lock:
+            times = self._reported.node(report.node).times.read(report, received_at)
             if self._is_restoring:
                 self._reported.await_listing(report.node, times, changes.new)
             else:
@@ -56,12 +51,12 @@ class PromiseTracker:
         with self._lock:
             self._reported.note_silence(silent)
 
-    def put_services(self, services: Iterable[OrchestratedService], now: float) -> None:
+    def put_services(self, services: Sequence[OrchestratedService], now: float) -> None:
         """Apply the state of an orchestrator: all its services, with their tasks."""
         with self._lock:
             self._orchestrated.apply(services, now)
 
-    def add_successions(self, successions: Iterable[Succession]) -> None:
+    def add_successions(self, successions: Sequence[Succession]) -> None:
         """Let containers that replace others in moves take their slots."""
         with self._lock:
             self._reported.add_successions(successions)
@@ -71,7 +66,7 @@ class PromiseTracker:
         with self._lock:
             self._book.stopped.add(container)
 
-    def put_queue(self, containers: Iterable[str]) -> None:
+    def put_queue(self, containers: Collection[str]) -> None:
         """Set the containers that the collector stopped, and will start again."""
         with self._lock:
             self._queue = frozenset(containers)
@@ -103,7 +98,7 @@ class PromiseTracker:
             book.stopped &= book.containers.keys()
             self._reported.tidy()
 
-    def drop_node(self, node: str) -> None:
+    def remove(self, node: str) -> None:
         """Forget a node that is removed."""
         with self._lock:
             self._reported.nodes.pop(node, None)
@@ -115,17 +110,14 @@ class PromiseTracker:
         with self._lock:
             return self._book.ledger.standings(now)
 
+    def snapshot_part(self, snapshot: Snapshot) -> TaskPromises | None:
+        """How the promises of the tasks of a snapshot stand; None if there is no promise at all."""
+        return self.columns(snapshot.tasks.ids, snapshot.at)
+
     def columns(self, containers: Sequence[str], now: float) -> TaskPromises | None:
         """How the promises of containers stand; None if there is no promise at all."""
         with self._lock:
-            found = read_promises(self._book, containers, now)
-            self._waiting = None if found is None else found[1]
-            return None if found is None else found[0]
-
-    def waiting_columns(self, tasks: Sequence[str]) -> TaskPromises | None:
-        """Like `columns`, at the time of its last call, for pending tasks and stopped containers."""
-        with self._lock:
-            return None if self._waiting is None else self._waiting.columns(self._book, tasks)
+            return read_promises(self._book, containers, now)
 
     # --- The history --------------------------------------------------------------------------
 

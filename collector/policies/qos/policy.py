@@ -17,9 +17,9 @@ import numpy as np
 
 from collector.common.text import counted
 from collector.policies.actions import Action, Kill, Start
-from collector.policies.node_filters import OpenNodes
 from collector.policies.filters import eligible, free_of_allocated, without_room
 from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request
+from collector.policies.node_filters import OpenNodes
 from collector.policies.overbooking import reservation_of, reserved_quantities
 from collector.policies.qos.queue import Assignment, Outcome, Terms
 from collector.policies.qos.queue_pass import QueuePass
@@ -61,19 +61,20 @@ def _priority(given: QueueInput, _settings: PrioritySettings, _seed: int) -> Ter
 
 def _rebalance(make_terms: MakeTerms, snapshot: Snapshot, settings: PrioritySettings) -> Plan:
     """Run one pass over the queue."""
-    if snapshot.slo is None or not snapshot.waiting.size:
+    promises = snapshot.part(TaskPromises)
+    if promises is None or not snapshot.waiting.size:
         return Plan()
     ratio = settings.sample_ratio if isinstance(settings, QosSettings) else 1.0
     held: set[int] = set()
     while True:
-        given = queue_input(snapshot, snapshot.slo, settings.stale_seconds, held)
+        given = queue_input(snapshot, promises, settings.stale_seconds, held)
         terms = make_terms(given, settings, snapshot.seed)
         outcome = QueuePass(given.hosts, given.instances, terms, snapshot.seed, ratio).run()
         stray = _too_far(snapshot, outcome, given.rows)
         if not stray:
             break
         held |= stray
-    build = _Actions(snapshot, snapshot.slo, settings)
+    build = _Actions(snapshot, promises, settings)
     actions = [action for each in outcome.assignments for action in build.of(each, given.rows)]
     # An assignment may use room that the victims of a later one leave.
     actions.sort(key=lambda action: isinstance(action, Start))
@@ -151,7 +152,9 @@ def _place(
     refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds)
     strained = snapshot.nodes.has_bottleneck & (refused == Rejection.NOT)
     refused = np.where(strained, np.int8(Rejection.BOTTLENECK), refused)
-    slo = snapshot.slo or snapshot.cached("no promises", lambda: unpromised((), len(snapshot.tasks.ids)))
+    slo = snapshot.part(TaskPromises) or snapshot.cached(
+        "no promises", lambda: unpromised((), len(snapshot.tasks.ids))
+    )
     promise = next((each for each in slo.promises if each.name == request.slo), _NO_PROMISE)
     demand = reservation_of(request)
     given = _queue_input(snapshot, slo, settings).with_new(

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from collector.policies.node_filters import OpenNodes, node_filters
 from collector.policies.interface import Stability
+from collector.policies.node_filters import OpenNodes, node_filters
 from collector.policies.overbooking import RESERVED, allocations, originals
 from collector.policies.qos.queue import Hosts, Instances
 from collector.policies.qos.rules import Standing

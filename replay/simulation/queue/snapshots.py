@@ -10,6 +10,7 @@ from collector.common.liveness import Liveness
 from collector.snapshot.columns import ServiceFacts, service_table, strictest_by_node, sum_by_node
 from collector.snapshot.constraints import PlacementRules
 from collector.snapshot.power_curves import Rows
+from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import NOWHERE, Generation, Nodes, Snapshot, Tasks
 from replay.setup.hosts import Hosts
 from replay.setup.workload import PromisedContainers, Workload
@@ -73,7 +74,7 @@ class QueueSnapshots:
             tasks=tasks,
             services=self._services,
             seed=self._seed,
-            slo=self._lifecycles.task_promises(rows, now),
+            parts={TaskPromises: self._lifecycles.task_promises(rows, now)},
             rules={
                 place: rules
                 for place, row in enumerate(rows[placed.size :].tolist(), placed.size)

@@ -1,7 +1,7 @@
 """Promises for the tasks of a snapshot."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -42,4 +42,4 @@ def with_promises(snapshot: Snapshot, promised: Mapping[str, Promised]) -> Snaps
         admitted_seconds=nothing + 100.0,
         is_spare=np.zeros(len(ids), dtype=np.bool_),
     )
-    return replace(snapshot, slo=slo)
+    return snapshot.with_part(slo)

@@ -8,6 +8,7 @@ import pytest
 from collector.control.orchestrator_state import orchestrated_services, pending_tasks
 from collector.drivers.interface import Mode, NodeView, OrchestratorState, PendingView, ServiceView, TaskView
 from collector.snapshot.constraints import Constraint, Operator
+from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import NOWHERE
 from tests.collector.builders import START
 from tests.collector.control.builders import HOG, NODES, STEADY, FakeDriver, actor_of, staged
@@ -79,17 +80,18 @@ async def test_a_snapshot_for_decisions_shows_pending_tasks_with_a_promise(tmp_p
         actor = await actor_of(stage, FakeDriver(view_now=VIEW))
         stage.clock.now += 30
         snapshot = await actor.situation.snapshot()
-    assert snapshot.slo is not None
+    promises = snapshot.part(TaskPromises)
+    assert promises is not None
     rows = {name: row for row, name in enumerate(snapshot.tasks.ids)}
     assert snapshot.tasks.ids[-1] == "t3"
     assert "t4" not in rows
     assert snapshot.tasks.node[rows["t3"]] == NOWHERE
-    names = [snapshot.slo.promises[code].name if code >= 0 else "" for code in snapshot.slo.promise.tolist()]
+    names = [promises.promises[code].name if code >= 0 else "" for code in promises.promise.tolist()]
     assert {name: names[row] for name, row in rows.items()} == {
         "id-of-hog": "silver",
         "id-of-steady": "",
         "t3": "silver",
     }
     # It was created before the collector knew it: it waits since then.
-    assert snapshot.slo.waited_seconds[rows["t3"]] == pytest.approx(30)
+    assert promises.waited_seconds[rows["t3"]] == pytest.approx(30)
     assert snapshot.rules[rows["t3"]].spread

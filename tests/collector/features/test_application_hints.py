@@ -1,7 +1,6 @@
 """Questions about containers of an application: one more replica, or all of it at once."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import msgspec

@@ -116,6 +116,7 @@ def assemble(  # noqa: PLR0913 - three tables and the moment
     service_row = {name: row for row, name in enumerate(sorted(named))}
     domain_names = tuple(sorted({each.domain for each in nodes if each.domain is not None}))
     task_table = _tasks(tasks, node_row, service_row)
+    promises = _promises([each.slo for each in tasks])
     return Snapshot(
         at=at,
         nodes=_nodes(nodes, task_table, domain_names),
@@ -124,7 +125,7 @@ def assemble(  # noqa: PLR0913 - three tables and the moment
         turn=turn,
         seed=seed,
         domain_names=domain_names,
-        slo=_promises([each.slo for each in tasks]),
+        parts={} if promises is None else {TaskPromises: promises},
         rules={row: each.rules for row, each in enumerate(tasks) if each.rules is not None},
     )
 

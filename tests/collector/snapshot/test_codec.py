@@ -7,6 +7,7 @@ from collector.live.registry import Registry
 from collector.policies.draps import rebalance
 from collector.policies.interface import FillLimits
 from collector.snapshot.codec import pack, unpack
+from collector.snapshot.promises import COLUMNS, TaskPromises
 from tests.collector.builders import START, container
 from tests.collector.control.builders import FakeDriver, actor_of, staged, view
 from tests.collector.live.promises.builders import config, node, promised
@@ -29,18 +30,16 @@ async def test_a_policy_decides_the_same_from_an_unpacked_snapshot(tmp_path: Pat
             elif column.name != "power":
                 assert one == other
     np.testing.assert_array_equal(kept.nodes.watts, snapshot.nodes.watts)
-    assert kept.slo is None
+    assert not kept.parts
 
 
 def test_promises_are_kept_with_the_snapshot() -> None:
     registry = Registry(config())
     node(registry).start(START + 10, promised("a"), container("b"))
     snapshot = registry.tables.snapshot(START + 20)
-    kept = unpack(pack(snapshot)).slo
-    assert snapshot.slo is not None
+    before, kept = snapshot.part(TaskPromises), unpack(pack(snapshot)).part(TaskPromises)
+    assert before is not None
     assert kept is not None
-    assert kept.promises == snapshot.slo.promises
-    for column in fields(kept):
-        if column.name != "promises":
-            one, other = getattr(snapshot.slo, column.name), getattr(kept, column.name)
-            np.testing.assert_array_equal(one, other, strict=True)
+    assert kept.promises == before.promises
+    for column in COLUMNS:
+        np.testing.assert_array_equal(getattr(before, column), getattr(kept, column), strict=True)

@@ -8,7 +8,7 @@ import numpy as np
 from collector.slo.promises import Promise
 from collector.snapshot.codec import pack, unpack
 from collector.snapshot.constraints import Constraint, Operator, PlacementRules
-from collector.snapshot.promises import unpromised
+from collector.snapshot.promises import TaskPromises, WaitingPromises, unpromised
 from collector.snapshot.tables import NOWHERE
 from collector.snapshot.waiting import WaitingTask, with_waiting
 from tests.collector.policies.clusters import amount
@@ -59,16 +59,20 @@ def test_the_rules_and_the_last_node_of_a_waiting_task_are_kept_also_as_bytes() 
 
 def test_the_promises_of_waiting_tasks_come_after_those_of_running_ones() -> None:
     silver = (Promise(name="silver", availability=0.9, importance=2),)
-    promises = replace(
-        unpromised(silver, 4), promise=np.array([0, 0, -1, 0], dtype=np.int8), waited_seconds=np.arange(4.0)
+    waiting = replace(
+        unpromised(silver, 3),
+        promise=np.array([0, 0, -1], dtype=np.int8),
+        waited_seconds=np.array([1.0, 3.0, 0]),
     )
-    # No running task has a promise, and the first of those that wait runs again.
-    slo = with_waiting(SNAPSHOT, WAITING, promises).slo
-    assert slo is not None
-    assert slo.promises == silver
-    assert slo.promise.tolist() == [-1, 0, -1, 0]
-    assert slo.waited_seconds.tolist() == [0, 1, 2, 3]
-    more = with_waiting(replace(SNAPSHOT, slo=promises.rows(np.array([0]))), WAITING).slo
+    promises = unpromised(silver, 1)
+    # The first of those that wait runs again.
+    known = replace(promises, waiting=WaitingPromises({"2": 0, "4": 1}, waiting))
+    more = with_waiting(SNAPSHOT.with_part(known), WAITING).part(TaskPromises)
     assert more is not None
-    assert more.promise.tolist() == [0, -1, -1, -1]
-    assert with_waiting(SNAPSHOT, WAITING).slo is None
+    assert more.promises == silver
+    assert more.promise.tolist() == [-1, 0, -1, 0]
+    assert more.waited_seconds.tolist() == [0, 1, 0, 3]
+    unknown = with_waiting(SNAPSHOT.with_part(promises), WAITING).part(TaskPromises)
+    assert unknown is not None
+    assert unknown.promise.tolist() == [-1] * 4
+    assert with_waiting(SNAPSHOT, WAITING).part(TaskPromises) is None

@@ -13,6 +13,7 @@ from collector.policies.interface import Plan, Policy
 from collector.policies.resolve import PolicyChoice
 from collector.slo.promises import Promise, ServiceMode
 from collector.snapshot.constraints import Constraint, Operator
+from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import NOWHERE, Snapshot
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Host, Simulation, Startup
@@ -106,8 +107,9 @@ def take_turns(snapshot: Snapshot) -> list[Action]:
     """Stop the container that runs, for the one that waits longest."""
     running = np.flatnonzero(snapshot.tasks.node != NOWHERE)
     waiting = snapshot.waiting
-    assert snapshot.slo is not None
-    longest = int(waiting[np.argmax(snapshot.slo.waited_seconds[waiting])])
+    promises = snapshot.part(TaskPromises)
+    assert promises is not None
+    longest = int(waiting[np.argmax(promises.waited_seconds[waiting])])
     return [*(stop(snapshot, int(row)) for row in running), start(snapshot, longest)]
 
 
@@ -217,11 +219,12 @@ def test_a_snapshot_has_promises_rules_and_the_last_host() -> None:
     assert later.tasks.came_from.tolist() == [NOWHERE, 0]
     assert list(later.rules) == [1]
     assert later.nodes.allocated[0, 0] == 1.0
-    assert later.slo is not None
-    assert later.slo.waited_seconds.tolist() == [0.0, 30.0]
-    assert later.slo.admitted_seconds.tolist() == [60.0, 60.0]
+    promises = later.part(TaskPromises)
+    assert promises is not None
+    assert promises.waited_seconds.tolist() == [0.0, 30.0]
+    assert promises.admitted_seconds.tolist() == [60.0, 60.0]
     # Each ran for 30 of 60 s, which is what it was promised; no start-up time was measured yet.
-    assert later.slo.slack_seconds.tolist() == [0.0, 0.0]
+    assert promises.slack_seconds.tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(

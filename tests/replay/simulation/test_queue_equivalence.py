@@ -12,6 +12,7 @@ import pytest
 
 from collector.common.labels import SLO_LABEL, SLO_MODE_LABEL
 from collector.config import CollectorConfig
+from collector.live.promises.tracker import PromiseTracker
 from collector.live.registry import Registry
 from collector.live.updates import OrchestratedService, OrchestratedTask
 from collector.policies.interface import Plan
@@ -78,13 +79,13 @@ class Mirror:
                 listed = tasks.pop(event.incarnation)
                 if listed.container:
                     if event.ending is Ending.PREEMPTED:
-                        self.registry.promises.expect_stop(listed.container)
+                        self.registry.part(PromiseTracker).expect_stop(listed.container)
                     self.nodes[listed.node].stop(event.at, event.incarnation)
             case LifecycleKind.WITHDRAWN:
                 self.view(event.at)
 
     def view(self, now: float) -> None:
-        self.registry.promises.put_services(
+        self.registry.part(PromiseTracker).put_services(
             [
                 OrchestratedService(name=name, labels=self.labels[name], tasks=tuple(tasks.values()))
                 for name, tasks in self.tasks.items()
@@ -95,11 +96,11 @@ class Mirror:
     def columns(self, snapshot: Snapshot) -> dict[str, list[Any]]:
         """The promises of the tasks of a snapshot, in its order."""
         self.view(snapshot.at)
-        promises = self.registry.promises
+        promises = self.registry.part(PromiseTracker)
         running = [f"id-of-{each}" for each in snapshot.tasks.ids]
-        placed, waiting = promises.columns(running, snapshot.at), promises.waiting_columns(snapshot.tasks.ids)
+        placed = promises.columns(running, snapshot.at)
         assert placed is not None
-        assert waiting is not None
+        waiting = placed.with_waiting(snapshot.tasks.ids).rows(np.arange(len(running), 2 * len(running)))
         return {
             name: np.where(placed.promise >= 0, getattr(placed, name), getattr(waiting, name)).tolist()
             for name in COLUMNS
@@ -156,9 +157,10 @@ def test_promises_are_those_of_a_registry_with_the_same_starts_and_stops(
     def compare(snapshot: Snapshot, settings: Any) -> Plan:
         nonlocal compared
         compared += 1
-        assert snapshot.slo is not None
+        ours = snapshot.part(TaskPromises)
+        assert ours is not None
         theirs = mirror.columns(snapshot)
-        for name, values in contents(snapshot.slo).items():
+        for name, values in contents(ours).items():
             assert values == pytest.approx(theirs[name], abs=1e-3), (name, snapshot.at)
         assert QOS_DRIVEN.rebalance is not None
         return QOS_DRIVEN.rebalance(snapshot, settings)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from collector.common.text import counted
-from collector.policies.actions import describe_amounts
-from collector.features.network.applications.distance import NOT_MEASURED, milliseconds
-from collector.policies.filters import describe_rejection
-from collector.policies.interface import ApplicationPlacement, Rejection, Request
 from collector.features.network.applications import greedy
 from collector.features.network.applications.build import BuiltProblem, build
+from collector.features.network.applications.distance import NOT_MEASURED, milliseconds
 from collector.features.network.applications.problem import Counts, Problem
+from collector.policies.actions import describe_amounts
+from collector.policies.filters import describe_rejection
+from collector.policies.interface import ApplicationPlacement, Rejection, Request
 from collector.policies.overbooking import reservation_of
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Snapshot

@@ -5,14 +5,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from collector.features.network.applications.distance import application_of, bound_of, near_all, nodes_of, peers_of
-from collector.policies.filters import eligible_unfiltered, free_of_allocated, without_room
-from collector.policies.interface import Rejection, Request
+from collector.common.applications import is_named
+from collector.features.network.applications.distance import (
+    application_of,
+    bound_of,
+    near_all,
+    nodes_of,
+    peers_of,
+)
+from collector.features.network.applications.images import ImageTable
 from collector.features.network.applications.problem import Problem, kinds_of
 from collector.features.network.applications.table import applications_in
-from collector.features.network.applications.images import ImageTable
 from collector.features.network.mesh.delays import Delays
-from collector.common.applications import is_named
+from collector.policies.filters import eligible_unfiltered, free_of_allocated, without_room
+from collector.policies.interface import Rejection, Request
 from collector.snapshot.columns import as_row
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Codes, Flags, Snapshot
@@ -56,9 +62,7 @@ def build(
     counts = np.bincount(kind, minlength=len(kinds))
     # No node takes more than all pods need, so that unknown amounts, which do not limit, become finite.
     all_of_them = counts @ sizes
-    refused = np.array(
-        [eligible_unfiltered(snapshot, each, stale_seconds=stale_seconds) for each in kinds]
-    )
+    refused = np.array([eligible_unfiltered(snapshot, each, stale_seconds=stale_seconds) for each in kinds])
     application = next((name for each in kinds if (name := application_of(snapshot, each))), None)
     used = used_nodes(snapshot, application)
     could = (refused == Rejection.NOT).any(axis=0) | used
@@ -172,7 +176,7 @@ def _talks(snapshot: Snapshot, kinds: Sequence[Request], application: str | None
         return np.ones((len(kinds), len(kinds)), dtype=np.bool_)
     names = snapshot.services.names
     pairs = {(names[one], names[other]) for one, other in links or ()}
-    named = [
+    talks = [
         [
             (one.service, other.service) in pairs
             or any(is_named(other.service or "", each) for each in one.application.talks_to)
@@ -180,4 +184,5 @@ def _talks(snapshot: Snapshot, kinds: Sequence[Request], application: str | None
         ]
         for one in kinds
     ]
-    return np.array(named) | np.array(named).T
+    flags = np.array(talks, dtype=np.bool_)
+    return np.logical_or(flags, flags.T)

@@ -101,7 +101,9 @@ def _named(
 ) -> Iterator[tuple[str, str]]:
     """Pairs of application and service. Of several nodes that claim a name, the first one gets it."""
     holders: dict[str, str | None] = {
-        claim.traits.name: None for claim in claims.values() if claim.node is None or claim.traits.name in rules
+        claim.traits.name: None
+        for claim in claims.values()
+        if claim.node is None or claim.traits.name in rules
     }
     for service, claim in claims.items():
         name = claim.traits.name

@@ -1,18 +1,13 @@
 """Which node has which image, so that a container can start there without a download."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from collector.config import CollectorConfig
-from collector.live.parts import LivePart
-from collector.live.updates import ContainerChanges
 from collector.snapshot.parts import SnapshotPart
-from collector.snapshot.tables import Flags, Snapshot
-from wire.messages import Report
+from collector.snapshot.tables import Flags
 
-_NO_IMAGES: frozenset[str] = frozenset()
 _REGISTRY = "docker.io"
 _OTHER_NAMES = ("index.docker.io", "registry-1.docker.io")
 
@@ -39,41 +34,6 @@ class ImageTable(SnapshotPart):
             has = (wanted in each for each in self.references)
             found = self._found[image] = np.fromiter(has, np.bool_, len(self.references))
         return found.copy()
-
-
-class NodeImages(LivePart):
-    """The images that nodes report."""
-
-    def __init__(self, config: CollectorConfig) -> None:
-        super().__init__(config)
-        self._references: dict[str, frozenset[str]] = {}
-        self._version = 0
-        """Incremented when the images of a node change; 0 if no node reports any."""
-        self._last: tuple[int, Sequence[str], ImageTable] | None = None
-
-    def apply(self, report: Report, received_at: float, changes: ContainerChanges) -> None:
-        if changes.images is not None:
-            self.restore({report.node: references_of(changes.images)})
-
-    def restore(self, images: Mapping[str, frozenset[str]]) -> None:
-        """Set the references of the images of some nodes."""
-        for node, references in images.items():
-            if references != self._references.get(node, _NO_IMAGES):
-                self._references[node] = references
-                self._version += 1
-
-    def remove(self, node: str) -> None:
-        self._references.pop(node, None)
-
-    def snapshot_part(self, snapshot: Snapshot) -> ImageTable | None:
-        """The images of the nodes of a snapshot; None if no node ever reported any."""
-        version, names = self._version, snapshot.nodes.names
-        if not version:
-            return None
-        if self._last is None or self._last[:2] != (version, names):
-            found = ImageTable(references=tuple(self._references.get(each, _NO_IMAGES) for each in names))
-            self._last = version, names, found
-        return self._last[2]
 
 
 def references_of(names: Iterable[str]) -> frozenset[str]:

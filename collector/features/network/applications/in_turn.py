@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from collector.common.text import counted
-from collector.policies.actions import Action, PowerOn
-from collector.policies.filters import describe_rejection
-from collector.policies.interface import STALE_SECONDS, ApplicationPlacement, Ranking, Rejection, Request
 from collector.features.network.applications import greedy
 from collector.features.network.applications.answer import counts_of_nodes, placed_answer, refused_answer
 from collector.features.network.applications.build import build
+from collector.policies.actions import Action, PowerOn
+from collector.policies.filters import describe_rejection
+from collector.policies.interface import STALE_SECONDS, ApplicationPlacement, Ranking, Rejection, Request
 from collector.policies.pending import pending_task
 from collector.policies.resolve import PolicyChoice
 from collector.snapshot.pending import with_pending

@@ -11,14 +11,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from collector.common.text import counted
-from collector.features.network.applications.distance import NOT_MEASURED, describe_pair, milliseconds, near_all, within
-from collector.policies.interface import Plan, Stability
 from collector.features.network.applications.build import free_amounts
+from collector.features.network.applications.distance import (
+    NOT_MEASURED,
+    describe_pair,
+    milliseconds,
+    near_all,
+    within,
+)
 from collector.features.network.applications.problem import Counts, Problem, kinds_of
-from collector.policies.stability import Moves, estimate_watts, move_joules
 from collector.features.network.applications.table import Applications, applications_in
 from collector.features.network.mesh.delays import Delays
+from collector.policies.interface import Plan, Stability
 from collector.policies.node_filters import OpenNodes
+from collector.policies.stability import Moves, estimate_watts, move_joules
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 

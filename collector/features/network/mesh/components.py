@@ -1,4 +1,4 @@
-"""Groups of connected nodes, shortest paths, clusters of near nodes. Pure, without scipy's 30 MB of memory."""
+"""Groups of connected nodes, shortest paths, clusters of near nodes. Pure; without scipy's 30 MB."""
 
 from collections.abc import Iterable
 

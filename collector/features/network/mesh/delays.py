@@ -11,7 +11,6 @@ from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Codes, Flags
 
 
-
 class DelayKind(IntEnum):
     """Where a round-trip time comes from."""
 

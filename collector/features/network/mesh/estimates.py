@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from collector.features.network.mesh.coordinates import DIMENSIONS, Coordinates
-from collector.features.network.mesh.measurements import Pair, RoundTrip, median_columns
 from collector.features.network.mesh.delays import DelayKind, Delays
+from collector.features.network.mesh.measurements import Pair, RoundTrip, median_columns
 from collector.snapshot.power_curves import Floats, Rows
 
 _MAX_MATRIX_NODES = 256

@@ -11,10 +11,10 @@ from msgspec import Meta
 from collector.api.nodes import no_such_node
 from collector.core.parts import Core
 from collector.features.network.mesh.components import near_clusters
+from collector.features.network.mesh.delays import DelayKind, Delays
 from collector.features.network.mesh.measurements import DelayLabel, RoundTrip
 from collector.features.network.mesh.members import Member
 from collector.features.network.mesh.mesh import Mesh
-from collector.features.network.mesh.delays import DelayKind, Delays
 from collector.web.routes import NO_NODE, Route, get
 
 _MAX_NODES = 500

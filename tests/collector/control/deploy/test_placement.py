@@ -1,7 +1,6 @@
 """Where new services start, and what is reserved and done for them."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 

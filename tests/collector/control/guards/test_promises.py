@@ -19,6 +19,7 @@ from collector.drivers.interface import OrchestratorState, ServiceView, TaskView
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Start
 from collector.policies.interface import Policy
 from collector.policies.table import POLICIES
+from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import NOWHERE, Snapshot
 from tests.collector.control.guards.builders import guard_context
 from tests.collector.control.promises import BRONZE, GOLD, SILVER, Promised, with_promises
@@ -208,7 +209,7 @@ def planned(policy: Policy, snapshot: Snapshot, seed: int) -> list[Action]:
 @settings(max_examples=50)
 def test_no_policy_stops_a_container_if_its_promise_would_break(policy: Policy, seed: int) -> None:
     snapshot = promising(seed)
-    tasks, slo = snapshot.tasks, snapshot.slo
+    tasks, slo = snapshot.tasks, snapshot.part(TaskPromises)
     assert slo is not None
     names = [NOWHERE if each == NOWHERE else snapshot.services.names[each] for each in tasks.service]
     view = OrchestratorState(

@@ -114,5 +114,5 @@ def test_a_pod_belongs_to_the_application_of_its_namespace_or_label() -> None:
     other = pod_request(
         pod(container(image="a"), container(image="b"), metadata=metadata), snapshot, 1
     ).request
-    assert (other.application.name, other.application.delay_max, other.image) == ("till", inf, None)
-    assert other.application.talks_to == ("cache", "db")
+    assert (other.application.name, other.application.delay_max, other.image) == ("till", float("inf"), None)
+    assert other.application.talks_to == ("shop/db", "cache")

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from collector.config import CollectorConfig, DriverConfig, LivenessConfig, PlacementConfig
+from collector.live.promises.tracker import PromiseTracker
 from collector.live.registry import Registry
 from collector.slo.standing import Standings
 from tests.collector.builders import HEARTBEAT, START, container, partial_report, state
@@ -89,6 +90,11 @@ def node(registry: Registry, name: str = "alpha", now: float = START, **changes:
     made = Node(registry, name, **changes)
     made.heartbeat(now)
     return made
+
+
+def note_silence(registry: Registry, now: float) -> None:
+    """Let the promises know which nodes are silent, as their job does."""
+    registry.part(PromiseTracker).note_silence(registry.silent_nodes(now))
 
 
 def seconds(standings: Standings) -> dict[tuple[str, str], tuple[float, float]]:

@@ -2,13 +2,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.live.promises.node_times import NodeTimes, ReportTimes
-from tests.collector.builders import START, partial_report
+from tests.collector.builders import HEARTBEAT, START, partial_report
 
-SAMPLE_SECONDS = 3.0
+SAMPLE_SECONDS = HEARTBEAT.sample_seconds
 
 
 def read(times: NodeTimes, sequence: int, at: float, received_at: float, boot: str = "first") -> ReportTimes:
-    return times.read(partial_report(boot=boot, sequence=sequence, at=at), received_at, SAMPLE_SECONDS)
+    heartbeat = HEARTBEAT if sequence == 1 else None
+    return times.read(partial_report(boot=boot, sequence=sequence, at=at, heartbeat=heartbeat), received_at)
 
 
 @given(

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from collector.live.promises.tracker import PromiseTracker
 from collector.live.registry import Registry
 from collector.live.updates import OrchestratedService, OrchestratedTask
+from collector.snapshot.promises import TaskPromises
 from tests.collector.builders import START, container
 from tests.collector.live.promises.builders import SILVER, config, node, seconds
 from wire.messages import ContainerState, Event, EventKind
@@ -40,12 +42,12 @@ def web(*tasks: OrchestratedTask, instances: int | None = None, **labels: str) -
 @pytest.fixture
 def registry() -> Registry:
     registry = Registry(config(driver="swarm"))
-    registry.promises.put_services([], START)
+    registry.part(PromiseTracker).put_services([], START)
     return registry
 
 
 def test_a_task_waits_from_its_creation_until_its_container_starts(registry: Registry) -> None:
-    promises = registry.promises
+    promises = registry.part(PromiseTracker)
     alpha = node(registry)
     promises.put_services(web(task(1, created_at=START + 4)), START + 10)
     promises.put_services(web(task(1, created_at=START + 4)), START + 20)
@@ -68,7 +70,7 @@ def test_a_container_that_was_reported_before_its_labels_were_known_counts_as_th
     registry: Registry,
     is_listed_before_it_runs: bool,  # noqa: FBT001 - a case
 ) -> None:
-    promises = registry.promises
+    promises = registry.part(PromiseTracker)
     alpha = node(registry)
     promises.put_services(web(task(1, created_at=START + 4)), START + 4)
     alpha.start(START + 5, container("a", service=None, labels={}))
@@ -89,18 +91,18 @@ def test_a_container_that_was_reported_before_its_labels_were_known_counts_as_th
 def test_slo_columns_of_a_snapshot_are_by_container(registry: Registry) -> None:
     alpha = node(registry)
     alpha.start(START + 5, swarm("a"), swarm("b"))
-    registry.promises.put_services(web(running(1, "a"), running(2, "b"), task(3)), START + 10)
-    slo = registry.tables.snapshot(START + 20).slo
+    registry.part(PromiseTracker).put_services(web(running(1, "a"), running(2, "b"), task(3)), START + 10)
+    slo = registry.tables.snapshot(START + 20).part(TaskPromises)
     assert slo is not None
     assert [slo.promises[code].name for code in slo.promise.tolist()] == ["silver", "silver"]
-    waiting = registry.promises.waiting_columns(["t3", "unknown"])
-    assert waiting is not None
-    assert waiting.waited_seconds.tolist() == [10, 0]
-    assert waiting.promise.tolist() == [slo.promise[0], -1]
+    assert slo.decides_about(["t3", "unknown"]) == ["t3"]
+    more = slo.with_waiting(["t3", "unknown"])
+    assert more.waited_seconds.tolist() == [0, 0, 10, 0]
+    assert more.promise.tolist() == [*[slo.promise[0]] * 3, -1]
 
 
 def test_what_a_node_claims_counts_only_if_the_orchestrator_lists_it_there(registry: Registry) -> None:
-    promises = registry.promises
+    promises = registry.part(PromiseTracker)
     alpha, liar = node(registry), node(registry, "liar")
     alpha.start(START + 5, swarm("a"))
     promises.put_services(web(running(1, "a", created_at=START + 5)), START + 10)
@@ -112,7 +114,7 @@ def test_what_a_node_claims_counts_only_if_the_orchestrator_lists_it_there(regis
 
 
 def test_a_service_that_is_scaled_down_loses_its_vacant_slot(registry: Registry) -> None:
-    promises = registry.promises
+    promises = registry.part(PromiseTracker)
     alpha = node(registry)
     alpha.start(START + 5, swarm("a"), swarm("b"))
     both = running(1, "a", created_at=START + 4), running(2, "b", created_at=START + 4)
@@ -131,7 +133,7 @@ def test_a_service_that_is_scaled_down_loses_its_vacant_slot(registry: Registry)
 
 
 def test_a_service_that_is_removed_or_loses_its_label_is_withdrawn(registry: Registry) -> None:
-    promises = registry.promises
+    promises = registry.part(PromiseTracker)
     alpha = node(registry)
     alpha.start(START + 5, swarm("a"))
     listed = web(running(1, "a", created_at=START + 4, running_since=START + 5))
@@ -146,7 +148,7 @@ def test_a_service_that_is_removed_or_loses_its_label_is_withdrawn(registry: Reg
 
 
 def test_a_node_without_an_agent_is_known_by_the_orchestrator_alone(registry: Registry) -> None:
-    promises = registry.promises
+    promises = registry.part(PromiseTracker)
     bare = running(1, "a", "bare", created_at=START + 2, running_since=START + 6)
     promises.put_services(web(bare), START + 10)
     assert seconds(promises.standings(START + 16)) == {("web", "1"): (10, 4)}
@@ -155,14 +157,14 @@ def test_a_node_without_an_agent_is_known_by_the_orchestrator_alone(registry: Re
 
 
 def test_tasks_that_were_there_before_the_first_look_count_from_then_on() -> None:
-    promises = Registry(config(driver="swarm")).promises
+    promises = Registry(config(driver="swarm")).part(PromiseTracker)
     old = running(1, "a", "bare", created_at=START - 1e6, running_since=START - 1e5)
     promises.put_services(web(old), START)
     assert seconds(promises.standings(START + 10)) == {("web", "1"): (10, 0)}
 
 
 def test_a_replacement_that_starts_first_continues_its_slot(registry: Registry) -> None:
-    promises = registry.promises
+    promises = registry.part(PromiseTracker)
     alpha, beta = node(registry), node(registry, "beta")
     alpha.start(START + 5, swarm("a"))
     promises.put_services(web(running(1, "a", created_at=START + 5)), START + 10)
@@ -181,16 +183,16 @@ def test_the_first_container_of_a_pod_stands_for_it(registry: Registry) -> None:
         OrchestratedTask(id="p", container=f"id-of-{name}", node="alpha", created_at=START + 5)
         for name in ("main", "sidecar")
     ]
-    registry.promises.put_services(web(*pod, instances=1), START + 10)
-    slo = registry.tables.snapshot(START + 20).slo
+    registry.part(PromiseTracker).put_services(web(*pod, instances=1), START + 10)
+    slo = registry.tables.snapshot(START + 20).part(TaskPromises)
     assert slo is not None
     assert (slo.promise >= 0).tolist() == [True, False]
     # It restarts in the same pod.
     alpha.stop(START + 20, "main", exit_code=1)
     alpha.start(START + 25, swarm("main2"))
     pod[0] = OrchestratedTask(id="p", container="id-of-main2", node="alpha", created_at=START + 5)
-    registry.promises.put_services(web(*pod, instances=1), START + 30)
-    assert seconds(registry.promises.standings(START + 35)) == {("web", "1"): (25, 5)}
+    registry.part(PromiseTracker).put_services(web(*pod, instances=1), START + 30)
+    assert seconds(registry.part(PromiseTracker).standings(START + 35)) == {("web", "1"): (25, 5)}
 
 
 @pytest.mark.parametrize(
@@ -199,7 +201,7 @@ def test_the_first_container_of_a_pod_stands_for_it(registry: Registry) -> None:
 def test_a_container_that_ended_before_its_promise_is_known_waits_for_its_replacement(
     registry: Registry, events: tuple[Event, ...], waiting_seconds: float
 ) -> None:
-    promises = registry.promises
+    promises = registry.part(PromiseTracker)
     alpha = node(registry)
     alpha.start(START + 5, swarm("a"))
     promises.put_services(web(running(1, "a", created_at=START - 5)), START + 10)

@@ -1,17 +1,16 @@
 """Random states of the paper's cluster: 12 nodes of 2 vCPU in 4 regions, and applications to place there."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
 
 from collector.common.applications import ApplicationTraits
-from collector.policies.interface import Request
 from collector.features.network.applications.build import BuiltProblem
+from collector.features.network.applications.images import ImageTable
 from collector.features.network.applications.problem import Counts
 from collector.features.network.applications.table import Applications
-from collector.features.network.applications.images import ImageTable
+from collector.policies.interface import Request
 from collector.snapshot.tables import Snapshot
 from tests.collector.features.network.applications.clusters import REGIONS, delays_of
 from tests.collector.policies.clusters import amount

@@ -9,17 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.common.applications import ApplicationTraits
-from collector.features.network.mesh.delays import Delays
-from collector.features.network.applications.table import applications_in
 from collector.common.liveness import Liveness
+from collector.features.network.applications.distance import describe_distance
+from collector.features.network.applications.table import applications_in
+from collector.features.network.mesh.delays import Delays
 from collector.policies.actions import Kill, Move, Start
 from collector.policies.baselines import FIRST_FIT
-from collector.features.network.applications.distance import describe_distance
 from collector.policies.interface import Policy, Ranking, Rejection, Request
 from collector.policies.table import POLICIES
 from collector.snapshot.pending import PendingTask, with_pending
 from collector.snapshot.tables import NOWHERE, Snapshot
-from tests.collector.features.network.applications.clusters import delays_in, delays_of, in_applications, random_applications
+from tests.collector.features.network.applications.clusters import (
+    delays_in,
+    delays_of,
+    in_applications,
+    random_applications,
+)
 from tests.collector.policies.clusters import amount, random_cluster, random_request
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 
@@ -31,6 +36,7 @@ moving = pytest.mark.parametrize(
 )
 REGIONS = ("us", "eu-north", "na", "us")
 SOME = (0.1, 1e8, 0.0, 0.0)
+NEAR = ApplicationTraits(delay_max=0.01)
 
 
 def shop(links: list[tuple[str, str]] | None = None) -> Snapshot:
@@ -78,9 +84,8 @@ def test_members_on_a_node_that_is_down_do_not_keep_others_from_being_placed() -
     snapshot = shop()
     liveness = snapshot.nodes.liveness.copy()
     liveness[0] = Liveness.DOWN
-    down = replace(
-        snapshot, nodes=replace(snapshot.nodes, liveness=liveness), delays=delays_of(("?", "na", "na", "na"))
-    )
+    down = replace(snapshot, nodes=replace(snapshot.nodes, liveness=liveness))
+    down = down.with_part(delays_of(("?", "na", "na", "na")))
     assert rank(down, service="web").rows.tolist() == [1, 2, 3]
 
 

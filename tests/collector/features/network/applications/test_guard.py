@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.features.network.mesh.delays import Delays
-from collector.features.network.applications.table import Applications
 from collector.control.guards import GuardContext, first_refusal
-from collector.features.network.guards import stays_near
 from collector.control.records import Step, StepState
-from collector.policies.actions import Action, Kill, Move, Scale, Start
 from collector.features.network.applications.distance import NearMembers
+from collector.features.network.applications.table import Applications
+from collector.features.network.guards import stays_near
+from collector.features.network.mesh.delays import Delays
+from collector.policies.actions import Action, Kill, Move, Scale, Start
 from collector.snapshot.tables import NOWHERE
 from tests.collector.control.guards.builders import guard_context
 from tests.collector.features.network.applications.clusters import in_applications, random_applications

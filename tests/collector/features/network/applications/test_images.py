@@ -7,8 +7,9 @@ import msgspec
 
 from collector.config import PlacementConfig
 from collector.core.parts import Core
+from collector.features.network.applications.images import ImageTable
+from collector.features.network.jobs import NODE_IMAGES, restore, running
 from collector.history.sqlite.history import open_sqlite
-from collector.jobs.traits import NODE_IMAGES, restore_images, storing_traits
 from collector.live.registry import Registry
 from tests.collector.builders import START, Clock, partial_report, report, settings
 
@@ -17,16 +18,15 @@ EAGER = msgspec.structs.replace(settings(), placement=PlacementConfig(snapshot_s
 
 def where(registry: Registry, image: str) -> list[str]:
     snapshot = registry.tables.snapshot(START)
-    assert snapshot.images is not None
-    return [
-        name for name, has in zip(snapshot.nodes.names, snapshot.images.on_nodes(image), strict=True) if has
-    ]
+    images = snapshot.part(ImageTable)
+    assert images is not None
+    return [name for name, has in zip(snapshot.nodes.names, images.on_nodes(image), strict=True) if has]
 
 
 def test_nothing_is_known_until_a_node_reports_images() -> None:
     registry = Registry(EAGER)
     registry.apply(report(), START)
-    assert registry.tables.snapshot(START).images is None
+    assert registry.tables.snapshot(START).part(ImageTable) is None
 
 
 def test_the_newest_list_of_each_node_counts() -> None:
@@ -54,10 +54,10 @@ async def test_images_survive_a_restart_of_the_collector_and_those_of_removed_no
         await history.put_values(NODE_IMAGES, {"gone": b"[]"})
         core.registry.apply(report("alpha"), START)
         core.registry.apply(partial_report("alpha", sequence=2, images=("web:1",)), START)
-        async with storing_traits(core), asyncio.timeout(10):
+        async with running(core), asyncio.timeout(10):
             while (await history.get_values(NODE_IMAGES)).keys() != {"alpha"}:  # noqa: ASYNC110 - there is no event
                 await asyncio.sleep(0.01)
         later = Core(EAGER, Registry(EAGER), history, Clock())
         later.registry.apply(report("alpha"), START)
-        await restore_images(later)
+        await restore(later)
         assert where(later.registry, "web:1") == ["alpha"]

@@ -8,22 +8,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.common.applications import ApplicationTraits
-from collector.features.network.mesh.delays import Delays
+from collector.features.network.applications.images import ImageTable
 from collector.features.network.applications.in_turn import place_application
+from collector.features.network.mesh.delays import Delays
 from collector.policies.interface import Policy, Request
 from collector.policies.resolve import PolicyChoice, resolve
 from collector.policies.table import POLICIES
-from collector.features.network.applications.images import ImageTable
 from collector.snapshot.tables import Snapshot
-from tests.collector.features.network.applications.clusters import REGIONS, delays_in, delays_of, in_applications
-from tests.collector.policies.clusters import amount
+from tests.collector.features.network.applications.clusters import (
+    REGIONS,
+    delays_in,
+    delays_of,
+    in_applications,
+)
 from tests.collector.features.network.applications.states import random_state
+from tests.collector.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 
 placing = pytest.mark.parametrize(
     "policy", [each for each in POLICIES.values() if each.place], ids=lambda policy: policy.name
 )
 net = pytest.mark.parametrize("name", ["net-aware", "net-optimal"])
+SHOP = ApplicationTraits("shop", 0.085)
 
 
 def cluster(regions: str = "aabb", cores: float = 2.0) -> Snapshot:
@@ -34,9 +40,7 @@ def cluster(regions: str = "aabb", cores: float = 2.0) -> Snapshot:
 
 
 def pods(count: int, service: str = "web", **more: object) -> list[Request]:
-    one = Request(
-        service=service, reserve=amount(1.0, 1.0), application=SHOP, image=service
-    )
+    one = Request(service=service, reserve=amount(1.0, 1.0), application=SHOP, image=service)
     return [replace(one, **more)] * count  # type: ignore[arg-type]
 
 
@@ -113,7 +117,12 @@ def test_without_round_trip_times_the_answer_says_so(name: str) -> None:
 
 @net
 def test_only_services_that_talk_must_be_near(name: str) -> None:
-    requests = [*pods(2, "a", application=ApplicationTraits("shop", 0.085, ("b",))), *pods(2, "b"), *pods(2, "c"), *pods(1, "d", application=ApplicationTraits("shop", 0.085, ("c",)))]
+    requests = [
+        *pods(2, "a", application=ApplicationTraits("shop", 0.085, ("b",))),
+        *pods(2, "b"),
+        *pods(2, "c"),
+        *pods(1, "d", application=ApplicationTraits("shop", 0.085, ("c",))),
+    ]
     answer = place_application(cluster(), requests, resolve(name, {}, "place"))
     region = {"n0": "us", "n1": "us", "n2": "eu", "n3": "eu"}
     assert len({region[node] for node in answer.nodes[:4]}) == 1
@@ -161,20 +170,13 @@ def test_all_or_nothing_within_room_and_bound(policy: Policy, seed: int) -> None
     assert (taken[rows, :2] <= snapshot.nodes.capacity[rows, :2] * (1 + 1e-6)).all()
     if rows:
         absent = (
-            sum(
-                not images.on_nodes(each.image or "")[row]
-                for row, each in zip(rows, requests, strict=True)
-            )
+            sum(not images.on_nodes(each.image or "")[row] for row, each in zip(rows, requests, strict=True))
             if images
             else 0
         )
         in_use = len({*rows, *members})
         assert answer.objective == pytest.approx(absent / len(rows) + (in_use - 1) / (answer.candidates - 1))
         assert np.isfinite(answer.objective or 0.0)
-
-
-def test_no_containers_need_no_nodes() -> None:
-    assert place_application(cluster(), [], resolve("net-aware", {}, "place")).nodes == ()
 
 
 @placing

@@ -1,7 +1,5 @@
 """The greedy and the exact solver against brute force, and the rules that hold for both."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

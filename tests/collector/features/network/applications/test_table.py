@@ -1,10 +1,10 @@
 import numpy as np
 
 from collector.common.applications import ApplicationTraits
-from collector.features.network.applications.table import NO_APPLICATIONS, Applications, applications_in
-from collector.snapshot.codec import pack, unpack
-from collector.features.network.mesh.delays import DelayKind, Delays
 from collector.features.network.applications.images import ImageTable
+from collector.features.network.applications.table import NO_APPLICATIONS, Applications, applications_in
+from collector.features.network.mesh.delays import DelayKind, Delays
+from collector.snapshot.codec import pack, unpack
 from collector.snapshot.pending import PendingTask, with_pending
 from collector.snapshot.tables import NOWHERE, Snapshot
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble

@@ -21,15 +21,16 @@ from agent.config import (
 )
 from agent.main import running as running_agent
 from agent.mesh.mesh import open_mesh
-from collector import config as collector_config
+from collector.config import CollectorConfig
+from collector.features.network import settings as network_settings
 from tests.agent.trees import make_host, make_v2
 from tests.collector.builders import Client, collecting, report, settings
 
 NODES = ("alpha", "beta", "gamma")
 
 
-def with_mesh(config: collector_config.CollectorConfig) -> collector_config.CollectorConfig:
-    return msgspec.structs.replace(config, mesh=collector_config.MeshConfig(enabled=True))
+def with_mesh(config: CollectorConfig) -> CollectorConfig:
+    return config.with_section(network_settings.MeshConfig(enabled=True))
 
 
 @asynccontextmanager
