@@ -31,10 +31,9 @@ from collector.history.prometheus.client import connect
 from collector.ingest.pull import pulling
 from collector.jobs.admission import recording_shortages, restore_shortages
 from collector.jobs.analysis import AnalysisJob, analysing, restored_analysis
-from collector.jobs.mesh import keeping_mesh
 from collector.jobs.promises import PromiseRestore, keeping_promises
 from collector.jobs.retention import retention
-from collector.jobs.traits import restore_images, storing_traits
+from collector.jobs.traits import storing_traits
 from collector.live.bucket_ring import BUCKETS
 from collector.live.limits.node_account import Limit
 from collector.live.registry import Registry
@@ -102,7 +101,6 @@ async def running(
             retention(core),
             storing_traits(core),
             keeping_promises(core),
-            keeping_mesh(core),
             recording_shortages(core),
             _watching_clock(core),
             _running_features(core),
@@ -173,7 +171,6 @@ async def restore(core: Core) -> None:
     since = now - (BUCKETS + 1) * BUCKET_SECONDS
     windows = await core.history.load_windows(since, core.registry.container_ids())
     core.registry.tables.restore_windows(windows)
-    await restore_images(core)
     await restore_shortages(core)
     core.registry.restored_at = now
 
@@ -195,7 +192,6 @@ def make_app(
     app[BACKPRESSURE] = Backpressure(api.config.ingest, on_surplus=partial(_note_surplus, api))
 
     async def end_streams(_app: web.Application) -> None:
-        api.registry.mesh.close()
         for part in api.registry.parts:
             part.close()
         api.events.end("the collector is shutting down: reconnect later")

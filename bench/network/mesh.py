@@ -20,11 +20,13 @@ from agent.features.mesh.packets import PACKET_BYTES, REQUEST, Packet, encode_pa
 from bench.common.progress import Progress
 from bench.common.results import Figure
 from bench.network.mesh_node import PEER_SESSION
-from collector.config import AccessConfig, CollectorConfig, HistoryConfig, HttpConfig, MeshConfig
+from collector.config import AccessConfig, CollectorConfig, HistoryConfig, HttpConfig
+from collector.features.network.mesh.coordinates import fit_coordinates
+from collector.features.network.mesh.delays import Delays
+from collector.features.network.mesh.peers import RowPair, choose_near, choose_pairs
+from collector.features.network.settings import MeshConfig
 from collector.main import running
-from collector.network.coordinates import fit_coordinates
-from collector.network.peers import RowPair, choose_near, choose_pairs
-from collector.snapshot.delays import Delays, Floats
+from collector.snapshot.power_curves import Floats
 from wire.mesh import KEY_BYTES
 
 _NODES = 64
@@ -216,8 +218,7 @@ async def _cost(folder: Path, progress: Progress) -> list[Figure]:
         http=HttpConfig(listen="127.0.0.1:0"),
         access=AccessConfig(tokens=""),
         history=HistoryConfig(path=str(folder / "history.db")),
-        mesh=MeshConfig(enabled=True),
-    )
+    ).with_section(MeshConfig(enabled=True))
     async with running(config) as collector, _counting_proxy(collector.address.port) as traffic:
         url = collector.address.url
         with (

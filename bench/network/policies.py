@@ -13,9 +13,10 @@ import numpy as np
 from bench.common.progress import Progress
 from bench.common.results import Figure
 from bench.network.states import State, brute_force, has_room, is_within_bound, random_state
-from collector.placement.application_placing import place_application
+from collector.features.network.applications.build import build
+from collector.features.network.applications.in_turn import place_application
+from collector.features.network.mesh.delays import Delays
 from collector.policies.interface import STALE_SECONDS, ApplicationPlacement
-from collector.policies.net.build import build
 from collector.policies.resolve import find_policy, with_settings
 from replay.contenders.net_optimal.policy import OptimalPlacement
 from replay.contenders.table import POLICIES
@@ -133,7 +134,7 @@ def _baselines(progress: Progress) -> Iterator[Figure]:
             if None not in answers.values():
                 for name, value in answers.items():
                     values[name].append(value or 0.0)
-            blind = replace(state, snapshot=replace(state.snapshot, delays=None))
+            blind = replace(state, snapshot=state.snapshot.without_part(Delays))
             for name in _BASELINES:
                 answer = _answer(blind, name)
                 if answer.nodes and answers["net-optimal"] is not None:

@@ -1,15 +1,16 @@
 """Random states of clusters, applications to place there, and the best placement by brute force."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.common.applications import ApplicationTraits
+from collector.features.network.applications.build import BuiltProblem
+from collector.features.network.applications.images import ImageTable
+from collector.features.network.applications.table import Applications
+from collector.features.network.mesh.delays import DelayKind, Delays
 from collector.policies.interface import Request
-from collector.policies.net.build import BuiltProblem
-from collector.snapshot.applications import Applications
-from collector.snapshot.delays import DelayKind, Delays
-from collector.snapshot.images import ImageTable
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
@@ -59,24 +60,20 @@ def random_state(seed: int, *, nodes: int = 12, pods: int | None = None) -> Stat
         each: Request(
             service=each,
             reserve=_amount(draw.choice(_POD_CORES), draw.choice(_POD_GIBIBYTES)),
-            application="shop",
-            delay_max=bound,
+            application=ApplicationTraits("shop", bound),
             image=each,
         )
         for each in services
     }
     count = pods or int(draw.integers(1, 13))
     snapshot = assemble([NodeFacts(name=each, capacity=_amount(_CORES, _GIBIBYTES)) for each in names], tasks)
-    snapshot = replace(
-        snapshot,
-        delays=_delays(nodes, draw),
-        applications=Applications(
-            names=("shop",),
-            delay_max=np.array([np.inf]),
-            of_service=np.zeros(len(snapshot.services.names), dtype=np.intp),
-        ),
-        images=ImageTable.of_nodes(images),
+    shop = Applications(
+        names=("shop",),
+        delay_max=np.array([np.inf]),
+        of_service=np.zeros(len(snapshot.services.names), dtype=np.intp),
     )
+    snapshot = snapshot.with_part(_delays(nodes, draw)).with_part(shop)
+    snapshot = snapshot.with_part(ImageTable.of_nodes(images))
     requests = tuple(of_service[str(each)] for each in draw.choice(services, size=count))
     return State(snapshot, requests, bound)
 
@@ -177,7 +174,7 @@ def _place_one_more(
 
 def is_within_bound(state: State, nodes: tuple[str, ...]) -> bool:
     """Whether the nodes of all containers, and of running members, are within the bound of each other."""
-    snapshot, delays = state.snapshot, state.snapshot.delays
+    snapshot, delays = state.snapshot, state.snapshot.part(Delays)
     assert delays is not None
     members = snapshot.tasks.node[snapshot.tasks.service >= 0].tolist()
     rows = {*(snapshot.nodes.index[name] for name in nodes), *members}

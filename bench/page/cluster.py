@@ -19,6 +19,7 @@ from pathlib import Path
 import aiohttp
 
 from collector.common.periodic import repeat
+from collector.features.network.mesh.mesh import Mesh
 from collector.main import running
 from wattpack.demo.agents import DemoAgents
 from wattpack.demo.cluster import DemoCluster
@@ -109,7 +110,7 @@ async def _run_collector(start: _Start, ready: Connection) -> None:
         ready.send(collector.address.url)
 
         async def measure_distances() -> None:
-            put_round_trips(collector.core.registry.mesh, shop, time.time())
+            put_round_trips(collector.core.registry.part(Mesh), shop, time.time())
 
         await repeat(measure_distances, _MESH_SECONDS, "the simulated mesh")
 

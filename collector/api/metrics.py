@@ -13,7 +13,6 @@ from prometheus_client.registry import Collector
 from collector.analysis.analysis import Analysis
 from collector.api.cluster import ClusterSummary, summarize
 from collector.api.control import Api
-from collector.api.network.metrics import MESH_METRICS
 from collector.api.slo.metrics import SLO_METRICS
 from collector.api.slo.routes import service_promises
 from collector.common.extensions import extend, extensions
@@ -319,7 +318,6 @@ COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (
     *_DEPENDENCY_METRICS,
     *_NODE_METRICS,
     *_ALERT_METRICS,
-    *MESH_METRICS,
     *_REPORT_METRICS,
     *_REFUSED_METRICS,
     *_KIND_METRICS,
@@ -361,9 +359,6 @@ class _MetricsCollector(Collector):
         yield from metric_families(_DEPENDENCY_METRICS, core.outages.by_dependency.items())
         yield from metric_families(_NODE_METRICS, core.registry.node_count(core.clock()).items())
         yield from metric_families(_ALERT_METRICS, core.registry.alert_count().items())
-        yield from metric_families(
-            MESH_METRICS, [core.registry.mesh] if core.registry.mesh.is_enabled else []
-        )
         yield from metric_families(
             _REPORT_METRICS, [(outcome, counters.reports[outcome]) for outcome in ReportOutcome]
         )

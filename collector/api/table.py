@@ -7,20 +7,16 @@ from aiohttp import web
 
 from collector.api.alerts import ROUTES as ALERTS
 from collector.api.analysis import ROUTES as ANALYSIS
-from collector.api.applications import ROUTES as APPLICATIONS
 from collector.api.cluster import ROUTES as CLUSTER
 from collector.api.containers import ROUTES as CONTAINERS
 from collector.api.control import ROUTES as CONTROL
 from collector.api.energy import ROUTES as ENERGY
 from collector.api.energy_csv import ROUTES as ENERGY_CSV
 from collector.api.events import ROUTES as EVENTS
-from collector.api.hints.applications import ROUTES as APPLICATION_HINTS
 from collector.api.hints.containers import ROUTES as HINTS
 from collector.api.hints.what_if import ROUTES as WHAT_IF
 from collector.api.joining import ROUTES as JOINING
 from collector.api.metrics import scrape
-from collector.api.network.exchange import ROUTES as MESH
-from collector.api.network.round_trips import ROUTES as NETWORK
 from collector.api.nodes import ROUTES as NODES
 from collector.api.services import ROUTES as SERVICES
 from collector.api.slo.routes import ROUTES as SLO
@@ -72,11 +68,8 @@ ROUTES: tuple[Route, ...] = (
     *JOINING,
     *CLUSTER,
     *NODES,
-    *MESH,
-    *NETWORK,
     *CONTAINERS,
     *SERVICES,
-    *APPLICATIONS,
     *SLO,
     *ANALYSIS,
     *ALERTS,
@@ -85,7 +78,6 @@ ROUTES: tuple[Route, ...] = (
     *ENERGY_CSV,
     *WHAT_IF,
     *HINTS,
-    *APPLICATION_HINTS,
     *CONTROL,
     *extend("routes", "ROUTES"),
     Route(

@@ -4,10 +4,12 @@
 |---|---|---|
 | `settings` | `TABLES` of `collector.toml` by key; `CHECKS` | the settings |
 | `policies` | `POLICIES` | the table of policies |
+| `filters` | `FILTERS`: a `NodeFilter` each | the filters of every ranking and plan |
 | `guards` | `GUARDS`: names and functions | the checks of every step |
 | `controllers` | `CONTROLLERS`: what runs in each round of the control loop | the control loop |
 | `live` | `LIVE`: types of `LivePart` | the state of the cluster in the registry |
 | `snapshot` | `PARTS`: a `PartCodec` per type of `SnapshotPart` | the bytes of a snapshot |
+| `pull` | `pull(core, source, nodes, at)`: after nodes were read from a store | the pull |
 | `jobs` | `restore(core)`: before reports arrive; `running(core)`: while it serves | the start |
 | `routes` | `ROUTES` | the route table |
 | `metrics` | `METRICS`; `collect(api)`: the families of one scrape | `/metrics` |

@@ -10,10 +10,9 @@ from msgspec import Meta, field
 from msgspec.structs import force_setattr
 
 from collector.common.extensions import extend, extensions
-from collector.config.cluster import AnalysisConfig, ApplicationRule, EnvelopeConfig, LivenessConfig, NodeRule
+from collector.config.cluster import AnalysisConfig, EnvelopeConfig, LivenessConfig, NodeRule
 from collector.config.control import ControlConfig, DriverConfig, PlacementConfig
 from collector.config.energy import EnergyConfig
-from collector.config.network import MeshConfig
 from collector.config.server import AccessConfig, HttpConfig, IngestConfig, LimitsConfig, TlsConfig
 from collector.config.slo import SloClass, default_classes
 from collector.config.storage import EndpointConfig, HistoryConfig, PullConfig, StoreConfig
@@ -23,7 +22,6 @@ from wire.settings import Settings, add_tables
 __all__ = [
     "AccessConfig",
     "AnalysisConfig",
-    "ApplicationRule",
     "CollectorConfig",
     "ControlConfig",
     "DriverConfig",
@@ -35,7 +33,6 @@ __all__ = [
     "IngestConfig",
     "LimitsConfig",
     "LivenessConfig",
-    "MeshConfig",
     "NodeRule",
     "PlacementConfig",
     "PullConfig",
@@ -57,7 +54,6 @@ class _CoreConfig(Settings, frozen=True):
     store: StoreConfig = StoreConfig()
     pull: PullConfig = PullConfig()
     liveness: LivenessConfig = LivenessConfig()
-    mesh: MeshConfig = MeshConfig()
     envelopes: EnvelopeConfig = EnvelopeConfig()
     analysis: AnalysisConfig = AnalysisConfig()
     energy: EnergyConfig = EnergyConfig()
@@ -70,15 +66,6 @@ class _CoreConfig(Settings, frozen=True):
             description='`[nodes."rack1-*"]`: a table per node name or pattern with `labels` (a table of'
             " strings), `generation` (any, nursery, young, old) and `accepts` (true, false). The last"
             " matching table wins. The labels `wattpack.generation` and `wattpack.accept` mean the same."
-        ),
-    ] = field(default_factory=dict)
-    applications: Annotated[
-        dict[str, ApplicationRule],
-        Meta(
-            description="`[applications.shop]`: a table per application with `delay_max_seconds` (maximum"
-            " round-trip time between its nodes; overrides the label `wattpack.delay-max`). Needed only"
-            " without Swarm or Kubernetes, for an application whose services run on several nodes: labels of"
-            " a node do not affect services of other nodes unless the application is named here."
         ),
     ] = field(default_factory=dict)
     slo: Annotated[

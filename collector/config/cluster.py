@@ -1,6 +1,5 @@
 """Liveness of nodes, rules for nodes and applications, envelopes, analysis."""
 
-from math import inf
 from typing import Annotated, Literal
 
 from msgspec import Meta, field
@@ -50,13 +49,6 @@ class NodeRule(Section, frozen=True):
     generation: Literal["any", "nursery", "young", "old"] | None = None
     accepts: bool | None = None
     """Whether containers may be placed on it."""
-
-
-class ApplicationRule(Section, frozen=True):
-    """An application whose services any node may run."""
-
-    delay_max_seconds: Annotated[float, Meta(gt=0)] = inf
-    """Overrides the labels of its services."""
 
 
 class EnvelopeConfig(Section, frozen=True):

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from collector.common.applications import application_traits
 from collector.common.orchestrator import NodeView
 from collector.control.constraints import ROLE, require_known
-from collector.live.traits import application_traits
 from collector.placement.question import Name, PlacementQuestion
 from collector.snapshot.constraints import Operator
 from wire.resources import Quantities

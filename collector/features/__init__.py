@@ -15,4 +15,5 @@ FEATURES: tuple[str, ...] = (
     "genpack",
     "energy4cloud",
     "promises",
+    "network",
 )

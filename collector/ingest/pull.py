@@ -11,6 +11,7 @@ from typing import Final, Protocol
 import msgspec
 
 from collector.analysis.usage import end_within_bucket
+from collector.common.extensions import extensions
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
 from collector.config import PullConfig
@@ -27,7 +28,6 @@ from collector.history.prometheus.reader import (
     state_query,
     usage_query,
 )
-from collector.history.prometheus.round_trips import parse_round_trips, round_trips_query
 from collector.ingest.pulled_reports import Pull, PulledNode, batches, list_alerts
 from collector.ingest.push import store_reports
 from collector.reports.alerts import AlertState
@@ -155,7 +155,8 @@ class Puller:
             alerts[entry.reported.node].append(entry.reported.alert)
         for nodes in batches(sorted(fresh), _NODES_AT_ONCE):
             await self._pull_present(pull, {node: times[node] for node in nodes}, alerts)
-            await self._pull_round_trips(pull, nodes)
+            for each in extensions("pull"):
+                await each.pull(self._core, self._source, nodes, pull.at)
         # For a scraped node, only a new scrape brings new samples.
         more = {node: each for node, each in times.items() if node in fresh or each.counted_until is not None}
         while (behind := self._behind(pull, more)) and asyncio.get_running_loop().time() < deadline:
@@ -207,14 +208,6 @@ class Puller:
         await self._store([pull.present_report(node, each) for node, each in found_of.items()], spans)
         for node in state:
             self._progress[node].sampled_at = times[node].sampled_at
-
-    async def _pull_round_trips(self, pull: Pull, nodes: Sequence[str]) -> None:
-        mesh, label = self._core.registry.mesh, self._settings.node_label
-        if not mesh.is_enabled:
-            return
-        found = await self._source.query(round_trips_query(nodes, label), pull.at)
-        for node, results in parse_round_trips(found, label).items():
-            mesh.put_results(node, results, self._core.clock())
 
     def _behind(self, pull: Pull, times: Mapping[str, NodeTimestamps]) -> Spans:
         """The next span of each node that is not read completely."""

@@ -1,7 +1,7 @@
 """Stores the traits of nodes and services in the history, so that a replay of it follows the same rules.
 
 Labels, generations and domains come from the settings and from the orchestrator, and reports do not contain
-them. The images of nodes are stored too, for the next start. Only changes are written.
+them. Only changes are written.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -15,10 +15,9 @@ from collector.core.parts import Core
 from collector.history.interface import HistoryUnavailable
 from collector.snapshot.tables import NOWHERE, Generation, Snapshot, TaskKind
 
-NODE_TRAITS, SERVICE_TRAITS, NODE_IMAGES = "node-traits", "service-traits", "node-images"
+NODE_TRAITS, SERVICE_TRAITS = "node-traits", "service-traits"
 """Kinds of stored values, by name of the node or service."""
 _STORE_SECONDS = 60.0
-_NO_IMAGES: frozenset[str] = frozenset()
 
 
 class StoredNodeTraits(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -42,11 +41,8 @@ async def storing_traits(core: Core) -> AsyncIterator[None]:
     """Store traits that changed while the block runs."""
     stored: dict[str, dict[str, bytes]] = {NODE_TRAITS: {}, SERVICE_TRAITS: {}}
 
-    images = dict.fromkeys(await core.history.get_values(NODE_IMAGES), _NO_IMAGES)
-
     async def store() -> None:
         snapshot = await core.snapshot()
-        await _store_images(core, snapshot, images)
         for kind, traits in (
             (NODE_TRAITS, node_traits(snapshot)),
             (SERVICE_TRAITS, service_traits(snapshot)),
@@ -61,30 +57,6 @@ async def storing_traits(core: Core) -> AsyncIterator[None]:
         repeat(store, _STORE_SECONDS, "storing labels and generations", expected=HistoryUnavailable)
     ):
         yield
-
-
-async def _store_images(core: Core, snapshot: Snapshot, stored: dict[str, frozenset[str]]) -> None:
-    """Store changed images of nodes, and delete those of nodes that are gone."""
-    if snapshot.images is None:
-        return
-    now = dict(zip(snapshot.nodes.names, snapshot.images.references, strict=True))
-    # A set that changed is another object.
-    changed = {name: each for name, each in now.items() if stored.get(name, _NO_IMAGES) is not each}
-    gone = stored.keys() - now.keys()
-    if changed or gone:
-        encoded = {name: msgspec.json.encode(sorted(each)) for name, each in changed.items()}
-        await core.history.put_values(NODE_IMAGES, {**encoded, **dict.fromkeys(gone)})
-        stored.update(changed)
-        for name in gone:
-            del stored[name]
-
-
-async def restore_images(core: Core) -> None:
-    """Restore the images of nodes: agents report them again only when they change, or after an hour."""
-    stored = await core.history.get_values(NODE_IMAGES)
-    core.registry.tables.restore_images(
-        {node: frozenset(msgspec.json.decode(value, type=list[str])) for node, value in stored.items()}
-    )
 
 
 def node_traits(snapshot: Snapshot) -> Mapping[str, StoredNodeTraits]:

@@ -20,7 +20,6 @@ from collector.live.task_columns import TaskTable, quantities
 from collector.live.task_lists import TaskList, list_tasks
 from collector.live.updates import Allocation, NodeRecord, NodeUpdate, Succession
 from collector.live.windows import UsageWindows
-from collector.network.mesh import Mesh
 from collector.snapshot.columns import ServiceFacts, strictest_by_node, sum_by_node
 from collector.snapshot.constraints import Constraint
 from collector.snapshot.power_curves import Floats, Rows
@@ -47,7 +46,6 @@ class LiveTables:
         self._tasks = TaskTable(placement.default_class, spans_nodes=config.driver.spans_nodes)
         self._builder = SnapshotBuilder(config)
         self.parts = LiveParts(config)
-        self.mesh = Mesh(config.mesh)
         self._snapshot_seconds = placement.snapshot_seconds
         self._last: Snapshot | None = None
         self._lock = Lock()
@@ -99,13 +97,6 @@ class LiveTables:
         with self._lock:
             self._advance(at)
             self._nodes.apply_beacons(nodes, at)
-
-    def restore_images(self, images: Mapping[str, frozenset[str]]) -> None:
-        """Set the references of the images of existing nodes from the history."""
-        with self._lock:
-            for node, references in images.items():
-                if self._nodes.row(node) is not None:
-                    self._nodes.put_images(node, references)
 
     def restore_windows(self, usage: StoredUsage) -> None:
         """Fill in the windows of existing nodes and containers from the history."""
@@ -335,7 +326,6 @@ class LiveTables:
                     for part in (each.snapshot_part(taken) for each in self.parts)
                     if part is not None
                 },
-                delays=self.mesh.delays(taken.nodes.names),
             )
             return self._last
 

@@ -16,7 +16,6 @@ from collector.live.task_columns import amounts, blank_resources
 from collector.live.traits import NodeTraits, node_traits
 from collector.live.updates import NodeUpdate
 from collector.live.windows import UsageWindows
-from collector.snapshot.images import references_of
 from collector.snapshot.power_curves import GRID, Floats, PowerCurves
 from collector.snapshot.tables import Codes, Flags, Generation
 from wire.messages import NodeState, PowerCurve
@@ -113,8 +112,6 @@ class _Node:
     row: int
     curve: PowerCurve | None = None
     traits: NodeTraits = NodeTraits({}, Generation.ANY, accepts=True)  # noqa: RUF009 - never changed
-    images: frozenset[str] = frozenset()
-    """References of its images."""
 
 
 class NodeTable:
@@ -133,8 +130,6 @@ class NodeTable:
         self.windows = UsageWindows()
         self.version = 0
         """Incremented when a label changes."""
-        self.images_version = 0
-        """Incremented when the images of a node change; 0 if no node reports any."""
 
     def row(self, node: str) -> int | None:
         """The row of a node."""
@@ -175,19 +170,7 @@ class NodeTable:
         if update.failures:
             columns.failures[row] = update.failures + self.failures(row, update.last_report_at)
             columns.failed_at[row] = update.last_report_at
-        if update.changes.images is not None:
-            self.put_images(update.node, references_of(update.changes.images))
         return row
-
-    def put_images(self, node: str, references: frozenset[str]) -> None:
-        """Set the images of an existing node."""
-        if references != self._nodes[node].images:
-            self._nodes[node].images = references
-            self.images_version += 1
-
-    def images(self, nodes: Iterable[str]) -> tuple[frozenset[str], ...]:
-        """The references of the images of existing nodes."""
-        return tuple(self._nodes[node].images for node in nodes)
 
     def overbooking(self, row: int, allocated: Floats) -> float:
         """The higher of the promised CPU and memory, as a ratio of the capacity; unknown counts as 0."""

@@ -55,7 +55,6 @@ class Registry:
         self.parts = self.tables.parts
         self.probes = ServiceProbes()
         self._service_energy = ServiceEnergy()
-        self.mesh = self.tables.mesh
         self.restored_at = 0.0
         """When reports were restored from the history. Since then, a node has time to report again."""
         self.admission = Admission(config.limits, self.usage)

@@ -8,13 +8,12 @@ import numpy as np
 
 from collector.common.liveness import liveness_column
 from collector.config import CollectorConfig
-from collector.live.applications import ApplicationTable, ServiceClaim, application_table
 from collector.live.node_columns import NodeColumns, NodeTable
 from collector.live.table import Table, gather, places
 from collector.live.task_columns import TaskColumns, TaskTable
+from collector.snapshot.claims import Claims, ServiceClaim
 from collector.snapshot.columns import ServiceFacts, coalesce, service_table, strictest_by_node, sum_by_node
 from collector.snapshot.constraints import Constraint
-from collector.snapshot.images import ImageTable
 from collector.snapshot.power_curves import Floats, PowerCurves, Rows
 from collector.snapshot.tables import NOWHERE, Nodes, Services, Snapshot, Tasks
 from collector.snapshot.windows import TaskWindows
@@ -70,9 +69,6 @@ class _Copy:
     constraints: Mapping[str, tuple[Constraint, ...]]
     claims: Mapping[str, ServiceClaim]
     """The services that belong to an application."""
-    claims_version: int
-    nodes_version: int
-    images: ImageTable | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +121,10 @@ class SnapshotBuilder:
         self._task_ids: _Cached[tuple[str, ...]] = _Cached()
         self._running: _Cached[_RunningServices] = _Cached()
         self._services: _Cached[_ServiceTable] = _Cached()
-        self._rules = config.applications
         self._claims: _Cached[Mapping[str, ServiceClaim]] = _Cached()
-        self._applications: _Cached[ApplicationTable] = _Cached()
         self._spans_nodes = config.driver.spans_nodes
         self._history: _Cached[Floats] = _Cached()
         self._task_windows: _Cached[TaskWindows] = _Cached()
-        self._images: _Cached[ImageTable | None] = _Cached()
         self._last_nodes: Nodes | None = None
         self._last_services: _ServiceTable | None = None
 
@@ -168,12 +161,7 @@ class SnapshotBuilder:
             running=self._running.get((tasks.services.version,), lambda: _running_services(tasks.services)),
             facts=self._facts,
             constraints=self._constraints,
-            claims=self._claims.get((tasks.applications.version,), tasks.applications.copy),
-            claims_version=tasks.applications.version,
-            nodes_version=nodes.table.version,
-            images=self._images.get(
-                (nodes.table.version, nodes.images_version), lambda: _images(nodes, node_names.names)
-            ),
+            claims=self._claims.get((tasks.claims.version,), tasks.claims.copy),
         )
 
     def snapshot(self, copy: _Copy, now: float) -> Snapshot:
@@ -184,11 +172,7 @@ class SnapshotBuilder:
             lambda: _ServiceTable.of(running, facts.by_name, self._last_services),
         )
         self._last_services = services
-        applications = self._applications.get(
-            (running.version, facts.version, copy.claims_version, copy.nodes_version),
-            lambda: application_table(copy.claims, services.services, copy.node_names.names, self._rules),
-        )
-        tasks = self._tasks(copy, services, applications, now)
+        tasks = self._tasks(copy, services, now)
         nodes = self._nodes(copy, tasks, now)
         # Names and labels seldom change: what was derived from them is reused.
         self._last_nodes = nodes if self._last_nodes is None else nodes.reuse_cached(self._last_nodes)
@@ -203,8 +187,10 @@ class SnapshotBuilder:
                 for name, each in copy.constraints.items()
                 if (row := services.services.index.get(name)) is not None
             },
-            applications=applications.applications,
-            images=copy.images,
+            claims=Claims(
+                copy.claims,
+                copy.tasks.is_orchestrated if self._spans_nodes else copy.tasks.came_from != NOWHERE,
+            ),
         )
 
     def _names(self, nodes: NodeTable, order: Rows) -> _NodeNames:
@@ -216,7 +202,7 @@ class SnapshotBuilder:
         codes = [NOWHERE if domain is None else number[domain] for domain in domains]
         return _NodeNames(names, labels, np.array(codes, dtype=np.int32), domain_names)
 
-    def _tasks(self, copy: _Copy, table: _ServiceTable, applications: ApplicationTable, now: float) -> Tasks:
+    def _tasks(self, copy: _Copy, table: _ServiceTable, now: float) -> Tasks:
         columns = copy.tasks
         reported_seconds = np.maximum(0.0, now - columns.first_report_at)
         # A container whose start is unknown counts from its first report.
@@ -233,13 +219,11 @@ class SnapshotBuilder:
             (columns.variance, services.variance),
         ):
             column[profiled] = profile[service[profiled]]
-        node = _row(columns.node, copy.node_places)
-        is_listed = columns.is_orchestrated if self._spans_nodes else columns.came_from != NOWHERE
         return Tasks(
             ids=copy.task_ids,
             names=tuple(columns.name.tolist()),
-            node=node,
-            service=applications.service_of_members(service, node, is_listed),
+            node=_row(columns.node, copy.node_places),
+            service=service,
             used=columns.used,
             mean=coalesce(columns.mean, columns.used, columns.requested),
             variance=columns.variance,
@@ -286,11 +270,6 @@ class SnapshotBuilder:
             variance=sum_by_node(tasks.node, tasks.variance, count),
             strictest_class=strictest_by_node(tasks.node, tasks.task_class, count),
         )
-
-
-def _images(nodes: NodeTable, names: Sequence[str]) -> ImageTable | None:
-    """The images of nodes; None if no node reports any."""
-    return ImageTable(references=nodes.images(names)) if nodes.images_version else None
 
 
 def _culprits(columns: NodeColumns, names: Sequence[str], tasks: TaskTable, task_order: Rows) -> Rows:

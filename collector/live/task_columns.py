@@ -10,10 +10,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.live.applications import ApplicationClaims
+from collector.common.applications import application_traits
 from collector.live.bucket_ring import BUCKETS
+from collector.live.service_claims import ServiceClaims
 from collector.live.table import Table
-from collector.live.traits import TaskTraits, application_traits, task_traits
+from collector.live.traits import TaskTraits, task_traits
 from collector.live.updates import Succession
 from collector.live.windows import KeptRow, UsageWindows
 from collector.snapshot.power_curves import Floats, Rows
@@ -217,7 +218,7 @@ class TaskTable:
         self._shared: dict[str, set[int]] = {}
         """Ids that several nodes report, which is unusual: these rows are named node/id."""
         self._services = _ServiceRows()
-        self.applications = ApplicationClaims()
+        self.claims = ServiceClaims()
         self._ended: dict[str, KeptRow] = {}
         """Windows of containers that ended recently, by id, oldest first: others may replace them."""
         self._successors: dict[str, str] = {}
@@ -345,7 +346,7 @@ class TaskTable:
         self.drop(node, list(self._rows.get(node, ())))
         self._rows.pop(node, None)
         self._capacity.pop(node, None)
-        if freed := self.applications.drop_node(node):
+        if freed := self.claims.drop_node(node):
             for row, task in self._reported.items():
                 if task.state.service in freed:
                     self._claim(row, task)
@@ -470,10 +471,10 @@ class TaskTable:
         if service is None:
             return
         if self._spans_nodes and self.table.columns.is_orchestrated[row]:
-            self.applications.put(service, application_traits(task.service_labels, task.namespace), None)
+            self.claims.put(service, application_traits(task.service_labels, task.namespace), None)
         else:
-            self.applications.put(service, application_traits(task.state.labels), task.node)
+            self.claims.put(service, application_traits(task.state.labels), task.node)
 
     def _release(self, service: str | None) -> None:
         if service is not None and self._services.release(service):
-            self.applications.drop(service)
+            self.claims.drop(service)

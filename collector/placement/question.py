@@ -1,6 +1,6 @@
 """Questions about placement, and what the container is assumed to need."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import isnan
 from typing import Annotated, Any, Literal
 
@@ -9,12 +9,12 @@ import numpy as np
 from msgspec import Meta
 
 from collector.analysis.usage import to_quantities
+from collector.common.applications import ApplicationTraits, application_traits
 from collector.common.errors import QuestionError, field_sentence, message_and_path
 from collector.common.labels import SLO_LABEL
 from collector.config import CollectorConfig
 from collector.live.traits import promise_traits, task_traits
 from collector.placement.answers import Assumed, Basis
-from collector.placement.membership import membership
 from collector.policies.interface import Request
 from collector.policies.resolve import Ability, PolicyChoice, SettingsError, resolve
 from collector.snapshot.columns import Four, four
@@ -29,8 +29,8 @@ _NOTHING = Quantities()
 _KINDS = {"service": TaskKind.SERVICE, "job": TaskKind.JOB}
 
 
-class PlacementQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A container to place. All fields are optional; the more are set, the better the answer."""
+class ContainerQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a container to place needs."""
 
     service: Name | None = None
     """Its service. The measured need of a known service is used."""
@@ -45,24 +45,29 @@ class PlacementQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     """1 (never cut) to 4. Default: by its labels."""
     kind: Literal["service", "job"] | None = None
     """Whether it runs until it is stopped, or until its work is done. Default: by its labels."""
-    type: Resource | None = None
-    """Its dominant resource. Overrides what is measured."""
     constraints: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
     """`label==value`, `label!=value`, `label>number` or `label<number`, on node labels; the label `node` is
     the node's name."""
     labels: dict[str, str] = {}
     """Its labels; `wattpack.class`, `wattpack.kind`, `wattpack.slo` and those of applications are used."""
-    application: Name | None = None
-    """The application that its service belongs to. Default: by its labels, or that of the running service."""
-    delay_max_seconds: Annotated[float, Meta(gt=0, le=3600)] | None = None
-    """Maximum round-trip time between the nodes of its application. Default: by its labels, and by those of
-    the running application; of both, the smaller one counts."""
     talks_to: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
     """Services of its application that it talks to. Default: by its labels, or all."""
     avoid: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
     """Services that it must not share a node with."""
     exclude: Annotated[frozenset[Name], Meta(max_length=10_000)] = frozenset()
     """Nodes that it must not run on."""
+
+
+class PlacementQuestion(ContainerQuestion, frozen=True, kw_only=True):
+    """A container to place. All fields are optional; the more are set, the better the answer."""
+
+    type: Resource | None = None
+    """Its dominant resource. Overrides what is measured."""
+    application: Name | None = None
+    """The application that its service belongs to. Default: by its labels, or that of the running service."""
+    delay_max_seconds: Annotated[float, Meta(gt=0, le=3600)] | None = None
+    """Maximum round-trip time between the nodes of its application. Default: by its labels, and by those of
+    the running application; of both, the smaller one counts."""
     spread: bool = False
     """Whether to spread its service over failure domains, or over nodes that have none."""
     policy: Name | None = None
@@ -118,9 +123,9 @@ def parse_constraint(text: str) -> Constraint:
 
 
 def build_request(
-    question: PlacementQuestion, snapshot: Snapshot, default_class: int, others: Sequence[str] = ()
+    question: PlacementQuestion, snapshot: Snapshot, default_class: int
 ) -> tuple[Request, Assumed]:
-    """Return the request for a policy, and what it assumes; `others` are services placed together with it."""
+    """Return the request for a policy, and what it assumes."""
     traits = task_traits(question.labels, default_class)
     constraints = tuple(parse_constraint(each) for each in question.constraints)
     need = estimate_need(
@@ -130,14 +135,7 @@ def build_request(
         demand=question.demand,
         reserve=question.reserve,
     )
-    member = membership(
-        snapshot,
-        question.labels,
-        application=question.application,
-        delay_max=question.delay_max_seconds,
-        talks_to=question.talks_to,
-        others=others,
-    )
+    labelled = application_traits(question.labels, question.application or "")
     request = Request(
         demand=need.assumed.demand,
         mean=need.assumed.mean,
@@ -153,9 +151,11 @@ def build_request(
         avoid=question.avoid,
         exclude=question.exclude,
         spread=question.spread,
-        application=member.application,
-        delay_max=member.delay_max,
-        talks_to=member.talks_to,
+        application=ApplicationTraits(
+            question.application or labelled.name,
+            question.delay_max_seconds or labelled.delay_max,
+            question.talks_to or labelled.talks_to,
+        ),
         image=question.image,
     )
     return request, need.assumed

@@ -21,9 +21,9 @@ from collector.placement.answers import (
 )
 from collector.placement.reservations import PendingTasks, fold_pending
 from collector.policies.admission.rule import AdmissionRule
-from collector.policies.distance import NOT_MEASURED, bound_of, describe_distance
-from collector.policies.filters import describe_rejection
+from collector.policies.filters import describe_refusal, describe_rejection
 from collector.policies.interface import Policy, PolicySettings, Ranking, Rejection, Request
+from collector.policies.node_filters import node_filters
 from collector.snapshot.columns import square
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Flags, Snapshot
@@ -145,15 +145,15 @@ def _admission(ranking: Ranking, row: int) -> AdmissionVerdict | None:
 
 def ranking_notes(snapshot: Snapshot, request: Request) -> tuple[str, ...]:
     """Return what a ranking could not take into account."""
-    return (NOT_MEASURED,) if snapshot.delays is None and isfinite(bound_of(snapshot, request)) else ()
+    notes = (each.note(snapshot, request) for each in node_filters(snapshot))
+    return tuple(each for each in notes if each is not None)
 
 
 def _refused(snapshot: Snapshot, request: Request, ranking: Ranking, row: int) -> RefusedNode:
     code, name = int(ranking.refused[row]), snapshot.nodes.names[row]
-    if code == Rejection.DISTANCE:
-        return RefusedNode(name, describe_distance(snapshot, request, row))
     verdict = _admission(ranking, row) if code == Rejection.RISK else None
-    return RefusedNode(name, describe_rejection(code) if verdict is None else verdict.reason, verdict)
+    reason = describe_refusal(snapshot, request, code, row) if verdict is None else verdict.reason
+    return RefusedNode(name, reason, verdict)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

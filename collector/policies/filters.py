@@ -6,8 +6,8 @@ import numpy as np
 
 from collector.common.labels import ACT_LABEL, NEVER
 from collector.common.liveness import Liveness
-from collector.policies.distance import near_members
 from collector.policies.interface import STALE_SECONDS, Rejection, Request
+from collector.policies.node_filters import node_filters
 from collector.snapshot.columns import four
 from collector.snapshot.matching import nodes_matching
 from collector.snapshot.power_curves import Floats
@@ -25,17 +25,24 @@ def eligible(
 
     With `wake`, nodes that are off are eligible too, and need not have reported.
     """
-    refused = eligible_at_any_distance(snapshot, request, stale_seconds=stale_seconds, wake=wake)
-    near = near_members(snapshot, request)
-    if near is not None:
-        _reject(refused, ~near, Rejection.DISTANCE)
+    refused = eligible_unfiltered(snapshot, request, stale_seconds=stale_seconds, wake=wake)
+    return reject_filtered(snapshot, request, refused)
+
+
+def reject_filtered(snapshot: Snapshot, request: Request, refused: Codes) -> Codes:
+    """Reject the nodes as well that a filter of a feature refuses."""
+    refused = refused.copy()
+    for each in node_filters(snapshot):
+        open_to = each.nodes_for(snapshot, request)
+        if open_to is not None:
+            _reject(refused, ~open_to, each.rejection)
     return refused
 
 
-def eligible_at_any_distance(
+def eligible_unfiltered(
     snapshot: Snapshot, request: Request, *, stale_seconds: float = STALE_SECONDS, wake: bool = False
 ) -> Codes:
-    """Return the same without the bound of its application."""
+    """Return the same without the filters of features."""
     key = "eligible", stale_seconds, wake
     refused = snapshot.cached(key, lambda: _unavailable(snapshot.nodes, stale_seconds, wake=wake)).copy()
     for name in request.exclude:
@@ -137,3 +144,11 @@ _DESCRIPTIONS: Mapping[int, str] = {
 def describe_rejection(code: int) -> str:
     """Return the reason of a rejection as a sentence."""
     return _DESCRIPTIONS[code]
+
+
+def describe_refusal(snapshot: Snapshot, request: Request, code: int, row: int) -> str:
+    """Return why a node is refused for a request, as exactly as possible."""
+    for each in node_filters(snapshot):
+        if each.rejection == code:
+            return each.describe(snapshot, request, row)
+    return describe_rejection(code)

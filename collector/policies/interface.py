@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from collector.common.applications import NO_APPLICATION, ApplicationTraits
 from collector.policies.actions import Action
 from collector.policies.sorting import stable_argsort
 from collector.snapshot.columns import Four, first_known
@@ -50,14 +51,9 @@ class Request:
     """Nodes that it must not run on."""
     spread: bool = False
     """Whether to spread its service over failure domains, or over nodes that have none."""
-    application: str | None = None
-    """The application that its service belongs to; None if it belongs to none, or the snapshot has it."""
-    delay_max: float | None = None
-    """Maximum round-trip time between the nodes of its application, in seconds; None for that of the
-    snapshot. Of two, the smaller one counts."""
-    talks_to: tuple[str, ...] = ()
-    """Services of its application that it talks to: the bound holds for their nodes only. If empty, for all
-    nodes of its application, unless the snapshot has links."""
+    application: ApplicationTraits = NO_APPLICATION
+    """The application that its service belongs to; without a name if it belongs to none, or the snapshot has
+    it."""
     image: str | None = None
     """None for that of its service."""
 

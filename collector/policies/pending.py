@@ -17,5 +17,4 @@ def pending_task(request: Request, node: str) -> PendingTask:
         task_class=request.task_class,
         is_known=request.known or any(request.variance),
         application=request.application,
-        delay_max=request.delay_max,
     )

@@ -2,13 +2,20 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
 
-from collector.policies.interface import Plan, Policy, PolicySettings, Ranking, Request
+from collector.policies.interface import (
+    ApplicationPlacement,
+    Plan,
+    Policy,
+    PolicySettings,
+    Ranking,
+    Request,
+)
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
 from wire.errors import UserError
@@ -45,10 +52,22 @@ class PolicyChoice:
         assert self.policy.place is not None
         return self.policy.place(snapshot, request, self.settings)
 
+    def place_all(
+        self, snapshot: Snapshot, requests: Sequence[Request], left: frozenset[str] = frozenset()
+    ) -> ApplicationPlacement:
+        """Place the containers of an application together, not on nodes that it `left`. Takes seconds."""
+        assert self.policy.place_all is not None
+        return self.policy.place_all(snapshot, excluding(requests, left), self.settings)
+
     def rebalance(self, snapshot: Snapshot) -> Plan:
         """Plan what to move."""
         assert self.policy.rebalance is not None
         return self.policy.rebalance(snapshot, self.settings)
+
+
+def excluding(requests: Sequence[Request], nodes: frozenset[str]) -> list[Request]:
+    """Return the requests for other nodes than these."""
+    return [replace(each, exclude=each.exclude | nodes) if nodes else each for each in requests]
 
 
 def find_policy(

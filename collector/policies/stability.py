@@ -7,8 +7,8 @@ import numpy as np
 from collector.common.labels import ACT_LABEL, ALLOWED, NEVER, POWER_LABEL
 from collector.common.liveness import Liveness
 from collector.policies.actions import Action, Kill, Move, PowerOff, PowerOn, Start
-from collector.policies.distance import Spans
 from collector.policies.interface import Stability
+from collector.policies.node_filters import OpenNodes
 from collector.policies.overbooking import ReservationBook, allocations, cut_received, limit_left
 from collector.policies.scoring import percent, share
 from collector.snapshot.columns import CPU, MEMORY, sum_by_node
@@ -175,17 +175,17 @@ class Moves:
         every = np.arange(len(snapshot.tasks.ids))
         self._reservations = allocations(snapshot.tasks, every)
         self._limits = limit_left(snapshot.tasks.task_class, cut_received(snapshot.tasks, every))
-        self._spans = Spans(snapshot)
+        self._open = OpenNodes(snapshot)
 
     def open_to(self, task: int) -> Flags:
-        """Return the nodes that its reservation, constraints, last move and application allow."""
+        """Return the nodes that its reservation, constraints, last move and the filters of features allow."""
         amounts = self._reservations[task]
         allowed = np.ones(len(self._snapshot.nodes.names), dtype=np.bool_)
         if amounts.any() and not self._stability.overbooks:
             allowed = self._books.fits(amounts, float(self._limits[task]))
         if self.no_return_nodes[task] != NOWHERE:
             allowed[self.no_return_nodes[task]] = False
-        open_to = self._spans.open_to(task, self._home)
+        open_to = self._open.open_to(task, self._home)
         return allowed if open_to is None else allowed & open_to
 
     def reserve(self, task: int, node: int) -> None:

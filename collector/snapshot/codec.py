@@ -10,11 +10,9 @@ import cramjam
 import msgspec
 import numpy as np
 
+from collector.common.applications import ApplicationTraits
 from collector.common.extensions import extend
-from collector.snapshot.applications import Applications
 from collector.snapshot.constraints import Constraint, PlacementRules
-from collector.snapshot.delays import Delays
-from collector.snapshot.images import ImageTable
 from collector.snapshot.parts import PartCodec
 from collector.snapshot.power_curves import PowerCurves
 from collector.snapshot.tables import Nodes, Pending, Services, Snapshot, Tasks
@@ -27,12 +25,14 @@ _LEVEL = 3
 
 def pack(snapshot: Snapshot) -> bytes:
     """A whole snapshot, compressed."""
+    pending = {name: rows for name, rows in snapshot.pending._asdict().items() if name != "applications"}
     columns = {
         "at": snapshot.at,
         "turn": snapshot.turn,
         "seed": snapshot.seed,
         "domain_names": snapshot.domain_names,
-        "pending": [pack_column(rows) for rows in snapshot.pending],
+        "pending": {name: pack_column(rows) for name, rows in pending.items()},
+        "pending_applications": snapshot.pending.applications,
         "nodes": _table(snapshot.nodes),
         "tasks": _table(snapshot.tasks),
         "services": _table(snapshot.services),
@@ -41,9 +41,6 @@ def pack(snapshot: Snapshot) -> bytes:
         "parts": {
             each.key: each.pack(part) for each in _codecs() if (part := snapshot.part(each.kind)) is not None
         },
-        "delays": None if snapshot.delays is None else _table(snapshot.delays),
-        "applications": _packed_applications(snapshot.applications),
-        "images": _packed_images(snapshot.images),
     }
     return bytes(cramjam.zstd.compress(msgspec.msgpack.encode(columns), level=_LEVEL))
 
@@ -59,7 +56,10 @@ def unpack(packed: bytes) -> Snapshot:
         turn=columns["turn"],
         seed=columns["seed"],
         domain_names=tuple(columns["domain_names"]),
-        pending=Pending(*map(unpack_column, columns["pending"])),
+        pending=Pending(
+            **{name: unpack_column(rows) for name, rows in columns["pending"].items()},
+            applications=msgspec.convert(columns["pending_applications"], tuple[ApplicationTraits, ...]),
+        ),
         parts={
             each.kind: each.unpack(columns["parts"][each.key])
             for each in _codecs()
@@ -69,9 +69,6 @@ def unpack(packed: bytes) -> Snapshot:
         constraints=dict(
             msgspec.convert(columns.get("constraints", ()), list[tuple[int, tuple[Constraint, ...]]])
         ),
-        delays=None if columns["delays"] is None else _restored(Delays, columns["delays"]),
-        applications=_applications(columns["applications"]),
-        images=_images(columns["images"]),
     )
 
 
@@ -107,44 +104,6 @@ def pack_column(column: "np.ndarray[Any, Any]") -> dict[str, Any]:
 def unpack_column(packed: dict[str, Any]) -> "np.ndarray[Any, Any]":
     """The column that `pack_column` made this of."""
     return np.frombuffer(packed["data"], dtype=packed["dtype"]).reshape(packed["shape"])
-
-
-def _packed_applications(applications: Applications | None) -> dict[str, Any] | None:
-    if applications is None:
-        return None
-    return {
-        "names": applications.names,
-        "delay_max": pack_column(applications.delay_max),
-        "of_service": pack_column(applications.of_service),
-        "links": [(row, sorted(links)) for row, links in applications.links.items()],
-    }
-
-
-def _applications(packed: dict[str, Any] | None) -> Applications | None:
-    if packed is None:
-        return None
-    return Applications(
-        names=tuple(packed["names"]),
-        delay_max=unpack_column(packed["delay_max"]),
-        of_service=unpack_column(packed["of_service"]),
-        links={row: frozenset((a, b) for a, b in links) for row, links in packed["links"]},
-    )
-
-
-def _packed_images(images: ImageTable | None) -> dict[str, Any] | None:
-    """Each name once, as most nodes have the same ones."""
-    if images is None:
-        return None
-    names = sorted(frozenset[str]().union(*images.references))
-    number = {name: place for place, name in enumerate(names)}
-    return {"names": names, "nodes": [sorted(map(number.__getitem__, each)) for each in images.references]}
-
-
-def _images(packed: dict[str, Any] | None) -> ImageTable | None:
-    if packed is None:
-        return None
-    names = packed["names"]
-    return ImageTable(references=tuple(frozenset(names[place] for place in each) for each in packed["nodes"]))
 
 
 def _restored(table: type[Table], packed: dict[str, Any]) -> Table:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from collector.snapshot.applications import NO_APPLICATIONS, Applications
+from collector.common.applications import NO_APPLICATION, ApplicationTraits
 from collector.snapshot.columns import Four, with_services
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Pending, Snapshot
@@ -24,10 +24,8 @@ class PendingTask:
     task_class: int
     is_known: bool = True
     """Whether `mean` comes from observed use; otherwise from the reservation."""
-    application: str | None = None
-    """Of a new service: its application. That of a service which the snapshot has is known from there."""
-    delay_max: float | None = None
-    """Maximum round-trip time between the nodes of its application, in seconds."""
+    application: ApplicationTraits = NO_APPLICATION
+    """The application of its service, if the request named it."""
 
 
 def with_pending(snapshot: Snapshot, tasks: Sequence[PendingTask], turn: int) -> Snapshot:
@@ -40,7 +38,7 @@ def with_pending(snapshot: Snapshot, tasks: Sequence[PendingTask], turn: int) ->
     if not placed:
         if turn == snapshot.turn:
             return snapshot
-        return snapshot.with_pending(nodes, services, snapshot.pending, snapshot.applications, turn)
+        return snapshot.with_pending(nodes, services, snapshot.pending, turn)
     rows = np.array([nodes.index[each.node] for each in placed], dtype=np.intp)
     service_rows = [NOWHERE if each.service is None else services.index[each.service] for each in placed]
     allocated, envelope, mean, variance = _amounts(placed)
@@ -70,23 +68,10 @@ def with_pending(snapshot: Snapshot, tasks: Sequence[PendingTask], turn: int) ->
             ),
             np.concatenate((snapshot.pending.mean, mean)),
             np.concatenate((snapshot.pending.allocated, allocated)),
+            (*snapshot.pending.applications, *(each.application for each in placed)),
         ),
-        _applications(snapshot, placed, service_rows),
         turn,
     )
-
-
-def _applications(
-    snapshot: Snapshot, tasks: Sequence[PendingTask], service_rows: Sequence[int]
-) -> Applications | None:
-    """Return the applications, with the services of pending tasks."""
-    applications = snapshot.applications
-    for row, each in zip(service_rows, tasks, strict=True):
-        if row != NOWHERE and each.application is not None:
-            applications = (applications or NO_APPLICATIONS).with_service(
-                row, each.application, each.delay_max
-            )
-    return applications
 
 
 def _amounts(tasks: Sequence[PendingTask]) -> Floats:

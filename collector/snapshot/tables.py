@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.snapshot.applications import Applications
+from collector.common.applications import ApplicationTraits
+from collector.snapshot.claims import NO_CLAIMS, Claims
 from collector.snapshot.constraints import Constraint, PlacementRules, parse_number
-from collector.snapshot.delays import Delays
-from collector.snapshot.images import ImageTable
 from collector.snapshot.parts import AnyPart, SnapshotPart
 from collector.snapshot.power_curves import Floats, PowerCurves, Rows
 from collector.snapshot.windows import TaskWindows
@@ -314,6 +313,8 @@ class Pending(NamedTuple):
     """Whether `mean` comes from observed use; otherwise from the reservation."""
     mean: Floats
     allocated: Floats
+    applications: tuple[ApplicationTraits, ...]
+    """Those that the requests named."""
 
 
 _NONE_PENDING = Pending(
@@ -322,6 +323,7 @@ _NONE_PENDING = Pending(
     np.empty(0, dtype=np.bool_),
     np.empty((0, len(RESOURCES))),
     np.empty((0, len(RESOURCES))),
+    (),
 )
 
 
@@ -344,12 +346,9 @@ class Snapshot:
     """Where waiting tasks may run, by their rows; only of tasks with rules."""
     constraints: Mapping[int, tuple[Constraint, ...]] = field(default_factory=dict)
     """Where the tasks of a service may run, by the row of the service; only of services with constraints."""
-    delays: Delays | None = None
-    """Round-trip times between nodes; None if they are not measured."""
-    applications: Applications | None = None
-    """None if no service belongs to one."""
-    images: ImageTable | None = None
-    """None if no node reports its images."""
+    claims: Claims = field(default=NO_CLAIMS)
+    is_filtered: bool = True
+    """Whether the filters of features apply: plans without them show what they cost."""
 
     _cache: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
     _cache_with_pending: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
@@ -363,18 +362,19 @@ class Snapshot:
         """The same cluster with a part, in place of an earlier one of its type."""
         return replace(self, parts={**self.parts, type(part): part})
 
+    def without_part(self, kind: type[SnapshotPart]) -> "Snapshot":
+        """The same cluster without a part."""
+        return replace(self, parts={each: part for each, part in self.parts.items() if each is not kind})
+
     def with_pending(
         self,
         nodes: Nodes,
         services: Services,
         pending: Pending,
-        applications: Applications | None,
         turn: int,
     ) -> "Snapshot":
         """The same cluster with pending tasks; cached values stay, since none depends on those."""
-        snapshot = replace(
-            self, nodes=nodes, services=services, pending=pending, applications=applications, turn=turn
-        )
+        snapshot = replace(self, nodes=nodes, services=services, pending=pending, turn=turn)
         if not self.pending.nodes.size:
             self._cache[_NODES_WITHOUT_PENDING] = self.nodes
         object.__setattr__(snapshot, "_cache", self._cache)
@@ -385,9 +385,11 @@ class Snapshot:
         """The nodes before pending tasks were added; None if the snapshot was stored together with those."""
         return self._cache.get(_NODES_WITHOUT_PENDING) if self.pending.nodes.size else self.nodes
 
-    def without_applications(self) -> "Snapshot":
-        """The same cluster without applications; cached values stay, since none depends on those."""
-        return self.with_pending(self.nodes, self.services, self.pending, None, self.turn)
+    def without_filters(self) -> "Snapshot":
+        """The same cluster without the filters of features; cached values stay: none depends on those."""
+        snapshot = replace(self, is_filtered=False)
+        object.__setattr__(snapshot, "_cache", self._cache)
+        return snapshot
 
     def cached(self, key: Hashable, compute: Callable[[], T]) -> T:
         """A value computed from the tasks, or from the nodes' state, power curves and history, on first use.

@@ -11,18 +11,17 @@ from collector.analysis.analysis import LatestAnalysis
 from collector.analysis.usage import report_bucket
 from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig, PlacementConfig
+from collector.features.network.mesh.delays import DelayKind, Delays
 from collector.history.interface import UsageKey
 from collector.jobs.analysis_pass import AnalysisPass
 from collector.live.registry import Registry
 from collector.live.updates import Allocation
-from collector.placement.application_placing import place_application
 from collector.placement.placing import Placement, place_container
 from collector.placement.question import PlacementQuestion, build_request
 from collector.placement.reservations import Reservations
 from collector.policies.admission.rule import AdmissionRule
 from collector.policies.interface import ApplicationPlacement
 from collector.policies.resolve import PolicyChoice
-from collector.snapshot.delays import DelayKind, Delays
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
 from wire.messages import Report
@@ -109,7 +108,7 @@ class SimulatedCollector:
             if self._seed:
                 taken = replace(taken, seed=self._seed)
             if self._delays is not None:
-                taken = replace(taken, delays=self._delays)
+                taken = taken.with_part(self._delays)
             self._snapshot = taken
         return self.reservations.fold(taken, now)
 
@@ -121,7 +120,7 @@ class SimulatedCollector:
         requests = [
             build_request(each, snapshot, self.config.placement.default_class)[0] for each in questions
         ]
-        placement = place_application(snapshot, requests, chosen)
+        placement = chosen.place_all(snapshot, requests)
         for question, request, node in zip(
             questions, requests, placement.nodes, strict=bool(placement.nodes)
         ):

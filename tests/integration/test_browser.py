@@ -14,8 +14,10 @@ import aiohttp
 import msgspec
 import pytest
 
-from collector.config import AccessConfig, HttpConfig, MeshConfig
+from collector.config import AccessConfig, HttpConfig
 from collector.core.events import publish_events
+from collector.features.network.mesh.mesh import Mesh
+from collector.features.network.settings import MeshConfig
 from collector.main import RunningCollector, running
 from collector.web.scopes import Scope
 from collector.web.token_file import edit_tokens
@@ -114,14 +116,16 @@ async def test_the_network_is_a_heat_map_while_there_is_a_mesh(tmp_path: Path) -
     seconds = {("a1", "a2"): 0.001, ("a1", "b1"): 0.1, ("a2", "b1"): 0.1}
     async with browsing(tmp_path / "profile") as tab:
         for is_enabled in (True, False):
-            config = msgspec.structs.replace(settings(), mesh=MeshConfig(enabled=is_enabled))
+            config = settings().with_section(MeshConfig(enabled=is_enabled))
             async with running(config) as collector:
                 core = collector.core
                 for node in ("a1", "a2", "b1"):
                     core.registry.apply(report(node), core.clock())
                 for (node, peer), each in seconds.items():
-                    core.registry.mesh.put_results(node, [PeerResult(peer, each, each, 5, 0)], core.clock())
-                await core.registry.mesh.update(core.clock())
+                    core.registry.part(Mesh).put_results(
+                        node, [PeerResult(peer, each, each, 5, 0)], core.clock()
+                    )
+                await core.registry.part(Mesh).update(core.clock())
                 await open_view(tab, collector.address.url, "nodes")
                 await tab.until("document.querySelectorAll('[data-testid=nodes-rows] tr').length === 3")
                 if is_enabled:

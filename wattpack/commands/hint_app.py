@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from collector.common.applications import is_named, parse_delay
 from collector.common.labels import DELAY_MAX_LABEL, TALKS_TO_LABEL
 from collector.control.constraints import ROLE, parse_constraint
-from collector.live.applications import is_named
-from collector.live.traits import parse_delay
-from collector.placement.applications import MAX_CONTAINERS, MAX_SERVICES, ApplicationHint
+from collector.features.network.applications.hints import MAX_CONTAINERS, MAX_SERVICES, ApplicationHint
 from collector.policies.actions import describe
 from wattpack.client.collector import add_collector_options, post_as
 from wattpack.client.stack import (

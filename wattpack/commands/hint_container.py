@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from collector.live.traits import parse_delay
+from collector.common.applications import parse_delay
 from collector.placement.answers import PlacementHint, RankedNode
 from collector.policies.actions import describe
 from wattpack.client.collector import post_as

@@ -9,25 +9,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
+import msgspec
 
 from collector.common.periodic import in_background, repeat
 from collector.config import (
     AccessConfig,
     AnalysisConfig,
-    ApplicationRule,
     CollectorConfig,
     ControlConfig,
     DriverConfig,
     EnergyConfig,
     HistoryConfig,
     HttpConfig,
-    MeshConfig,
     NodeRule,
 )
+from collector.features.network.mesh.members import Member
+from collector.features.network.mesh.mesh import Mesh
+from collector.features.network.settings import ApplicationRule, MeshConfig
 from collector.main import RunningCollector
 from collector.main import running as running_collector
-from collector.network.members import Member
-from collector.network.mesh import Mesh
 from wattpack.demo.agents import DemoAgents
 from wattpack.demo.cluster import DemoCluster
 from wattpack.demo.driver import DemoDriver
@@ -98,7 +98,7 @@ async def running_demo(
 
 def demo_config(shop: Shop, path: Path, listen: str) -> CollectorConfig:
     """The settings of the demo's collector: the defaults, with shorter intervals for a quick start."""
-    return CollectorConfig(
+    config = CollectorConfig(
         http=HttpConfig(listen=listen),
         access=AccessConfig(tokens=""),
         history=HistoryConfig(path=str(path)),
@@ -106,11 +106,11 @@ def demo_config(shop: Shop, path: Path, listen: str) -> CollectorConfig:
         control=ControlConfig(settle_seconds=30.0),
         # Services span nodes, as those of a Swarm do.
         driver=DriverConfig(name="swarm"),
-        mesh=MeshConfig(enabled=True),
         energy=EnergyConfig(price_per_kwh=0.29, currency="EUR", co2_grams_per_kwh=310.0),
         nodes={each.name: NodeRule(labels={"zone": each.zone}) for each in shop.nodes},
-        applications={APPLICATION: ApplicationRule(delay_max_seconds=_DELAY_MAX_SECONDS)},
     )
+    rules = {APPLICATION: ApplicationRule(delay_max_seconds=_DELAY_MAX_SECONDS)}
+    return msgspec.structs.replace(config, mesh=MeshConfig(enabled=True), applications=rules)
 
 
 @asynccontextmanager
@@ -139,7 +139,7 @@ async def _reporting(
                     del waiting[: len(batch)]
 
             async def measure_round_trips() -> None:
-                put_round_trips(collector.core.registry.mesh, agents.cluster.shop, time.time())
+                put_round_trips(collector.core.registry.part(Mesh), agents.cluster.shop, time.time())
 
             await report()
             async with in_background(

@@ -3,7 +3,6 @@
 from collector.common.extensions import extend
 from collector.control.guards.constraints import meets_constraints
 from collector.control.guards.context import Guard, GuardContext
-from collector.control.guards.distance import stays_near
 from collector.control.guards.pace import (
     has_cooled_down,
     has_rested,
@@ -44,7 +43,6 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
     ("bounds", within_bounds),
     ("promise", keeps_promises),
     ("constraints", meets_constraints),
-    ("distance", stays_near),
     ("at_once", not_too_many_at_once),
     ("per_hour", not_too_many_per_hour),
     ("per_node", not_too_many_for_one_node),

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from collector.common.applications import application_traits
 from collector.common.errors import ApiError
 from collector.control.constraints import UnknownConstraintError, require_known
 from collector.control.loop import ControlLoop
@@ -22,8 +23,6 @@ from collector.control.situation import Situation
 from collector.core.placing import place_now
 from collector.drivers.interface import DriverError
 from collector.features.deployments.models import Deployment, DeployRequest, ServiceDeployment
-from collector.live.traits import application_traits
-from collector.placement.applications import place_requests
 from collector.placement.question import PlacementQuestion, build_request, resolve_policy
 from collector.placement.reservations import MAX_PLACEMENTS
 from collector.policies.actions import describe
@@ -116,19 +115,19 @@ async def _place_together(
         requests: list[Request] = []
         for service, question in members:
             bounded = msgspec.structs.replace(question, application=application, delay_max_seconds=bound)
-            one, _ = build_request(bounded, snapshot, core.config.placement.default_class, others=names)
+            one, _ = build_request(bounded, snapshot, core.config.placement.default_class)
             requests += [one] * service.replicas
         left = core.reservations.left_by(names, core.clock())
-        placed = await asyncio.to_thread(place_requests, snapshot, requests, chosen, left)
-        if placed.placement.why_not is not None:
-            needed = "".join(f"; needed: {each}" for each in placed.placement.needed)
-            detail = f"application {application} cannot be placed: {placed.placement.why_not}{needed}"
+        placed = await asyncio.to_thread(chosen.place_all, snapshot, requests, left)
+        if placed.why_not is not None:
+            needed = "".join(f"; needed: {each}" for each in placed.needed)
+            detail = f"application {application} cannot be placed: {placed.why_not}{needed}"
             raise ApiError(HTTPStatus.CONFLICT, detail, "$")
         counts: dict[str, Counter[str]] = {name: Counter() for name in names}
-        for one, node in placed.pairs:
+        for one, node in zip(requests, placed.nodes, strict=True):
             counts[one.service or ""][node] += 1
             reserved.append(_reserve(situation, snapshot, one, node))
-    return {name: _ChosenNodes(count, placed.placement.reasons) for name, count in counts.items()}
+    return {name: _ChosenNodes(count, placed.reasons) for name, count in counts.items()}
 
 
 def _reserve(situation: Situation, snapshot: Snapshot, request: Request, node: str) -> str:

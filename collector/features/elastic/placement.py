@@ -10,10 +10,9 @@ from collector.control.new_services import NewService, container_question
 from collector.control.situation import Situation
 from collector.placement.placing import place_container
 from collector.placement.question import PlacementQuestion, resolve_policy, with_promise
-from collector.policies.distance import bound_of
-from collector.policies.interface import Request
+from collector.policies.node_filters import node_filters
 from collector.policies.resolve import PolicyChoice
-from collector.snapshot.tables import Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.errors import UserError
 
 
@@ -91,14 +90,16 @@ async def _reserve_node(
 
 
 def _nowhere(snapshot: Snapshot, service: ServiceView, count: int, fitting: int) -> ReplicaPlacement:
-    """Leave replicas that do not all fit to the orchestrator, unless round-trip times are bounded.
+    """Leave replicas that do not all fit to the orchestrator, unless a filter of a feature restricts them.
 
-    The orchestrator may still find room, but it does not know round-trip times.
+    The orchestrator may still find room, but it does not know the filter.
     """
     why = f"the placement policy finds a node for {fitting} of {count} new replicas of {service.name}"
-    bound = bound_of(snapshot, Request(service=service.name))
-    is_bounded = snapshot.delays is not None and bound < float("inf")
-    return ReplicaPlacement(why_not=why) if is_bounded else ReplicaPlacement(left_to_orchestrator=why)
+    row = snapshot.services.index.get(service.name, NOWHERE)
+    restricted = [each.services(snapshot) for each in node_filters(snapshot)]
+    if any(each is not None and 0 <= row < len(each) and each[row] for each in restricted):
+        return ReplicaPlacement(why_not=why)
+    return ReplicaPlacement(left_to_orchestrator=why)
 
 
 def release_reservations(situation: Situation, reserved: list[str] | tuple[str, ...]) -> None:

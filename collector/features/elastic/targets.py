@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from collector.common.applications import parse_delay
 from collector.common.labels import (
     ELASTIC_CPU_LABEL,
     ELASTIC_EXPLORE_LABEL,
@@ -16,7 +17,6 @@ from collector.common.labels import (
 from collector.common.orchestrator import Mode, ServiceView
 from collector.features.elastic.scaling.interface import Target, Weights
 from collector.features.elastic.settings import ElasticRule
-from collector.live.traits import parse_delay
 
 _NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
 _RANGE = re.compile(rf"(?P<low>{_NUMBER})-(?P<high>{_NUMBER})(?:/(?P<step>{_NUMBER}))?")

@@ -21,9 +21,9 @@ from msgspec import Meta
 
 from collector.features.energy4cloud.search import Candidate, Search
 from collector.policies.actions import Action, Cut, Start
-from collector.policies.distance import Spans
 from collector.policies.filters import eligible
 from collector.policies.interface import Plan, Policy, PolicySettings, Ranking, Rejection, Request
+from collector.policies.node_filters import OpenNodes
 from collector.policies.overbooking import (
     LIMITS,
     ReservationBook,
@@ -106,11 +106,11 @@ def _search(search: Search, settings: Energy4CloudSettings) -> tuple[Rows, Calla
 
 def rebalance(snapshot: Snapshot, settings: Energy4CloudSettings) -> Plan:
     """Start waiting tasks that fit now, then undo cuts."""
-    books, spans, home = ReservationBook.of(snapshot), Spans(snapshot), snapshot.tasks.node.copy()
+    books, nodes, home = ReservationBook.of(snapshot), OpenNodes(snapshot), snapshot.tasks.node.copy()
     actions: list[Action] = []
     left: list[str] = []
     for task in snapshot.waiting[np.argsort(snapshot.tasks.task_class[snapshot.waiting], kind="stable")]:
-        near = spans.open_to(int(task), home)
+        near = nodes.open_to(int(task), home)
         started = _start(snapshot, int(task), books, near, borrowed_counts=settings.borrowed_counts)
         if started is None:
             left.append(f"{snapshot.tasks.names[task]} waits: no node has room")

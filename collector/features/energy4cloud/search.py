@@ -9,8 +9,8 @@ import numpy as np
 
 from collector.common.text import counted
 from collector.policies.actions import Action, Cut, Kill
-from collector.policies.distance import Spans
 from collector.policies.interface import LAXEST_CLASS, STRICTEST_CLASS, Request
+from collector.policies.node_filters import OpenNodes
 from collector.policies.overbooking import (
     LIMITS,
     RESERVED,
@@ -64,7 +64,7 @@ class Search:
         self._borrowed_counts = borrowed_counts
         self._more = reservation_of(request)
         self._limit = LIMITS[request.task_class]
-        self._spans = Spans(snapshot)
+        self._open_nodes = OpenNodes(snapshot)
 
     # --- The three algorithms -----------------------------------------------------------------
 
@@ -320,7 +320,7 @@ class Search:
         tasks = self._snapshot.tasks
         elsewhere = self._candidates.copy()
         elsewhere[not_on] = False
-        near = self._spans.open_to(victim, home)
+        near = self._open_nodes.open_to(victim, home)
         if near is not None:
             elsewhere &= near
         task_class = int(tasks.task_class[victim])

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from collector.common.labels import APP_LABEL, SLO_LABEL, TALKS_TO_LABEL
+from collector.common.applications import application_traits
+from collector.common.labels import SLO_LABEL, TALKS_TO_LABEL
 from collector.common.quantities import parse_quantity
 from collector.drivers.kubernetes.objects import ResourceRequirements
 from collector.features.extender.models import PodContainer, SchedulerPod
 from collector.live.traits import task_traits
-from collector.placement.membership import membership
 from collector.placement.question import estimate_need
 from collector.policies.interface import Request
 from collector.snapshot.tables import Snapshot, TaskKind
@@ -47,11 +47,6 @@ def pod_request(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> Po
     # A profile by image is that of one container, so it does not fit a pod of several images.
     image = images.pop() if len(images) == 1 else None
     listed = metadata.annotations.get(TALKS_TO_LABEL)
-    member = membership(
-        snapshot,
-        {**labels, TALKS_TO_LABEL: listed} if listed else labels,
-        application=labels.get(APP_LABEL) or metadata.namespace,
-    )
     need = estimate_need(
         snapshot,
         services=(workload, name),
@@ -71,9 +66,9 @@ def pod_request(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> Po
         task_class=traits.task_class,
         kind=TaskKind.JOB if is_job else traits.kind,
         slo=labels.get(SLO_LABEL),
-        application=member.application,
-        delay_max=member.delay_max,
-        talks_to=member.talks_to,
+        application=application_traits(
+            {**labels, TALKS_TO_LABEL: listed} if listed else labels, metadata.namespace
+        ),
         image=image,
     )
     return PodRequest(request, name, workload)

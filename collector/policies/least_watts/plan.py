@@ -16,6 +16,7 @@ from collector.policies.interface import Plan
 from collector.policies.least_watts.cluster import Choice, PlannedCluster
 from collector.policies.least_watts.settings import LeastWattsSettings
 from collector.policies.least_watts.usage import WINDOW_SECONDS
+from collector.policies.node_filters import node_filters
 from collector.policies.stability import estimate_watts, keep_one_on, may_sleep, move_joules
 from collector.snapshot.columns import CPU
 from collector.snapshot.power_curves import Rows
@@ -31,17 +32,19 @@ _MOST_RELIEVED = 5
 
 
 def rebalance(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
-    """Relieve nodes, then empty nodes while that pays; state what the bounds of applications cost."""
-    plan, applications = _plan(snapshot, settings), snapshot.applications
-    if snapshot.delays is None or applications is None or np.isinf(applications.delay_max).all():
+    """Relieve nodes, then empty nodes while that pays; state what the filters of features cost."""
+    plan = _plan(snapshot, settings)
+    restricting = [each.subject for each in node_filters(snapshot) if each.services(snapshot) is not None]
+    if not restricting:
         return plan
-    unbounded = _plan(snapshot.without_applications(), settings)
+    unbounded = _plan(snapshot.without_filters(), settings)
     if plan.watts_after is None or unbounded.watts_after is None:
         return plan
     watts = plan.watts_after - unbounded.watts_after
     if watts < _LEAST_WATTS:
         return plan
-    cost = f"the bounds of applications cost {watts:.1f} W: without them, the plan would save as much more"
+    subjects = " and ".join(restricting)
+    cost = f"{subjects} cost {watts:.1f} W: without them, the plan would save as much more"
     return replace(plan, reasons=(*plan.reasons, cost))
 
 

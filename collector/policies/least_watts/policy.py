@@ -10,8 +10,13 @@ import numpy as np
 
 from collector.common.text import counted
 from collector.policies.actions import Action, PowerOn
-from collector.policies.distance import application_of, near_members
-from collector.policies.filters import eligible_at_any_distance, reject_strained, without_room
+from collector.policies.filters import (
+    describe_refusal,
+    eligible_unfiltered,
+    reject_filtered,
+    reject_strained,
+    without_room,
+)
 from collector.policies.interface import Policy, Ranking, Rejection, Request
 from collector.policies.least_watts.cost import UNKNOWN_WATTS, Carried, Costs, promise_room, with_margin
 from collector.policies.least_watts.learning import learn
@@ -65,11 +70,9 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
     crowd = instances_near(snapshot, request.service)[rows] if request.spread else np.zeros(rows.size)
     order = stable_argsort(cost)
     order = order[np.argsort(crowd[order], kind="stable")]
-    near = near_members(snapshot, request)
-    far = order[:0]
-    if near is not None:
-        far, order = order[~near[rows[order]]], order[near[rows[order]]]
-        refused[rows[far]] = Rejection.DISTANCE
+    refused = reject_filtered(snapshot, request, refused)
+    is_open = refused[rows[order]] == Rejection.NOT
+    cheaper, order = order[~is_open], order[is_open]
 
     def explain(row: int) -> tuple[str, ...]:
         at = int(np.searchsorted(rows, row))
@@ -79,11 +82,11 @@ def place(snapshot: Snapshot, request: Request, settings: LeastWattsSettings) ->
         reasons.append(_keeps_free(margin, settings.short_ratio))
         if crowd[at]:
             reasons.append(same_domain(crowd[at]))
-        if far.size and cost[far[0]] < cost[at] < UNKNOWN_WATTS:
-            bound = f"the bound of application {application_of(snapshot, request)}"
-            reasons.append(
-                f"{bound} costs {cost[at] - cost[far[0]]:.1f} W: {nodes.names[rows[far[0]]]} is too far away"
-            )
+        if cheaper.size and cost[cheaper[0]] < cost[at] < UNKNOWN_WATTS:
+            other = int(rows[cheaper[0]])
+            why = describe_refusal(snapshot, request, int(refused[other]), other)
+            less = f"{cost[at] - cost[cheaper[0]]:.1f} W"
+            reasons.append(f"{nodes.names[other]} would cost {less} less, but {why}")
         return tuple(reasons)
 
     def needs(row: int) -> tuple[Action, ...]:
@@ -109,13 +112,13 @@ def _refused(  # noqa: PLR0913, PLR0917 - question and prediction
     need: Floats,
     more: Floats,
 ) -> Codes:
-    """The first reason against each node, distance apart.
+    """The first reason against each node, the filters of features apart.
 
     `need` is the need of each node with the request, margins included, and `more` the expected use of the
     request.
     """
     nodes = snapshot.nodes
-    refused = eligible_at_any_distance(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
+    refused = eligible_unfiltered(snapshot, request, stale_seconds=settings.stale_seconds, wake=True)
     refused = reject_strained(nodes, refused)
     free = snapshot.cached("usable", lambda: usable(snapshot, usage)) - need + more
     # The only task of a node may use all of it: otherwise the largest would fit nowhere.

@@ -18,9 +18,9 @@ import numpy as np
 
 from collector.common.text import counted
 from collector.policies.actions import Action, Kill, Start
-from collector.policies.distance import Spans
 from collector.policies.filters import eligible, free_of_allocated, without_room
 from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request
+from collector.policies.node_filters import OpenNodes
 from collector.policies.overbooking import reservation_of, reserved_quantities
 from collector.policies.qos.queue import Assignment, Outcome, Terms
 from collector.policies.qos.queue_pass import QueuePass
@@ -112,16 +112,16 @@ def pass_over_queue(rules: QueueRules, snapshot: Snapshot, settings: QueueSettin
 
 
 def _too_far(snapshot: Snapshot, outcome: Outcome, rows: Rows) -> set[int]:
-    """Return the tasks that would start too far from a member of their application that starts as well.
+    """Return the tasks that a filter refuses because of others that start as well, such as by their distance.
 
-    They wait for the next pass, when that member runs.
+    They wait for the next pass, when those run.
     """
-    spans, home = Spans(snapshot), snapshot.tasks.node.copy()
+    nodes, home = OpenNodes(snapshot), snapshot.tasks.node.copy()
     stray = set()
     for each in outcome.assignments:
         task = int(rows[each.instance])
-        near = spans.open_to(task, home)
-        if near is not None and not near[each.host]:
+        open_to = nodes.open_to(task, home)
+        if open_to is not None and not open_to[each.host]:
             stray.add(task)
         else:
             home[task] = each.host

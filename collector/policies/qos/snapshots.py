@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from collector.policies.distance import Spans
 from collector.policies.interface import Stability
+from collector.policies.node_filters import OpenNodes, node_filters
 from collector.policies.overbooking import RESERVED, allocations, originals
 from collector.policies.qos.queue import Hosts, Instances
 from collector.policies.qos.rules import Standing
@@ -129,13 +129,13 @@ def queue_input(
 def _masks(snapshot: Snapshot, rows: Rows, is_open: Flags, held: AbstractSet[int]) -> tuple[Flags, Rows]:
     """Return the nodes that each distinct set of rules allows, and the set of each instance.
 
-    The rules are constraints and the bound of an application, which is the same for all tasks of a service.
+    The rules are constraints and the filters of features, which are the same for all tasks of a service.
     """
     masks, places = [is_open], dict[tuple[object, ...], int]()
     mask = np.zeros(rows.size, dtype=np.intp)
     bounded = _bounded(snapshot)
     waiting = snapshot.waiting[bounded[snapshot.tasks.service[snapshot.waiting]]] if bounded.any() else ()
-    spans = Spans(snapshot)
+    nodes = OpenNodes(snapshot)
     for row in {*snapshot.rules, *np.asarray(waiting, dtype=np.intp).tolist()}:
         rules = snapshot.rules.get(row, _NO_RULES)
         service = int(snapshot.tasks.service[row])
@@ -146,22 +146,22 @@ def _masks(snapshot: Snapshot, rows: Rows, is_open: Flags, held: AbstractSet[int
         key = rules.constraints, service if is_bounded else NOWHERE, row in held
         if key not in places:
             places[key] = len(masks)
-            allowed, open_to = is_open & (row not in held), spans.open_to(row, snapshot.tasks.node)
+            allowed, open_to = is_open & (row not in held), nodes.open_to(row, snapshot.tasks.node)
             masks.append(allowed if open_to is None else allowed & open_to)
         mask[at] = places[key]
     return np.array(masks), mask
 
 
 def _bounded(snapshot: Snapshot) -> Flags:
-    """Return the services with constraints, or whose application has a bound.
+    """Return the services with constraints, or that a filter restricts.
 
     False follows at the end, for tasks without a service.
     """
     flags = np.zeros(len(snapshot.services.names) + 1, dtype=np.bool_)
-    applications = snapshot.applications
-    if applications is not None and snapshot.delays is not None and applications.names:
-        has_bound = np.isfinite(np.append(applications.delay_max, np.inf))
-        flags[: len(applications.of_service)] = has_bound[applications.of_service]
+    for each in node_filters(snapshot):
+        restricted = each.services(snapshot)
+        if restricted is not None:
+            flags[: len(restricted)] |= restricted
     flags[list(snapshot.constraints)] = True
     return flags
 

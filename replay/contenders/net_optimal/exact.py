@@ -5,8 +5,8 @@ from time import monotonic
 
 import numpy as np
 
-from collector.policies.net import greedy
-from collector.policies.net.problem import Counts, Problem
+from collector.features.network.applications import greedy
+from collector.features.network.applications.problem import Counts, Problem
 from collector.snapshot.power_curves import Rows
 
 _ROUNDING = 1e-9

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from collector.policies.net.problem import Counts, Problem
+from collector.features.network.applications.problem import Counts, Problem
 from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import Flags
 from replay.contenders.net_optimal.program import groups

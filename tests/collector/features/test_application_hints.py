@@ -1,19 +1,18 @@
 """Questions about containers of an application: one more replica, or all of it at once."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
-from collector.config import ApplicationRule
+from collector.features.network.settings import ApplicationRule
 from collector.live.live_tables import LiveTables
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
 from tests.collector.api.test_hints import ALWAYS_NEW, NEED, Asker, asking, names, sample
 from tests.collector.builders import Clock, container, partial_report
-from tests.collector.policies.applications import delays_of
+from tests.collector.features.network.applications.clusters import delays_of
 from wire.messages import ContainerState, encode
 from wire.resources import Quantities
 
@@ -35,7 +34,7 @@ def measured(patch: pytest.MonkeyPatch) -> None:
 
     def snapshot(tables: LiveTables, now: float) -> Snapshot:
         taken = take(tables, now)
-        return replace(taken, delays=delays_of([REGIONS[name] for name in taken.nodes.names]))
+        return taken.with_part(delays_of([REGIONS[name] for name in taken.nodes.names]))
 
     patch.setattr(LiveTables, "snapshot", snapshot)
 

@@ -1,7 +1,6 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -11,11 +10,10 @@ from collector.analysis.histograms import sketches
 from collector.analysis.usage import BUCKET_SECONDS, bucket_at
 from collector.api.containers import Container
 from collector.api.nodes import list_nodes
-from collector.config import MeshConfig, PullConfig
+from collector.config import PullConfig
 from collector.core.parts import Core
 from collector.history.interface import PULLED, HistoryUnavailable
 from collector.history.prometheus.reader import STORE_GAP
-from collector.history.prometheus.round_trips import LOST_RATIO, ROUND_TRIP
 from collector.history.prometheus.schema import ALERT, INFO, SAMPLED_AT, USAGE_METRICS
 from collector.history.prometheus.writer import SampleWriter
 from collector.history.sqlite.history import open_sqlite
@@ -253,28 +251,3 @@ async def test_an_outage_of_the_store_is_logged_once_at_its_start_and_end(
         "cannot pull nodes from http://tiny: connection refused; retrying",
         "http://tiny answers again: pulling nodes",
     ]
-
-
-async def test_round_trip_times_of_scraped_nodes_are_read(reading: Reading) -> None:
-    config = msgspec.structs.replace(reading.core.config, mesh=MeshConfig(enabled=True))
-    core = replace(reading.core, config=config, registry=Registry(config))
-    puller = Puller(core, reading.store, reading.settings)
-    for node, peer, seconds in (("alpha", "beta", 0.02), ("beta", "alpha", 0.03), ("alpha", "evil", 1e9)):
-        scrape(reading.store, START, node=node)
-        series = {"instance": node, "peer": peer}
-        reading.store.put(START, seconds, __name__=ROUND_TRIP, quantile="0.5", **series)
-        reading.store.put(START, 2 * seconds, __name__=ROUND_TRIP, quantile="0.95", **series)
-        reading.store.put(START, 0.25, __name__=LOST_RATIO, **series)
-    await puller.pull(asyncio.get_running_loop().time() + 60)
-    await core.registry.mesh.update(START)
-    assert core.registry.mesh.estimates.times == {("alpha", "beta"): (0.03, 0.06, 0.25, 0.02, 0.03)}
-    delays = core.registry.tables.snapshot(START).delays
-    assert delays is not None
-    assert delays.from_node(0).tolist() == [0.0, 0.03]
-
-
-async def test_without_a_mesh_no_round_trip_times_are_read(reading: Reading) -> None:
-    scrape(reading.store, START)
-    reading.store.put(START, 0.1, __name__=ROUND_TRIP, quantile="0.5", instance="alpha", peer="beta")
-    await reading.look(START + 5)
-    assert reading.core.registry.tables.snapshot(START + 5).delays is None

@@ -1,19 +1,17 @@
 """The exact solver against brute force, and the greedy against the exact solver."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.policies.net import greedy
-from collector.policies.net.build import BuiltProblem, build
-from collector.snapshot.delays import DelayKind, Delays
+from collector.features.network.applications import greedy
+from collector.features.network.applications.build import BuiltProblem, build
+from collector.features.network.mesh.delays import DelayKind, Delays
 from replay.contenders.net_optimal import exact
 from replay.contenders.net_optimal.reduction import needed_nodes
-from tests.collector.policies.net.states import brute_force, random_state
-from tests.collector.policies.net.test_greedy import SEEDS, many, problem_of
+from tests.collector.features.network.applications.states import brute_force, random_state
+from tests.collector.features.network.applications.test_greedy import SEEDS, many, problem_of
 
 
 @given(seed=SEEDS, linked=st.booleans())
@@ -42,7 +40,7 @@ def scattered(seed: int, nodes: int, pods: int) -> BuiltProblem:
     # As a matrix, for brute force.
     seconds = delays.among(np.arange(nodes))
     kinds = np.full((nodes, nodes), DelayKind.ESTIMATED, dtype=np.int8)
-    snapshot = replace(snapshot, delays=Delays.of_matrix(seconds, kinds))
+    snapshot = snapshot.with_part(Delays.of_matrix(seconds, kinds))
     return build(snapshot, requests, stale_seconds=120.0)
 
 

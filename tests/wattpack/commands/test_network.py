@@ -5,7 +5,7 @@ from http import HTTPStatus
 import msgspec
 import pytest
 
-from collector.config import MeshConfig
+from collector.features.network.settings import MeshConfig
 from tests.collector.builders import Client, collecting, report, settings
 from tests.wattpack.commands.test_hint import complained, printed
 from wire.mesh import MeshReport, PeerResult
@@ -17,7 +17,7 @@ SECONDS = {frozenset(("near1", "near2")): 0.0004, frozenset(("near1", "far")): 0
 
 @pytest.fixture
 async def collector() -> AsyncIterator[Client]:
-    config = msgspec.structs.replace(settings(), mesh=MeshConfig(enabled=True))
+    config = settings().with_section(MeshConfig(enabled=True))
     async with collecting(config) as client:
         for node in NODES:
             await client.send(report(node))

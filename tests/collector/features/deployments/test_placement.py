@@ -1,7 +1,6 @@
 """Where new services start, and what is reserved and done for them."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from collector.policies.actions import Cut
 from collector.snapshot.tables import Snapshot
 from tests.collector.control.builders import FakeDriver, Stage, actor_of, staged, view
 from tests.collector.control.test_make_room import Cutter, Lax
-from tests.collector.policies.applications import delays_of
+from tests.collector.features.network.applications.clusters import delays_of
 from wire.resources import Quantities
 
 
@@ -190,7 +189,7 @@ async def test_a_stack_is_deployed_within_its_bound_by_every_policy(
 
     def snapshot(tables: LiveTables, now: float) -> Snapshot:
         taken = take(tables, now)
-        return replace(taken, delays=delays_of([regions[name] for name in taken.nodes.names]))
+        return taken.with_part(delays_of([regions[name] for name in taken.nodes.names]))
 
     monkeypatch.setattr(LiveTables, "snapshot", snapshot)
     first = NewService(name="shop_db", application="shop", constraints=("node.hostname==beta",))

@@ -3,6 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from collector.common.applications import ApplicationTraits
 from collector.drivers.kubernetes.models import KubePod
 from collector.features.extender.models import SchedulerPod
 from collector.features.extender.pods import is_bound_to_its_node, is_essential, pod_request, requested
@@ -108,10 +109,10 @@ def test_a_pod_belongs_to_the_application_of_its_namespace_or_label() -> None:
     bound = {"wattpack.delay-max": "85ms"}
     web = pod(container(image="web:1"), metadata={"labels": bound})
     request = pod_request(web, snapshot, 1).request
-    assert (request.application, request.delay_max, request.image) == ("shop", 0.085, "web:1")
+    assert (request.application, request.image) == (ApplicationTraits("shop", 0.085), "web:1")
     metadata = {"labels": {"wattpack.app": "till"}, "annotations": {"wattpack.talks-to": "shop/db,cache"}}
     other = pod_request(
         pod(container(image="a"), container(image="b"), metadata=metadata), snapshot, 1
     ).request
-    assert (other.application, other.delay_max, other.image) == ("till", None, None)
-    assert other.talks_to == ("cache", "shop/db")
+    assert (other.application.name, other.application.delay_max, other.image) == ("till", float("inf"), None)
+    assert other.application.talks_to == ("shop/db", "cache")

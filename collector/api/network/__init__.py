@@ -1,1 +1,0 @@
-"""The network between nodes: the exchange with agents, round-trip times, and metrics."""

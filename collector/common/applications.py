@@ -1,0 +1,64 @@
+"""The application that a container belongs to: services that talk to each other, as labels name them."""
+
+import re
+from collections.abc import Mapping
+from math import inf
+
+import msgspec
+
+from collector.common.labels import APP_LABEL, DELAY_MAX_LABEL, TALKS_TO_LABEL
+
+_GROUP_LABELS = (
+    "com.docker.stack.namespace",
+    "com.docker.compose.project",
+    "io.kubernetes.pod.namespace",
+)
+"""Labels that name an application where `wattpack.app` does not."""
+_DELAY = re.compile(r"(?P<number>\d+(?:\.\d+)?|\.\d+)\s*(?P<unit>us|ms|s|)")
+_UNIT_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0}
+_MOST_SERVICES = 100
+"""Most services in a label that lists services."""
+
+
+class ApplicationTraits(msgspec.Struct, frozen=True, gc=False):
+    """The application of a service, by its labels."""
+
+    name: str = ""
+    """Empty without one."""
+    delay_max: float = inf
+    """Maximum round-trip time between its nodes, in seconds; infinite without a bound."""
+    talks_to: tuple[str, ...] = ()
+    """Services of the application that this one talks to; empty if no label lists them."""
+
+
+NO_APPLICATION = ApplicationTraits()
+
+
+def application_traits(labels: Mapping[str, str], namespace: str = "") -> ApplicationTraits:
+    """The application of a service; an invalid value counts as unset.
+
+    `namespace` is that of Kubernetes, which labels of pods do not contain.
+    """
+    name = labels.get(APP_LABEL) or next(filter(None, map(labels.get, _GROUP_LABELS)), namespace)
+    if not name:
+        return NO_APPLICATION
+    delay_max, talks_to = labels.get(DELAY_MAX_LABEL), labels.get(TALKS_TO_LABEL)
+    if delay_max is None and talks_to is None:
+        return ApplicationTraits(name)
+    listed = (each.strip() for each in (talks_to or "").split(",", _MOST_SERVICES)[:_MOST_SERVICES])
+    return ApplicationTraits(
+        name,
+        inf if delay_max is None else parse_delay(delay_max) or inf,
+        tuple(each for each in listed if each),
+    )
+
+
+def parse_delay(text: str) -> float | None:
+    """A time such as `85ms`, `0.085s` or `0.085`, in seconds; None if it is invalid, or 0."""
+    found = _DELAY.fullmatch(text.strip())
+    return None if found is None else float(found["number"]) * _UNIT_SECONDS[found["unit"]] or None
+
+
+def is_named(service: str, name: str) -> bool:
+    """Whether a label means a service: by its whole name, or without its stack, project or namespace."""
+    return service == name or service.endswith((f"_{name}", f"/{name}"))

@@ -1,0 +1,1 @@
+"""The network between nodes: round-trip times, and applications whose containers stay near each other."""

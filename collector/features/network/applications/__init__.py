@@ -1,0 +1,1 @@
+"""Applications: their services, the bound of the round-trip times between these, and their placement."""

@@ -1,0 +1,240 @@
+"""Questions about a whole application: a node for each of its containers at once."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from http import HTTPStatus
+from math import inf, isfinite
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from collector.api.hints.containers import TOO_MANY_RESERVATIONS, check_reservation, describe_reservation
+from collector.common.applications import application_traits
+from collector.common.errors import ApiError, QuestionError
+from collector.core.parts import Core
+from collector.features.network.applications.distance import bound_of
+from collector.features.network.applications.in_turn import place_application
+from collector.placement.answers import Reservation
+from collector.placement.question import (
+    ContainerQuestion,
+    Name,
+    PlacementQuestion,
+    build_request,
+    resolve_policy,
+)
+from collector.placement.ranking import ranking_notes
+from collector.policies.actions import Action
+from collector.policies.interface import ApplicationPlacement, Request
+from collector.policies.resolve import excluding
+from collector.snapshot.tables import Snapshot
+from collector.web.routes import Route, post_as_caller
+from collector.web.scopes import Caller
+from wire.errors import UserError
+
+MAX_SERVICES, MAX_CONTAINERS = 100, 200
+"""Limits of one question: if no placement exists, a search for more takes too long in a large cluster."""
+
+
+class ApplicationService(ContainerQuestion, frozen=True, kw_only=True):
+    """A service of the application to place."""
+
+    service: Name
+    """Its name."""
+    replicas: Annotated[int, Meta(ge=1, le=MAX_CONTAINERS)] = 1
+    """Number of containers to place."""
+
+
+class ApplicationQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An application to place as a whole: at most 200 new containers. Those that run already count too."""
+
+    application: Name
+    services: Annotated[tuple[ApplicationService, ...], Meta(min_length=1, max_length=MAX_SERVICES)]
+    """Its services with new containers."""
+    delay_max_seconds: Annotated[float, Meta(gt=0, le=3600)] | None = None
+    """Maximum round-trip time between its nodes. Default: the smallest in the labels of its services."""
+    spread: bool = False
+    """Whether containers of a service go to different nodes, if possible."""
+    policy: Name | None = None
+    """Default: the configured policy."""
+    settings: dict[str, Any] = {}
+    """Settings of the policy. Default: as configured."""
+    reserve_seconds: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
+    """Time that the nodes are reserved for the containers, or until agents report them there."""
+
+
+class PlacedService(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the containers of a service go."""
+
+    service: str
+    nodes: dict[str, int]
+    """Containers by node."""
+
+
+class ObjectiveTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """F = absent_images / containers + (nodes_in_use - 1) / (candidates - 1): the lower, the better."""
+
+    value: float
+    """F itself."""
+    absent_images: int
+    """Containers on nodes without their image."""
+    containers: int
+    nodes_in_use: int
+    """Nodes that the application uses, with those of its running containers."""
+    candidates: int
+    """Nodes that could be used."""
+
+
+class ApplicationHint(msgspec.Struct, frozen=True, kw_only=True):
+    """A node for each container of an application; or why there is none, and what would be needed."""
+
+    policy: str
+    at: float
+    """Time of the snapshot."""
+    application: str
+    delay_max_seconds: float | None
+    """Maximum round-trip time between its nodes; null without a bound."""
+    placed: bool
+    """Whether every container has a node; otherwise none has one."""
+    services: tuple[PlacedService, ...]
+    """Empty if nothing is placed."""
+    objective: ObjectiveTerms | None
+    """What the placement minimizes; null if nothing is placed."""
+    round_trip_seconds: float | None
+    """Longest round-trip time between its nodes; null if it is unknown."""
+    reasons: tuple[str, ...]
+    needs: tuple[Action, ...]
+    """Actions that must come first."""
+    why_not: str | None
+    """Why nothing is placed."""
+    needed: tuple[str, ...]
+    """What would be needed, if nothing is placed."""
+    notes: tuple[str, ...]
+    """What could not be taken into account."""
+    reservations: tuple[Reservation, ...]
+    """One for each container, if the question asks for reservations."""
+
+
+async def place_containers(core: Core, question: ApplicationQuestion, caller: Caller) -> ApplicationHint:
+    """Choose a node for each container of an application, and reserve these if requested."""
+    check_reservation(caller, question.reserve_seconds)
+    chosen = resolve_policy(core.config, question.policy, question.settings, "place")
+    # A search in a large cluster takes seconds.
+    async with core.planning:
+        snapshot = await core.snapshot()
+        requests = requests_of(question, snapshot, core.config.placement.default_class)
+        left = core.reservations.left_by([each.service for each in question.services], core.clock())
+        placement = await asyncio.to_thread(place_application, snapshot, excluding(requests, left), chosen)
+        reserved = _reserve(core, snapshot, requests, placement, question.reserve_seconds)
+    return _hint(snapshot, question, requests, placement, chosen.policy.name, reserved)
+
+
+def _reserve(
+    core: Core,
+    snapshot: Snapshot,
+    requests: Sequence[Request],
+    placement: ApplicationPlacement,
+    seconds: float,
+) -> list[Reservation]:
+    """Reserve the node of each container; if there are too many reservations, reserve none."""
+    if not seconds:
+        return []
+    made = []
+    try:
+        for request, node in zip(requests, placement.nodes, strict=bool(placement.nodes)):
+            made.append(core.reservations.place(snapshot, request, node, now=core.clock(), seconds=seconds))
+    except UserError as error:
+        for each in made:
+            core.reservations.release(each.id)
+        raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), "$.reserve_seconds") from error
+    return [describe_reservation(each) for each in made]
+
+
+def requests_of(question: ApplicationQuestion, snapshot: Snapshot, default_class: int) -> list[Request]:
+    """Return a request for each container. Raise `QuestionError` for an invalid question."""
+    replicas = sum(each.replicas for each in question.services)
+    if replicas > MAX_CONTAINERS:
+        detail = f"the application has {replicas} containers, limit {MAX_CONTAINERS}: ask for its parts"
+        raise QuestionError(detail, "$.services")
+    names = [each.service for each in question.services]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        detail = f"service {twice[0]} is listed twice: set its replicas instead"
+        raise QuestionError(detail, "$.services")
+    bound = question.delay_max_seconds or _smallest_bound(question.services)
+    requests: list[Request] = []
+    for each in question.services:
+        fields = {name: getattr(each, name) for name in ContainerQuestion.__struct_fields__}
+        one = PlacementQuestion(
+            **fields,
+            spread=question.spread and each.replicas > 1,
+            application=question.application,
+            delay_max_seconds=bound,
+        )
+        request, _ = build_request(one, snapshot, default_class)
+        requests += [request] * each.replicas
+    return requests
+
+
+def _smallest_bound(services: Sequence[ApplicationService]) -> float | None:
+    bounds = [application_traits(each.labels, each.service).delay_max for each in services]
+    smallest = min(bounds, default=inf)
+    return smallest if isfinite(smallest) else None
+
+
+def _hint(  # noqa: PLR0913, PLR0917 - question and result
+    snapshot: Snapshot,
+    question: ApplicationQuestion,
+    requests: Sequence[Request],
+    placement: ApplicationPlacement,
+    policy: str,
+    reservations: Sequence[Reservation],
+) -> ApplicationHint:
+    """Convert a placement to an answer."""
+    bound = min(bound_of(snapshot, each) for each in requests)
+    nodes: dict[str, Counter[str]] = {each.service: Counter() for each in question.services}
+    for request, node in zip(requests, placement.nodes, strict=bool(placement.nodes)):
+        nodes[request.service or ""][node] += 1
+    objective = None
+    if placement.objective is not None:
+        objective = ObjectiveTerms(
+            value=placement.objective,
+            absent_images=placement.absent_images,
+            containers=len(requests),
+            nodes_in_use=placement.nodes_in_use,
+            candidates=placement.candidates,
+        )
+    notes = ranking_notes(snapshot, requests[0])
+    return ApplicationHint(
+        policy=policy,
+        at=snapshot.at,
+        application=question.application,
+        delay_max_seconds=bound if isfinite(bound) else None,
+        placed=bool(placement.nodes),
+        services=tuple(
+            PlacedService(service=service, nodes=dict(found)) for service, found in nodes.items() if found
+        ),
+        objective=objective,
+        round_trip_seconds=placement.round_trip_seconds,
+        reasons=tuple(each for each in placement.reasons if each not in notes),
+        needs=placement.needs,
+        why_not=placement.why_not,
+        needed=placement.needed,
+        notes=notes,
+        reservations=tuple(reservations),
+    )
+
+
+ROUTES: tuple[Route, ...] = (
+    post_as_caller(
+        "/v1/hints/application",
+        "Choose a node for each container of an application, as a whole and within its maximum"
+        " round-trip time. If that is impossible, the response says why, and what would be needed. With"
+        " `reserve_seconds`, the nodes are reserved, which requires a token of kind `place`.",
+        ApplicationHint,
+        place_containers,
+        body=ApplicationQuestion,
+        problems=TOO_MANY_RESERVATIONS,
+    ),
+)

@@ -1,0 +1,103 @@
+"""Place an application as a whole, by any policy."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from collector.common.text import counted
+from collector.features.network.applications import greedy
+from collector.features.network.applications.answer import counts_of_nodes, placed_answer, refused_answer
+from collector.features.network.applications.build import build
+from collector.policies.actions import Action, PowerOn
+from collector.policies.filters import describe_rejection
+from collector.policies.interface import STALE_SECONDS, ApplicationPlacement, Ranking, Rejection, Request
+from collector.policies.pending import pending_task
+from collector.policies.resolve import PolicyChoice
+from collector.snapshot.pending import with_pending
+from collector.snapshot.power_curves import Rows
+from collector.snapshot.tables import Snapshot
+
+_ATTEMPTS = 8
+"""Nodes that are tried for the first container until all others find a node near it."""
+
+
+def place_application(
+    snapshot: Snapshot, requests: Sequence[Request], choice: PolicyChoice
+) -> ApplicationPlacement:
+    """Return a node for each container of an application; or the reason why not, and what would be needed.
+
+    A policy that does not place applications as a whole places one container after the other, within the
+    bound of those before. If one finds no node, the first one goes elsewhere, and all others after it.
+    """
+    if choice.policy.place_all is not None:
+        return choice.place_all(snapshot, requests)
+    return _place_in_turn(snapshot, requests, choice)
+
+
+def _place_in_turn(
+    snapshot: Snapshot, requests: Sequence[Request], choice: PolicyChoice
+) -> ApplicationPlacement:
+    stale_seconds = getattr(choice.settings, "stale_seconds", STALE_SECONDS)
+    built = build(snapshot, requests, stale_seconds=stale_seconds)
+    problem = built.problem
+    failure = ""
+    is_tried = np.zeros(len(snapshot.nodes.names), dtype=np.bool_)
+    first = choice.place(snapshot, requests[0])
+    for _ in range(_ATTEMPTS):
+        left = [row for row in first.rows.tolist() if not is_tried[row]]
+        start = _first_usable(first, left)
+        if start is None:
+            failure = failure or _describe_failure(requests[0], 0, first)
+            break
+        found = _follow(snapshot, requests, choice, start, first)
+        if not isinstance(found, str):
+            nodes, needs = found
+            answer = placed_answer(snapshot, built, counts_of_nodes(built, nodes))
+            names = tuple(snapshot.nodes.names[row] for row in nodes)
+            return replace(answer, nodes=names, needs=needs)
+        failure = failure or found
+        if not problem.is_bounded:
+            break
+        # A start at a node near this one would find no more.
+        is_tried |= problem.near_to(start)
+    if greedy.solve(problem) is None:
+        return refused_answer(snapshot, requests, built, stale_seconds=stale_seconds)
+    return ApplicationPlacement(
+        why_not=f"policy {choice.policy.name} places one container after the other: {failure}",
+        needed=("policy net-aware, which places the containers together",),
+        candidates=built.candidates,
+    )
+
+
+def _follow(
+    snapshot: Snapshot, requests: Sequence[Request], choice: PolicyChoice, start: int, first: Ranking
+) -> tuple[Rows, tuple[Action, ...]] | str:
+    """Place all containers after the first one, which goes to `start`; return why one finds no node."""
+    names = snapshot.nodes.names
+    rows, needs = [start], list(first.needs(start))
+    for number, request in enumerate(requests[1:], 1):
+        before = pending_task(requests[number - 1], names[rows[-1]])
+        snapshot = with_pending(snapshot, [before], snapshot.turn + 1)
+        ranking = choice.place(snapshot, request)
+        row = _first_usable(ranking, ranking.rows.tolist())
+        if row is None:
+            return _describe_failure(request, number, ranking)
+        rows.append(row)
+        needs += [each for each in ranking.needs(row) if each not in needs]
+    return np.array(rows, dtype=np.intp), tuple(needs)
+
+
+def _first_usable(ranking: Ranking, rows: Sequence[int]) -> int | None:
+    """Return the first node for which nothing must be stopped, moved or cut."""
+    return next((row for row in rows if all(isinstance(each, PowerOn) for each in ranking.needs(row))), None)
+
+
+def _describe_failure(request: Request, placed: int, ranking: Ranking) -> str:
+    codes = Counter(code for code in ranking.refused.tolist() if code != Rejection.NOT)
+    against = "; ".join(
+        f"{describe_rejection(code)} ({counted(number, 'node')})" for code, number in codes.most_common(3)
+    )
+    after = f" after {counted(placed, 'other')}" if placed else ""
+    return f"no node for {request.service or 'a container'}{after}" + (f": {against}" if against else "")

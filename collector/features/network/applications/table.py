@@ -1,0 +1,120 @@
+"""Applications: services that talk to each other, and the maximum round-trip time between their nodes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from collector.snapshot.parts import SnapshotPart
+from collector.snapshot.power_curves import Floats, Rows
+from collector.snapshot.tables import NOWHERE, Flags, Snapshot
+
+Link = tuple[int, int]
+_NO_ROWS: Rows = np.empty(0, dtype=np.intp)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Applications(SnapshotPart):
+    """Applications, and the services that belong to each. A task's application is that of its service."""
+
+    names: tuple[str, ...]
+    delay_max: Floats
+    """Maximum round-trip time between two nodes that it uses, in seconds; infinite without a bound."""
+    of_service: Rows
+    """Per service: its application; `NOWHERE` without one. May end before `Services` does: services that were
+    added to a snapshot since have none."""
+    links: Mapping[int, frozenset[Link]] = field(default_factory=dict)
+    """By application: the pairs of services that talk. If an application is absent, all its services do."""
+    is_member: Flags | None = None
+    """Per task: whether it is a member of the application of its service; None if all are."""
+
+    @cached_property
+    def index(self) -> Mapping[str, int]:
+        """The row of each name."""
+        return {name: row for row, name in enumerate(self.names)}
+
+    def application_of(self, service: int) -> int:
+        """Return the application of a service; `NOWHERE` without one."""
+        return int(self.of_service[service]) if 0 <= service < len(self.of_service) else NOWHERE
+
+    def services_of(self, application: int) -> Rows:
+        """Return the services of an application."""
+        return np.flatnonzero(self.of_service == application)
+
+    def peers_of(self, service: int) -> Rows:
+        """Return the services that a service talks to, itself included if its instances talk.
+
+        Without links, these are all services of its application.
+        """
+        application = self.application_of(service)
+        if application == NOWHERE:
+            return _NO_ROWS
+        if application not in self.links:
+            return self.services_of(application)
+        return np.array(sorted(self._linked.get(service, ())), dtype=np.intp)
+
+    @cached_property
+    def _linked(self) -> Mapping[int, set[int]]:
+        """Per service with links: the services that it talks to."""
+        linked: dict[int, set[int]] = {}
+        for links in self.links.values():
+            for one, other in links:
+                linked.setdefault(one, set()).add(other)
+                linked.setdefault(other, set()).add(one)
+        return linked
+
+    def tasks_of(self, snapshot: Snapshot, services: Rows) -> Rows:
+        """Return the tasks of some services that are members of their application."""
+        rows = np.concatenate([snapshot.tasks_of(each) for each in services.tolist()] or [_NO_ROWS])
+        return rows if self.is_member is None else rows[self.is_member[rows]]
+
+    def bound_of(self, snapshot: Snapshot, task: int) -> float:
+        """Return the bound of the application of a task; infinite without one."""
+        application = self.application_of(int(snapshot.tasks.service[task]))
+        if application == NOWHERE or (self.is_member is not None and not self.is_member[task]):
+            return np.inf
+        return float(self.delay_max[application])
+
+    def with_waiting(self, tasks: Sequence[str]) -> "Applications":
+        if self.is_member is None:
+            return self
+        return replace(self, is_member=np.append(self.is_member, np.ones(len(tasks), dtype=np.bool_)))
+
+    def with_service(self, service: int, application: str, delay_max: float) -> "Applications":
+        """Return the same, with a service that belongs to an application; both may be new.
+
+        Of two bounds of one application, the smaller one counts.
+        """
+        row = self.index.get(application, len(self.names))
+        is_new = row == len(self.names)
+        if not is_new and self.application_of(service) == row and delay_max >= self.delay_max[row]:
+            return self
+        of_service = np.full(max(len(self.of_service), service + 1), NOWHERE, dtype=np.intp)
+        of_service[: len(self.of_service)] = self.of_service
+        of_service[service] = row
+        bounds = np.append(self.delay_max, np.inf) if is_new else self.delay_max.copy()
+        bounds[row] = min(bounds[row], delay_max)
+        return replace(
+            self,
+            names=(*self.names, application) if is_new else self.names,
+            delay_max=bounds,
+            of_service=of_service,
+        )
+
+
+NO_APPLICATIONS = Applications(names=(), delay_max=np.empty(0), of_service=_NO_ROWS)
+
+
+def applications_in(snapshot: Snapshot) -> Applications:
+    """Return the applications of a snapshot, with the services of pending tasks."""
+
+    def find() -> Applications:
+        found = snapshot.part(Applications) or NO_APPLICATIONS
+        pending = snapshot.pending
+        for service, each in zip(pending.services.tolist(), pending.applications, strict=True):
+            if service != NOWHERE and each.name:
+                found = found.with_service(service, each.name, each.delay_max)
+        return found
+
+    return snapshot.cached_with_pending("applications", find)

@@ -1,0 +1,58 @@
+"""What the feature keeps about the cluster now."""
+
+from collections.abc import Mapping, Sequence
+
+from collector.config import CollectorConfig
+from collector.features.network.applications.claims import ApplicationBuilder
+from collector.features.network.applications.images import ImageTable, references_of
+from collector.features.network.mesh.mesh import Mesh
+from collector.live.parts import LivePart
+from collector.reports.agent_run import NodeChanges
+from collector.snapshot.tables import Snapshot
+from wire.messages import ContainerState, Report
+
+_NO_IMAGES: frozenset[str] = frozenset()
+
+
+class NodeImages(LivePart):
+    """The images that nodes report."""
+
+    def __init__(self, config: CollectorConfig) -> None:
+        super().__init__(config)
+        self._references: dict[str, frozenset[str]] = {}
+        self._version = 0
+        """Incremented when the images of a node change; 0 if no node reports any."""
+        self._last: tuple[int, Sequence[str], ImageTable] | None = None
+
+    def apply(
+        self,
+        report: Report,
+        received_at: float,  # noqa: ARG002
+        changes: NodeChanges,
+        new: Sequence[ContainerState],  # noqa: ARG002
+    ) -> None:
+        if changes.images is not None:
+            self.restore({report.node: references_of(changes.images)})
+
+    def restore(self, images: Mapping[str, frozenset[str]]) -> None:
+        """Set the references of the images of some nodes."""
+        for node, references in images.items():
+            if references != self._references.get(node, _NO_IMAGES):
+                self._references[node] = references
+                self._version += 1
+
+    def remove(self, node: str) -> None:
+        self._references.pop(node, None)
+
+    def snapshot_part(self, snapshot: Snapshot) -> ImageTable | None:
+        """The images of the nodes of a snapshot; None if no node ever reported any."""
+        version, names = self._version, snapshot.nodes.names
+        if not version:
+            return None
+        if self._last is None or self._last[:2] != (version, names):
+            found = ImageTable(references=tuple(self._references.get(each, _NO_IMAGES) for each in names))
+            self._last = version, names, found
+        return self._last[2]
+
+
+LIVE = (Mesh, ApplicationBuilder, NodeImages)

@@ -1,0 +1,36 @@
+"""Metrics of the mesh."""
+
+from collections.abc import Iterator
+
+from prometheus_client import Metric
+
+from collector.api.control import Api
+from collector.features.network.mesh.mesh import Mesh
+from wire.metrics import MetricSpec, metric_families
+
+METRICS: tuple[MetricSpec[Mesh], ...] = (
+    MetricSpec(
+        name="wattpack_collector_mesh_nodes",
+        kind="gauge",
+        help="Nodes of the mesh, which measure the round-trip times between them.",
+        value=lambda mesh: len(mesh.members),
+    ),
+    MetricSpec(
+        name="wattpack_collector_mesh_pairs",
+        kind="gauge",
+        help="Pairs of nodes whose round-trip time is measured.",
+        value=lambda mesh: len(mesh.estimates.times or ()),
+    ),
+    MetricSpec(
+        name="wattpack_collector_mesh_error_ratio",
+        kind="gauge",
+        help="90th percentile of the relative error of estimated round-trip times.",
+        value=lambda mesh: mesh.estimates.error_ratio,
+    ),
+)
+
+
+def collect(api: Api) -> Iterator[Metric]:
+    """The metrics of the mesh, if it is enabled."""
+    mesh = api.registry.part(Mesh)
+    yield from metric_families(METRICS, [mesh] if mesh.is_enabled else [])

@@ -1,0 +1,51 @@
+"""The settings of the mesh, and of applications that span nodes."""
+
+from math import inf
+from typing import Annotated
+
+from msgspec import Meta
+
+from wire.settings import NamedTables, Section
+
+
+class MeshConfig(Section, frozen=True):
+    """Round-trip times between nodes, measured by their agents."""
+
+    enabled: Annotated[
+        bool,
+        Meta(
+            description="Whether agents with `mesh.enabled` measure the round-trip times between them. The"
+            " collector chooses the pairs of nodes, and distributes keys."
+        ),
+    ] = False
+    max_bytes_per_second: Annotated[
+        float,
+        Meta(
+            ge=50,
+            le=1e6,
+            description="Mean traffic of a node for the mesh, sent and received. It determines the time"
+            " between two probes of the same peer: 107 s with 63 peers and the default.",
+        ),
+    ] = 200.0
+    key_hours: Annotated[
+        float, Meta(gt=0, le=24 * 366, description="Time after which all nodes get new keys.")
+    ] = 1.0
+
+
+class ApplicationRule(Section, frozen=True):
+    """An application whose services any node may run."""
+
+    delay_max_seconds: Annotated[float, Meta(gt=0)] = inf
+    """Overrides the labels of its services."""
+
+
+TABLES = {
+    "mesh": MeshConfig,
+    "applications": NamedTables(
+        kind=ApplicationRule,
+        description="`[applications.shop]`: a table per application with `delay_max_seconds` (maximum"
+        " round-trip time between its nodes; overrides the label `wattpack.delay-max`). Needed only"
+        " without Swarm or Kubernetes, for an application whose services run on several nodes: labels of"
+        " a node do not affect services of other nodes unless the application is named here.",
+    ),
+}

@@ -1,1 +1,0 @@
-"""The network between nodes: peers and keys of the mesh, and round-trip times."""

@@ -1,1 +1,0 @@
-"""ge-kube: applications placed as a whole, near each other, on few nodes that have their images."""
