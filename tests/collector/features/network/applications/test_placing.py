@@ -182,10 +182,6 @@ def test_all_or_nothing_within_room_and_bound(policy: Policy, seed: int) -> None
         assert np.isfinite(answer.objective or 0.0)
 
 
-def test_no_containers_need_no_nodes() -> None:
-    assert place_application(cluster(), [], choose("net-aware")).nodes == ()
-
-
 @placing
 def test_a_container_that_no_node_accepts_needs_a_node_that_does(policy: Policy) -> None:
     closed = assemble([NodeFacts(name="n", capacity=amount(2.0, 2.0), accepts=False)])
