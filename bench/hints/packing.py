@@ -13,9 +13,9 @@ import numpy as np
 
 from bench.common.progress import Progress
 from bench.common.results import Figure, Result
+from bench.hints.genpack import pack
 from collector.policies.actions import Move
 from collector.policies.genpack.generations import GenPackSettings
-from collector.policies.genpack.packing import pack
 from collector.policies.genpack.policy import rebalance
 from collector.policies.interface import Request
 from collector.snapshot.power_curves import Floats, Rows

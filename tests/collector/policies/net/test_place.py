@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from collector.policies.interface import Request
+from collector.policies.interface import Request, Stability
 from collector.policies.net.policy import place
-from collector.policies.net.settings import NetSettings
 from collector.snapshot.images import ImageTable
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.applications import in_applications
@@ -32,7 +31,7 @@ def ranked(snapshot: Snapshot, **more: object) -> list[str]:
         Request(service="web", application="shop", image="web", reserve=amount(1.0, 1.0)),
         **more,  # type: ignore[arg-type]
     )
-    return [snapshot.nodes.names[row] for row in place(snapshot, request, NetSettings()).rows]
+    return [snapshot.nodes.names[row] for row in place(snapshot, request, Stability()).rows]
 
 
 def test_of_nodes_with_the_same_f_the_nearest_to_the_members_comes_first() -> None:
@@ -52,7 +51,7 @@ def test_a_node_that_the_application_uses_comes_first() -> None:
 def test_reasons_have_f_and_the_distance() -> None:
     snapshot = shop(("n2",))
     request = Request(service="web", application="shop", image="web", reserve=amount(1.0, 1.0))
-    ranking = place(snapshot, request, NetSettings())
+    ranking = place(snapshot, request, Stability())
     assert ranking.explain(2) == (
         "F = 0.250: the node has the image",
         "application shop: would be node 2 in use",
@@ -66,5 +65,5 @@ def test_another_failure_domain_comes_first_for_a_service_to_spread() -> None:
     task = TaskFacts(id="1", node="a", service="web", requested=amount(0.5, 1.0))
     snapshot = in_applications(assemble(nodes, [task]), {"shop": ["web"]}, ("us", "us"))
     one, spread = (Request(service="web", reserve=amount(0.5, 1.0), spread=each) for each in (False, True))
-    assert place(snapshot, one, NetSettings()).rows.tolist() == [0, 1]
-    assert place(snapshot, spread, NetSettings()).rows.tolist() == [1, 0]
+    assert place(snapshot, one, Stability()).rows.tolist() == [0, 1]
+    assert place(snapshot, spread, Stability()).rows.tolist() == [1, 0]
