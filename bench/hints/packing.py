@@ -13,8 +13,8 @@ import numpy as np
 
 from bench.common.progress import Progress
 from bench.common.results import Figure, Result
+from bench.hints.genpack import pack
 from collector.features.genpack.generations import GenPackSettings
-from collector.features.genpack.packing import pack
 from collector.features.genpack.policies import rebalance
 from collector.policies.actions import Move
 from collector.policies.interface import Request

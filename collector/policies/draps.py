@@ -30,8 +30,9 @@ from collector.policies.filters import (
     without_room,
 )
 from collector.policies.interface import FillLimits, Plan, Policy, Ranking, Request, rank_by_score
+from collector.policies.planned import PlannedCluster
 from collector.policies.scoring import each_percent, instances_near, percent, same_domain, share
-from collector.policies.stability import Moves, estimate_watts, may_leave, may_wake, move_joules
+from collector.policies.stability import estimate_watts, may_leave, may_wake, move_joules
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 from wire.resources import RESOURCES
@@ -121,10 +122,10 @@ class _ReliefPlanner:
 
     def __init__(self, snapshot: Snapshot, settings: FillLimits) -> None:
         self._snapshot, self._settings = snapshot, settings
-        self.moves = Moves(snapshot, settings)
+        self._planned = PlannedCluster(snapshot, settings)
         self._load = np.nan_to_num(snapshot.nodes.capacity - free_of_load(snapshot), nan=0.0)
         # Each relief counts in the next: two bottlenecks must not send their containers to the same gap.
-        self._home = snapshot.tasks.node.copy()
+        self._planned.follow(snapshot.tasks.mean, self._load)
         self._fills = settings.fill_ratio, min(1.0, settings.relieve_ratio)
         self._may_leave_early = may_leave(snapshot, msgspec.structs.replace(settings, cool_down_seconds=0.0))
 
@@ -136,16 +137,16 @@ class _ReliefPlanner:
             short = f"{nodes.names[node]} stays short of {RESOURCES[resource]}"
             return Relief(node=node, resource=resource, why_not=f"{short}: {why}")
 
-        if self.moves.room == 0:
+        if self._planned.room == 0:
             return nothing(f"a plan has at most {counted(self._settings.moves, 'move')}")
         there = self._snapshot.tasks_on(node)
-        there = there[self._home[there] == node]
+        there = there[self._planned.home[there] == node]
         named = int(nodes.culprit[node, resource])
-        if named != NOWHERE and self._home[named] != tasks.node[named]:
+        if named != NOWHERE and self._planned.home[named] != tasks.node[named]:
             return nothing(f"{tasks.names[named]}, which the alert names, moves already")
         task = named if self._may_move(named) else NOWHERE
         if task == NOWHERE:
-            leaving = there[self.moves.may_leave[there]]
+            leaving = there[self._planned.may_leave[there]]
             if not there.size:
                 return nothing("no container is left there to move")
             if not leaving.size:
@@ -153,7 +154,7 @@ class _ReliefPlanner:
             task = int(leaving[np.argmax(self._use(resource)[leaving])])
         choice = self._candidates(node, task, resource)
         # The nodes that this plan has switched on already may receive.
-        asleep = may_wake(self._snapshot) & ~self.moves.may_receive
+        asleep = may_wake(self._snapshot) & ~self._planned.may_receive
         woken = replace(choice, nodes=asleep, among="that is switched off")
         for fill, each in itertools.product(self._fills, (choice, woken)):
             target = self._best(each, task, node, resource, fill)
@@ -164,10 +165,9 @@ class _ReliefPlanner:
         wake = self._wake(target) if each is woken else None
         choice = each
         cost = float(move_joules(self._snapshot, np.array([task]))[0])
-        move = self.moves.add(task, target, self._reasons(task, target, resource, choice), cost_joules=cost)
-        self._load[node] -= tasks.mean[task]
-        self._load[target] += tasks.mean[task]
-        self._home[task] = target
+        move = self._planned.add(
+            task, target, self._reasons(task, target, resource, choice), cost_joules=cost
+        )
         return Relief(node=node, resource=resource, wake=wake, move=move)
 
     def _may_move(self, named: int) -> bool:
@@ -175,12 +175,12 @@ class _ReliefPlanner:
         if named == NOWHERE:
             return False
         if self._snapshot.tasks.came_from[named] == NOWHERE and self._may_leave_early[named]:
-            self.moves.may_leave[named] = True
-        return bool(self.moves.may_leave[named])
+            self._planned.may_leave[named] = True
+        return bool(self._planned.may_leave[named])
 
     def _wake(self, target: int) -> PowerOn:
         """Switch a node on; from then on it may receive containers."""
-        self.moves.may_receive[target] = True
+        self._planned.may_receive[target] = True
         return PowerOn(node=self._snapshot.nodes.names[target], reasons=("no node that is on has room",))
 
     def _use(self, resource: int) -> Floats:
@@ -190,7 +190,7 @@ class _ReliefPlanner:
 
     def _candidates(self, node: int, task: int, resource: int) -> _Choice:
         """Lines 1 to 5 and 13 of algorithm 2: all other running nodes, without those that run the service."""
-        running = self.moves.may_receive.copy()
+        running = self._planned.may_receive.copy()
         running[node] = False
         service = int(self._snapshot.tasks.service[task])
         if service == NOWHERE:
@@ -198,7 +198,7 @@ class _ReliefPlanner:
         by = resource
         if self._snapshot.services.profiled[service] and self._snapshot.services.dominant[service] != NOWHERE:
             by = int(self._snapshot.services.dominant[service])
-        of_service = self._home[self._snapshot.tasks_of(service)]
+        of_service = self._planned.home[self._snapshot.tasks_of(service)]
         has = np.bincount(of_service[of_service != NOWHERE], minlength=running.size) > 0
         if not running.any():
             return _Choice(running, by, "that accepts containers")
@@ -212,7 +212,7 @@ class _ReliefPlanner:
         after = share(self._load + tasks.envelope[task], nodes.capacity)
         known = np.nan_to_num(after, nan=0.0)
         fits = (known <= fill + _ROUNDING).all(axis=1)
-        fits &= self.moves.open_to(task)
+        fits &= self._planned.open_to(task)
         before = share(self._load[node], nodes.capacity[node])[resource]
         helps = ~(known[:, resource] >= before)
         candidates = choice.nodes & fits & helps & ~nodes.has_bottleneck

@@ -1,6 +1,6 @@
 """What a plan may move and what it costs: limits of moves, their energy, the watts of a plan."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -8,8 +8,6 @@ from collector.common.labels import ACT_LABEL, ALLOWED, NEVER, POWER_LABEL
 from collector.common.liveness import Liveness
 from collector.policies.actions import Action, Kill, Move, PowerOff, PowerOn, Start
 from collector.policies.interface import Stability
-from collector.policies.node_filters import OpenNodes
-from collector.policies.overbooking import ReservationBook, allocations, cut_received, limit_left
 from collector.policies.scoring import percent, share
 from collector.snapshot.columns import CPU, MEMORY, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
@@ -155,81 +153,6 @@ def move_joules(snapshot: Snapshot, tasks: Rows) -> Floats:
     watts = nodes.power.watts(ratios, on) - nodes.power.watts(without, on)
     joules: Floats = np.nan_to_num(np.maximum(watts, 0.0), nan=0.0) * move_seconds(snapshot, tasks)
     return joules
-
-
-class Moves:
-    """The moves of a plan that is being made, within the limits of `Stability`."""
-
-    def __init__(self, snapshot: Snapshot, stability: Stability) -> None:
-        self._snapshot, self._stability = snapshot, stability
-        self.may_leave = may_leave(snapshot, stability)
-        self.may_receive = may_receive(snapshot, stability)
-        self.no_return_nodes = no_return_nodes(snapshot, stability)
-        self.room = stability.moves
-        """How many more moves the plan may have."""
-        self.actions: list[Action] = []
-        self.left: list[str] = []
-        """Why other actions are not part of the plan."""
-        self._home = snapshot.tasks.node.copy()
-        self._books = ReservationBook.of(snapshot)
-        every = np.arange(len(snapshot.tasks.ids))
-        self._reservations = allocations(snapshot.tasks, every)
-        self._limits = limit_left(snapshot.tasks.task_class, cut_received(snapshot.tasks, every))
-        self._open = OpenNodes(snapshot)
-
-    def open_to(self, task: int) -> Flags:
-        """Return the nodes that its reservation, constraints, last move and the filters of features allow."""
-        amounts = self._reservations[task]
-        allowed = np.ones(len(self._snapshot.nodes.names), dtype=np.bool_)
-        if amounts.any() and not self._stability.overbooks:
-            allowed = self._books.fits(amounts, float(self._limits[task]))
-        if self.no_return_nodes[task] != NOWHERE:
-            allowed[self.no_return_nodes[task]] = False
-        open_to = self._open.open_to(task, self._home)
-        return allowed if open_to is None else allowed & open_to
-
-    def reserve(self, task: int, node: int) -> None:
-        """Count the reservation of a task on another node from now on; on `NOWHERE`, on none."""
-        amounts, home = self._reservations[task], int(self._home[task])
-        if home != NOWHERE:
-            self._books.take_away(home, amounts)
-        if node != NOWHERE:
-            task_class = int(self._snapshot.tasks.task_class[task])
-            self._books.add(node, amounts, task_class, float(self._limits[task]))
-        self._home[task] = node
-
-    def pays(self, gain_watts: float, cost_joules: float) -> bool:
-        """Whether the saved power pays for the energy of the moves within the payback time."""
-        return gain_watts * self._stability.payback_seconds > cost_joules
-
-    def add(
-        self,
-        task: int,
-        target: int,
-        reasons: Sequence[str],
-        *,
-        gain_watts: float = 0.0,
-        cost_joules: float = 0.0,
-    ) -> Move:
-        """Add a move to the plan. A task moves at most once in a plan."""
-        assert self.room > 0
-        assert self.may_leave[task]
-        assert target not in (self._snapshot.tasks.node[task], self.no_return_nodes[task])
-        snapshot = self._snapshot
-        move = Move(
-            task=snapshot.tasks.ids[task],
-            name=snapshot.tasks.names[task],
-            node=snapshot.nodes.names[snapshot.tasks.node[task]],
-            target=snapshot.nodes.names[target],
-            reasons=tuple(reasons),
-            gain_watts=gain_watts,
-            cost_joules=cost_joules,
-        )
-        self.actions.append(move)
-        self.reserve(task, target)
-        self.may_leave[task] = False
-        self.room -= 1
-        return move
 
 
 def estimate_watts(snapshot: Snapshot, actions: Iterable[Action]) -> tuple[float | None, float | None]:

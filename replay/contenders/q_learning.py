@@ -1,12 +1,13 @@
 """Q-learning: learns the cost of each action in each state, without a model of the service."""
 
+from hashlib import sha256
+
 import msgspec
 
 from collector.features.elastic.scaling.bounds import (
     USAGE_UNKNOWN,
     changes_size,
     decide_within,
-    draw_uniform_pair,
     may_explore,
 )
 from collector.features.elastic.scaling.costs import ACTIONS, CHANGES, NO_CHANGE
@@ -32,6 +33,7 @@ _VERSION = "q-learning/1"
 _LEARNING_RATE = 0.1
 _EXPLORED_RATIO = 0.1
 _DISCOUNT = 0.99
+_WORD_BYTES = 8
 
 
 class _Value(msgspec.Struct, frozen=True, array_like=True):
@@ -58,7 +60,7 @@ def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDec
     of_state = values.get(now.grid.number(now.state), {})
     allowed = now.grid.allowed(now.state)
     best = min(allowed, key=lambda action: _cost(of_state, action))
-    chance, which = draw_uniform_pair(target, observed)
+    chance, which = _draw_uniform_pair(target, observed)
     explores = may_explore(target, observed) and chance < _EXPLORED_RATIO
     action = allowed[int(which * len(allowed))] if explores else best
     replicas, limit = now.after(action)
@@ -82,13 +84,28 @@ def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDec
     return msgspec.structs.replace(decision, learned=kept)
 
 
+def _draw_uniform_pair(target: Target, observed: Observation) -> tuple[float, float]:
+    """Two pseudo-random numbers from 0 to 1 that depend only on the service and the time."""
+    digest = sha256(f"{target.service}\n{observed.at_seconds!r}".encode()).digest()
+    one, other = (
+        int.from_bytes(digest[place : place + _WORD_BYTES], "big") / 2 ** (8 * _WORD_BYTES)
+        for place in (0, _WORD_BYTES)
+    )
+    return one, other
+
+
 def _updated(
     target: Target, observed: Observation, experience: _Experience, now: ObservedState
 ) -> dict[int, dict[int, _Value]]:
     """The values, corrected by the cost of the last action."""
     values, last = experience.values, experience.last
     performance = performance_cost(target, observed)
-    if last is None or performance is None or not now.grid.contains(last.state) or not last.led_to(now.state):
+    if (
+        last is None
+        or performance is None
+        or not now.grid.contains(last.state)
+        or not _led_to(last, now.state)
+    ):
         return values
     cost = known_cost(target, now.grid, last) + target.weights.performance * performance
     following = values.get(now.grid.number(now.state), {})
@@ -98,6 +115,12 @@ def _updated(
     estimate = (1 - _LEARNING_RATE) * before.cost + _LEARNING_RATE * (cost + _DISCOUNT * least)
     of_last = {**values.get(number, {}), last.action: _Value(estimate, before.observed + 1)}
     return {**values, number: of_last}
+
+
+def _led_to(step: GridStep, state: State) -> bool:
+    """Whether the action leads to this state: if so, it was carried out."""
+    more, up = CHANGES[step.action]
+    return (step.state.replicas + more, step.state.level + up) == (state.replicas, state.level)
 
 
 def _cost(of_state: dict[int, _Value], action: int) -> float:

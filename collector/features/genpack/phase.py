@@ -8,9 +8,9 @@ from collector.common.text import counted
 from collector.features.genpack.generations import GenPackSettings, generations, watts_per_core
 from collector.features.genpack.packing import FreeCapacity, blend, dominant, empty, scores
 from collector.policies.actions import Action, PowerOff, PowerOn
+from collector.policies.planned import PlannedCluster
 from collector.policies.scoring import each_percent, share
 from collector.policies.stability import (
-    Moves,
     any_above,
     keep_one_on,
     keeps_awake,
@@ -32,7 +32,7 @@ class Phase:
 
     def __init__(self, snapshot: Snapshot, settings: GenPackSettings) -> None:
         self._snapshot, self._settings = snapshot, settings
-        self.moves = Moves(snapshot, settings)
+        self.planned = PlannedCluster(snapshot, settings)
         self.woken: list[Action] = []
         self.reasons: list[str] = []
         self._generation = generations(snapshot, settings)
@@ -41,6 +41,8 @@ class Phase:
         self._reserved = snapshot.nodes.envelope_sum.copy()
         on = snapshot.tasks.node[keeps_awake(snapshot)]
         self._tasks = np.bincount(on, minlength=len(snapshot.nodes.names))
+        self.planned.follow(snapshot.tasks.envelope, self._reserved)
+        self.planned.follow(np.ones(len(snapshot.tasks.ids), dtype=self._tasks.dtype), self._tasks)
         self._may_sleep = may_sleep(snapshot)
         self._received = np.zeros(len(snapshot.nodes.names), dtype=np.bool_)
 
@@ -97,7 +99,7 @@ class Phase:
     def _room(self, generation: Generation) -> FreeCapacity:
         nodes = self._snapshot.nodes
         # Envelopes are percentiles: a node can have room by them, and still have a bottleneck.
-        is_open = self.moves.may_receive & ~nodes.has_bottleneck
+        is_open = self.planned.may_receive & ~nodes.has_bottleneck
         rows = np.flatnonzero((self._generation == generation) & (is_open | may_wake(self._snapshot)))
         return FreeCapacity(
             rows,
@@ -112,9 +114,9 @@ class Phase:
         # A waiting task has row -1, the last node; it may not leave, so the wrong generation does no harm.
         there = self._generation[tasks.node] == source if self._generation.size else np.zeros_like(ready)
         due = ready & there & (tasks.age_seconds >= seconds)
-        leaving = np.flatnonzero(due & self.moves.may_leave)
+        leaving = np.flatnonzero(due & self.planned.may_leave)
         if leaving.size and not self._rooms[target].rows.size:
-            self.moves.left.append(
+            self.planned.left.append(
                 f"{counted(leaving.size, 'container')} cannot move: there is no {name} node"
             )
         elif leaving.size:
@@ -132,7 +134,7 @@ class Phase:
         costs = move_joules(self._snapshot, leaving)
         moved = without_place = 0
         for place in blend(groups, scores(envelopes)):
-            if self.moves.room == 0:
+            if self.planned.room == 0:
                 break
             task, envelope = int(leaving[place]), envelopes[place]
             target = self._find(room, task, envelope, name)
@@ -145,15 +147,15 @@ class Phase:
                 each.give_back(int(tasks.node[task]), envelope)
             moved += 1
         if without_place:
-            self.moves.left.append(f"no {name} node has room for {counted(without_place, 'container')}")
+            self.planned.left.append(f"no {name} node has room for {counted(without_place, 'container')}")
         if waiting := leaving.size - moved - without_place:
-            self.moves.left.append(
+            self.planned.left.append(
                 f"{counted(waiting, 'more move')} not planned: a plan has at most {self._settings.moves}"
             )
         return moved
 
     def _find(self, room: FreeCapacity, task: int, envelope: Floats, name: str) -> int:
-        allowed = self.moves.open_to(task)
+        allowed = self.planned.open_to(task)
         target = room.first_fit(envelope, allowed)
         if target == NOWHERE:
             target = room.closed_fit(envelope, self._preference[room.rows], allowed)
@@ -167,12 +169,7 @@ class Phase:
     def _move(
         self, task: int, target: int, reasons: tuple[str, ...], *, cost: float, gain: float = 0.0
     ) -> None:
-        source, envelope = int(self._snapshot.tasks.node[task]), self._snapshot.tasks.envelope[task]
-        self.moves.add(task, target, reasons, gain_watts=gain, cost_joules=cost)
-        self._reserved[source] -= envelope
-        self._reserved[target] += envelope
-        self._tasks[source] -= 1
-        self._tasks[target] += 1
+        self.planned.add(task, target, reasons, gain_watts=gain, cost_joules=cost)
         self._received[target] = True
 
     def _excess(self, row: int) -> tuple[Rows, str]:
@@ -181,7 +178,7 @@ class Phase:
         capacity = np.where(np.isnan(nodes.capacity[row]), np.inf, nodes.capacity[row])
         short = int(np.argmax(np.nan_to_num(share(self._reserved[row], capacity), nan=0.0)))
         there = self._snapshot.tasks_on(row)
-        there = there[self.moves.may_leave[there]]
+        there = there[self.planned.may_leave[there]]
         biggest_first = there[np.argsort(-tasks.envelope[there, short], kind="stable")]
         over = self._reserved[row] - capacity * self._settings.fill_ratio
         freed = np.cumsum(tasks.envelope[biggest_first], axis=0) - tasks.envelope[biggest_first]
@@ -189,18 +186,18 @@ class Phase:
         return biggest_first[still_over], RESOURCES[short].value
 
     def _try_to_empty(self, row: int, generation: Generation, room: FreeCapacity) -> None:
-        snapshot, moves = self._snapshot, self.moves
+        snapshot, planned = self._snapshot, self.planned
         there = snapshot.tasks_on(row)
         # What left in this plan may not leave again; what came in this plan is not in `there`. Daemons stay.
         staying = int(self._tasks[row])
-        leaving = there[moves.may_leave[there]]
-        if self._received[row] or leaving.size != staying or staying > moves.room:
+        leaving = there[planned.may_leave[there]]
+        if self._received[row] or leaving.size != staying or staying > planned.room:
             return
         costs = move_joules(snapshot, leaving)
         idle_watts = float(snapshot.nodes.power.idle_watts[row])
-        if not np.isnan(idle_watts) and not moves.pays(idle_watts, float(costs.sum())):
+        if not np.isnan(idle_watts) and not planned.pays(idle_watts, float(costs.sum())):
             return
-        targets = empty(room, row, leaving, snapshot.tasks.envelope[leaving], moves)
+        targets = empty(room, row, leaving, snapshot.tasks.envelope[leaving], planned)
         if targets is None:
             return
         gain = 0.0 if np.isnan(idle_watts) else idle_watts / staying

@@ -92,12 +92,12 @@ def rebalance(snapshot: Snapshot, settings: GenPackSettings) -> Plan:
     phase.promote()
     phase.relieve()
     phase.consolidate()
-    actions = (*phase.woken, *phase.moves.actions, *phase.switch_off())
+    actions = (*phase.woken, *phase.planned.actions, *phase.switch_off())
     before, after = estimate_watts(snapshot, actions)
     return Plan(
         actions=actions,
         reasons=tuple(phase.reasons),
-        left=tuple(phase.moves.left),
+        left=tuple(phase.planned.left),
         watts_before=before,
         watts_after=after,
     )

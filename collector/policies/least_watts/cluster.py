@@ -10,7 +10,8 @@ from collector.policies.least_watts.learning import learn
 from collector.policies.least_watts.margins import WINDOWS_PER_SHORTAGE, Margins
 from collector.policies.least_watts.settings import LeastWattsSettings
 from collector.policies.least_watts.usage import Usage, node_sums, usable
-from collector.policies.stability import SYSTEM_LOAD_RATIO, Moves, keeps_awake, may_wake
+from collector.policies.planned import PlannedCluster
+from collector.policies.stability import SYSTEM_LOAD_RATIO, keeps_awake, may_wake
 from collector.snapshot.columns import MEMORY, coalesce, sum_by_node
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
@@ -58,47 +59,39 @@ class ReliefMove:
     """Whether both nodes together are short less often then."""
 
 
-class PlannedCluster:
-    """The nodes while a plan is made: tasks leave and come, nothing is carried out yet."""
+class LeastWattsCluster:
+    """The nodes while a plan is made: their load, their risk, and what a task costs there."""
 
     def __init__(self, snapshot: Snapshot, settings: LeastWattsSettings) -> None:
         self.snapshot, self.settings = snapshot, settings
-        self.moves = Moves(snapshot, settings)
+        self.planned = PlannedCluster(snapshot, settings)
         nodes, tasks = snapshot.nodes, snapshot.tasks
         self.count = len(nodes.names)
         usage, margins = learn(snapshot, settings)
         self.usage: Usage = usage
         self.margins: Margins = margins
-        self.where = tasks.node.copy()
         self.used = coalesce(tasks.used, tasks.mean)
-        of_tasks = sum_by_node(self.where, self.used, self.count)
+        of_tasks = sum_by_node(tasks.node, self.used, self.count)
         self.load = np.fmax(of_tasks, nodes.used)
         other = self.load - of_tasks
         expected, variance = node_sums(snapshot, usage)
         self.variance = variance.copy()
         self.expected = expected + np.where(other > nodes.capacity * SYSTEM_LOAD_RATIO, other, 0.0)
-        self.tasks = np.bincount(self.where[keeps_awake(snapshot)], minlength=self.count)
+        self.tasks = np.bincount(tasks.node[keeps_awake(snapshot)], minlength=self.count)
         self.limit: Floats = usable(snapshot, usage)
         self.bounds: Floats = settings.short_ratios * WINDOWS_PER_SHORTAGE
         """The risk up to which a node receives containers, per resource."""
         self.costs = Costs(snapshot, margins.deviations)
         self.asleep: Flags = may_wake(snapshot)
-        calm = self.moves.may_receive & ~nodes.has_bottleneck
+        calm = self.planned.may_receive & ~nodes.has_bottleneck
         self.awake: Flags = calm & (self.tasks > 0)
         """Nodes in use without an open alert."""
         self.spare: Flags = self.asleep | (calm & (self.tasks == 0))
         """Nodes that are off, or empty and could be: used only if no other node has room."""
-
-    def put(self, task: int, node: int) -> None:
-        """Plan a task on another node."""
-        usage = self.usage
-        for row, sign in ((int(self.where[task]), -1), (node, 1)):
-            self.load[row] += sign * self.used[task]
-            self.expected[row] += sign * usage.expected[task]
-            self.variance[row] += sign * usage.variance[task]
-            self.tasks[row] += sign
-        self.moves.reserve(task, node)
-        self.where[task] = node
+        self.planned.follow(self.used, self.load)
+        self.planned.follow(usage.expected, self.expected)
+        self.planned.follow(usage.variance, self.variance)
+        self.planned.follow(np.ones(len(tasks.ids), dtype=self.tasks.dtype), self.tasks)
 
     # --- Risk -------------------------------------------------------------------------------
 
@@ -164,7 +157,7 @@ class PlannedCluster:
 
     def open_to(self, task: int, source: int, among: Flags) -> Rows:
         """Those of some nodes that a task may go to, whatever room they have."""
-        allowed = among & self._apart(task, source) & self.moves.open_to(task)
+        allowed = among & self._apart(task, source) & self.planned.open_to(task)
         allowed[source] = False
         return np.flatnonzero(allowed)
 
@@ -175,11 +168,13 @@ class PlannedCluster:
         if service == NOWHERE:
             return np.ones(self.count, dtype=np.bool_)
         siblings = self.snapshot.tasks_of(int(service))
-        siblings = siblings[(siblings != task) & (self.where[siblings] != NOWHERE)]
+        siblings = siblings[(siblings != task) & (self.planned.home[siblings] != NOWHERE)]
         if not siblings.size:
             return np.ones(self.count, dtype=np.bool_)
         fails_with = np.where(domain != NOWHERE, domain, np.arange(self.count) + domain.max() + 1)
-        crowd = np.bincount(fails_with[self.where[siblings]], minlength=int(fails_with.max()) + 1)[fails_with]
+        crowd = np.bincount(fails_with[self.planned.home[siblings]], minlength=int(fails_with.max()) + 1)[
+            fails_with
+        ]
         fewer: Flags = crowd <= crowd[source]
         return fewer
 
@@ -284,7 +279,3 @@ class PlannedCluster:
         nodes = self.snapshot.nodes
         drawn = np.nan_to_num(nodes.power.watts(share_or_zero(self.expected, nodes.capacity)), nan=0.0)
         return np.where(self.tasks > 0, drawn, 0.0)
-
-    def leavers(self, node: int) -> Rows:
-        """The tasks on a node that may leave it."""
-        return np.flatnonzero((self.where == node) & self.moves.may_leave)

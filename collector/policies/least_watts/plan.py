@@ -13,7 +13,7 @@ import numpy as np
 from collector.common.text import counted
 from collector.policies.actions import PowerOff, PowerOn
 from collector.policies.interface import Plan
-from collector.policies.least_watts.cluster import Choice, PlannedCluster
+from collector.policies.least_watts.cluster import Choice, LeastWattsCluster
 from collector.policies.least_watts.settings import LeastWattsSettings
 from collector.policies.least_watts.usage import WINDOW_SECONDS
 from collector.policies.node_filters import node_filters
@@ -49,12 +49,12 @@ def rebalance(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
 
 
 def _plan(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
-    cluster = PlannedCluster(snapshot, settings)
+    cluster = LeastWattsCluster(snapshot, settings)
     strain = _strain(cluster)
     _relieve(cluster, strained=strain is not None)
     emptied = _empty(cluster) if strain is None else set()
     names, watts = snapshot.nodes.names, np.nan_to_num(snapshot.nodes.watts, nan=0.0)
-    idle = np.flatnonzero((cluster.tasks == 0) & cluster.moves.may_receive & may_sleep(snapshot))
+    idle = np.flatnonzero((cluster.tasks == 0) & cluster.planned.may_receive & may_sleep(snapshot))
     wake = [
         PowerOn(node=names[row], reasons=("no node that is on has room for a container that must move",))
         for row in np.flatnonzero((cluster.tasks > 0) & ~snapshot.nodes.on)
@@ -73,7 +73,7 @@ def _plan(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
         )
         for row in keep_one_on(snapshot, settings, idle[settings.spare_nodes :])
     ]
-    actions = (*wake, *cluster.moves.actions, *sleep)
+    actions = (*wake, *cluster.planned.actions, *sleep)
     watts_before, watts_after = estimate_watts(snapshot, actions)
     return Plan(
         actions=actions,
@@ -82,13 +82,13 @@ def _plan(snapshot: Snapshot, settings: LeastWattsSettings) -> Plan:
             cluster.usage.shares.reason(),
             *(() if strain is None else (strain,)),
         ),
-        left=tuple(cluster.moves.left),
+        left=tuple(cluster.planned.left),
         watts_before=watts_before,
         watts_after=watts_after,
     )
 
 
-def _spent_ratio(cluster: PlannedCluster) -> float:
+def _spent_ratio(cluster: LeastWattsCluster) -> float:
     """The moves of the last day, as a share of the budget.
 
     Only the last move of a container is known. If moves hit containers at random, -ln(1 - share moved) moves
@@ -102,9 +102,11 @@ def _spent_ratio(cluster: PlannedCluster) -> float:
     return -float(np.log1p(-share_moved)) / budget
 
 
-def _relieve(cluster: PlannedCluster, *, strained: bool) -> None:
+def _relieve(cluster: LeastWattsCluster, *, strained: bool) -> None:
     """Take containers from each node that is short now and is expected to be again, the worst first."""
-    rows = np.flatnonzero(cluster.awake | (cluster.moves.may_receive & cluster.snapshot.nodes.has_bottleneck))
+    rows = np.flatnonzero(
+        cluster.awake | (cluster.planned.may_receive & cluster.snapshot.nodes.has_bottleneck)
+    )
     rows = rows[(cluster.tasks[rows] > 0) & cluster.is_short(rows)]
     if not rows.size:
         return
@@ -115,10 +117,10 @@ def _relieve(cluster: PlannedCluster, *, strained: bool) -> None:
             _relieve_node(cluster, int(rows[at]), float(risk[at].max()), strained=strained)
 
 
-def _relieve_node(cluster: PlannedCluster, node: int, risk: float, *, strained: bool) -> None:
+def _relieve_node(cluster: LeastWattsCluster, node: int, risk: float, *, strained: bool) -> None:
     for _ in range(_MOST_RELIEVED):
-        tasks = cluster.leavers(node)
-        if not tasks.size or cluster.moves.room <= 0 or not cluster.is_short(np.array([node]))[0]:
+        tasks = cluster.planned.leavers(node)
+        if not tasks.size or cluster.planned.room <= 0 or not cluster.is_short(np.array([node]))[0]:
             return
         relief = cluster.relief(node, tasks)
         if relief is not None and (relief.has_room or not strained):
@@ -132,12 +134,12 @@ def _relieve_node(cluster: PlannedCluster, node: int, risk: float, *, strained: 
                 task, choice = relief.task, relief.choice
             else:
                 name = cluster.snapshot.nodes.names[node]
-                cluster.moves.left.append(f"{name} is short {risk:.1%} of the time, and no node has room")
+                cluster.planned.left.append(f"{name} is short {risk:.1%} of the time, and no node has room")
                 return
         _move_off(cluster, task, choice, node, risk)
 
 
-def _strain(cluster: PlannedCluster) -> str | None:
+def _strain(cluster: LeastWattsCluster) -> str | None:
     """Why the nodes in use are too few, if relief needs more moves than the budget; None if they are enough.
 
     It needs one for each window in which a node is short. Beyond the budget, another node is worth its power.
@@ -153,11 +155,11 @@ def _strain(cluster: PlannedCluster) -> str | None:
     )
 
 
-def _move_off(cluster: PlannedCluster, task: int, choice: Choice, node: int, risk: float) -> None:
-    cluster.put(task, choice.node)
+def _move_off(cluster: LeastWattsCluster, task: int, choice: Choice, node: int, risk: float) -> None:
+    cluster.planned.put(task, choice.node)
     cluster.awake[choice.node], cluster.spare[choice.node] = True, False
     name = cluster.snapshot.nodes.names[node]
-    cluster.moves.add(
+    cluster.planned.add(
         task,
         choice.node,
         (f"{name} is short and is expected to be short {risk:.1%} of the time", choice.why()),
@@ -165,7 +167,7 @@ def _move_off(cluster: PlannedCluster, task: int, choice: Choice, node: int, ris
     )
 
 
-def _empty(cluster: PlannedCluster) -> set[int]:
+def _empty(cluster: LeastWattsCluster) -> set[int]:
     """Empty nodes, the one with the fewest tasks first, while the moves pay and are within the budget."""
     emptied: set[int] = set()
     budget = cluster.settings.moves_per_day * len(cluster.snapshot.tasks.ids)
@@ -175,14 +177,14 @@ def _empty(cluster: PlannedCluster) -> set[int]:
     stays = _stays(cluster, sleeps)
     tried: set[int] = set()
     while failed < _TRIED:
-        allowed = min(float(cluster.moves.room), budget - len(cluster.moves.actions))
+        allowed = min(float(cluster.planned.room), budget - len(cluster.planned.actions))
         candidates = np.flatnonzero(cluster.awake & sleeps & (cluster.tasks <= allowed))
         candidates = candidates[[row not in tried for row in candidates.tolist()]]
         if not candidates.size or cluster.awake.sum() <= 1:
             break
         node = int(_first_to_empty(cluster, candidates)[0])
         tried.add(node)
-        rows = cluster.leavers(node)
+        rows = cluster.planned.leavers(node)
         if rows.size == cluster.tasks[node] and _empty_one(cluster, node, rows, stays):
             emptied.add(node)
         else:
@@ -190,38 +192,38 @@ def _empty(cluster: PlannedCluster) -> set[int]:
     return emptied
 
 
-def _first_to_empty(cluster: PlannedCluster, rows: Rows) -> Rows:
+def _first_to_empty(cluster: LeastWattsCluster, rows: Rows) -> Rows:
     """Nodes in the order in which they are emptied: the fewest tasks first, of equals the least use."""
     return rows[np.lexsort((cluster.expected[rows, CPU], cluster.tasks[rows]))]
 
 
-def _stays(cluster: PlannedCluster, sleeps: Flags) -> Flags:
+def _stays(cluster: LeastWattsCluster, sleeps: Flags) -> Flags:
     """The nodes in use that need not be emptied: a container that goes to another one soon moves again."""
     stays = cluster.awake.copy()
     stays[_first_to_empty(cluster, np.flatnonzero(stays & sleeps))[: cluster.surplus()]] = False
     return stays
 
 
-def _empty_one(cluster: PlannedCluster, node: int, rows: Rows, stays: Flags) -> bool:
+def _empty_one(cluster: LeastWattsCluster, node: int, rows: Rows, stays: Flags) -> bool:
     costs = move_joules(cluster.snapshot, rows)
     before = cluster.watts()
-    if not cluster.moves.pays(float(before[node]), float(costs.sum())):
+    if not cluster.planned.pays(float(before[node]), float(costs.sum())):
         return False
     found: list[tuple[int, Choice]] = []
     for task in rows[np.argsort(-cluster.usage.expected[rows, CPU], kind="stable")]:
         choice = cluster.safest(int(task), node, stays & cluster.awake)
         if choice is None:
             break
-        cluster.put(int(task), choice.node)
+        cluster.planned.put(int(task), choice.node)
         found.append((int(task), choice))
     gain = float(before.sum() - cluster.watts().sum())
-    if len(found) < rows.size or not cluster.moves.pays(gain, float(costs.sum())):
+    if len(found) < rows.size or not cluster.planned.pays(gain, float(costs.sum())):
         for task, _ in found:
-            cluster.put(task, node)
+            cluster.planned.put(task, node)
         return False
     name, moves = cluster.snapshot.nodes.names[node], counted(int(rows.size), "move")
     for task, choice in found:
-        cluster.moves.add(
+        cluster.planned.add(
             task,
             choice.node,
             (f"empty {name}: saves {gain:.0f} W for {moves}", choice.why()),

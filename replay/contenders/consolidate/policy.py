@@ -19,8 +19,8 @@ from collector.policies.filters import eligible, free_of_load, without_room
 from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request, Stability, rank_by_score
 from collector.policies.least_watts.cost import UNKNOWN_WATTS
 from collector.policies.overbooking import reject_overbooked
+from collector.policies.planned import PlannedCluster
 from collector.policies.stability import (
-    Moves,
     estimate_watts,
     keep_one_on,
     keeps_awake,
@@ -98,21 +98,22 @@ class _Cluster:
 
     def __init__(self, snapshot: Snapshot, settings: ConsolidateSettings) -> None:
         self.snapshot, self.settings = snapshot, settings
-        self.moves = Moves(snapshot, settings)
+        self.planned = PlannedCluster(snapshot, settings)
         nodes, tasks = snapshot.nodes, snapshot.tasks
         self.need = coalesce(tasks.used, tasks.mean)
         self.copy_bytes = np.where(
             tasks.used[:, MEMORY] > 0, tasks.used[:, MEMORY], np.nan_to_num(tasks.requested[:, MEMORY])
         )
-        self.where = tasks.node.copy()
         self.counts = keeps_awake(snapshot)
         self.capacity = np.where(nodes.capacity > 0, nodes.capacity, np.inf)
         self.load = sum_by_node(tasks.node, self.need, len(nodes.names))
         self.began = self.load.copy()
         self.awake: Flags = self.load[:, CPU] > 0
-        self.receives: Flags = self.moves.may_receive | may_wake(snapshot)
+        self.receives: Flags = self.planned.may_receive | may_wake(snapshot)
         self.watts = nodes.power.watts(self.load / self.capacity)
         self.task_history, self.history = _histories(snapshot, self.need)
+        self.planned.follow(self.need, self.load)
+        self.planned.follow(self.task_history, self.history)
 
     def over(self, rows: Rows, more: Floats | None = None, history: Floats | None = None) -> Flags:
         """Return the overloaded hosts, as they are or with one more container on each."""
@@ -142,19 +143,9 @@ class _Cluster:
         since = used[:, earlier:] | used[:, :earlier].any(axis=1, keepdims=True)
         return np.where(np.logical_or.accumulate(since, axis=1), past[:, earlier:] / whole[:, None], np.nan)
 
-    def put(self, task: int, node: int) -> None:
-        """Assume that a task runs elsewhere."""
-        old = self.where[task]
-        for row, sign in ((old, -1.0), (node, 1.0)):
-            if row != NOWHERE:
-                self.load[row] += sign * self.need[task]
-                self.history[row] += sign * self.task_history[task]
-        self.moves.reserve(task, node)
-        self.where[task] = node
-
     def best(self, task: int, excluded: Flags) -> "_Choice | None":
         """Return where a task adds the least power without overload; of equals the first by name."""
-        open_to = self.receives & ~excluded & self.moves.open_to(task)
+        open_to = self.receives & ~excluded & self.planned.open_to(task)
         need = self.need[task]
         # Column by column: many times as fast as row by row.
         for amount, capacity, load in zip(need, self.capacity.T, self.load.T, strict=True):
@@ -170,10 +161,6 @@ class _Cluster:
         added[np.isnan(added)] = UNKNOWN_WATTS
         least = int(np.argmin(added))
         return _Choice(int(rows[least]), float(added[least]), rows.size)
-
-    def tasks_on(self, node: int) -> Rows:
-        """Return the tasks that the plan has on a node and that may leave."""
-        return np.flatnonzero((self.where == node) & self.moves.may_leave)
 
 
 def rebalance(snapshot: Snapshot, settings: ConsolidateSettings) -> Plan:
@@ -208,9 +195,9 @@ def _relieve(cluster: _Cluster, over: Flags) -> list[_Leg]:
     why: dict[int, tuple[str, ...]] = {}
     for node in np.flatnonzero(over):
         overload = _overload(cluster, int(node))
-        while (tasks := cluster.tasks_on(int(node))).size:
+        while (tasks := cluster.planned.leavers(int(node))).size:
             task = int(tasks[np.argmin(cluster.copy_bytes[tasks])])
-            cluster.put(task, NOWHERE)
+            cluster.planned.put(task, NOWHERE)
             size = cluster.copy_bytes[task] / 1e6
             why[task] = overload, f"this container moves fastest: {size:.0f} MB"
             if not cluster.over(np.array([node]))[0]:
@@ -218,7 +205,7 @@ def _relieve(cluster: _Cluster, over: Flags) -> list[_Leg]:
     legs: list[_Leg] = []
     for task in sorted(why, key=lambda each: (-cluster.need[each, CPU], each)):
         choice = cluster.best(task, over) if len(legs) < cluster.settings.moves else None
-        cluster.put(task, int(cluster.snapshot.tasks.node[task]) if choice is None else choice.node)
+        cluster.planned.put(task, int(cluster.snapshot.tasks.node[task]) if choice is None else choice.node)
         if choice is not None:
             legs.append(_Leg(task, choice.node, (*why[task], choice.reason())))
     return legs
@@ -241,9 +228,9 @@ def _empty(cluster: _Cluster, over: Flags) -> list[_Leg]:
     while source.any():
         node = int(np.flatnonzero(source)[np.argmin(used[source])])
         source[node], closed[node] = False, True
-        rows = cluster.tasks_on(node)
-        moved = np.count_nonzero(cluster.where != tasks.node)
-        if not rows.size or np.count_nonzero((cluster.where == node) & cluster.counts) != rows.size:
+        rows = cluster.planned.leavers(node)
+        moved = np.count_nonzero(cluster.planned.home != tasks.node)
+        if not rows.size or np.count_nonzero((cluster.planned.home == node) & cluster.counts) != rows.size:
             continue
         if moved + np.count_nonzero(tasks.node[rows] == node) > settings.moves:
             continue
@@ -253,9 +240,11 @@ def _empty(cluster: _Cluster, over: Flags) -> list[_Leg]:
         found = _elsewhere(cluster, rows, closed)
         added = sum(choice.added_watts for choice in found.values())
         cost = float(move_joules(cluster.snapshot, rows).sum())
-        if len(found) < rows.size or not (added >= UNKNOWN_WATTS or cluster.moves.pays(freed - added, cost)):
+        if len(found) < rows.size or not (
+            added >= UNKNOWN_WATTS or cluster.planned.pays(freed - added, cost)
+        ):
             for task in found:
-                cluster.put(task, node)
+                cluster.planned.put(task, node)
             continue
         for task, choice in found.items():
             legs.append(_Leg(task, choice.node, (underused, choice.reason())))
@@ -270,7 +259,7 @@ def _elsewhere(cluster: _Cluster, rows: Rows, closed: Flags) -> dict[int, _Choic
         choice = cluster.best(int(task), closed)
         if choice is None:
             break
-        cluster.put(int(task), choice.node)
+        cluster.planned.put(int(task), choice.node)
         found[int(task)] = choice
     return found
 
@@ -280,7 +269,10 @@ def _plan(cluster: _Cluster, legs: Sequence[_Leg]) -> Plan:
     nodes, tasks = snapshot.nodes, snapshot.tasks
     count = len(nodes.names)
     had = np.bincount(tasks.node[cluster.counts], minlength=count) > 0
-    has = np.bincount(cluster.where[cluster.counts & (cluster.where != NOWHERE)], minlength=count) > 0
+    has = (
+        np.bincount(cluster.planned.home[cluster.counts & (cluster.planned.home != NOWHERE)], minlength=count)
+        > 0
+    )
     joules = move_joules(snapshot, np.array([leg.task for leg in legs], dtype=np.intp))
     at, moves = tasks.node.copy(), []
     for leg, cost in zip(legs, joules, strict=True):

@@ -58,7 +58,7 @@ def solve(problem: Problem, *, seconds: float) -> Solution:
     if found is not None:
         placed = np.zeros(problem.allowed.shape, dtype=np.int64)
         placed[:, places] = found
-        if problem.is_feasible(placed) and (
+        if is_feasible(problem, placed) and (
             best is None or problem.objective(placed).value < problem.objective(best).value
         ):
             best = placed
@@ -145,3 +145,21 @@ def lower_bound(problem: Problem) -> float | None:
     in_use = int(problem.used.sum()) + fewest[is_enough]
     values = absent[is_enough] * problem.absent_weight + np.maximum(in_use - 1, 0) * problem.node_weight
     return float(values.min())
+
+
+def is_feasible(problem: Problem, placed: Counts) -> bool:
+    """Whether all pods are placed where they may be, with room, and near those they talk to."""
+    if (placed.sum(axis=1) != problem.counts).any() or placed[~problem.allowed].any():
+        return False
+    if (placed > problem.most[:, np.newaxis]).any():
+        return False
+    if (placed.T @ problem.sizes > problem.free + _ROUNDING * np.maximum(np.abs(problem.free), 1.0))[
+        placed.any(axis=0)
+    ].any():
+        return False
+    if not problem.is_bounded:
+        return True
+    open_places = np.flatnonzero(placed.any(axis=0))
+    near, on = problem.among(open_places).near, placed[:, open_places] > 0
+    meets = on.T.astype(np.int64) @ problem.talks.astype(np.int64) @ on.astype(np.int64) > 0
+    return not bool((meets & ~near).any())

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bench.hints.genpack import pack
 from bench.hints.packing import (
     EXAMPLE,
     EXAMPLE_CAPACITY,
@@ -12,7 +13,6 @@ from bench.hints.packing import (
     random_needs,
     time_phase,
 )
-from collector.features.genpack.packing import pack
 from collector.snapshot.tables import NOWHERE
 
 NEEDS = np.array([EXAMPLE_NEEDS[kind] for kind in EXAMPLE])

@@ -9,8 +9,8 @@ import pytest
 from collector.common.liveness import Liveness
 from collector.policies.actions import Move
 from collector.policies.interface import FillLimits, Stability
+from collector.policies.planned import PlannedCluster
 from collector.policies.stability import (
-    Moves,
     any_above,
     may_leave,
     may_receive,
@@ -79,12 +79,12 @@ def test_a_container_may_not_return_for_a_while() -> None:
     snapshot = assemble([node("a"), node("b"), node("c")], tasks)
     assert no_return_nodes(snapshot, RULES).tolist() == [0, NOWHERE, NOWHERE]
     with pytest.raises(AssertionError):
-        Moves(snapshot, RULES).add(0, 0, ["why"])
+        PlannedCluster(snapshot, RULES).add(0, 0, ["why"])
 
 
 def test_a_plan_runs_out_of_moves_and_moves_nothing_twice() -> None:
     snapshot = assemble([node("a"), node("b")], [TaskFacts(id=str(number), node="a") for number in range(3)])
-    moves = Moves(snapshot, Stability(moves=2))
+    moves = PlannedCluster(snapshot, Stability(moves=2))
     moves.add(0, 1, ["why"], gain_watts=1.0, cost_joules=2.0)
     assert moves.may_leave.tolist() == [False, True, True]
     with pytest.raises(AssertionError):
@@ -99,7 +99,7 @@ def test_a_plan_runs_out_of_moves_and_moves_nothing_twice() -> None:
 
 
 def test_a_move_must_save_its_energy_within_the_payback_time() -> None:
-    moves = Moves(assemble([node()]), Stability(payback_seconds=100.0))
+    moves = PlannedCluster(assemble([node()]), Stability(payback_seconds=100.0))
     assert moves.pays(gain_watts=1.0, cost_joules=99.0)
     assert not moves.pays(gain_watts=1.0, cost_joules=100.0)
     assert not moves.pays(gain_watts=0.0, cost_joules=0.0)

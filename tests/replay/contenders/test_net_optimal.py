@@ -84,7 +84,7 @@ def test_a_large_problem_is_searched_in_part_and_nothing_is_claimed_beyond_it(
         least = problem.objective(optimum.placed).value
         assert found.lower_bound <= least + 1e-9
         if found.placed is not None:
-            assert problem.is_feasible(found.placed)
+            assert exact.is_feasible(problem, found.placed)
             assert problem.objective(found.placed).value >= least - 1e-9
             assert not found.is_proven or problem.objective(found.placed).value == pytest.approx(least)
         else:
@@ -96,7 +96,7 @@ def test_a_large_problem_is_searched_in_part_and_nothing_is_claimed_beyond_it(
 def test_a_placement_is_always_feasible(seed: int, linked: bool) -> None:  # noqa: FBT001
     problem = problem_of(seed, linked=linked).problem
     placed = exact.solve(problem, seconds=30.0).placed
-    assert placed is None or problem.is_feasible(placed)
+    assert placed is None or exact.is_feasible(problem, placed)
 
 
 @given(seed=SEEDS)
@@ -137,5 +137,5 @@ def test_a_search_that_is_out_of_time_returns_the_greedy_and_a_bound() -> None:
     )
     found = exact.solve(problem, seconds=1e-6)
     assert found.placed is not None
-    assert problem.is_feasible(found.placed)
+    assert exact.is_feasible(problem, found.placed)
     assert found.lower_bound <= problem.objective(found.placed).value

@@ -211,7 +211,7 @@ async def test_hint_does_not_say_that_a_container_fits_where_resources_do_not_su
     collector: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await collector.send(sample("busy", 7.9), sample("calm", 1.0))
-    asked = ("hint", "container", "--cpu", "1", "--memory", "1GB", "--policy", "draps")
+    asked = ("hint", "container", "--cpu", "1", "--memory", "1GB", "--policy", "qos-driven")
     lines = (await printed(collector, capsys, *asked)).splitlines()
     assert "The container fits on 1 node." in lines[-2]
     assert lines[-1] == "1 ranked node will be short of a resource: see the reasons above."

@@ -1,7 +1,6 @@
 """Rules of all elasticity policies: bounds of the size of a service, its cool-down, and exploration."""
 
 from collections.abc import Sequence
-from hashlib import sha256
 from math import ceil, isfinite
 
 from collector.features.elastic.scaling.interface import ElasticDecision, Observation, Target
@@ -9,7 +8,6 @@ from collector.features.elastic.scaling.interface import ElasticDecision, Observ
 _ROUNDING = 1e-9
 _DIGITS = 6
 """CPU limits are rounded to a millionth of a core, so that equal limits compare equal."""
-_WORD_BYTES = 8
 _MOST_SIZES = 10_000
 """Most sizes (replicas times CPU limits) that policies compare: about a second of CPU time. Labels of a
 service set its bounds, and they must not exhaust the collector's time or memory."""
@@ -71,16 +69,6 @@ def is_cooling(target: Target, observed: Observation) -> bool:
     if observed.changed_at_seconds is None:
         return False
     return 0 <= observed.at_seconds - observed.changed_at_seconds < target.cool_down_seconds - _ROUNDING
-
-
-def draw_uniform_pair(target: Target, observed: Observation) -> tuple[float, float]:
-    """Two pseudo-random numbers from 0 to 1 that depend only on the service and the time."""
-    digest = sha256(f"{target.service}\n{observed.at_seconds!r}".encode()).digest()
-    one, other = (
-        int.from_bytes(digest[place : place + _WORD_BYTES], "big") / 2 ** (8 * _WORD_BYTES)
-        for place in (0, _WORD_BYTES)
-    )
-    return one, other
 
 
 def bounded(target: Target, replicas: int) -> int:

@@ -107,11 +107,6 @@ class GridStep(msgspec.Struct, frozen=True, array_like=True):
         if not 0 <= self.action < len(CHANGES):
             raise ValueError("the action is unknown")
 
-    def led_to(self, state: State) -> bool:
-        """Whether the action leads to this state: if so, it was carried out."""
-        more, up = CHANGES[self.action]
-        return (self.state.replicas + more, self.state.level + up) == (state.replicas, state.level)
-
 
 def known_cost(target: Target, grid: Grid, step: GridStep) -> float:
     """The part of the cost of a step that needs no experience: resources and the change itself."""

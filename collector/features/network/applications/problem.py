@@ -129,23 +129,6 @@ class Problem:
             node_weight=self.node_weight,
         )
 
-    def is_feasible(self, placed: Counts) -> bool:
-        """Whether all pods are placed where they may be, with room, and near those they talk to."""
-        if (placed.sum(axis=1) != self.counts).any() or placed[~self.allowed].any():
-            return False
-        if (placed > self.most[:, np.newaxis]).any():
-            return False
-        if (placed.T @ self.sizes > self.free + _ROUNDING * np.maximum(np.abs(self.free), 1.0))[
-            placed.any(axis=0)
-        ].any():
-            return False
-        if not self.is_bounded:
-            return True
-        open_places = np.flatnonzero(placed.any(axis=0))
-        near, on = self.among(open_places).near, placed[:, open_places] > 0
-        meets = on.T.astype(np.int64) @ self.talks.astype(np.int64) @ on.astype(np.int64) > 0
-        return not bool((meets & ~near).any())
-
 
 @dataclass(frozen=True, slots=True)
 class Objective:

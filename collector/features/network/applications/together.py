@@ -24,7 +24,8 @@ from collector.features.network.applications.table import Applications, applicat
 from collector.features.network.mesh.delays import Delays
 from collector.policies.interface import Plan, Stability
 from collector.policies.node_filters import OpenNodes
-from collector.policies.stability import Moves, estimate_watts, move_joules
+from collector.policies.planned import PlannedCluster
+from collector.policies.stability import estimate_watts, move_joules
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Flags, Snapshot
 
@@ -41,12 +42,12 @@ def bring_together(snapshot: Snapshot, settings: Stability, solve: Solve) -> Pla
     planner = _Planner(snapshot, applications, delays, settings, solve)
     for row in np.flatnonzero(np.isfinite(applications.delay_max)).tolist():
         planner.plan(row)
-    actions = tuple(planner.moves.actions)
+    actions = tuple(planner.planned.actions)
     before, after = estimate_watts(snapshot, actions)
     return Plan(
         actions=actions,
         reasons=tuple(planner.reasons),
-        left=tuple(planner.moves.left),
+        left=tuple(planner.planned.left),
         watts_before=before,
         watts_after=after,
     )
@@ -76,14 +77,14 @@ class _Planner:
     ) -> None:
         self._snapshot, self._applications, self._delays = snapshot, applications, delays
         self._solve = solve
-        self.moves = Moves(snapshot, settings)
+        self.planned = PlannedCluster(snapshot, settings)
         self.reasons: list[str] = []
-        self._home = snapshot.tasks.node.copy()
         self._free = free_amounts(snapshot)
         self._open = OpenNodes(snapshot)
         self._sizes: Floats = np.nan_to_num(
             np.column_stack((snapshot.tasks.allocated, snapshot.tasks.envelope)), nan=0.0
         )
+        self.planned.follow(-self._sizes, self._free)
 
     def plan(self, application: int) -> None:
         """Plan the moves of an application, if it is apart."""
@@ -95,7 +96,7 @@ class _Planner:
             self._applications.names[application],
             float(self._applications.delay_max[application]),
             rows,
-            self.moves.may_leave[rows],
+            self.planned.may_leave[rows],
         )
         apart = self._farthest(members)
         if apart is None:
@@ -103,8 +104,8 @@ class _Planner:
         wanted = self._targets(members)
         if wanted is None:
             self._leave(apart, "no nodes within the bound have room for all of its containers that may move")
-        elif len(wanted) > self.moves.room:
-            room = counted(self.moves.room, "more move")
+        elif len(wanted) > self.planned.room:
+            room = counted(self.planned.room, "more move")
             self._leave(apart, f"it needs {counted(len(wanted), 'move')}, and the plan may have {room}")
         elif (order := self._in_order(wanted)) is None:
             self._leave(apart, "its containers would have to change places")
@@ -112,7 +113,7 @@ class _Planner:
             self._move(members, apart, order)
 
     def _leave(self, apart: str, why: str) -> None:
-        self.moves.left.append(f"{apart}; {why}")
+        self.planned.left.append(f"{apart}; {why}")
 
     def _farthest(self, members: _Members) -> str | None:
         """Describe the two nodes that are farthest from each other, beyond the bound; None if none are."""
@@ -141,7 +142,7 @@ class _Planner:
         """Return the nodes of some tasks that belong to some services, pending tasks included."""
         pending = self._snapshot.pending
         of_services = rows[np.isin(self._snapshot.tasks.service[rows], services)]
-        on = (self._home[of_services], pending.nodes[np.isin(pending.services, services)])
+        on = (self.planned.home[of_services], pending.nodes[np.isin(pending.services, services)])
         return np.unique(np.concatenate(on))
 
     def _targets(self, members: _Members) -> dict[int, int] | None:
@@ -149,7 +150,7 @@ class _Planner:
         moving, staying = members.rows[members.leave], members.rows[~members.leave]
         if not moving.size or not self._are_near(members, staying):
             return None
-        service, home = self._snapshot.tasks.service[moving], self._home[moving]
+        service, home = self._snapshot.tasks.service[moving], self.planned.home[moving]
         kind = kinds_of(
             [(*map(int, pair), *self._sizes[row]) for *pair, row in zip(service, home, moving, strict=True)]
         )
@@ -164,7 +165,7 @@ class _Planner:
             # Of equal tasks, the last ones stay.
             targets = targets[np.argsort(targets == home[first[number]], kind="stable")]
             wanted.update(zip(moving[kind == number].tolist(), targets.tolist(), strict=True))
-        return {task: target for task, target in wanted.items() if target != self._home[task]}
+        return {task: target for task, target in wanted.items() if target != self.planned.home[task]}
 
     def _are_near(self, members: _Members, rows: Rows) -> bool:
         """Whether those that may not move are within the bound of each other."""
@@ -176,22 +177,22 @@ class _Planner:
     ) -> Problem:
         snapshot, delays = self._snapshot, self._delays
         nodes, tasks = snapshot.nodes, moving[first]
-        home, service = self._home[tasks], snapshot.tasks.service[tasks]
+        home, service = self.planned.home[tasks], snapshot.tasks.service[tasks]
         sizes = self._sizes[tasks]
         free = np.maximum(self._free, 0.0)
-        np.add.at(free, self._home[moving], self._sizes[moving])
+        np.add.at(free, self.planned.home[moving], self._sizes[moving])
         takes = sizes.any(axis=0)
-        receives = self.moves.may_receive & ~nodes.has_bottleneck & ~nodes.is_busy
+        receives = self.planned.may_receive & ~nodes.has_bottleneck & ~nodes.is_busy
         allowed = np.tile(receives, (len(tasks), 1))
         for row, task in enumerate(tasks.tolist()):
-            if self.moves.no_return_nodes[task] != NOWHERE:
-                allowed[row, self.moves.no_return_nodes[task]] = False
+            if self.planned.no_return_nodes[task] != NOWHERE:
+                allowed[row, self.planned.no_return_nodes[task]] = False
             allowed[row, home[row]] = True
             fixed = self._nodes_of(staying, self._applications.peers_of(int(service[row])))
             allowed[row] &= near_all(delays, fixed, members.bound)
         peers = [set(self._applications.peers_of(each).tolist()) for each in service.tolist()]
         used = np.zeros(len(nodes.names), dtype=np.bool_)
-        used[self._home[staying]] = True
+        used[self.planned.home[staying]] = True
         count = int(counts.sum())
         return Problem(
             nodes=np.arange(len(nodes.names)),
@@ -212,7 +213,7 @@ class _Planner:
 
     def _in_order(self, wanted: dict[int, int]) -> list[tuple[int, int]] | None:
         """Return the moves in an order in which each has room and brings no members further apart."""
-        free, home = self._free.copy(), self._home.copy()
+        free, home = self._free.copy(), self.planned.home.copy()
         left, order = dict(wanted), list[tuple[int, int]]()
         while left:
             for task, target in left.items():
@@ -233,17 +234,13 @@ class _Planner:
     def _move(self, members: _Members, apart: str, order: list[tuple[int, int]]) -> None:
         before = self._longest(members)[2]
         joules = move_joules(self._snapshot, np.array([task for task, _ in order]))
-        moved = []
-        for (task, target), cost in zip(order, joules.tolist(), strict=True):
-            self._free[self._home[task]] += self._sizes[task]
-            self._free[target] -= self._sizes[task]
-            self._home[task] = target
-            moved.append((task, target, cost))
+        for task, target in order:
+            self.planned.put(task, target)
         after = self._longest(members)[2]
         gain = (
             f"brings application {members.name} together with {counted(len(order), 'move')}: its longest"
             f" round-trip time falls from {milliseconds(before)} to {milliseconds(after)}"
         )
         self.reasons.append(gain)
-        for task, target, cost in moved:
-            self.moves.add(task, target, (apart, gain), cost_joules=cost)
+        for (task, target), cost in zip(order, joules.tolist(), strict=True):
+            self.planned.add(task, target, (apart, gain), cost_joules=cost)

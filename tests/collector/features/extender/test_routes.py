@@ -338,17 +338,17 @@ def with_memory_use(name: str, ratio: float) -> Report:
 
 async def test_a_node_that_would_be_short_too_often_fails_with_the_figures(asker: Asker) -> None:
     await asker.send(with_memory_use("risky", 0.97), with_memory_use("calm", 0.5))
-    answer = await ask(asker, "filter?policy=spread", by_name("risky", "calm"))
+    answer = await ask(asker, "filter?policy=qos-driven", by_name("risky", "calm"))
     assert answer["NodeNames"] == ["calm"]
     assert "above the limit of 5.00%" in answer["FailedNodes"]["risky"]
-    answer = await ask(asker, "filter?policy=spread", by_name("risky"))
+    answer = await ask(asker, "filter?policy=qos-driven", by_name("risky"))
     assert answer["NodeNames"] == []
     assert "above the limit of 5.00%" in answer["FailedNodes"]["risky"]
 
 
 async def test_admission_never_leaves_only_nodes_of_unknown_load(asker: Asker) -> None:
     await asker.send(with_memory_use("risky", 0.97))
-    answer = await ask(asker, "filter?policy=spread", by_name("risky", "no-agent"))
+    answer = await ask(asker, "filter?policy=qos-driven", by_name("risky", "no-agent"))
     assert answer["NodeNames"] == ["risky"]
     assert answer["FailedNodes"] == {"no-agent": UNKNOWN}
 
@@ -356,4 +356,4 @@ async def test_admission_never_leaves_only_nodes_of_unknown_load(asker: Asker) -
 async def test_essential_pod_is_admitted_everywhere(asker: Asker) -> None:
     await asker.send(with_memory_use("risky", 0.97), with_memory_use("calm", 0.5))
     critical = asked_for("risky", "calm", spec={"priorityClassName": "system-cluster-critical"})
-    assert (await ask(asker, "filter?policy=spread", critical))["NodeNames"] == ["risky", "calm"]
+    assert (await ask(asker, "filter?policy=qos-driven", critical))["NodeNames"] == ["risky", "calm"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from collector.policies.actions import PowerOff, PowerOn, describe
 from collector.policies.interface import Plan
-from collector.policies.least_watts.cluster import PlannedCluster
+from collector.policies.least_watts.cluster import LeastWattsCluster
 from collector.policies.least_watts.plan import rebalance
 from collector.policies.least_watts.settings import LeastWattsSettings
 from collector.snapshot.tables import TaskKind
@@ -251,7 +251,7 @@ def test_no_node_takes_more_than_the_accepted_risk_when_others_are_emptied(seed:
     moves = [each for each in plan.actions if not isinstance(each, PowerOn | PowerOff)]
     if not all(each.reasons[0].startswith("empty") for each in moves):
         return
-    after = PlannedCluster(cluster.after(plan.actions).snapshot(), limits)
+    after = LeastWattsCluster(cluster.after(plan.actions).snapshot(), limits)
     targets = sorted({after.snapshot.nodes.index[target] for _, target in moves_of(plan)})
     assert (after.risk(np.array(targets, dtype=np.intp)) <= 2 * ratio + 1e-9).all()
 
