@@ -20,13 +20,13 @@ from agent.features.mesh.packets import PACKET_BYTES, REQUEST, Packet, encode_pa
 from bench.common.progress import Progress
 from bench.common.results import Figure
 from bench.network.mesh_node import PEER_SESSION
+from collector.common.arrays import Floats
 from collector.config import AccessConfig, CollectorConfig, HistoryConfig, HttpConfig
 from collector.features.network.mesh.coordinates import fit_coordinates
 from collector.features.network.mesh.delays import Delays
 from collector.features.network.mesh.peers import RowPair, choose_near, choose_pairs
 from collector.features.network.settings import MeshConfig
 from collector.main import running
-from collector.snapshot.power_curves import Floats
 from wire.mesh import KEY_BYTES
 
 _NODES = 64

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.common.applications import ApplicationTraits
+from collector.common.arrays import Floats
 from collector.features.network.applications.build import BuiltProblem
 from collector.features.network.applications.images import ImageTable
 from collector.features.network.applications.table import Applications
 from collector.features.network.mesh.delays import DelayKind, Delays
 from collector.policies.interface import Request
-from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities

@@ -16,11 +16,11 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from collector.common.arrays import Floats
 from collector.history.timeline import (
     PRESSURE,
     WIDTH,
     BucketSums,
-    Floats,
     Sample,
     Samples,
     bucket_shares,

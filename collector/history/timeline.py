@@ -14,11 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Numbers = NDArray[np.int64]
+from collector.common.arrays import Flags, Floats, Numbers
+
 Values = tuple[float | None, ...]
 """CPU cores, memory bytes, disk and network bytes per second, watts, pressure of CPU, memory and disk;
 None if unknown."""

@@ -8,6 +8,7 @@ from threading import Lock
 
 import numpy as np
 
+from collector.common.arrays import Flags, Floats, Rows
 from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig
 from collector.history.interface import StoredUsage
@@ -22,8 +23,7 @@ from collector.live.updates import Allocation, NodeRecord, NodeUpdate, Successio
 from collector.live.windows import UsageWindows
 from collector.snapshot.columns import ServiceFacts, strictest_by_node, sum_by_node
 from collector.snapshot.constraints import Constraint
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Flags, Generation, Region, Snapshot, highest_ratio, region_of
+from collector.snapshot.tables import NOWHERE, Generation, Region, Snapshot, highest_ratio, region_of
 from wire.resources import Quantities
 
 CLASSES = (1, 2, 3, 4)

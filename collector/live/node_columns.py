@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.common.arrays import Codes, Flags, Floats
 from collector.common.liveness import Liveness, liveness_column
 from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig
@@ -16,8 +17,8 @@ from collector.live.task_columns import amounts, blank_resources
 from collector.live.traits import NodeTraits, node_traits
 from collector.live.updates import NodeUpdate
 from collector.live.windows import UsageWindows
-from collector.snapshot.power_curves import GRID, Floats, PowerCurves
-from collector.snapshot.tables import Codes, Flags, Generation
+from collector.snapshot.power_curves import GRID, PowerCurves
+from collector.snapshot.tables import Generation
 from wire.messages import NodeState, PowerCurve
 from wire.resources import RESOURCES, Resource, ratio
 

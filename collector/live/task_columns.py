@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.common.applications import application_traits
+from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.live.bucket_ring import BUCKETS
 from collector.live.service_claims import ServiceClaims
 from collector.live.table import Table
 from collector.live.traits import TaskTraits, task_traits
 from collector.live.updates import Succession
 from collector.live.windows import KeptRow, UsageWindows
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Codes, Flags, TaskKind
+from collector.snapshot.tables import NOWHERE, TaskKind
 from wire.messages import ContainerState
 from wire.resources import RESOURCES, Quantities
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.common.arrays import Floats, Rows
 from collector.history.timeline import change_times
 from collector.live.bucket_ring import BUCKETS, BucketRing
-from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.windows import Amounts, TaskWindows
 from wire.resources import RESOURCES
 

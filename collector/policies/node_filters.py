@@ -2,11 +2,11 @@
 
 from typing import Protocol
 
+from collector.common.arrays import Flags, Rows
 from collector.common.extensions import extend
 from collector.policies.interface import Rejection, Request
 from collector.snapshot.matching import nodes_for
-from collector.snapshot.power_curves import Rows
-from collector.snapshot.tables import Flags, Snapshot
+from collector.snapshot.tables import Snapshot
 
 
 class PlanFilter(Protocol):

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.common.arrays import Flags, Rows
 from collector.policies.actions import Action, Move
 from collector.policies.interface import Stability
 from collector.policies.node_filters import OpenNodes
 from collector.policies.overbooking import ReservationBook, allocations, cut_received, limit_left
 from collector.policies.stability import may_leave, may_receive, no_return_nodes
-from collector.snapshot.power_curves import Rows
-from collector.snapshot.tables import NOWHERE, Flags, Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot
 
 Numbers = NDArray[Any]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from collector.common.applications import NO_APPLICATION, ApplicationTraits
+from collector.common.arrays import Floats, Rows
 from collector.snapshot.columns import Four, with_services
-from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Pending, Snapshot
 
 

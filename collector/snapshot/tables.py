@@ -10,15 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.common.applications import ApplicationTraits
+from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.snapshot.claims import NO_CLAIMS, Claims
 from collector.snapshot.constraints import Constraint, PlacementRules, parse_number
 from collector.snapshot.parts import AnyPart, SnapshotPart
-from collector.snapshot.power_curves import Floats, PowerCurves, Rows
+from collector.snapshot.power_curves import PowerCurves
 from collector.snapshot.windows import TaskWindows
 from wire.resources import RESOURCES
 
-Flags = NDArray[np.bool_]
-Codes = NDArray[np.int8]
 T = TypeVar("T")
 
 NOWHERE = -1

@@ -9,6 +9,7 @@ import numpy as np
 
 from collector.analysis.analysis import LatestAnalysis
 from collector.analysis.usage import report_bucket
+from collector.common.arrays import Floats
 from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig, PlacementConfig
 from collector.features.network.mesh.delays import DelayKind, Delays
@@ -22,7 +23,6 @@ from collector.placement.reservations import Reservations
 from collector.policies.admission.rule import AdmissionRule
 from collector.policies.interface import ApplicationPlacement
 from collector.policies.resolve import PolicyChoice
-from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
 from wire.messages import Report
 

@@ -11,12 +11,13 @@ import numpy as np
 from agent.sampling.node_sample import ContainerSample, NodeSample
 from agent.sampling.rates import ContainerRates, HostRates
 from agent.sources.docker import ContainerInfo
+from collector.common.arrays import Rows
 from collector.snapshot.tables import NOWHERE
 from powermodels.attribution.split import container_error_ratio
 from powermodels.common.interface import Terms
 from wattpack.demo.load import CPU, DISK, DemoLoad, Moment
 from wattpack.demo.pressure import CROWDED_RATIO, container_pressure, node_pressure
-from wattpack.demo.shop import Rows, Shop
+from wattpack.demo.shop import Shop
 from wire.messages import ContainerPower, NodePower, PowerSource, Pressure
 from wire.resources import Quantities
 

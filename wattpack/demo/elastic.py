@@ -9,7 +9,7 @@ from math import pi, sin
 
 import numpy as np
 
-from wattpack.demo.shop import Floats
+from collector.common.arrays import Floats
 
 SERVICE_SECONDS = 0.02
 """Response time of a replica without load."""

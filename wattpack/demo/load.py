@@ -5,11 +5,12 @@ from math import floor
 
 import numpy as np
 
+from collector.common.arrays import Floats, Rows
 from collector.snapshot.columns import sum_by_node
 from collector.snapshot.tables import NOWHERE
 from wattpack.demo.elastic import visitors
 from wattpack.demo.services import Rhythm
-from wattpack.demo.shop import Floats, Rows, Shop
+from wattpack.demo.shop import Shop
 
 CPU, MEMORY, DISK = range(3)
 _DAY_SECONDS = 86_400.0

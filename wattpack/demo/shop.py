@@ -6,15 +6,12 @@ from functools import cached_property
 from itertools import cycle, islice
 
 import numpy as np
-from numpy.typing import NDArray
 
+from collector.common.arrays import Floats, Rows
 from collector.snapshot.tables import NOWHERE
 from wattpack.demo.machines import MACHINE_ORDER, MACHINES, ZONES, Machine
 from wattpack.demo.services import SERVICES, ShopService
 from wire.resources import Quantities
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 MIB = float(1 << 20)
 _CPU_RATIO, _MEMORY_RATIO = 0.5, 0.42

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from collector.common.arrays import Flags
 from collector.features.network.applications.distance import (
     NOT_MEASURED,
     NearMembers,
@@ -13,7 +14,7 @@ from collector.features.network.applications.table import applications_in
 from collector.features.network.mesh.delays import Delays
 from collector.policies.interface import Rejection, Request
 from collector.policies.node_filters import NodeFilter
-from collector.snapshot.tables import Flags, Snapshot
+from collector.snapshot.tables import Snapshot
 
 
 class DistanceFilter:

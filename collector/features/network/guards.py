@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from collector.common.arrays import Rows
 from collector.control.guards.context import GuardContext, Refusal
 from collector.control.records import CARRIED_OUT, IN_MOTION, Step
 from collector.features.network.applications.distance import (
@@ -18,7 +19,6 @@ from collector.features.network.applications.table import applications_in
 from collector.features.network.mesh.delays import Delays
 from collector.policies.actions import Relocation, Scale
 from collector.policies.interface import Request
-from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import NOWHERE, Snapshot
 
 _COUNTS = {*IN_MOTION, *CARRIED_OUT}

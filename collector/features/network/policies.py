@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from collector.common.arrays import Floats
 from collector.features.network.applications import greedy
 from collector.features.network.applications.answer import placed_answer, refused_answer
 from collector.features.network.applications.build import absent_image, build, free_amounts, used_nodes
@@ -32,7 +33,6 @@ from collector.policies.interface import (
     Stability,
 )
 from collector.policies.scoring import instances_near, same_domain
-from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
 
 _SPREAD_PENALTY = 10.0

@@ -12,7 +12,7 @@ from math import inf
 
 import numpy as np
 
-from collector.analysis.histograms import Floats
+from collector.common.arrays import Floats
 from collector.features.sizing import vpa
 from collector.features.sizing.allocation import Demand, SizeAllocation, Tuning, allocate, idle_use
 from collector.features.sizing.usage_table import ResourceDays, UsageTable

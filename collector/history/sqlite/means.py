@@ -16,8 +16,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from collector.common.arrays import Floats, Numbers
 from collector.history.interface import Mean, Subject, SubjectKind, WindowEnd
-from collector.history.timeline import Floats, Numbers, Samples, hold
+from collector.history.timeline import Samples, hold
 
 _IN_WINDOW = """
 WITH windows AS (

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from collector.common.arrays import Floats
 from collector.history.interface import Point, Series, SubjectKind
 from collector.history.rollups import FINE_SECONDS, MILLIONTHS, MILLISECONDS, STEPS
 from collector.history.sqlite.schema import ROLLUP_VALUES, SAMPLE_VALUES
@@ -16,7 +17,6 @@ from collector.history.timeline import (
     WATTS,
     WIDTH,
     BucketSums,
-    Floats,
     Sample,
     Samples,
     add_known,

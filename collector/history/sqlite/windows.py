@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from collector.common.arrays import Floats, Numbers
 from collector.history.interface import StoredUsage
 from collector.history.rollups import FINE_SECONDS
 from collector.history.sqlite.rollup_store import IN_RANGE, PendingReports, RollupReader
-from collector.history.timeline import BucketSums, Floats, Numbers, Samples, hold, sum_buckets
+from collector.history.timeline import BucketSums, Samples, hold, sum_buckets
 
 _SUMS = "bucket, coalesce(seconds, 0.0), cpu_core_seconds, memory_byte_seconds, disk_bytes, network_bytes"
 _SINCE = f"WHERE step = {FINE_SECONDS} AND bucket >= ?"

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from collector.common.arrays import Rows
 from collector.live.promises.book import PromiseBook
-from collector.slo.standing import Rows, Standings
+from collector.slo.standing import Standings
 from collector.snapshot.promises import TaskPromises, WaitingPromises, unpromised
 from collector.snapshot.tables import NOWHERE
 

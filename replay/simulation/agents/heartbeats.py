@@ -18,7 +18,7 @@ from agent.reporting.messages import NODE_WIDTH, ContainerFacts, node_state, nod
 from agent.reporting.usage import TOP_CONTAINERS
 from agent.reporting.windows import Mean
 from agent.sampling.node_sample import NodeSample
-from collector.snapshot.power_curves import Floats
+from collector.common.arrays import Floats
 from replay.simulation.agents.containers import NO_PRESSURE, RUNTIME
 from replay.simulation.agents.samples import PlainHost
 from wire.messages import ContainerState, ContainerUsage, Heartbeat, Report

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from agent.bottlenecks.indicators import HYSTERESIS_RATIO
 from agent.config import BottleneckConfig
+from collector.common.arrays import Rows
 from collector.snapshot.tables import NOWHERE
 from powermodels.attribution.split import split
 from powermodels.common.interface import Load, Terms
@@ -20,7 +21,7 @@ from wattpack.demo.load import (
 )
 from wattpack.demo.machines import delay_seconds
 from wattpack.demo.services import SERVICES
-from wattpack.demo.shop import Rows, make_shop
+from wattpack.demo.shop import make_shop
 from wire.messages import PowerSource
 from wire.resources import Quantities
 

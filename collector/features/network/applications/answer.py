@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from collector.common.arrays import Floats, Rows
 from collector.common.text import counted
 from collector.features.network.applications import greedy
 from collector.features.network.applications.build import BuiltProblem, build
@@ -14,7 +15,6 @@ from collector.policies.actions import describe_amounts
 from collector.policies.filters import describe_rejection
 from collector.policies.interface import ApplicationPlacement, Rejection, Request
 from collector.policies.overbooking import reservation_of
-from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Snapshot
 from wire.resources import Quantities
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from collector.common.applications import is_named
+from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.features.network.applications.distance import (
     application_of,
     bound_of,
@@ -20,8 +21,7 @@ from collector.features.network.mesh.delays import Delays
 from collector.policies.filters import eligible_unfiltered, free_of_allocated, without_room
 from collector.policies.interface import Rejection, Request
 from collector.snapshot.columns import as_row
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Codes, Flags, Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

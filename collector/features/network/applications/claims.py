@@ -15,12 +15,12 @@ from math import isfinite, isinf
 import numpy as np
 
 from collector.common.applications import ApplicationTraits
+from collector.common.arrays import Rows
 from collector.config import CollectorConfig
 from collector.features.network.applications.table import Applications, Link
 from collector.features.network.settings import ApplicationRule
 from collector.live.parts import LivePart
 from collector.snapshot.claims import ServiceClaim
-from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import NOWHERE, Services, Snapshot
 
 _ANY, _LISTED = -1, -2

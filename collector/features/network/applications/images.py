@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from collector.common.arrays import Flags
 from collector.snapshot.parts import SnapshotPart
-from collector.snapshot.tables import Flags
 
 _REGISTRY = "docker.io"
 _OTHER_NAMES = ("index.docker.io", "registry-1.docker.io")

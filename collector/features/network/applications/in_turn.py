@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from collector.common.arrays import Rows
 from collector.common.text import counted
 from collector.features.network.applications import greedy
 from collector.features.network.applications.answer import counts_of_nodes, placed_answer, refused_answer
@@ -16,7 +17,6 @@ from collector.policies.interface import STALE_SECONDS, ApplicationPlacement, Ra
 from collector.policies.pending import pending_task
 from collector.policies.resolve import PolicyChoice
 from collector.snapshot.pending import with_pending
-from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import Snapshot
 
 _ATTEMPTS = 8

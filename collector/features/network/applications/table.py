@@ -6,9 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
+from collector.common.arrays import Flags, Floats, Rows
 from collector.snapshot.parts import SnapshotPart
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Flags, Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot
 
 Link = tuple[int, int]
 _NO_ROWS: Rows = np.empty(0, dtype=np.intp)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from collector.common.arrays import Flags, Floats, Rows
 from collector.common.text import counted
 from collector.features.network.applications.build import free_amounts
 from collector.features.network.applications.distance import (
@@ -26,8 +27,7 @@ from collector.policies.interface import Plan, Stability
 from collector.policies.node_filters import OpenNodes
 from collector.policies.planned import PlannedCluster
 from collector.policies.stability import estimate_watts, move_joules
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Flags, Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot
 
 Solve = Callable[[Problem], Counts | None]
 

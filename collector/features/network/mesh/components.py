@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from collector.snapshot.power_curves import Floats, Rows
+from collector.common.arrays import Floats, Rows
 
 _MIN_GAP = 2.0
 """Minimum ratio of the distance between two clusters and the distance of neighbours within one."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from collector.common.arrays import Floats, Rows
 from collector.features.network.mesh.components import Components, shortest_paths
-from collector.snapshot.power_curves import Floats, Rows
 
 DIMENSIONS = 4
 _LANDMARKS = 64

@@ -6,9 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
+from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.snapshot.parts import SnapshotPart
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import Codes, Flags
 
 
 class DelayKind(IntEnum):

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from collector.common.arrays import Floats, Rows
 from collector.features.network.mesh.coordinates import DIMENSIONS, Coordinates
 from collector.features.network.mesh.delays import DelayKind, Delays
 from collector.features.network.mesh.measurements import Pair, RoundTrip, median_columns
-from collector.snapshot.power_curves import Floats, Rows
 
 _MAX_MATRIX_NODES = 256
 """Number of nodes up to which a table of all pairs is small."""

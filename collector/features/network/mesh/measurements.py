@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from collector.snapshot.power_curves import Floats, Rows
+from collector.common.arrays import Floats, Rows
 from wire.mesh import MAX_RESULTS, PeerResult
 
 VALID_SECONDS = 600.0

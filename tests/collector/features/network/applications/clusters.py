@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from collector.common.arrays import Floats
 from collector.features.network.applications.images import ImageTable
 from collector.features.network.applications.table import Applications
 from collector.features.network.mesh.delays import DelayKind, Delays
-from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Snapshot
 from tests.collector.policies.clusters import Cluster
 

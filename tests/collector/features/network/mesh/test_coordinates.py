@@ -3,13 +3,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.common.arrays import Floats, Rows
 from collector.features.network.mesh.components import near_clusters
 from collector.features.network.mesh.coordinates import DIMENSIONS, Coordinates, fit_coordinates
 from collector.features.network.mesh.delays import DelayKind, Delays
 from collector.features.network.mesh.estimates import Estimates
 from collector.features.network.mesh.measurements import Measurements, RoundTrip, pair_times
 from collector.features.network.mesh.peers import choose_near, choose_pairs
-from collector.snapshot.power_curves import Floats, Rows
 from wire.mesh import MAX_RESULTS, PeerResult
 
 REGIONS = np.array([[1, 100, 135, 32], [100, 1, 33, 82], [135, 33, 1, 115], [32, 82, 115, 1]]) / 1000

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from collector.common.arrays import Floats
 from collector.config import CollectorConfig
 from collector.features.network.mesh.delays import DelayKind
 from collector.features.network.mesh.members import Member
 from collector.features.network.mesh.mesh import Mesh
 from collector.features.network.mesh.peers import MAX_PEERS
 from collector.features.network.settings import MeshConfig
-from collector.snapshot.power_curves import Floats
 from tests.collector.features.network.mesh.test_coordinates import flat
 from wire.mesh import MeshAssignment, PeerResult
 

@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.common.arrays import Floats
 from collector.features.network.mesh.members import Member, Members
 from collector.features.network.mesh.peers import MAX_FULL_MESH, MAX_PEERS, choose_near, choose_pairs
 from collector.features.network.mesh.planning import pair_key, probe_interval_seconds
-from collector.snapshot.power_curves import Floats
 
 SECRET = b"s" * 32
 
