@@ -13,8 +13,8 @@ import numpy as np
 
 from bench.common.progress import Progress
 from bench.common.results import Figure, Result
+from collector.common.arrays import Floats
 from collector.policies.overbooking import RESERVED, TOLERANCES
-from collector.snapshot.power_curves import Floats
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import read_scenario
 from replay.sources import workloads

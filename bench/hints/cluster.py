@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from collector.common.arrays import Floats
 from collector.common.liveness import Liveness
 from collector.snapshot.columns import ServiceFacts, service_table, strictest_by_node, sum_by_node
-from collector.snapshot.power_curves import GRID, Floats, PowerCurves
+from collector.snapshot.power_curves import GRID, PowerCurves
 from collector.snapshot.tables import NOWHERE, Generation, Nodes, Snapshot, TaskKind, Tasks
 from wire.resources import RESOURCES, Quantities
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from collector.common.arrays import Codes, Floats, Rows
 from collector.policies.genpack.packing import FreeCapacity, blend, dominant, empty, scores
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Codes
+from collector.snapshot.tables import NOWHERE
 
 
 def pack(envelopes: Floats, capacity: Floats, groups: Codes | None = None, *, fill: float = 1.0) -> Rows:

@@ -14,11 +14,11 @@ import numpy as np
 from bench.common.progress import Progress
 from bench.common.results import Figure, Result
 from bench.hints.genpack import pack
+from collector.common.arrays import Floats, Rows
 from collector.policies.actions import Move
 from collector.policies.genpack.generations import GenPackSettings
 from collector.policies.genpack.policy import rebalance
 from collector.policies.interface import Request
-from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Generation
 from replay.contenders.table import POLICIES
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble

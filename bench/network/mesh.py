@@ -20,11 +20,12 @@ from agent.mesh.packets import PACKET_BYTES, REQUEST, Packet, encode_packet
 from bench.common.progress import Progress
 from bench.common.results import Figure
 from bench.network.mesh_node import PEER_SESSION
+from collector.common.arrays import Floats
 from collector.config import AccessConfig, CollectorConfig, HistoryConfig, HttpConfig, MeshConfig
 from collector.main import running
 from collector.network.coordinates import fit_coordinates
 from collector.network.peers import RowPair, choose_near, choose_pairs
-from collector.snapshot.delays import Delays, Floats
+from collector.snapshot.delays import Delays
 from wire.mesh import KEY_BYTES
 
 _NODES = 64

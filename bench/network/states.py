@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.common.arrays import Floats
 from collector.policies.interface import Request
 from collector.policies.net.build import BuiltProblem
 from collector.snapshot.applications import Applications
 from collector.snapshot.delays import DelayKind, Delays
 from collector.snapshot.images import ImageTable
-from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities

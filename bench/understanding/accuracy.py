@@ -18,8 +18,8 @@ from bench.common.bitbrains import SLOT_SECONDS, Machine
 from bench.common.progress import Progress
 from bench.common.simulated_node import SimulatedNode, container_id
 from collector.analysis.envelopes import Statistic
-from collector.analysis.histograms import Floats
 from collector.analysis.usage import UsageRing, UsageWeights, add_heartbeat, report_slot
+from collector.common.arrays import Floats
 from wire.messages import Report, encode, parse_batch
 from wire.resources import RESOURCES, Quantities
 from wire.sketch import FLOORS, bin_of

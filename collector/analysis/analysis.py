@@ -24,12 +24,12 @@ from collector.analysis.dominance import (
 )
 from collector.analysis.envelopes import Statistic
 from collector.analysis.groups import Group, group
-from collector.analysis.histograms import Floats
 from collector.analysis.running import PooledUsage
 from collector.analysis.usage import NOT_MEASURED, to_quantities
+from collector.common.arrays import Codes, Floats
 from collector.config import AnalysisConfig
 from collector.snapshot.columns import Four, ServiceFacts
-from collector.snapshot.tables import NOWHERE, Codes, Snapshot, Tasks
+from collector.snapshot.tables import NOWHERE, Snapshot, Tasks
 from wire.resources import RESOURCES, Quantities
 
 _DAY_SECONDS = 86_400.0

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from collector.analysis.histograms import Floats
+from collector.common.arrays import Floats
 from collector.snapshot.tables import Snapshot
 from wire.resources import RESOURCES
 

@@ -11,7 +11,7 @@ from math import nan
 import msgspec
 import numpy as np
 
-from collector.analysis.histograms import Floats
+from collector.common.arrays import Floats
 from wire.resources import RESOURCES, Resource
 
 _LEAD = 1.05

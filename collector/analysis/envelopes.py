@@ -12,7 +12,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from collector.analysis.histograms import BIN_BITS, VALUES, Floats, Keys, Numbers
+from collector.analysis.histograms import BIN_BITS, VALUES, Keys
+from collector.common.arrays import Floats, Numbers
 from wire.resources import RESOURCES
 
 _BIN_MASK = (1 << BIN_BITS) - 1

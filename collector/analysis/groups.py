@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from collector.analysis.histograms import Floats
 from collector.analysis.kmeans import fit, nearest, refine, silhouette, squared_distances
-from collector.snapshot.power_curves import Rows
-from collector.snapshot.tables import NOWHERE, Codes, Flags
+from collector.common.arrays import Codes, Flags, Floats, Rows
+from collector.snapshot.tables import NOWHERE
 from wire.resources import RESOURCES, Resource
 
 MAX_GROUPS = 8

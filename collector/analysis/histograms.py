@@ -15,13 +15,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.common.arrays import Floats, Numbers, Rows
 from wire.messages import ContainerUsage
 from wire.resources import RESOURCES
 from wire.sketch import FLOORS, HIGHEST_BIN, LOWEST_BIN, RELATIVE_ERROR, Sketch, middle_of
 
-Floats = NDArray[np.float64]
-Numbers = NDArray[np.int64]
-Rows = NDArray[np.intp]
 Keys = NDArray[np.int64]
 """Sorted and unique: a row, a resource and a bin in one number."""
 

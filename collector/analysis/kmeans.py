@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.analysis.histograms import Floats
-from collector.snapshot.power_curves import Rows
+from collector.common.arrays import Floats, Rows
 
 _SEED = 0
 _MAX_ROUNDS = 100

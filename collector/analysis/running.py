@@ -12,7 +12,6 @@ from types import MappingProxyType
 import msgspec
 from msgspec import structs
 
-from collector.analysis.histograms import Floats
 from collector.analysis.services import ContainerSlot, pool
 from collector.analysis.usage import (
     NOT_MEASURED,
@@ -22,6 +21,7 @@ from collector.analysis.usage import (
     UsageWeights,
     slot_at,
 )
+from collector.common.arrays import Floats
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,8 @@ from itertools import islice
 import numpy as np
 
 from collector.analysis.envelopes import EnvelopeRule, statistics, totals
-from collector.analysis.histograms import ROW_BITS, Floats, Keys, Packed, stack, sum_by_key, sum_by_key_dense
+from collector.analysis.histograms import ROW_BITS, Keys, Packed, stack, sum_by_key, sum_by_key_dense
+from collector.common.arrays import Floats
 
 _BATCH_SIZE = 100
 _MAX_BINS_PER_ENTRY = 16

@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 
 from collector.analysis.envelopes import DEFAULT_RULE, EnvelopeRule, Statistic, statistics, totals
-from collector.analysis.histograms import Floats, Keys, Numbers, Packed, add_usage, pack, stack, sum_by_key
+from collector.analysis.histograms import Keys, Packed, add_usage, pack, stack, sum_by_key
+from collector.common.arrays import Floats, Numbers
 from collector.config import EnvelopeConfig
 from wire.messages import ContainerUsage
 from wire.resources import RESOURCES, Quantities, Resource

@@ -9,10 +9,10 @@ from msgspec import Meta
 
 from collector.analysis.analysis import ServiceProfile
 from collector.analysis.envelopes import Statistic
-from collector.analysis.histograms import Floats
 from collector.analysis.usage import NOT_MEASURED, to_quantities
 from collector.api.containers import BY_NODE, ContainerFilter, find_containers
 from collector.api.queries import PageQuery, Pager
+from collector.common.arrays import Floats
 from collector.common.errors import ApiError
 from collector.common.ratios import Ratios, ratios_of
 from collector.core.parts import Core

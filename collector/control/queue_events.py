@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from collector.common.arrays import Flags
 from collector.common.liveness import Liveness
-from collector.snapshot.tables import NOWHERE, Flags, Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot
 
 
 @dataclass(frozen=True, slots=True)

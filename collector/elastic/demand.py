@@ -11,7 +11,8 @@ from typing import Annotated
 import msgspec
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
+
+from collector.common.arrays import Floats
 
 _DAY_SECONDS = 86_400.0
 _SLOTS = 480
@@ -32,7 +33,6 @@ _HUBER = 1.345 * 1.483
 _PRIOR_ERRORS = 0.1 * np.array((-1.64, -1.04, -0.67, -0.39, -0.13, 0.13, 0.39, 0.67, 1.04, 1.64))
 """Assumed errors: a normal distribution with a deviation of a tenth. They count as much as ten observed
 ones."""
-_Floats = NDArray[np.float64]
 _Slot = Annotated[int, Meta(ge=0, lt=_SLOTS)]
 
 
@@ -86,8 +86,8 @@ class Expected(msgspec.Struct, frozen=True):
     """The highest expected demand, and the factors by which it may be wrong, with their weights."""
 
     cores: float
-    factors: _Floats
-    weights: _Floats
+    factors: Floats
+    weights: Floats
 
 
 def observe_demand(demand: CpuDemand, at_seconds: float, cores: float, gap_seconds: float) -> CpuDemand:
@@ -147,10 +147,10 @@ def _expect(past: tuple[Forecast, ...], made: Forecast) -> Expected:
     )
 
 
-def _fit(features: _Floats, grown: _Floats) -> _Floats:
+def _fit(features: Floats, grown: Floats) -> Floats:
     """Coefficients of a robust fit: large errors count less, by Huber's weights."""
-    weights: _Floats = np.ones(grown.size)
-    coefficients: _Floats = np.zeros(features.shape[1])
+    weights: Floats = np.ones(grown.size)
+    coefficients: Floats = np.zeros(features.shape[1])
     for _ in range(_REWEIGHTED):
         weighted = features * weights[:, np.newaxis]
         squares = weighted.T @ features + _RIDGE * np.eye(features.shape[1])
@@ -161,12 +161,12 @@ def _fit(features: _Floats, grown: _Floats) -> _Floats:
     return coefficients
 
 
-def _similarity(differences: _Floats) -> _Floats:
+def _similarity(differences: Floats) -> Floats:
     """Weights by a normal kernel, with Silverman's bandwidth for two dimensions."""
     if not differences.size:
         return differences
     width = differences.std() * differences.size ** (-1 / 6)
-    weights: _Floats = np.exp(-0.5 * (differences / max(width, _ROUNDING)) ** 2)
+    weights: Floats = np.exp(-0.5 * (differences / max(width, _ROUNDING)) ** 2)
     return weights
 
 

@@ -8,8 +8,8 @@ cost, never one at random. All costs are 0 at first, so that it tries unknown ac
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from collector.common.arrays import Floats
 from collector.elastic.bounds import USAGE_UNKNOWN, changes_size, decide_within, may_explore
 from collector.elastic.costs import ACTIONS, CHANGES, NO_CHANGE
 from collector.elastic.interface import ElasticDecision, ElasticPolicy, LearnedRow, Observation, Target
@@ -31,7 +31,6 @@ _LEARNING_RATE = 0.1
 """Weight of an observation in the probability that the target is broken; the first one counts in full."""
 _PRECISION = 1e-4
 _MOST_SWEEPS = 3000
-_Floats = NDArray[np.float64]
 
 
 class _StateEstimate(msgspec.Struct, frozen=True, array_like=True):
@@ -111,7 +110,7 @@ def _learn(target: Target, observed: Observation, model: _Model, now: ObservedSt
     return msgspec.structs.replace(model, transitions=transitions, states=tuple(states.values()))
 
 
-def _broken(model: _Model) -> _Floats:
+def _broken(model: _Model) -> Floats:
     """The probability that the target is broken, for all states: as observed, or inferred from other states.
 
     A state with fewer resources or more utilization is no better than an observed one; the contrary is no
@@ -130,7 +129,7 @@ def _broken(model: _Model) -> _Floats:
     return found
 
 
-def _solve(target: Target, model: _Model) -> _Floats:
+def _solve(target: Target, model: _Model) -> Floats:
     """The expected long-term cost of every action in every state; infinite if it is not allowed."""
     grid = model.grid
     replicas, levels, _ = grid.shape

@@ -12,8 +12,8 @@ from math import ceil, isfinite
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from collector.common.arrays import Floats
 from collector.elastic.bounds import (
     USAGE_UNKNOWN,
     bounded,
@@ -40,7 +40,6 @@ larger number may overflow."""
 _GAP_INTERVALS = 2.5
 """After more intervals than this without an observation, the last growth of the load says nothing."""
 _DECIMALS, _ROUNDING = 6, 1e-9
-_Floats = NDArray[np.float64]
 
 
 class _Model(msgspec.Struct, frozen=True):
@@ -213,7 +212,7 @@ def _options(
 
 
 def _broken_ratio(  # noqa: PLR0913 - the size, its load and the model
-    target: Target, response: Response, limit: float, load: _Floats, *, new_ratio: float, weights: _Floats
+    target: Target, response: Response, limit: float, load: Floats, *, new_ratio: float, weights: Floats
 ) -> float:
     """The probability that the target is broken under these loads, if this share of the replicas is new."""
     if not response.is_known:

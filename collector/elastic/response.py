@@ -12,7 +12,8 @@ from statistics import median
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
+
+from collector.common.arrays import Floats
 
 _HALF_LIFE = 480
 """Half-life of the weight of an observation, in decisions: a day if they are three minutes apart."""
@@ -29,7 +30,6 @@ _LEAST_SLOPE = 0.1
 _STARTS = 20
 _BUSY = 0.8
 """Above this utilization, the effect of a change cannot be distinguished from that of waiting."""
-_Floats = NDArray[np.float64]
 
 
 class Response(msgspec.Struct, frozen=True, array_like=True):
@@ -75,21 +75,21 @@ class Response(msgspec.Struct, frozen=True, array_like=True):
         return (fixed, slope) if slope >= least else (max(0.0, (of_ones - least * both) / ones), least)
 
 
-def load_factor(limit_cores: float, utilization: _Floats) -> _Floats:
+def load_factor(limit_cores: float, utilization: Floats) -> Floats:
     """How many times longer a request takes than alone on one core."""
     servers = max(1.0, limit_cores)
     busy = np.clip(utilization, 0.0, _FULL)
     waiting = busy ** (sqrt(2 * (servers + 1)) - 1) / (servers * (1 - busy))
-    factor: _Floats = (1 + waiting) / min(1.0, limit_cores)
+    factor: Floats = (1 + waiting) / min(1.0, limit_cores)
     return factor
 
 
-def predict_metric(response: Response, limit_cores: float, utilization: _Floats) -> _Floats:
+def predict_metric(response: Response, limit_cores: float, utilization: Floats) -> Floats:
     """The metric at these utilizations; infinite if the replicas cannot keep up."""
     fixed, slope = response.parts()
     metric = fixed + slope * load_factor(limit_cores, utilization)
     # Requests pile up, even if the metric did not depend on CPU so far.
-    found: _Floats = np.where(utilization >= 1.0, np.inf, metric)
+    found: Floats = np.where(utilization >= 1.0, np.inf, metric)
     return found
 
 

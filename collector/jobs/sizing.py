@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 
 import numpy as np
 
-from collector.analysis.histograms import Floats
 from collector.analysis.usage import ObservedContainer
+from collector.common.arrays import Floats
 from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
 from collector.core.parts import Core

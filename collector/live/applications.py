@@ -16,11 +16,11 @@ from math import isfinite, isinf
 import msgspec
 import numpy as np
 
+from collector.common.arrays import Flags, Rows
 from collector.config import ApplicationRule
 from collector.live.traits import ApplicationTraits
 from collector.snapshot.applications import Applications, Link
-from collector.snapshot.power_curves import Rows
-from collector.snapshot.tables import NOWHERE, Flags, Services
+from collector.snapshot.tables import NOWHERE, Services
 
 _ANY, _LISTED = -1, -2
 """In place of a node: all containers of a service are members, or those that are listed."""

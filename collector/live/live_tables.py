@@ -8,6 +8,7 @@ from threading import Lock
 
 import numpy as np
 
+from collector.common.arrays import Flags, Floats, Rows
 from collector.config import CollectorConfig
 from collector.history.interface import SlotUsage
 from collector.live.node_columns import NodeTable
@@ -21,8 +22,7 @@ from collector.live.windows import UsageWindows
 from collector.network.mesh import Mesh
 from collector.snapshot.columns import ServiceFacts, strictest_by_node, sum_by_node
 from collector.snapshot.constraints import Constraint
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Flags, Generation, Region, Snapshot, highest_ratio, region_of
+from collector.snapshot.tables import NOWHERE, Generation, Region, Snapshot, highest_ratio, region_of
 from wire.resources import Quantities
 
 CLASSES = (1, 2, 3, 4)

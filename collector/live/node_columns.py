@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.common.arrays import Codes, Flags, Floats
 from collector.common.liveness import Liveness, liveness_column
 from collector.config import CollectorConfig
 from collector.live.table import Table
@@ -16,8 +17,8 @@ from collector.live.traits import NodeTraits, node_traits
 from collector.live.updates import NodeStatus, NodeUpdate
 from collector.live.windows import UsageWindows
 from collector.snapshot.images import references_of
-from collector.snapshot.power_curves import GRID, Floats, PowerCurves
-from collector.snapshot.tables import Codes, Flags, Generation
+from collector.snapshot.power_curves import GRID, PowerCurves
+from collector.snapshot.tables import Generation
 from wire.messages import NodeState, PowerCurve
 from wire.resources import RESOURCES, Resource, ratio
 

@@ -5,7 +5,7 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.snapshot.power_curves import Rows
+from collector.common.arrays import Rows
 from collector.snapshot.windows import Amounts, TaskWindows
 from wire.resources import RESOURCES
 

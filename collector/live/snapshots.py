@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from collector.common.arrays import Floats, Rows
 from collector.common.liveness import liveness_column
 from collector.config import CollectorConfig
 from collector.live.applications import ApplicationTable, ServiceClaim, application_table
@@ -15,7 +16,7 @@ from collector.live.task_columns import TaskColumns, TaskTable
 from collector.snapshot.columns import ServiceFacts, coalesce, service_table, strictest_by_node, sum_by_node
 from collector.snapshot.constraints import Constraint
 from collector.snapshot.images import ImageTable
-from collector.snapshot.power_curves import Floats, PowerCurves, Rows
+from collector.snapshot.power_curves import PowerCurves
 from collector.snapshot.tables import NOWHERE, Nodes, Services, Snapshot, Tasks
 from collector.snapshot.windows import TaskWindows
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.snapshot.power_curves import Rows
+from collector.common.arrays import Rows
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

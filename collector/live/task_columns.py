@@ -10,14 +10,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.live.applications import ApplicationClaims
 from collector.live.slot_ring import SLOTS
 from collector.live.table import Table
 from collector.live.traits import TaskTraits, application_traits, task_traits
 from collector.live.updates import Succession
 from collector.live.windows import KeptRow, UsageWindows
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Codes, Flags, TaskKind
+from collector.snapshot.tables import NOWHERE, TaskKind
 from wire.messages import ContainerState
 from wire.resources import RESOURCES, Quantities
 

@@ -10,8 +10,8 @@ from typing import Literal
 
 import numpy as np
 
+from collector.common.arrays import Floats, Rows
 from collector.live.task_columns import ReportedTask, TaskTable
-from collector.snapshot.power_curves import Floats, Rows
 from wire.resources import RESOURCES, Resource
 
 TaskOrder = Literal["name", "node", "service", "cpu", "memory", "disk", "network", "watts"]

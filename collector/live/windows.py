@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.common.arrays import Floats, Rows
 from collector.live.slot_ring import SLOTS, SlotRing
-from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.windows import Amounts, TaskWindows
 from wire.resources import RESOURCES
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from collector.common.arrays import Floats, Rows
 from collector.network.components import Components
-from collector.snapshot.delays import Floats, Rows
 
 _MIN_GAP = 2.0
 """Minimum ratio of the distance between two clusters and the distance of neighbours within one."""

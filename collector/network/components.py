@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from collector.snapshot.delays import Floats, Rows
+from collector.common.arrays import Floats, Rows
 
 
 class Components:

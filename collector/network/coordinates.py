@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from collector.common.arrays import Floats, Rows
 from collector.network.components import Components, shortest_paths
-from collector.snapshot.delays import Floats, Rows
 
 DIMENSIONS = 4
 _LANDMARKS = 64

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from collector.common.arrays import Floats, Rows
 from collector.network.coordinates import DIMENSIONS, Coordinates
 from collector.network.measurements import Pair, PairTimes
-from collector.snapshot.delays import DelayKind, Delays, Floats, Rows
+from collector.snapshot.delays import DelayKind, Delays
 
 _MAX_MATRIX_NODES = 256
 """Number of nodes up to which a table of all pairs is small."""

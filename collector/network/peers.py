@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from collector.snapshot.delays import Floats
+from collector.common.arrays import Floats
 
 MAX_FULL_MESH = 64
 """Number of nodes up to which all pairs are measured."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from collector.common.arrays import Rows
 from collector.common.text import counted
 from collector.policies.actions import Action, PowerOn
 from collector.policies.filters import describe_rejection
@@ -16,7 +17,6 @@ from collector.policies.net.build import build
 from collector.policies.pending import pending_task
 from collector.policies.resolve import PolicyChoice
 from collector.snapshot.pending import with_pending
-from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import Snapshot
 
 _ATTEMPTS = 8

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Meta
 
 from collector.analysis.usage import to_quantities
+from collector.common.arrays import Floats
 from collector.common.errors import ApiError, field_sentence, message_and_path
 from collector.common.labels import SLO_LABEL
 from collector.config import CollectorConfig
@@ -20,7 +21,6 @@ from collector.policies.interface import Request
 from collector.policies.resolve import Ability, PolicyChoice, SettingsError, resolve
 from collector.snapshot.columns import Four, four
 from collector.snapshot.constraints import NUMERIC, Constraint, Operator, parse_number
-from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Snapshot, TaskKind
 from wire.errors import UserError
 from wire.resources import RESOURCES, Quantities, Resource

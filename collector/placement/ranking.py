@@ -6,6 +6,7 @@ from math import erf, isfinite, isnan, sqrt
 
 import numpy as np
 
+from collector.common.arrays import Flags, Floats, Rows
 from collector.common.liveness import LIVENESS_LABELS, Liveness
 from collector.common.ratios import ratios_of
 from collector.common.text import counted
@@ -25,8 +26,7 @@ from collector.policies.distance import NOT_MEASURED, bound_of, describe_distanc
 from collector.policies.filters import describe_rejection
 from collector.policies.interface import Policy, PolicySettings, Ranking, Rejection, Request
 from collector.snapshot.columns import square
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import Flags, Snapshot
+from collector.snapshot.tables import Snapshot
 
 _SOME = 10
 """Number of refused nodes that are listed by default."""

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from collector.common.arrays import Flags, Floats, Rows
 from collector.common.liveness import Liveness
 from collector.policies.interface import Request
 from collector.snapshot.applications import NO_APPLICATIONS
 from collector.snapshot.delays import Delays
 from collector.snapshot.matching import nodes_for
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Flags, Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot
 
 NOT_MEASURED = "round-trip times are not measured: set mesh.enabled"
 _ROUNDING = 1e-9

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
+from collector.common.arrays import Flags, Floats
 from collector.common.text import counted
 from collector.policies.actions import Move, PowerOn
 from collector.policies.filters import (
@@ -33,8 +34,7 @@ from collector.policies.interface import FillLimits, Plan, Policy, Ranking, Requ
 from collector.policies.planned import PlannedCluster
 from collector.policies.scoring import each_percent, instances_near, percent, same_domain, share
 from collector.policies.stability import estimate_watts, may_leave, may_wake, move_joules
-from collector.snapshot.power_curves import Floats
-from collector.snapshot.tables import NOWHERE, Flags, Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES
 
 _SPREAD_PENALTY = 10.0

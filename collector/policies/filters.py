@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from collector.common.arrays import Codes, Flags, Floats
 from collector.common.labels import ACT_LABEL, NEVER
 from collector.common.liveness import Liveness
 from collector.policies.distance import near_members
 from collector.policies.interface import STALE_SECONDS, Rejection, Request
 from collector.snapshot.columns import four
 from collector.snapshot.matching import nodes_matching
-from collector.snapshot.power_curves import Floats
-from collector.snapshot.tables import NOWHERE, Codes, Flags, Nodes, Snapshot
+from collector.snapshot.tables import NOWHERE, Nodes, Snapshot
 from wire.resources import Quantities
 
 _NO_ROOM = (Rejection.CPU, Rejection.MEMORY, Rejection.DISK, Rejection.NETWORK)

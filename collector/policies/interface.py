@@ -9,12 +9,12 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.policies.actions import Action
 from collector.policies.sorting import stable_argsort
 from collector.snapshot.columns import Four, first_known
 from collector.snapshot.constraints import Constraint
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import Codes, Flags, Snapshot, TaskKind
+from collector.snapshot.tables import Snapshot, TaskKind
 from wire.errors import UserError
 from wire.resources import Quantities, Resource
 

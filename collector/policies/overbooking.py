@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.policies.interface import LAXEST_CLASS, Rejection, Request
 from collector.snapshot.columns import four, sum_by_node
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import DEGRADED_RATIO, NOWHERE, Codes, Flags, Region, Snapshot, Tasks
+from collector.snapshot.tables import DEGRADED_RATIO, NOWHERE, Region, Snapshot, Tasks
 from wire.resources import Quantities
 
 RESERVED = 2

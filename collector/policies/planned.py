@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.common.arrays import Flags, Rows
 from collector.policies.actions import Action, Move
 from collector.policies.distance import Spans
 from collector.policies.interface import Stability
 from collector.policies.overbooking import ReservationBook, allocations, cut_received, limit_left
 from collector.policies.stability import may_leave, may_receive, no_return_nodes
-from collector.snapshot.power_curves import Rows
-from collector.snapshot.tables import NOWHERE, Flags, Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot
 
-Numbers = NDArray[Any]
+_Amounts = NDArray[Any]
 
 
 class PlannedCluster:
@@ -35,14 +35,14 @@ class PlannedCluster:
         self.actions: list[Action] = []
         self.left: list[str] = []
         """Why other actions are not part of the plan."""
-        self._followed: list[tuple[Numbers, Numbers]] = []
+        self._followed: list[tuple[_Amounts, _Amounts]] = []
         self._books = ReservationBook.of(snapshot)
         every = np.arange(len(snapshot.tasks.ids))
         self._reservations = allocations(snapshot.tasks, every)
         self._limits = limit_left(snapshot.tasks.task_class, cut_received(snapshot.tasks, every))
         self._spans = Spans(snapshot)
 
-    def follow(self, of_tasks: Numbers, of_nodes: Numbers) -> None:
+    def follow(self, of_tasks: _Amounts, of_nodes: _Amounts) -> None:
         """Keep amounts of nodes up to date: a task takes its own along. Both have a row each."""
         self._followed.append((of_tasks, of_nodes))
 

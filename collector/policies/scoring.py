@@ -4,8 +4,8 @@ from math import isnan
 
 import numpy as np
 
+from collector.common.arrays import Floats
 from collector.common.text import counted
-from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES
 

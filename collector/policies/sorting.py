@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from collector.snapshot.power_curves import Floats, Rows
+from collector.common.arrays import Floats, Rows
 
 _FEW = 1500
 """Below this size, comparing is faster."""

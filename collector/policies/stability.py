@@ -4,14 +4,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from collector.common.arrays import Flags, Floats, Rows
 from collector.common.labels import ACT_LABEL, ALLOWED, NEVER, POWER_LABEL
 from collector.common.liveness import Liveness
 from collector.policies.actions import Action, Kill, Move, PowerOff, PowerOn, Start
 from collector.policies.interface import Stability
 from collector.policies.scoring import percent, share
 from collector.snapshot.columns import CPU, MEMORY, sum_by_node
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Flags, Snapshot, TaskKind
+from collector.snapshot.tables import NOWHERE, Snapshot, TaskKind
 
 COPY_BYTES_PER_SECOND = 125e6
 """Rate at which a container fills its memory again on another node: a link of one gigabit."""

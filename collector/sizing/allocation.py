@@ -14,7 +14,7 @@ from math import inf
 
 import numpy as np
 
-from collector.analysis.histograms import Floats, Rows
+from collector.common.arrays import Floats, Rows
 from collector.sizing.usage_table import UsageTimes
 
 _STEPS = 40

@@ -12,7 +12,7 @@ from math import inf
 
 import numpy as np
 
-from collector.analysis.histograms import Floats
+from collector.common.arrays import Floats
 from collector.sizing import vpa
 from collector.sizing.allocation import Demand, SizeAllocation, Tuning, allocate, idle_use
 from collector.sizing.usage_table import ResourceDays, UsageTable

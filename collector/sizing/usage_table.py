@@ -6,7 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from collector.analysis.histograms import BIN_BITS, ROW_BITS, VALUES, Floats, Numbers, Rows, stack
+from collector.analysis.histograms import BIN_BITS, ROW_BITS, VALUES, stack
+from collector.common.arrays import Floats, Numbers, Rows
 from collector.sizing.daily import DAY_SECONDS, UsageSum
 from wire.sketch import RELATIVE_ERROR
 

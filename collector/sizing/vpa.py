@@ -10,7 +10,7 @@ from math import ceil, floor, log
 
 import numpy as np
 
-from collector.analysis.histograms import Floats
+from collector.common.arrays import Floats
 
 HALF_LIFE_DAYS = 1.0
 PERCENTILE = 0.90

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from collector.common.arrays import Floats, Rows
 from collector.slo.instance_table import InstanceColumns
 from collector.slo.instances import InstanceRecords
 from collector.slo.penalties import penalty
@@ -15,9 +16,7 @@ from collector.slo.standing import (
     NOWHERE,
     Accounts,
     Figures,
-    Floats,
     InstanceStandings,
-    Rows,
     ServiceStandings,
     Standings,
     compute_figures,

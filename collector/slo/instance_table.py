@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from collector.common.arrays import Flags, Floats, Rows
 from collector.slo.instance_state import InstanceState
-from collector.slo.standing import Flags, Floats, Rows
 
 _ROW = np.dtype(
     [

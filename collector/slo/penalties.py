@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from collector.slo.standing import Floats
+from collector.common.arrays import Floats
 
 _TARGETS = (0.0, 0.5, 0.9, 1.0)
 """The classes C, B and A of the study. The bounds of other classes are interpolated."""

@@ -10,11 +10,12 @@ from math import inf, isnan, nan
 import msgspec
 import numpy as np
 
+from collector.common.arrays import Codes, Floats, Rows
 from collector.slo.concurrency import Concurrency, Presence, find_concurrency
 from collector.slo.instance_state import RunLog, Span, Startup
 from collector.slo.instances import InstanceRecords
 from collector.slo.promises import ServiceMode
-from collector.slo.standing import MODES, NOWHERE, Codes, Floats, Rows
+from collector.slo.standing import MODES, NOWHERE
 from collector.slo.startups import StartupTimes
 
 _RETIRED_AT_LEAST = 64

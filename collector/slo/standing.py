@@ -10,12 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.slo.promises import Promise, ServiceMode
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Codes = NDArray[np.int8]
-Rows = NDArray[np.intp]
 
 MODES = tuple(ServiceMode)
 """The modes, in the order of their codes."""

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
+from collector.common.arrays import Floats, Rows
+
 Link = tuple[int, int]
 _NONE = -1
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import numpy as np
 
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Codes, Services
+from collector.common.arrays import Codes, Floats, Rows
+from collector.snapshot.tables import NOWHERE, Services
 from wire.resources import RESOURCES, Quantities, Resource
 
 CPU, MEMORY = RESOURCES.index(Resource.CPU), RESOURCES.index(Resource.MEMORY)

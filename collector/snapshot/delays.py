@@ -5,12 +5,8 @@ from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Codes = NDArray[np.int8]
-Rows = NDArray[np.intp]
+from collector.common.arrays import Codes, Flags, Floats, Rows
 
 
 class DelayKind(IntEnum):

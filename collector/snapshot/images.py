@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-Flags = NDArray[np.bool_]
+from collector.common.arrays import Flags
+
 _REGISTRY = "docker.io"
 _OTHER_NAMES = ("index.docker.io", "registry-1.docker.io")
 

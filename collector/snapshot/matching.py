@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from collector.common.arrays import Flags
 from collector.snapshot.constraints import NUMERIC, Constraint, Operator, parse_number
-from collector.snapshot.tables import Flags, Nodes, Snapshot
+from collector.snapshot.tables import Nodes, Snapshot
 
 
 def constraints_of(snapshot: Snapshot, task: int) -> tuple[Constraint, ...]:

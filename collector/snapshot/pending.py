@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from collector.common.arrays import Floats, Rows
 from collector.snapshot.applications import NO_APPLICATIONS, Applications
 from collector.snapshot.columns import Four, with_services
-from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE, Pending, Snapshot
 
 

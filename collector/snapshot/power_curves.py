@@ -5,13 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from collector.common.arrays import Floats, Rows
 from wire.messages import PowerCurve
 from wire.resources import RESOURCES
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 _CPU, _FIRST_OTHER = 0, 1
 GRID: Floats = np.unique(

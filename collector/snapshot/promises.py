@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.common.arrays import Codes, Flags, Floats
 from collector.slo.promises import Promise
 
 NO_PROMISE = -1
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Codes = NDArray[np.int8]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -9,17 +9,16 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.snapshot.applications import Applications
 from collector.snapshot.constraints import Constraint, PlacementRules, parse_number
 from collector.snapshot.delays import Delays
 from collector.snapshot.images import ImageTable
-from collector.snapshot.power_curves import Floats, PowerCurves, Rows
+from collector.snapshot.power_curves import PowerCurves
 from collector.snapshot.promises import TaskPromises
 from collector.snapshot.windows import TaskWindows
 from wire.resources import RESOURCES
 
-Flags = NDArray[np.bool_]
-Codes = NDArray[np.int8]
 T = TypeVar("T")
 
 NOWHERE = -1

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.snapshot.power_curves import Rows
+from collector.common.arrays import Rows
 from wire.resources import RESOURCES
 
 Amounts = NDArray[np.float32]

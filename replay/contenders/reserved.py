@@ -1,10 +1,10 @@
 """Reservations on nodes, which the schedulers of orchestrators decide by."""
 
+from collector.common.arrays import Codes, Floats
 from collector.policies.filters import eligible, free_of_allocated, without_room
 from collector.policies.interface import Request
 from collector.snapshot.columns import as_row
-from collector.snapshot.power_curves import Floats
-from collector.snapshot.tables import Codes, Snapshot
+from collector.snapshot.tables import Snapshot
 
 CPU_AND_MEMORY = slice(0, 2)
 """The resources that orchestrators let a container reserve."""

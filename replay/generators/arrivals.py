@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from collector.snapshot.power_curves import Floats
+from collector.common.arrays import Floats
 
 STEP_SECONDS = 10.0
 _NOISE_SECONDS = 60.0

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from collector.snapshot.power_curves import Floats
+from collector.common.arrays import Floats
 from collector.snapshot.tables import TaskKind
 from replay.generators.common import columns, numbered, steady, truncated_exponential, workload
 from replay.setup.hosts import MEBIBYTE

@@ -5,8 +5,7 @@ from math import inf
 
 import numpy as np
 
-from collector.snapshot.power_curves import Floats
-from collector.snapshot.tables import Codes
+from collector.common.arrays import Codes, Floats
 from replay.setup.workload import Steady, Workload
 from wire.resources import RESOURCES
 

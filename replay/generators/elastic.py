@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from collector.snapshot.power_curves import Floats, Rows
+from collector.common.arrays import Floats, Rows
 from replay.generators.common import columns, numbered
 from replay.setup.hosts import MEBIBYTE
 from replay.setup.workload import Recorded, Workload

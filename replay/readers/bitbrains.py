@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.snapshot.power_curves import Floats
+from collector.common.arrays import Floats
 from replay.readers.folders import machine_files
 from replay.readers.period import Period
 from replay.readers.samples import timeline

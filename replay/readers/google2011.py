@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from collector.snapshot.power_curves import Floats
+from collector.common.arrays import Floats
 from collector.snapshot.tables import TaskKind
 from replay.readers.period import Period
 from replay.readers.samples import timeline

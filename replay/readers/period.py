@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from collector.snapshot.power_curves import Floats
-from collector.snapshot.tables import Flags
+from collector.common.arrays import Flags, Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.snapshot.power_curves import Floats, Rows
+from collector.common.arrays import Floats, Rows
 from replay.setup.workload import Recorded
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from collector.snapshot.power_curves import Floats
-from collector.snapshot.tables import Flags
+from collector.common.arrays import Flags, Floats
 from replay.readers.lines import is_gzip, open_lines
 from wire.errors import UserError
 

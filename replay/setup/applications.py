@@ -6,8 +6,8 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
+from collector.common.arrays import Rows
 from collector.common.labels import APP_LABEL, DELAY_MAX_LABEL
-from collector.snapshot.power_curves import Rows
 from replay.setup.scenario import Application
 from replay.setup.workload import Workload
 from wire.errors import UserError

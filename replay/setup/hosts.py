@@ -6,10 +6,10 @@ from itertools import chain, zip_longest
 
 import numpy as np
 
+from collector.common.arrays import Flags, Floats
 from collector.common.labels import GENERATION_LABEL
 from collector.config import PlacementConfig
-from collector.snapshot.power_curves import Floats, PowerCurves
-from collector.snapshot.tables import Flags
+from collector.snapshot.power_curves import PowerCurves
 from replay.setup.scenario import MIPS_PER_CORE, Host, Network
 from wire.errors import UserError
 from wire.messages import PowerCurve, PowerSource

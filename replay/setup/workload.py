@@ -11,10 +11,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.slo.promises import Promise, ServiceMode
 from collector.snapshot.constraints import Constraint
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import Codes, Flags
 from wire.resources import RESOURCES
 
 

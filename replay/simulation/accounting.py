@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from collector.snapshot.power_curves import GRID, Floats
-from collector.snapshot.tables import NOWHERE, Flags
+from collector.common.arrays import Flags, Floats
+from collector.snapshot.power_curves import GRID
+from collector.snapshot.tables import NOWHERE
 from replay.setup.hosts import Hosts
 from replay.simulation.cluster import Cluster, Load
 from wire.resources import RESOURCES

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from collector.snapshot.power_curves import Floats, Rows
+from collector.common.arrays import Floats, Rows
 
 SOON = 1e-6
 """Events that are less than this many seconds apart happen at the same time."""

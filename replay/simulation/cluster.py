@@ -6,9 +6,9 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.common.arrays import Flags, Floats, Rows
 from collector.snapshot.columns import sum_by_node
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Flags
+from collector.snapshot.tables import NOWHERE
 from replay.setup.hosts import Hosts
 from replay.setup.workload import Workload
 

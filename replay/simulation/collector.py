@@ -9,6 +9,7 @@ import numpy as np
 
 from collector.analysis.analysis import LatestAnalysis
 from collector.analysis.usage import report_slot
+from collector.common.arrays import Floats
 from collector.config import CollectorConfig, PlacementConfig
 from collector.history.interface import UsageKey
 from collector.jobs.analysis_pass import AnalysisPass
@@ -22,7 +23,6 @@ from collector.policies.admission.rule import AdmissionRule
 from collector.policies.interface import ApplicationPlacement
 from collector.policies.resolve import PolicyChoice
 from collector.snapshot.delays import DelayKind, Delays
-from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
 from wire.messages import Report
 

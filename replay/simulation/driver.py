@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from collector.common.arrays import Rows
 from collector.live.updates import Succession
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Resize, Scale, Start
 from collector.snapshot.columns import four
-from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import NOWHERE
 from replay.setup.hosts import MEBIBYTE
 from replay.simulation.accounting import Account

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from collector.common.arrays import Floats
 from collector.live.updates import Allocation, NodeStatus
-from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE
 from replay.simulation.agents.agents import HostLoad, SimulatedAgents
 from replay.simulation.agents.settings import BEACON_SECONDS, DEFAULT_INTERVAL_SECONDS

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from collector.snapshot.power_curves import Floats, Rows
+from collector.common.arrays import Floats, Rows
 from replay.setup.applications import ApplicationMembers
 from replay.setup.hosts import MILLI
 from replay.simulation.cluster import Cluster, ContainerPhase, Load

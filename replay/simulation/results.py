@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from collector.snapshot.power_curves import Floats
+from collector.common.arrays import Floats
 from replay.simulation.accounting import JOULES_PER_KWH, SECONDS_PER_HOUR, IntervalSums
 from replay.simulation.outcome import NodeAtEnd, Outcome
 from replay.simulation.queue.figures import PromisesKept

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from collector.analysis.histograms import ROW_BITS, Floats, Numbers, Rows, pack, sample_keys, sum_by_key
+from collector.analysis.histograms import ROW_BITS, pack, sample_keys, sum_by_key
+from collector.common.arrays import Flags, Floats, Numbers, Rows
 from collector.sizing import vpa
 from collector.sizing.daily import DAY_SECONDS, UsageSum
 from collector.sizing.sizes import CPU, MEMORY, PLACES
 from collector.sizing.usage_table import UsageTable
-from collector.snapshot.tables import Flags
 from replay.setup.workload import Recorded, Workload
 from wire.errors import UserError
 

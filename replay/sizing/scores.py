@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from collector.analysis.histograms import Floats, Rows
+from collector.common.arrays import Floats, Rows
 from collector.sizing.allocation import Tuning
 from collector.sizing.sizes import PLACES, ResourceSizes, SizeRules, size_services
 from replay.sizing.halves import Halves, vpa_requests

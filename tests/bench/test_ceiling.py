@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.ceiling import bound, first_come
-from collector.snapshot.power_curves import Floats
+from collector.common.arrays import Floats
 
 _requests = st.lists(
     st.tuples(st.floats(0, 10), st.floats(1, 10), st.floats(0.1, 0.9), st.floats(0.1, 0.9)),

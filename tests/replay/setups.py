@@ -5,10 +5,10 @@ from math import inf
 
 import numpy as np
 
+from collector.common.arrays import Floats, Rows
 from collector.config import CollectorConfig
 from collector.policies.interface import Plan, Policy, PolicySettings, Ranking, Rejection, Request
 from collector.policies.resolve import PolicyChoice
-from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Snapshot
 from replay.contenders.table import POLICIES
 from replay.setup.hosts import build_hosts

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from collector.snapshot.power_curves import Floats
+from collector.common.arrays import Floats
 from collector.snapshot.tables import TaskKind
 from replay.setup.workload import Workload
 from replay.sources import GENERATORS, generate

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from collector.snapshot.power_curves import Floats
+from collector.common.arrays import Floats
 from replay.readers import alibaba, bitbrains, google2011, planetlab
 from replay.setup.scenario import Machines
 from replay.setup.workload import Workload

@@ -6,13 +6,13 @@ from math import isfinite
 import numpy as np
 
 from collector.analysis.usage import to_quantities
+from collector.common.arrays import Floats
 from collector.common.labels import OPTIONAL_LABEL, WEIGHT_LABEL
 from collector.common.liveness import Liveness
 from collector.control.brownout.rule import OptionalService
 from collector.drivers.interface import Mode, OrchestratorState, TaskView
 from collector.policies.scoring import share
 from collector.snapshot.columns import coalesce
-from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES, Quantities
 

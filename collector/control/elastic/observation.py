@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from collector.common.arrays import Floats
 from collector.control.records import CARRIED_OUT, IN_MOTION, Step, StepState
 from collector.drivers.interface import OrchestratorState, ServiceView
 from collector.elastic.interface import Observation
 from collector.policies.actions import Scale, ServiceAction
-from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Snapshot
 
 _CPU = 0

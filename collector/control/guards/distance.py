@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from collector.common.arrays import Rows
 from collector.control.guards.context import GuardContext, Refusal
 from collector.control.records import CARRIED_OUT, IN_MOTION, Step
 from collector.policies.actions import Relocation, Scale
@@ -16,7 +17,6 @@ from collector.policies.distance import (
     within,
 )
 from collector.policies.interface import Request
-from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import NOWHERE, Snapshot
 
 _COUNTS = {*IN_MOTION, *CARRIED_OUT}

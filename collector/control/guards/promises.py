@@ -8,11 +8,11 @@ from math import inf, isfinite
 
 import numpy as np
 
+from collector.common.arrays import Rows
 from collector.control.guards.context import GuardContext, Refusal
 from collector.control.records import Step
 from collector.policies.actions import Kill, Move, PowerOff, Resize, Scale
 from collector.policies.stability import keeps_awake
-from collector.snapshot.power_curves import Rows
 
 _NONE: Rows = np.empty(0, dtype=np.intp)
 

@@ -17,7 +17,8 @@ from typing import Final
 
 import numpy as np
 
-from collector.history.prometheus.encoding import STALE, Floats, labels, sample, series, time_bytes
+from collector.common.arrays import Floats
+from collector.history.prometheus.encoding import STALE, labels, sample, series, time_bytes
 from collector.history.prometheus.schema import (
     ALERT,
     BUILD_INFO,

@@ -17,8 +17,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.common.arrays import Flags, Floats
 from collector.history.interface import Mean, WindowEnd
-from collector.history.sqlite.timeline import Flags, Floats, change_times
+from collector.history.sqlite.timeline import change_times
 
 _IN_WINDOW = """
 WITH windows AS (

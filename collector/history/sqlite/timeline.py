@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+from collector.common.arrays import Flags, Floats
+
 Values = tuple[float | None, ...]
 """CPU cores, memory bytes, disk and network bytes per second, watts, pressure of CPU, memory and disk;
 None if unknown."""

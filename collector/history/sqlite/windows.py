@@ -9,8 +9,8 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from collector.common.arrays import Floats, Numbers
 from collector.history.interface import SlotUsage
 from collector.history.sqlite.rollup_store import IN_RANGE, PendingReports, RollupReader
 from collector.history.sqlite.rollups import FINE_SECONDS
@@ -38,8 +38,6 @@ _NODES_AT_ONCE = 200
 """Nodes whose samples are in memory at the same time."""
 
 Row = tuple[Any, ...]
-Numbers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class WindowReader:

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from collector.common.arrays import Rows
 from collector.live.promises.book import PromiseBook
-from collector.slo.standing import Rows, Standings
+from collector.slo.standing import Standings
 from collector.snapshot.promises import TaskPromises, unpromised
 from collector.snapshot.tables import NOWHERE
 

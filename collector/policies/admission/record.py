@@ -17,9 +17,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.common.arrays import Flags, Floats
 from collector.policies.admission.risk import shortage_probability, was_short
-from collector.snapshot.power_curves import Floats
-from collector.snapshot.tables import NOWHERE, Flags, Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot
 
 WINDOW_SECONDS = 300.0
 _START_SHORT, _START_PREDICTED = 1.0, 0.5

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from collector.common.arrays import Flags, Floats, Rows
 from collector.policies.interface import Request
 from collector.policies.least_watts.cluster import FULL_RATIO
 from collector.policies.least_watts.learning import learn
@@ -24,8 +25,7 @@ from collector.policies.least_watts.need import (
 from collector.policies.least_watts.settings import LeastWattsSettings
 from collector.policies.least_watts.usage import Usage, node_sums, usable
 from collector.snapshot.columns import MEMORY, coalesce, sum_by_node
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import Flags, Snapshot
+from collector.snapshot.tables import Snapshot
 from wire.resources import RESOURCES
 
 _SETTINGS = LeastWattsSettings()

@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from collector.common.arrays import Flags, Rows
 from collector.policies.admission.record import ShortageRecord, corrected
 from collector.policies.admission.risk import shortage_probability
 from collector.policies.interface import NodeRisks, Ranking, Rejection, Request
-from collector.snapshot.power_curves import Rows
-from collector.snapshot.tables import Flags, Snapshot
+from collector.snapshot.tables import Snapshot
 
 _FEWEST_WINDOWS = 12.0
 """Windows from which on the past of a node is worth a mention: an hour."""

@@ -19,6 +19,7 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
+from collector.common.arrays import Flags, Rows
 from collector.policies.actions import Action, Cut, Start
 from collector.policies.distance import Spans
 from collector.policies.energy4cloud.search import Candidate, Search
@@ -34,8 +35,7 @@ from collector.policies.overbooking import (
     reserved_quantities,
 )
 from collector.policies.stability import estimate_watts, opted_out
-from collector.snapshot.power_curves import Rows
-from collector.snapshot.tables import Flags, Snapshot, TaskKind
+from collector.snapshot.tables import Snapshot, TaskKind
 from wire.resources import Quantities
 
 

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 
+from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.common.text import counted
 from collector.policies.actions import Action, Cut, Kill
 from collector.policies.distance import Spans
@@ -25,8 +26,7 @@ from collector.policies.overbooking import (
 )
 from collector.policies.sorting import stable_argsort
 from collector.policies.stability import keeps_awake
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Codes, Flags, Region, Snapshot, TaskKind
+from collector.snapshot.tables import NOWHERE, Region, Snapshot, TaskKind
 
 _KILL_ORDER = {1: (1, 2, 3, 4), 2: (2, 3, 4, 1), 3: (3, 4, 2, 1), 4: (4, 3, 2, 1)}
 _NO_STEP = np.int8(100)

@@ -5,9 +5,9 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
+from collector.common.arrays import Codes, Floats
 from collector.policies.interface import FillLimits
-from collector.snapshot.power_curves import Floats
-from collector.snapshot.tables import Codes, Generation, Snapshot
+from collector.snapshot.tables import Generation, Snapshot
 
 _TWO, _THREE = 2, 3
 

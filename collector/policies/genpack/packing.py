@@ -10,9 +10,9 @@ from typing import Protocol
 
 import numpy as np
 
+from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.policies.scoring import availability, share
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Codes, Flags
+from collector.snapshot.tables import NOWHERE
 from wire.resources import RESOURCES
 
 _ROUNDING = 1e-9

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from collector.common.arrays import Flags, Floats, Rows
 from collector.common.text import counted
 from collector.policies.actions import Action, PowerOff, PowerOn
 from collector.policies.genpack.generations import GenPackSettings, generations, watts_per_core
@@ -19,8 +20,7 @@ from collector.policies.stability import (
     move_joules,
     reporting,
 )
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Flags, Generation, Snapshot
+from collector.snapshot.tables import NOWHERE, Generation, Snapshot
 from wire.resources import RESOURCES
 
 _PACKED = (Generation.OLD, Generation.YOUNG)

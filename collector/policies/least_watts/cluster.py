@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from collector.common.arrays import Flags, Floats, Rows
 from collector.common.text import counted
 from collector.policies.least_watts.cost import Costs, share_or_zero, with_margin
 from collector.policies.least_watts.learning import learn
@@ -13,8 +14,7 @@ from collector.policies.least_watts.usage import Usage, node_sums, usable
 from collector.policies.planned import PlannedCluster
 from collector.policies.stability import SYSTEM_LOAD_RATIO, keeps_awake, may_wake
 from collector.snapshot.columns import MEMORY, coalesce, sum_by_node
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Flags, Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES
 
 FULL_RATIO = 0.99

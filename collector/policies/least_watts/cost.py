@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.policies.interface import LAXEST_CLASS, STRICTEST_CLASS
 from collector.policies.overbooking import LIMITS
 from collector.snapshot.columns import CPU
-from collector.snapshot.power_curves import Floats, Rows, picked
-from collector.snapshot.tables import Codes, Flags, Snapshot
+from collector.snapshot.power_curves import picked
+from collector.snapshot.tables import Snapshot
 
 UNKNOWN_WATTS = 1e6
 """Cost of a node without a power curve: it ranks after all that have one."""

@@ -12,10 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
+from collector.common.arrays import Floats, Rows
 from collector.policies.least_watts.pooling import typical, weights_of, without_extremes
 from collector.policies.least_watts.usage import Usage
 from collector.snapshot.columns import CPU, MEMORY
-from collector.snapshot.power_curves import Floats, Rows
 from wire.resources import RESOURCES
 
 FEWEST_WINDOWS = 12

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from collector.common.arrays import Floats, Rows
 from collector.policies.interface import Request
 from collector.policies.least_watts.usage import Usage, node_sums
 from collector.snapshot.columns import MEMORY, first_known, sum_by_node
-from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Snapshot
 from wire.resources import RESOURCES
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from collector.common.arrays import Flags, Rows
 from collector.common.text import counted
 from collector.policies.actions import PowerOff, PowerOn
 from collector.policies.interface import Plan
@@ -18,8 +19,7 @@ from collector.policies.least_watts.settings import LeastWattsSettings
 from collector.policies.least_watts.usage import WINDOW_SECONDS
 from collector.policies.stability import estimate_watts, keep_one_on, may_sleep, move_joules
 from collector.snapshot.columns import CPU
-from collector.snapshot.power_curves import Rows
-from collector.snapshot.tables import NOWHERE, Flags, Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot
 
 _DAY_SECONDS = 86_400.0
 _TRIED = 12

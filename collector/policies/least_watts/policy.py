@@ -8,6 +8,7 @@ that is off, or empty and could be switched off, costs all of its idle power.
 
 import numpy as np
 
+from collector.common.arrays import Codes, Floats
 from collector.common.text import counted
 from collector.policies.actions import Action, PowerOn
 from collector.policies.distance import application_of, near_members
@@ -29,8 +30,8 @@ from collector.policies.scoring import instances_near, same_domain
 from collector.policies.sorting import stable_argsort
 from collector.policies.stability import may_sleep
 from collector.snapshot.columns import as_quantities
-from collector.snapshot.power_curves import Floats, picked
-from collector.snapshot.tables import Codes, Snapshot
+from collector.snapshot.power_curves import picked
+from collector.snapshot.tables import Snapshot
 from wire.resources import RESOURCES
 
 _CROWD_WATTS = 10 * UNKNOWN_WATTS

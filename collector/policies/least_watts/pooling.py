@@ -7,8 +7,8 @@ blocks, whatever the nodes of one block report.
 
 import numpy as np
 
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Flags
+from collector.common.arrays import Flags, Floats, Rows
+from collector.snapshot.tables import NOWHERE
 
 _MOST_BLOCKS = 10
 """Of ten blocks, a fifth of the evidence is left out."""

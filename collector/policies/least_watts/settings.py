@@ -5,8 +5,8 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta, field
 
+from collector.common.arrays import Floats
 from collector.policies.interface import Knob, Stability
-from collector.snapshot.power_curves import Floats
 from wire.resources import RESOURCES, Resource
 
 _ShortRatio = Annotated[float, Meta(ge=0.0001, le=0.5)]

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from collector.common.arrays import Flags, Floats, Rows
 from collector.common.text import counted
 from collector.policies.least_watts.pooling import blocks_of, weights_of, without_extremes
 from collector.snapshot.columns import CPU, MEMORY, sum_by_node
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Flags, Snapshot, Tasks
+from collector.snapshot.tables import NOWHERE, Snapshot, Tasks
 from collector.snapshot.windows import TaskWindows, WindowTotals
 from wire.resources import RESOURCES
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from collector.common.arrays import Floats, Rows
 from collector.common.text import counted
 from collector.policies.actions import describe_amounts
 from collector.policies.distance import NOT_MEASURED, milliseconds
@@ -14,7 +15,6 @@ from collector.policies.net import greedy
 from collector.policies.net.build import BuiltProblem, build
 from collector.policies.net.problem import Counts, Problem
 from collector.policies.overbooking import reservation_of
-from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Snapshot
 from wire.resources import Quantities
 

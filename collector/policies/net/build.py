@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.policies.distance import application_of, bound_of, near_all, nodes_of, peers_of
 from collector.policies.filters import eligible_at_any_distance, free_of_allocated, without_room
 from collector.policies.interface import Rejection, Request
 from collector.policies.net.problem import Problem, kinds_of
 from collector.snapshot.applications import NO_APPLICATIONS
 from collector.snapshot.columns import as_row
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Codes, Flags, Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -9,9 +9,8 @@ seldom ends where no node is left.
 
 import numpy as np
 
+from collector.common.arrays import Flags, Floats, Rows
 from collector.policies.net.problem import Counts, Problem
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import Flags
 
 _ROUNDING = 1e-9
 _ALL_PAIRS = 16

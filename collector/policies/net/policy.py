@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from collector.common.arrays import Floats
 from collector.policies.distance import application_of, bound_of, milliseconds, nodes_of, peers_of
 from collector.policies.filters import eligible, without_room
 from collector.policies.interface import (
@@ -25,7 +26,6 @@ from collector.policies.net.answer import placed_answer, refused_answer
 from collector.policies.net.build import absent_image, build, free_amounts, used_nodes
 from collector.policies.net.together import bring_together
 from collector.policies.scoring import instances_near, same_domain
-from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
 
 _SPREAD_PENALTY = 10.0

@@ -11,10 +11,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.common.arrays import Flags, Floats, Rows
 from collector.policies.distance import within
 from collector.snapshot.delays import Delays
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import Flags
 
 Counts = NDArray[np.int64]
 _ROUNDING = 1e-9

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from collector.common.arrays import Flags, Floats, Rows
 from collector.common.text import counted
 from collector.policies.distance import NOT_MEASURED, Spans, describe_pair, milliseconds, near_all, within
 from collector.policies.interface import Plan, Stability
@@ -18,8 +19,7 @@ from collector.policies.net.problem import Counts, Problem, kinds_of
 from collector.policies.planned import PlannedCluster
 from collector.policies.stability import estimate_watts, move_joules
 from collector.snapshot.applications import Applications
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Flags, Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot
 
 Solve = Callable[[Problem], Counts | None]
 

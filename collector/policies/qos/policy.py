@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from collector.common.arrays import Rows
 from collector.common.text import counted
 from collector.policies.actions import Action, Kill, Start
 from collector.policies.distance import Spans
@@ -32,7 +33,6 @@ from collector.policies.scoring import instances_near, same_domain
 from collector.policies.sorting import stable_argsort
 from collector.policies.stability import estimate_watts
 from collector.slo.promises import Promise
-from collector.snapshot.power_curves import Rows
 from collector.snapshot.promises import TaskPromises, unpromised
 from collector.snapshot.tables import Snapshot
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Flags
+from collector.common.arrays import Flags, Floats, Rows
+from collector.snapshot.tables import NOWHERE
 
 _ROUNDING = 1e-9
 

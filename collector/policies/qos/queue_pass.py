@@ -14,10 +14,11 @@ from math import ceil
 
 import numpy as np
 
+from collector.common.arrays import Flags, Floats, Rows
 from collector.policies.qos.queue import Assignment, Hosts, Instances, Outcome, Terms, padded
 from collector.policies.qos.victims import VictimTable
-from collector.snapshot.power_curves import Floats, Rows, picked
-from collector.snapshot.tables import NOWHERE, Flags
+from collector.snapshot.power_curves import picked
+from collector.snapshot.tables import NOWHERE
 
 _POINTS = 10.0
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.common.arrays import Flags, Floats
 from collector.policies.qos.queue import Instances, Terms
-from collector.snapshot.power_curves import Floats
-from collector.snapshot.tables import NOWHERE, Flags
+from collector.snapshot.tables import NOWHERE
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from collector.common.arrays import Flags, Floats, Rows
 from collector.policies.distance import Spans
 from collector.policies.interface import Stability
 from collector.policies.overbooking import RESERVED, allocations, originals
@@ -14,9 +15,8 @@ from collector.policies.qos.rules import Standing
 from collector.policies.stability import may_receive
 from collector.slo.promises import Promise
 from collector.snapshot.constraints import PlacementRules
-from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.promises import TaskPromises
-from collector.snapshot.tables import NOWHERE, Flags, Snapshot, TaskKind
+from collector.snapshot.tables import NOWHERE, Snapshot, TaskKind
 
 Column = TypeVar("Column", Floats, Rows, Flags)
 _NO_RULES = PlacementRules()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from collector.common.arrays import Floats, Rows
 from collector.policies.qos.queue import Instances, Terms
-from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import NOWHERE
 
 _SPARE_CELLS = 4

@@ -10,8 +10,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from collector.snapshot.power_curves import Floats
-from collector.snapshot.tables import Flags
+from collector.common.arrays import Flags, Floats
 
 
 class Overload(StrEnum):

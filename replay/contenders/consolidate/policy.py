@@ -13,6 +13,7 @@ from typing import Annotated, Final
 import numpy as np
 from msgspec import Meta
 
+from collector.common.arrays import Flags, Floats, Rows
 from collector.common.text import counted
 from collector.policies.actions import Action, Move, PowerOff, PowerOn
 from collector.policies.filters import eligible, free_of_load, without_room
@@ -29,8 +30,7 @@ from collector.policies.stability import (
     move_joules,
 )
 from collector.snapshot.columns import CPU, MEMORY, as_quantities, coalesce, first_known, sum_by_node
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import NOWHERE, Flags, Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot
 from replay.contenders.consolidate.overload import LOADS_READ, LOOK_BACK, PUBLISHED, Overload, overloaded
 
 _ROUNDING = 1e-9

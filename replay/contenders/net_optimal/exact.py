@@ -5,9 +5,9 @@ from time import monotonic
 
 import numpy as np
 
+from collector.common.arrays import Rows
 from collector.policies.net import greedy
 from collector.policies.net.problem import Counts, Problem
-from collector.snapshot.power_curves import Rows
 
 _ROUNDING = 1e-9
 _SOLVED, _INFEASIBLE = 0, 2

@@ -9,9 +9,8 @@ import numpy as np
 from scipy.optimize import LinearConstraint  # type: ignore[import-untyped]  # has no stubs
 from scipy.sparse import coo_array  # type: ignore[import-untyped]  # has no stubs
 
+from collector.common.arrays import Flags, Floats, Rows
 from collector.policies.net.problem import Counts, Problem
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import Flags
 
 _ROUNDING = 1e-9
 

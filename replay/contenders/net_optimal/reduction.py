@@ -2,9 +2,8 @@
 
 import numpy as np
 
+from collector.common.arrays import Flags, Rows
 from collector.policies.net.problem import Counts, Problem
-from collector.snapshot.power_curves import Rows
-from collector.snapshot.tables import Flags
 from replay.contenders.net_optimal.program import groups
 
 _ROUNDING = 1e-9

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
+from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.slo.promises import Promise, ServiceMode
 from collector.snapshot.constraints import Constraint
-from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.tables import Codes, Flags, TaskKind
+from collector.snapshot.tables import TaskKind
 from replay.readers.period import Period
 from replay.setup.workload import PromisedContainers, Reserved, Workload
 from wire.errors import UserError

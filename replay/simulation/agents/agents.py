@@ -17,7 +17,7 @@ from agent.reporting.reporter import Reporter
 from agent.sampling.node_sample import ContainerSample, NodeSample
 from agent.sampling.rates import ContainerRates, HostRates
 from agent.sources.docker import RuntimeEvent
-from collector.snapshot.power_curves import Floats, Rows
+from collector.common.arrays import Floats, Rows
 from replay.setup.hosts import Hosts
 from replay.setup.workload import Workload
 from replay.simulation.agents.containers import NO_PRESSURE, RUNTIME, SimulatedContainers

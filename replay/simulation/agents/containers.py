@@ -5,7 +5,7 @@ import numpy as np
 from agent.sampling.node_sample import ContainerSample
 from agent.sampling.rates import ContainerRates
 from agent.sources.docker import ContainerInfo
-from collector.snapshot.power_curves import Floats, Rows
+from collector.common.arrays import Floats, Rows
 from replay.setup.workload import Workload
 from replay.simulation.agents.samples import quantities_of
 from wire.messages import Pressure

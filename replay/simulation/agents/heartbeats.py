@@ -17,7 +17,7 @@ from agent.config import ReportingConfig
 from agent.reporting.messages import NODE_WIDTH, ContainerFacts, node_state, node_values
 from agent.reporting.windows import Mean
 from agent.sampling.node_sample import NodeSample
-from collector.snapshot.power_curves import Floats
+from collector.common.arrays import Floats
 from replay.simulation.agents.containers import NO_PRESSURE, RUNTIME
 from replay.simulation.agents.samples import PlainHost
 from wire.messages import ContainerState, ContainerUsage, Heartbeat, Report

@@ -7,7 +7,7 @@ import numpy as np
 
 from agent.reporting.messages import ContainerFacts
 from agent.sources.docker import ContainerInfo
-from collector.snapshot.power_curves import Floats
+from collector.common.arrays import Floats
 from wire.resources import Quantities
 
 _MEMORY = 1

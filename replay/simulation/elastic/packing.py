@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from collector.snapshot.power_curves import Floats, Rows
+from collector.common.arrays import Floats, Rows
 from replay.setup.hosts import Hosts
 from replay.simulation.elastic.replicas import Replica
 from wire.errors import UserError

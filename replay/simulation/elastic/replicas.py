@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from collector.snapshot.power_curves import Floats
+from collector.common.arrays import Floats
 
 
 @dataclass(slots=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from collector.common.arrays import Floats
 from collector.elastic.interface import ElasticDecision, ElasticPolicy, Observation, Target
-from collector.snapshot.power_curves import Floats
 from replay.generators.arrivals import Arrivals
 from replay.setup.elastic import MILLI, ElasticService
 from replay.setup.hosts import Hosts

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from collector.common.arrays import Codes, Floats
 from collector.slo.penalties import gini, is_broken, penalty
 from collector.slo.promises import Promise
-from collector.snapshot.power_curves import Floats
-from collector.snapshot.tables import Codes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from collector.common.arrays import Floats, Rows
 from collector.live.promises.columns import columns_of
 from collector.slo.events import Ending, LifecycleEvent, LifecycleKind
 from collector.slo.ledger import Ledger
-from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.promises import TaskPromises
 from replay.setup.workload import PromisedContainers, Workload
 from replay.simulation.clock import unix

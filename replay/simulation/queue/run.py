@@ -11,9 +11,9 @@ from time import thread_time
 
 import numpy as np
 
+from collector.common.arrays import Floats
 from collector.policies.actions import Kill, Start
 from collector.slo.promises import ServiceMode
-from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE
 from replay.setup.hosts import Hosts
 from replay.setup.scenario import Startup

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.analysis.groups import Group, Grouping, group, shapes
-from collector.analysis.histograms import Floats
+from collector.common.arrays import Floats
 from collector.snapshot.tables import NOWHERE
 from tests.collector.report_strategies import patient
 from wire.resources import RESOURCES, Resource

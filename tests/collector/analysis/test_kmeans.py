@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans  # type: ignore[import-untyped]  # has no stubs
 from sklearn.metrics import silhouette_score  # type: ignore[import-untyped]  # has no stubs
 
-from collector.analysis.histograms import Floats
 from collector.analysis.kmeans import fit, nearest, refine, silhouette
+from collector.common.arrays import Floats
 from tests.collector.report_strategies import patient
 
 

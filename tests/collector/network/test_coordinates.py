@@ -3,12 +3,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.common.arrays import Floats, Rows
 from collector.network.clusters import near_clusters
 from collector.network.coordinates import DIMENSIONS, Coordinates, fit_coordinates
 from collector.network.estimates import Estimates
 from collector.network.measurements import Measurements, pair_times
 from collector.network.peers import choose_near, choose_pairs
-from collector.snapshot.delays import DelayKind, Delays, Floats, Rows
+from collector.snapshot.delays import DelayKind, Delays
 from wire.mesh import MAX_RESULTS, PeerResult
 
 REGIONS = np.array([[1, 100, 135, 32], [100, 1, 33, 82], [135, 33, 1, 115], [32, 82, 115, 1]]) / 1000

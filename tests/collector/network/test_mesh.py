@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from collector.common.arrays import Floats
 from collector.config import MeshConfig
 from collector.network.members import Member
 from collector.network.mesh import Mesh
 from collector.network.peers import MAX_PEERS
-from collector.snapshot.delays import DelayKind, Floats
+from collector.snapshot.delays import DelayKind
 from tests.collector.network.test_coordinates import flat
 from wire.mesh import MeshAssignment, PeerResult
 

@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.common.arrays import Floats
 from collector.network.keys import pair_key
 from collector.network.members import Member, Members
 from collector.network.peers import MAX_FULL_MESH, MAX_PEERS, choose_near, choose_pairs
 from collector.network.planning import probe_interval_seconds
-from collector.snapshot.delays import Floats
 
 SECRET = b"s" * 32
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from collector.common.arrays import Floats
 from collector.snapshot.applications import Applications
 from collector.snapshot.delays import DelayKind, Delays
 from collector.snapshot.images import ImageTable
-from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE, Snapshot
 from tests.collector.policies.clusters import Cluster
 

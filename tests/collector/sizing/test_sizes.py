@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.histograms import Floats, Keys, pack, sample_keys, sum_by_key
+from collector.analysis.histograms import Keys, pack, sample_keys, sum_by_key
+from collector.common.arrays import Floats
 from collector.sizing.allocation import Demand, Tuning, allocate
 from collector.sizing.daily import DAY_SECONDS, ServiceDays, UsageSum, sum_usage
 from collector.sizing.recommendations import CapacityValue, CurrentSize, recommend

@@ -6,6 +6,7 @@ from math import inf, nan
 
 import numpy as np
 
+from collector.common.arrays import Floats
 from collector.common.liveness import Liveness
 from collector.slo.promises import Promise
 from collector.snapshot.columns import (
@@ -19,7 +20,7 @@ from collector.snapshot.columns import (
     sum_by_node,
 )
 from collector.snapshot.constraints import PlacementRules
-from collector.snapshot.power_curves import Floats, PowerCurves
+from collector.snapshot.power_curves import PowerCurves
 from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import NOWHERE, Generation, Nodes, Snapshot, TaskKind, Tasks
 from collector.snapshot.windows import TaskWindows

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from collector.common.arrays import Floats
 from collector.policies.qos.queue import Instances, Terms
 from collector.policies.qos.rules import Standing
-from collector.snapshot.power_curves import Floats
 from replay.contenders.priority import PRIORITY, priority_terms
 from tests.collector.policies.qos.slots import Slots
 from tests.collector.policies.qos.test_hold import HOUR, ONE_CLASS, THREE_CLASSES, Mix, arrivals, by_promise

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from collector.common.arrays import Floats
 from collector.history.sqlite.schema import (
     CONTAINER_JOULES,
     COVERED,
@@ -14,8 +14,6 @@ from collector.history.sqlite.schema import (
     ROLLUP_VALUES,
     SET_DETAIL_FROM,
 )
-
-Floats = NDArray[np.float64]
 
 _HOUR_SECONDS = 3600
 

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from math import ceil, fsum, inf
 
 import numpy as np
-from numpy.typing import NDArray
 
+from collector.common.arrays import Floats
 from collector.history.interface import ClusterPoint, ClusterSeries
 from collector.history.sqlite.rollups import FINE_SECONDS
 from collector.history.sqlite.series import LOOKBACK_SECONDS, oldest_times, resolution_for, step_for
 from collector.history.sqlite.timeline import MAX_AHEAD_SECONDS, MAX_DELAY_SECONDS, SampleColumns, sum_samples
-
-Floats = NDArray[np.float64]
 
 _HELD_SECONDS = 60.0
 """A node that reported within this time, two default beacons, counts with its last reported values."""

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.common.arrays import Floats
 from collector.policies.least_watts.margins import (
     FEWEST_WINDOWS,
     Margins,
@@ -12,7 +13,6 @@ from collector.policies.least_watts.margins import (
 )
 from collector.policies.least_watts.settings import LeastWattsSettings
 from collector.policies.least_watts.usage import learn_usage
-from collector.snapshot.power_curves import Floats
 from tests.collector.policies.least_watts.builders import make_node, make_task
 from tests.collector.snapshot.builders import assemble
 from wire.resources import RESOURCES, Resource

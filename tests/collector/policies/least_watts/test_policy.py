@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.common.arrays import Floats
 from collector.policies.actions import PowerOn
 from collector.policies.interface import Rejection, Request
 from collector.policies.least_watts.policy import place
 from collector.policies.least_watts.settings import LeastWattsSettings
 from collector.snapshot.pending import PendingTask, with_pending
-from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import CURVE, amount
 from tests.collector.policies.least_watts.builders import DEFAULTS, make_node, make_task

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from collector.common.arrays import Floats
 from collector.policies.qos.queue import Hosts, Instances, Outcome, Terms
 from collector.policies.qos.queue_pass import QueuePass
 from collector.policies.qos.rules import Standing
-from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE
 
 MakeTerms = Callable[[Instances, Standing, int], Terms]

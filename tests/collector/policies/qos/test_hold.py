@@ -5,9 +5,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+from collector.common.arrays import Floats
 from collector.policies.qos.queue import Instances, Terms
 from collector.policies.qos.rules import Standing, hold_seconds, qos_terms
-from collector.snapshot.power_curves import Floats
 from tests.collector.policies.qos.slots import Arrival, Slots
 
 HOUR = 3600
