@@ -17,9 +17,8 @@ from collections.abc import Mapping
 
 import cramjam
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from collector.history.timeline import Floats
 
 STALE: float = struct.unpack("<d", struct.pack("<Q", 0x7FF0000000000002))[0]
 """Prometheus' staleness marker: a special NaN that ends a series."""

@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from collector.history.prometheus.encoding import STALE, Floats, labels, sample, series, time_bytes
+from collector.history.prometheus.encoding import STALE, labels, sample, series, time_bytes
 from collector.history.prometheus.schema import (
     ALERT,
     BUILD_INFO,
@@ -35,7 +35,7 @@ from collector.history.prometheus.schema import (
     identity_labels,
     info_labels,
 )
-from collector.history.timeline import report_time
+from collector.history.timeline import Floats, report_time
 from collector.reports.agent_run import AgentRun
 from wire.messages import ContainerState, ContainerUsage, Report
 from wire.resources import RESOURCES, Resource

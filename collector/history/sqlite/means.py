@@ -110,38 +110,57 @@ def _means(subjects: Numbers, columns: Floats) -> list[list[float]]:
     )
     ends = samples.ends
     starts = np.append([0], ends[:-1] + 1)
-    # The rows of samples with the last ones repeated, as they were: a repetition has the row of its sample.
-    row = np.insert(np.arange(at.size), ends + 1, ends)
-    is_repeated = np.insert(np.zeros(at.size, dtype=np.bool_), ends + 1, True)
-    periods = hold(samples.held_until(until_at[ends]))
-    held = periods.within(from_at[row[periods.sample]], until_at[row[periods.sample]])
-    value_of, ended_by = row[held.sample], row[held.ended_by]
-    seconds = held.ends_at - held.begins_at
-    place = np.searchsorted(ends, value_of)
-    counts = samples.exists & np.isin(np.arange(at.size), ends)
-    counts[value_of] = True
-    rates = (_rates(samples, cpu_seconds_total), np.full(at.size, np.nan), _rates(samples, joules_total))
-    means = []
-    for gauge, rate in zip(samples.values.T, rates, strict=True):
-        # A counter covers all the time between two samples.
-        counted = np.where(is_repeated[held.ended_by], np.nan, rate[ended_by])
-        value = np.where(np.isnan(counted), gauge[value_of], counted)
-        known = ~np.isnan(value)
-        total = np.bincount(place[known], (value * seconds)[known], ends.size)
-        known_seconds = np.bincount(place[known], seconds[known], ends.size)
-        # If no time has passed yet, the mean is the last sample.
-        latest = np.where(samples.exists, gauge, np.nan)[ends]
-        means.append(np.where(known_seconds > 0, total / known_seconds, latest))
-    columns = np.column_stack(
+    held = _Held(samples, from_at, until_at)
+    counts = np.zeros(at.size)
+    counts[held.sample] = counts[ends[samples.exists[ends]]] = 1.0
+    unknown = np.full(at.size, np.nan)
+    rates = (_rates(samples, cpu_seconds_total), unknown, _rates(samples, joules_total))
+    found = np.column_stack(
         (
             starts,
             np.logical_or.reduceat(samples.exists, starts),
-            np.add.reduceat(counts.astype(np.float64), starts),
-            np.bincount(place, seconds, ends.size),
-            *means,
+            np.add.reduceat(counts, starts),
+            np.bincount(held.place, held.seconds, ends.size),
+            *(held.mean(gauge, rate) for gauge, rate in zip(samples.values.T, rates, strict=True)),
         )
     )
-    return columns.tolist()  # type: ignore[no-any-return]
+    return found.tolist()  # type: ignore[no-any-return]
+
+
+class _Held:
+    """The periods in which samples applied within their windows; the last samples until the end of it."""
+
+    def __init__(self, samples: Samples, from_at: Floats, until_at: Floats) -> None:
+        self._samples = samples
+        self._ends = samples.ends
+        ends = self._ends
+        # The row of each sample, and again of the last ones, which are repeated.
+        row = np.insert(np.arange(samples.at.size), ends + 1, ends)
+        is_repeated = np.insert(np.zeros(samples.at.size, dtype=np.bool_), ends + 1, True)
+        periods = hold(samples.held_until(until_at[ends]))
+        of_sample = row[periods.sample]
+        periods = periods.within(from_at[of_sample], until_at[of_sample])
+        self.sample = row[periods.sample]
+        self.seconds = periods.ends_at - periods.begins_at
+        self.place = np.searchsorted(ends, self.sample)
+        """The place of its subject."""
+        self._ended_by = row[periods.ended_by]
+        self._is_open = is_repeated[periods.ended_by]
+
+    def mean(self, gauge: Floats, rate: Floats) -> Floats:
+        """The mean per subject: of the rate of a counter where it is known, else of the gauge.
+
+        A counter covers all the time between two samples.
+        """
+        counted = np.where(self._is_open, np.nan, rate[self._ended_by])
+        value = np.where(np.isnan(counted), gauge[self.sample], counted)
+        known = ~np.isnan(value)
+        place, seconds = self.place[known], self.seconds[known]
+        total = np.bincount(place, value[known] * seconds, self._ends.size)
+        known_seconds = np.bincount(place, seconds, self._ends.size)
+        # If no time has passed yet, the mean is the last sample.
+        latest = np.where(self._samples.exists, gauge, np.nan)[self._ends]
+        return np.where(known_seconds > 0, total / known_seconds, latest)
 
 
 def _rates(samples: Samples, counter: Floats) -> Floats:
