@@ -10,8 +10,9 @@ from math import ceil, fsum, inf
 import numpy as np
 
 from collector.history.interface import ClusterPoint, ClusterSeries
+from collector.history.points import resolution_for, step_for
 from collector.history.rollups import FINE_SECONDS
-from collector.history.sqlite.series import LOOKBACK_SECONDS, oldest_times, resolution_for, step_for
+from collector.history.sqlite.series import LOOKBACK_SECONDS, oldest_times
 from collector.history.timeline import (
     Floats,
     Samples,

@@ -330,10 +330,10 @@ class RollupWriter:
     def _add(self, update: RollupUpdate) -> None:
         rows = update.rows
         self._connection.executemany(
-            _ADD_NODE, [(step, bucket, update.node_id, *rest) for step, bucket, *rest in rows.nodes]
+            ADD_NODE, [(step, bucket, update.node_id, *rest) for step, bucket, *rest in rows.nodes]
         )
         self._connection.executemany(
-            _ADD_CONTAINER,
+            ADD_CONTAINER,
             [(step, bucket, container_id, *rest) for container_id, (step, bucket, *rest) in rows.containers],
         )
         self._connection.executemany(
@@ -364,5 +364,5 @@ def _upsert(table: str, subject: str, joules: Sequence[str], covered: Sequence[s
     )
 
 
-_ADD_NODE = _upsert("node_rollups", "node_id", NODE_JOULES, COVERED)
-_ADD_CONTAINER = _upsert("container_rollups", "container_id", CONTAINER_JOULES)
+ADD_NODE = _upsert("node_rollups", "node_id", NODE_JOULES, COVERED)
+ADD_CONTAINER = _upsert("container_rollups", "container_id", CONTAINER_JOULES)
