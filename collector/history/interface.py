@@ -18,7 +18,7 @@ from wire.resources import Quantities
 
 PULLED = "pulled"
 """The boot of reports that were read from a store, which does not record restarts of agents."""
-_LIMITS = LimitsConfig()
+DEFAULT_LIMITS = LimitsConfig()
 
 
 def is_pulled(report: Report) -> bool:
@@ -272,7 +272,7 @@ class History(Protocol):
     async def store_usage(self, merged: Sequence[UsageKey], totals: Sequence[UsageTotal]) -> None:
         """Store usage totals, in place of the pending usage that is merged into them."""
 
-    async def load_state(self, limits: LimitsConfig = _LIMITS) -> StoredState:
+    async def load_state(self, limits: LimitsConfig = DEFAULT_LIMITS) -> StoredState:
         """What a starting collector restores; of each node, no more than its limits allow."""
 
     async def load_reports(self, since: float) -> Sequence[ReceivedReport]:
@@ -327,7 +327,7 @@ class History(Protocol):
 
     # --- Upkeep -------------------------------------------------------------------------------
 
-    async def apply_retention(self, now: float, limits: LimitsConfig = _LIMITS) -> Mapping[str, int]:
+    async def apply_retention(self, now: float, limits: LimitsConfig = DEFAULT_LIMITS) -> Mapping[str, int]:
         """Update the rollups, and delete what is older than the retention.
 
         Returns the number of buckets of five minutes in which a node reported more energy than its limits

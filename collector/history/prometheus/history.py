@@ -18,6 +18,7 @@ import msgspec
 from collector.common.outages import Dependency, Outages
 from collector.config import CollectorConfig, LimitsConfig
 from collector.history.interface import (
+    DEFAULT_LIMITS,
     Account,
     ClusterSeries,
     EventPosition,
@@ -47,8 +48,6 @@ from collector.history.prometheus.writer import SampleWriter
 from collector.history.sqlite.files.connection import IN_MEMORY, DiskThread, disk_thread
 from collector.history.sqlite.history import open_sqlite
 from wire.messages import Report
-
-_LIMITS = LimitsConfig()
 
 
 class PrometheusHistory:
@@ -82,7 +81,7 @@ class PrometheusHistory:
     async def store_usage(self, merged: Sequence[UsageKey], totals: Sequence[UsageTotal]) -> None:
         await self._file.store_usage(merged, totals)
 
-    async def load_state(self, limits: LimitsConfig = _LIMITS) -> StoredState:
+    async def load_state(self, limits: LimitsConfig = DEFAULT_LIMITS) -> StoredState:
         stored = await self._file.load_state(limits)
 
         def restore() -> None:
@@ -134,7 +133,7 @@ class PrometheusHistory:
     async def get_values(self, kind: str) -> Mapping[str, bytes]:
         return await self._file.get_values(kind)
 
-    async def apply_retention(self, now: float, limits: LimitsConfig = _LIMITS) -> Mapping[str, int]:
+    async def apply_retention(self, now: float, limits: LimitsConfig = DEFAULT_LIMITS) -> Mapping[str, int]:
         await self._disk.run(self._writer.expire, now - _REPEAT_FOR_SECONDS)
         return await self._file.apply_retention(now, limits)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from collector import config
 from collector.config import LimitsConfig
 from collector.history.interface import (
+    DEFAULT_LIMITS,
     Account,
     ClusterSeries,
     EventPosition,
@@ -55,7 +56,6 @@ from wire.messages import Report
 
 log = logging.getLogger(__name__)
 
-_LIMITS = LimitsConfig()
 _COMMIT_BATCH = 100
 """Requests per commit: with more, those at the head of the queue would wait for those at its end."""
 _COMMIT_SECONDS = 0.01
@@ -212,7 +212,7 @@ class SqliteHistory:
     async def store_usage(self, merged: Sequence[UsageKey], totals: Sequence[UsageTotal]) -> None:
         await self._write_thread.run(self._writing.writer.store_usage, merged, totals)
 
-    async def load_state(self, limits: LimitsConfig = _LIMITS) -> StoredState:
+    async def load_state(self, limits: LimitsConfig = DEFAULT_LIMITS) -> StoredState:
         return await self._read_thread.run(self._reading.reader.load_state, limits)
 
     async def load_reports(self, since: float) -> list[ReceivedReport]:
@@ -250,7 +250,7 @@ class SqliteHistory:
     async def get_values(self, kind: str) -> dict[str, bytes]:
         return await self._read_thread.run(self._reading.reader.get_values, kind)
 
-    async def apply_retention(self, now: float, limits: LimitsConfig = _LIMITS) -> Mapping[str, int]:
+    async def apply_retention(self, now: float, limits: LimitsConfig = DEFAULT_LIMITS) -> Mapping[str, int]:
         # One pass at a time: the next one finds what this one found.
         async with self._retaining:
             return await self._apply_retention(now, limits)
