@@ -21,7 +21,6 @@ from bench.common.progress import Progress
 from bench.common.requirements import Need, dataset
 from bench.common.results import Figure, Result
 from bench.common.simulated_node import BEGIN_SECONDS, MEMORY_SCATTER, SCATTER, SimulatedNode, container_id
-from collector.analysis.usage import report_bucket
 from collector.config import CollectorConfig
 from collector.history.interface import UsageKey
 from collector.live.registry import Registry
@@ -169,7 +168,7 @@ class _Trial:
         self._errors.sent += len(report.containers)
         if report.heartbeat is not None:
             self._errors.sent_in_heartbeats += len(report.containers)
-            key = UsageKey(report.node, report.boot, report.sequence, report_bucket(report.at, now))
+            key = UsageKey.of(report, now)
             for _ in self._registry.usage.add(key, report.heartbeat.usage):
                 pass
             self._counted = len(self._samples[0][0])

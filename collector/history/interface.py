@@ -4,11 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, Self
 
 import msgspec
 
 from collector.analysis.histograms import Packed
+from collector.analysis.usage import report_bucket
 from collector.config import LimitsConfig
 from collector.history.timeline import BucketSums
 from collector.reports.alerts import ReportedAlert
@@ -17,7 +18,7 @@ from wire.resources import Quantities
 
 PULLED = "pulled"
 """The boot of reports that were read from a store, which does not record restarts of agents."""
-_LIMITS = LimitsConfig()
+DEFAULT_LIMITS = LimitsConfig()
 
 
 def is_pulled(report: Report) -> bool:
@@ -123,6 +124,11 @@ class UsageKey:
     boot: str
     sequence: int
     bucket: int
+
+    @classmethod
+    def of(cls, report: Report, received_at: float) -> Self:
+        """The key of the usage in a report."""
+        return cls(report.node, report.boot, report.sequence, report_bucket(report.at, received_at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +254,13 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class History(Protocol):
-    """Stores reports. Every method that can fail raises `HistoryUnavailable`."""
+    """Stores reports, sums them up, and keeps what other parts learned for the next run.
+
+    It knows no other part of the collector: each keeps its state as values by key, under a kind of its own.
+    Every method that can fail raises `HistoryUnavailable`.
+    """
+
+    # --- The log of reports, and what a restart needs of it -----------------------------------
 
     async def add(self, reports: Sequence[Report], received_at: float) -> Sequence[bool | None]:
         """Store reports durably before returning; returns for each whether it was new.
@@ -260,7 +272,7 @@ class History(Protocol):
     async def store_usage(self, merged: Sequence[UsageKey], totals: Sequence[UsageTotal]) -> None:
         """Store usage totals, in place of the pending usage that is merged into them."""
 
-    async def load_state(self, limits: LimitsConfig = _LIMITS) -> StoredState:
+    async def load_state(self, limits: LimitsConfig = DEFAULT_LIMITS) -> StoredState:
         """What a starting collector restores; of each node, no more than its limits allow."""
 
     async def load_reports(self, since: float) -> Sequence[ReceivedReport]:
@@ -271,6 +283,8 @@ class History(Protocol):
 
         The same bucket may occur more than once: its parts add up.
         """
+
+    # --- Questions about the past -------------------------------------------------------------
 
     async def means(
         self, kind: SubjectKind, window_seconds: float, window_ends: Sequence[WindowEnd]
@@ -303,13 +317,17 @@ class History(Protocol):
         Includes each node up to its last heartbeat.
         """
 
+    # --- State of other parts -----------------------------------------------------------------
+
     async def put_values(self, kind: str, values: Mapping[str, bytes | None]) -> None:
         """Store values by key, for the next run; None deletes a key."""
 
     async def get_values(self, kind: str) -> Mapping[str, bytes]:
         """All stored values of a kind, by key."""
 
-    async def apply_retention(self, now: float, limits: LimitsConfig = _LIMITS) -> Mapping[str, int]:
+    # --- Upkeep -------------------------------------------------------------------------------
+
+    async def apply_retention(self, now: float, limits: LimitsConfig = DEFAULT_LIMITS) -> Mapping[str, int]:
         """Update the rollups, and delete what is older than the retention.
 
         Returns the number of buckets of five minutes in which a node reported more energy than its limits

@@ -145,6 +145,7 @@ def roll_up(
     """
     readings = _within_rows(readings)
     usage = _usage(readings)
+    usage_of_node = usage.pop(_NODE, {})
     counters = _Counters(readings[0], ended_joules)
     per_container: defaultdict[int, dict[int, _BucketEnergy]] = defaultdict(dict)
     per_node: dict[int, _BucketEnergy] = {}
@@ -163,7 +164,7 @@ def roll_up(
     return RollupRows(
         nodes=[
             (*row, *(of_bucket.covered if of_bucket else (None, None)))
-            for row, of_bucket in _rows(usage.pop(_NODE, {}), per_node, 3)
+            for row, of_bucket in _rows(usage_of_node, per_node, 3)
         ],
         containers=[
             (container_id, row)

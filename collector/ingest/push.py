@@ -11,7 +11,6 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from collector.analysis.usage import report_bucket
 from collector.common.errors import ApiError
 from collector.core.events import publish_events
 from collector.core.parts import Core, ReportKind, ReportOutcome
@@ -82,7 +81,7 @@ async def _apply(core: Core, report: Report, received_at: float) -> None:
     core.counters.sequence_gaps += is_ahead and not is_pulled(report)
     publish_events(core.events, report)
     if report.heartbeat is not None and report.heartbeat.usage:
-        key = UsageKey(report.node, report.boot, report.sequence, report_bucket(report.at, received_at))
+        key = UsageKey.of(report, received_at)
         await _add_usage(core, key, report.heartbeat.usage)
 
 

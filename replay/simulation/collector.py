@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 
 from collector.analysis.analysis import LatestAnalysis
-from collector.analysis.usage import report_bucket
 from collector.common.arrays import Floats
 from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig, PlacementConfig
@@ -62,7 +61,7 @@ class SimulatedCollector:
         self.registry.apply_all(reports, now)
         for report in reports:
             if report.heartbeat is not None and report.heartbeat.usage:
-                key = UsageKey(report.node, report.boot, report.sequence, report_bucket(report.at, now))
+                key = UsageKey.of(report, now)
                 heartbeats.append((key, report.heartbeat.usage))
         self.registry.usage.add_all(heartbeats)
 

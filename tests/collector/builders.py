@@ -11,7 +11,6 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from collector.analysis.usage import report_bucket
 from collector.config import AccessConfig, CollectorConfig, HistoryConfig, HttpConfig, LivenessConfig
 from collector.history.interface import UsageKey
 from collector.live.registry import Registry
@@ -109,7 +108,7 @@ def apply_report(registry: Registry, report: Report, received_at: float) -> None
     """Apply a new report to a registry, as the ingestion does."""
     registry.apply(report, received_at)
     if report.heartbeat is not None:
-        key = UsageKey(report.node, report.boot, report.sequence, report_bucket(report.at, received_at))
+        key = UsageKey.of(report, received_at)
         list(registry.usage.add(key, report.heartbeat.usage))
 
 

@@ -7,13 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from collector.common.arrays import Floats
-from collector.history.sqlite.schema import (
-    CONTAINER_JOULES,
-    COVERED,
-    NODE_JOULES,
-    ROLLUP_VALUES,
-    SET_DETAIL_FROM,
-)
+from collector.history.sqlite.rollup_store import ADD_CONTAINER, ADD_NODE
+from collector.history.sqlite.schema import SET_DETAIL_FROM
 
 _HOUR_SECONDS = 3600
 
@@ -76,7 +71,7 @@ def _insert(
     sums, maxima = _columns(bucket.nodes, bucket.node_pressure, seconds, bucket.peak_factor)
     joules = np.column_stack([bucket.nodes[:, -1], bucket.idle_watts, bucket.container_watts]) * seconds
     connection.executemany(
-        _ADD_NODE,
+        ADD_NODE,
         [
             (*key, each, seconds, *totals, *highest, *energy, bucket.covered_from, bucket.covered_until)
             for each, totals, highest, energy in zip(node_ids, sums, maxima, joules.tolist(), strict=True)
@@ -85,7 +80,7 @@ def _insert(
     sums, maxima = _columns(bucket.containers, bucket.container_pressure, seconds, bucket.peak_factor)
     joules = bucket.containers[:, -1] * seconds
     connection.executemany(
-        _ADD_CONTAINER,
+        ADD_CONTAINER,
         [
             (*key, each, seconds, *totals, *highest, energy)
             for each, totals, highest, energy in zip(
@@ -103,14 +98,3 @@ def _columns(
     highest = np.round(np.minimum(1.0, pressure * peak_factor) * 1e6)
     sums = np.column_stack([means * seconds, waiting]).tolist()
     return sums, np.column_stack([means * peak_factor, highest]).tolist()
-
-
-def _statement(table: str, columns: Sequence[str]) -> str:
-    marks = ", ".join("?" for _ in columns)
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608 - names of our own
-
-
-_ADD_NODE = _statement("node_rollups", ("step", "bucket", "node_id", *ROLLUP_VALUES, *NODE_JOULES, *COVERED))
-_ADD_CONTAINER = _statement(
-    "container_rollups", ("step", "bucket", "container_id", *ROLLUP_VALUES, *CONTAINER_JOULES)
-)

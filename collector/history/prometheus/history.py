@@ -7,27 +7,24 @@ the keys of all reports, so repeats are detected after a restart too.
 """
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
-from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
 from collector.common.outages import Dependency, Outages
 from collector.config import CollectorConfig, LimitsConfig
 from collector.history.interface import (
+    DEFAULT_LIMITS,
     Account,
     ClusterSeries,
     EventPosition,
     GroupBy,
     History,
     HistoryStats,
-    HistoryUnavailable,
     Mean,
     OutboxStatus,
     ReceivedReport,
@@ -48,12 +45,9 @@ from collector.history.prometheus.outbox import Outbox
 from collector.history.prometheus.series import StoreSeries
 from collector.history.prometheus.shipper import Shipper
 from collector.history.prometheus.writer import SampleWriter
-from collector.history.sqlite.files.connection import IN_MEMORY, reason
+from collector.history.sqlite.files.connection import IN_MEMORY, DiskThread, disk_thread
 from collector.history.sqlite.history import open_sqlite
 from wire.messages import Report
-
-Result = TypeVar("Result")
-_LIMITS = LimitsConfig()
 
 
 class PrometheusHistory:
@@ -63,7 +57,7 @@ class PrometheusHistory:
         self,
         file: History,
         began_at: float,
-        delivery: tuple[Outbox, Shipper, ThreadPoolExecutor],
+        delivery: tuple[Outbox, Shipper, DiskThread],
         client: Client,
     ) -> None:
         self._file = file
@@ -76,7 +70,7 @@ class PrometheusHistory:
         # Reports that were read from a store are already there.
         pushed = [report for report in reports if not is_pulled(report)]
         if pushed:
-            await self._on_disk(partial(self._put, pushed, received_at))
+            await self._disk.run(self._put, pushed, received_at)
             self._shipper.wake()
         return await self._file.add(reports, received_at)
 
@@ -87,7 +81,7 @@ class PrometheusHistory:
     async def store_usage(self, merged: Sequence[UsageKey], totals: Sequence[UsageTotal]) -> None:
         await self._file.store_usage(merged, totals)
 
-    async def load_state(self, limits: LimitsConfig = _LIMITS) -> StoredState:
+    async def load_state(self, limits: LimitsConfig = DEFAULT_LIMITS) -> StoredState:
         stored = await self._file.load_state(limits)
 
         def restore() -> None:
@@ -95,7 +89,7 @@ class PrometheusHistory:
                 if not is_pulled(received.report):
                     self._writer.restore(received.report, received.received_at)
 
-        await self._on_disk(restore)
+        await self._disk.run(restore)
         return stored
 
     async def load_reports(self, since: float) -> Sequence[ReceivedReport]:
@@ -139,8 +133,8 @@ class PrometheusHistory:
     async def get_values(self, kind: str) -> Mapping[str, bytes]:
         return await self._file.get_values(kind)
 
-    async def apply_retention(self, now: float, limits: LimitsConfig = _LIMITS) -> Mapping[str, int]:
-        await self._on_disk(partial(self._writer.expire, now - _REPEAT_FOR_SECONDS))
+    async def apply_retention(self, now: float, limits: LimitsConfig = DEFAULT_LIMITS) -> Mapping[str, int]:
+        await self._disk.run(self._writer.expire, now - _REPEAT_FOR_SECONDS)
         return await self._file.apply_retention(now, limits)
 
     async def check(self) -> None:
@@ -150,12 +144,6 @@ class PrometheusHistory:
         outbox = self._outbox
         waiting = OutboxStatus(outbox.waiting_reports, outbox.stored_bytes, outbox.dropped_reports)
         return replace(self._file.stats(), outbox=waiting)
-
-    async def _on_disk(self, work: Callable[[], Result]) -> Result:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._disk, work)
-        except sqlite3.Error as error:
-            raise HistoryUnavailable(f"cannot write the outbox: {reason(error)}") from error
 
 
 _REPEAT_FOR_SECONDS: Final = 3600.0
@@ -175,7 +163,7 @@ async def open_prometheus(
     async with AsyncExitStack() as stack:
         file = await stack.enter_async_context(open_sqlite(config.history))
         client = await stack.enter_async_context(connect(config.store, "store"))
-        disk = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="outbox"))
+        disk = stack.enter_context(disk_thread("outbox", "cannot use the outbox: "))
         outbox = Outbox(path if path == IN_MEMORY else f"{path}.outbox", config.store.outbox_max_bytes)
         stack.callback(outbox.close)
         troubles.watch(Dependency.STORE)

@@ -13,12 +13,11 @@ from math import fsum
 from typing import Final
 
 from collector.history.interface import ClusterPoint, ClusterSeries, Point, Series, SubjectKind
+from collector.history.points import MAX_POINTS, point_of
 from collector.history.prometheus.client import Client, quoted
 from collector.history.prometheus.schema import INFO, INSTANCE, USAGE_METRICS
 from collector.history.prometheus.writer import REPEAT_SECONDS
-from collector.history.sqlite.series import MAX_POINTS
-from wire.messages import Pressure
-from wire.resources import RESOURCES, Quantities, Resource
+from wire.resources import RESOURCES, Resource
 
 _NODE_USAGE_METRICS: Final = {
     Resource.CPU: "wattpack_node_cpu_cores",
@@ -64,7 +63,7 @@ class StoreSeries:
                     if math.isfinite(float(value)):
                         # A step is queried by its end, and labelled by its start.
                         steps[at - step][key + each.metric.get(_RESOURCE, ""), over] = float(value)
-        points = (_point(at, values) for at, values in sorted(steps.items()))
+        points = (_point(at, values, kind) for at, values in sorted(steps.items()))
         return Series(step_seconds=float(step), points=tuple(points))
 
     async def cluster_series(
@@ -146,24 +145,14 @@ def _promql(kind: SubjectKind, name: str, metric: str, over: str, step: int) -> 
             return f"sum(sum by ({INSTANCE}, id) ({over}({metric}[{step}s])) * on ({INSTANCE}, id) {members})"
 
 
-def _point(at: float, values: Mapping[tuple[str, str], float]) -> Point:
-    mean, highest = ([values.get((resource.value, over)) for resource in RESOURCES] for over in (_MEAN, _MAX))
-    return Point(
-        at=at,
-        mean=_quantities(mean),
-        max=_quantities(highest),
-        mean_watts=values.get((_WATTS, _MEAN)),
-        max_watts=values.get((_WATTS, _MAX)),
-        mean_pressure=_pressure(values, _MEAN),
-        max_pressure=_pressure(values, _MAX),
-    )
+def _point(at: float, values: Mapping[tuple[str, str], float], kind: SubjectKind) -> Point:
+    means, maxima = ([values.get((key, over)) for key in _KEYS] for over in (_MEAN, _MAX))
+    return point_of(at, means, maxima, kind)
 
 
-def _pressure(values: Mapping[tuple[str, str], float], over: str) -> Pressure:
-    found = (values.get((_PRESSURE + each, over)) for each in (Resource.CPU, Resource.MEMORY, Resource.DISK))
-    return Pressure(*(None if each is None else min(1.0, each) for each in found))
-
-
-def _quantities(values: list[float | None]) -> Quantities:
-    cpu, memory, disk, network = values
-    return Quantities(cpu, None if memory is None else round(memory), disk, network)
+_KEYS: Final = (
+    *(resource.value for resource in RESOURCES),
+    _WATTS,
+    *(_PRESSURE + resource for resource in (Resource.CPU, Resource.MEMORY, Resource.DISK)),
+)
+"""The keys of values, in the order of `Values`."""

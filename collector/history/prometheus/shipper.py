@@ -2,20 +2,15 @@
 
 import asyncio
 import random
-import sqlite3
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Final, TypeVar
+from collections.abc import Sequence
+from typing import Final
 
 from collector.common.outages import Dependency, Outages, log
 from collector.history.interface import HistoryUnavailable
 from collector.history.prometheus.client import Client, StoreRejected
 from collector.history.prometheus.encoding import compress, decompress
 from collector.history.prometheus.outbox import Entry, Outbox
-from collector.history.sqlite.files.connection import reason
-
-Result = TypeVar("Result")
+from collector.history.sqlite.files.connection import DiskThread
 
 _REQUEST_BYTES: Final = 1 << 20
 """Maximum total size of compressed requests that are joined into one."""
@@ -27,7 +22,7 @@ class Shipper:
     """Sends the entries of the outbox to the store."""
 
     def __init__(
-        self, outbox: Outbox, client: Client, write_url: str, disk: ThreadPoolExecutor, troubles: Outages
+        self, outbox: Outbox, client: Client, write_url: str, disk: DiskThread, troubles: Outages
     ) -> None:
         self._outbox = outbox
         self._client = client
@@ -56,7 +51,7 @@ class Shipper:
     async def send(self) -> bool:
         """Send until the outbox is empty, or the store fails; returns False if it failed."""
         try:
-            while entries := await self._on_disk(partial(self._outbox.first, self._max_bytes)):
+            while entries := await self._disk.run(self._outbox.first, self._max_bytes):
                 await self._send(entries)
                 self._failures = 0
                 self._troubles.end(
@@ -75,11 +70,11 @@ class Shipper:
 
     async def _send(self, entries: Sequence[Entry]) -> None:
         try:
-            await self._client.write(await self._on_disk(partial(_join, entries)), self._write_url)
+            await self._client.write(await self._disk.run(_join, entries), self._write_url)
         except StoreRejected as error:
             await self._reject(entries, error)
         else:
-            await self._on_disk(partial(self._outbox.remove, entries))
+            await self._disk.run(self._outbox.remove, entries)
             self._max_bytes = _REQUEST_BYTES
             self._is_rejecting = False
 
@@ -88,16 +83,10 @@ class Shipper:
         if len(entries) > 1:
             self._max_bytes = 1
             return
-        await self._on_disk(partial(self._outbox.remove, entries, dropped=True))
+        await self._disk.run(self._outbox.remove, entries, dropped=True)
         if not self._is_rejecting:
             log.error("the store at %s rejected samples, dropped them: %s", self._client.url, error)
         self._is_rejecting = True
-
-    async def _on_disk(self, work: Callable[[], Result]) -> Result:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._disk, work)
-        except sqlite3.Error as error:
-            raise HistoryUnavailable(f"cannot use the outbox: {reason(error)}") from error
 
 
 def _join(entries: Sequence[Entry]) -> bytes:

@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 from math import inf
 from pathlib import Path
 
 from collector import config
 from collector.config import LimitsConfig
 from collector.history.interface import (
+    DEFAULT_LIMITS,
     Account,
     ClusterSeries,
     EventPosition,
@@ -56,7 +56,6 @@ from wire.messages import Report
 
 log = logging.getLogger(__name__)
 
-_LIMITS = LimitsConfig()
 _COMMIT_BATCH = 100
 """Requests per commit: with more, those at the head of the queue would wait for those at its end."""
 _COMMIT_SECONDS = 0.01
@@ -198,7 +197,7 @@ class SqliteHistory:
             group, self._waiting = self._waiting[:_COMMIT_BATCH], self._waiting[_COMMIT_BATCH:]
             submissions = [submission for submission, _ in group]
             try:
-                answers = await self._write_thread.run(partial(self._writing.add, submissions))
+                answers = await self._write_thread.run(self._writing.add, submissions)
             except Exception as error:  # noqa: BLE001 - for the waiting requests, whatever it is
                 for _, done in group:
                     if not done.done():
@@ -211,51 +210,47 @@ class SqliteHistory:
         self._committing = None
 
     async def store_usage(self, merged: Sequence[UsageKey], totals: Sequence[UsageTotal]) -> None:
-        await self._write_thread.run(partial(self._writing.writer.store_usage, merged, totals))
+        await self._write_thread.run(self._writing.writer.store_usage, merged, totals)
 
-    async def load_state(self, limits: LimitsConfig = _LIMITS) -> StoredState:
-        return await self._read_thread.run(partial(self._reading.reader.load_state, limits))
+    async def load_state(self, limits: LimitsConfig = DEFAULT_LIMITS) -> StoredState:
+        return await self._read_thread.run(self._reading.reader.load_state, limits)
 
     async def load_reports(self, since: float) -> list[ReceivedReport]:
-        return await self._read_thread.run(partial(self._reading.reader.load_reports, since))
+        return await self._read_thread.run(self._reading.reader.load_reports, since)
 
     async def load_windows(self, since: float, containers: AbstractSet[str]) -> StoredUsage:
-        return await self._read_thread.run(partial(self._reading.windows.read, since, containers))
+        return await self._read_thread.run(self._reading.windows.read, since, containers)
 
     async def means(
         self, kind: SubjectKind, window_seconds: float, window_ends: Sequence[WindowEnd]
     ) -> dict[Subject, Mean]:
-        return await self._read_thread.run(
-            partial(self._reading.means.read, kind, window_seconds, window_ends)
-        )
+        return await self._read_thread.run(self._reading.means.read, kind, window_seconds, window_ends)
 
     async def events(
         self, limit: int, node: str | None = None, before: EventPosition | None = None
     ) -> list[StoredEvent]:
-        return await self._read_thread.run(partial(self._reading.reader.events, limit, node, before))
+        return await self._read_thread.run(self._reading.reader.events, limit, node, before)
 
     async def series(
         self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float
     ) -> Series:
-        read = partial(self._reading.series.read, kind, name, start, end, step_seconds)
-        return await self._read_thread.run(read)
+        return await self._read_thread.run(self._reading.series.read, kind, name, start, end, step_seconds)
 
     async def cluster_series(
         self, start: float, end: float, step_seconds: float, error_ratios: Mapping[str, float]
     ) -> ClusterSeries:
-        read = partial(self._reading.cluster.read, start, end, step_seconds, error_ratios)
-        return await self._read_thread.run(read)
+        return await self._read_thread.run(self._reading.cluster.read, start, end, step_seconds, error_ratios)
 
     async def energy(self, start: float, end: float, by: GroupBy, label: str | None = None) -> list[Account]:
-        return await self._read_thread.run(partial(self._reading.energy.accounts, start, end, by, label))
+        return await self._read_thread.run(self._reading.energy.accounts, start, end, by, label)
 
     async def put_values(self, kind: str, values: Mapping[str, bytes | None]) -> None:
-        await self._write_thread.run(partial(self._writing.writer.put_values, kind, values))
+        await self._write_thread.run(self._writing.writer.put_values, kind, values)
 
     async def get_values(self, kind: str) -> dict[str, bytes]:
-        return await self._read_thread.run(partial(self._reading.reader.get_values, kind))
+        return await self._read_thread.run(self._reading.reader.get_values, kind)
 
-    async def apply_retention(self, now: float, limits: LimitsConfig = _LIMITS) -> Mapping[str, int]:
+    async def apply_retention(self, now: float, limits: LimitsConfig = DEFAULT_LIMITS) -> Mapping[str, int]:
         # One pass at a time: the next one finds what this one found.
         async with self._retaining:
             return await self._apply_retention(now, limits)
@@ -263,12 +258,12 @@ class SqliteHistory:
     async def _apply_retention(self, now: float, limits: LimitsConfig) -> Mapping[str, int]:
         bounded = await self._roll_up(limits.max_node_watts)
         retention = self._writing.retention
-        horizon = await self._write_thread.run(partial(retention.advance, now))
-        while await self._write_thread.run(partial(retention.expire_reports, horizon)):
+        horizon = await self._write_thread.run(retention.advance, now)
+        while await self._write_thread.run(retention.expire_reports, horizon):
             pass
-        while await self._write_thread.run(partial(retention.expire_rollups, horizon)):
+        while await self._write_thread.run(retention.expire_rollups, horizon):
             pass
-        await self._write_thread.run(partial(retention.expire_rest, horizon))
+        await self._write_thread.run(retention.expire_rest, horizon)
         await self._write_thread.run(self._log_dropped)
         if now - self._checked_at >= _CHECK_SECONDS:
             self._checked_at = now
@@ -303,19 +298,17 @@ class SqliteHistory:
                 began = loop.time()
                 updates: list[RollupUpdate] = []
                 for node_id in pending[start : start + _ROLLUP_BATCH]:
-                    update = await self._rollup_thread.run(partial(reader.read, node_id, max_node_watts))
+                    update = await self._rollup_thread.run(reader.read, node_id, max_node_watts)
                     if update is not None:
                         updates.append(update)
                         bounded[node_id] += update.rows.bounded_buckets
                         unfinished += [node_id] * update.has_more
-                await self._write_thread.run(partial(self._writing.rollups.add, updates))
+                await self._write_thread.run(self._writing.rollups.add, updates)
                 await asyncio.sleep(_ROLLUP_PAUSE * (loop.time() - began))
             pending = unfinished
         names = self._writing.retention.node_name
         return {
-            await self._write_thread.run(partial(names, node_id)): count
-            for node_id, count in bounded.items()
-            if count
+            await self._write_thread.run(names, node_id): count for node_id, count in bounded.items() if count
         }
 
     def _log_dropped(self) -> None:
@@ -362,7 +355,7 @@ async def open_sqlite(settings: config.HistoryConfig) -> AsyncIterator[SqliteHis
     async with AsyncExitStack() as stack:
         write_thread = stack.enter_context(disk_thread("history-write"))
         stack.enter_context(lock_file(path))
-        connection = await write_thread.run(partial(open_for_writing, path))
+        connection = await write_thread.run(open_for_writing, path)
         watch = None if path == IN_MEMORY else FileWatch(path)
         if watch is not None:
             stack.callback(watch.close)  # after the connections, which are pushed later
@@ -373,15 +366,15 @@ async def open_sqlite(settings: config.HistoryConfig) -> AsyncIterator[SqliteHis
                 # A database in memory belongs to its connection.
                 return write_thread, connection
             thread = stack.enter_context(disk_thread(name))
-            own = await thread.run(partial(open_for_reading, path))
+            own = await thread.run(open_for_reading, path)
             stack.push_async_callback(thread.run, own.close)
             return thread, own
 
         read_thread, to_read = await open_reader("history-read")
         # Rolling up one node can take long: queries do not wait for it.
         rollup_thread, to_roll_up = await open_reader("history-rollup")
-        writing = await write_thread.run(partial(_Writing, settings, connection, watch))
-        reading = await read_thread.run(partial(_Reading, to_read))
+        writing = await write_thread.run(_Writing, settings, connection, watch)
+        reading = await read_thread.run(_Reading, to_read)
         reports = await write_thread.run(writing.writer.count)
         history = SqliteHistory(
             settings,

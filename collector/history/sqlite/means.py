@@ -11,14 +11,14 @@ of the time of SQL window functions.
 
 import sqlite3
 from collections.abc import Sequence
+from math import isnan
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from collector.common.arrays import Floats, Numbers
 from collector.history.interface import Mean, Subject, SubjectKind, WindowEnd
-from collector.history.timeline import Samples, hold
+from collector.history.weighting import weighted_means
 
 _IN_WINDOW = """
 WITH windows AS (
@@ -80,14 +80,15 @@ class MeanReader:
 def _means_of(rows: Sequence[tuple[Any, ...]]) -> dict[Subject, Mean]:
     if not rows:
         return {}
-    nodes, containers, subjects, *numbers = zip(*rows, strict=True)
+    nodes, containers, subjects = zip(*(row[:3] for row in rows), strict=True)
+    numbers = np.array([row[3:] for row in rows], dtype=np.float64)
     # A client can send values whose sum overflows; only its own means are affected.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        found = _means(np.array(subjects, dtype=np.int64), np.array(numbers, dtype=np.float64))
+        found = weighted_means(np.array(subjects, dtype=np.int64), numbers)
     means: dict[Subject, Mean] = {}
     for row, exists, samples, seconds, *values in found:
         if exists:
-            cores, memory_bytes, watts = (None if value != value else value for value in values)  # noqa: PLR0124 - NaN
+            cores, memory_bytes, watts = (None if isnan(value) else value for value in values)
             means[nodes[int(row)], containers[int(row)]] = Mean(
                 samples=int(samples),
                 seconds=seconds,
@@ -96,57 +97,3 @@ def _means_of(rows: Sequence[tuple[Any, ...]]) -> dict[Subject, Mean]:
                 watts=watts,
             )
     return means
-
-
-def _means(subjects: Numbers, columns: Floats) -> list[list[float]]:
-    """Per subject: its first row, whether it exists, number of samples, their seconds, and the means."""
-    from_at, until_at, at, facts, window_seconds, *gauges, joules_total, cpu_seconds_total = columns
-    samples = Samples(
-        subject=subjects,
-        at=at,
-        window_seconds=window_seconds,
-        exists=~np.isnan(facts),
-        values=np.column_stack(gauges),
-        from_at=np.full(at.size, -np.inf),
-    )
-    ends = samples.ends
-    starts = np.append([0], ends[:-1] + 1)
-    # The rows of samples with the last ones repeated, as they were: a repetition has the row of its sample.
-    row = np.insert(np.arange(at.size), ends + 1, ends)
-    is_repeated = np.insert(np.zeros(at.size, dtype=np.bool_), ends + 1, True)
-    periods = hold(samples.held_until(until_at[ends]))
-    held = periods.within(from_at[row[periods.sample]], until_at[row[periods.sample]])
-    value_of, ended_by = row[held.sample], row[held.ended_by]
-    seconds = held.ends_at - held.begins_at
-    place = np.searchsorted(ends, value_of)
-    counts = samples.exists & np.isin(np.arange(at.size), ends)
-    counts[value_of] = True
-    rates = (_rates(samples, cpu_seconds_total), np.full(at.size, np.nan), _rates(samples, joules_total))
-    means = []
-    for gauge, rate in zip(samples.values.T, rates, strict=True):
-        # A counter covers all the time between two samples.
-        counted = np.where(is_repeated[held.ended_by], np.nan, rate[ended_by])
-        value = np.where(np.isnan(counted), gauge[value_of], counted)
-        known = ~np.isnan(value)
-        total = np.bincount(place[known], (value * seconds)[known], ends.size)
-        known_seconds = np.bincount(place[known], seconds[known], ends.size)
-        # If no time has passed yet, the mean is the last sample.
-        latest = np.where(samples.exists, gauge, np.nan)[ends]
-        means.append(np.where(known_seconds > 0, total / known_seconds, latest))
-    columns = np.column_stack(
-        (
-            starts,
-            np.logical_or.reduceat(samples.exists, starts),
-            np.add.reduceat(counts.astype(np.float64), starts),
-            np.bincount(place, seconds, ends.size),
-            *means,
-        )
-    )
-    return columns.tolist()  # type: ignore[no-any-return]
-
-
-def _rates(samples: Samples, counter: Floats) -> Floats:
-    """The rate of a counter since the previous sample; unknown if the counter was reset."""
-    increase, seconds = np.diff(counter, prepend=np.nan), np.diff(samples.at, prepend=np.nan)
-    is_same = np.diff(samples.subject, prepend=-1) == 0
-    return np.where(is_same & (increase >= 0) & (seconds > 0), increase / seconds, np.nan)

@@ -11,6 +11,7 @@ import msgspec
 
 from collector.config import LimitsConfig
 from collector.history.interface import (
+    DEFAULT_LIMITS,
     EventPosition,
     ReceivedReport,
     StoredEvent,
@@ -37,7 +38,6 @@ log = logging.getLogger(__name__)
 Stored = TypeVar("Stored")
 Value = TypeVar("Value")
 
-_NO_LIMITS = LimitsConfig()
 _MOST_BOOTS = 3
 """Runs of an agent that are read: only the last one counts, but reports of the one before may come late."""
 _MOST_GONE = 20_000
@@ -169,7 +169,7 @@ class SqliteReader:
     def get_values(self, kind: str) -> dict[str, bytes]:
         return dict(self._connection.execute("SELECT key, value FROM key_values WHERE kind = ?", (kind,)))
 
-    def load_state(self, limits: LimitsConfig = _NO_LIMITS) -> StoredState:
+    def load_state(self, limits: LimitsConfig = DEFAULT_LIMITS) -> StoredState:
         # One read transaction, so that all queries see the same reports.
         self._connection.execute("BEGIN")
         try:

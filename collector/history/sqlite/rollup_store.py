@@ -107,16 +107,6 @@ class RollupUpdate:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretch:
-    """The reports of a node that are read at once: in each boot up to a sequence."""
-
-    ends: Mapping[int, int]
-    sparse: bool = False
-    """Whether there are too many, so that only heartbeats are read."""
-    has_more: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class _Position:
     """A report of a node, in the order in which they were made."""
 
@@ -141,6 +131,8 @@ class PendingReports(NamedTuple):
     """Ranges in the order in which their reports were made."""
     clock: "NodeClock"
     """The clock of the node, at the time up to which the rollups go."""
+    has_more: bool
+    """Whether there are later heartbeats."""
 
 
 class RollupReader:
@@ -167,18 +159,16 @@ class RollupReader:
         Energy above `max_watts` is left out.
         """
         done = self._progress(node_id)
-        stretch = self._stretch(done, self._boots(node_id, done))
-        if stretch is None:
-            return None
-        found = self._collect(node_id, done, stretch)
-        if not found or (done is not None and found[-1][0] == done):
+        pending = self._up_to_heartbeat(node_id, done, self._boots(node_id, done))
+        found = [] if pending is None else self._collect(pending)
+        if pending is None or not found or found[-1][0] == done:
             return None
         end, readings = found[-1][0], [reading for _, reading in found]
         ids = {each.container_id for reading in readings for each in reading.containers}
         ended = dict(self._connection.execute(_ENDED, (json.dumps(list(ids)),)))
         bounds = EnergyBounds(max_watts, self._held(node_id, readings) if max_watts < inf else {})
         rows = roll_up(readings, ended, bounds)
-        return RollupUpdate(node_id, end.boot_id, end.sequence, rows, stretch.has_more)
+        return RollupUpdate(node_id, end.boot_id, end.sequence, rows, pending.has_more)
 
     def pending(self, node_id: int) -> "PendingReports":
         """What the rollups do not include, from the last heartbeat that they do; all, unless it is much."""
@@ -187,21 +177,26 @@ class RollupReader:
         given = {"node": node_id, "boot": since.boot_id, "sequence": since.sequence}
         (size_bytes,) = self._connection.execute(_SIZE_SINCE, given).fetchone()
         boots = self._boots(node_id, done)
-        everything = _Stretch(dict.fromkeys(boots, _LARGEST))
-        stretch = everything if size_bytes <= _READ_BYTES else self._stretch(done, boots)
-        return self._pending(node_id, done, stretch or _Stretch({}))
+        if size_bytes <= _READ_BYTES:
+            return self._pending(node_id, done, dict.fromkeys(boots, _LARGEST))
+        return self._up_to_heartbeat(node_id, done, boots) or self._pending(node_id, done, {})
 
-    def _pending(self, node_id: int, done: _Position | None, stretch: _Stretch) -> "PendingReports":
+    def _pending(
+        self,
+        node_id: int,
+        done: _Position | None,
+        ends: Mapping[int, int],
+        *,
+        sparse: bool = False,
+        has_more: bool = False,
+    ) -> "PendingReports":
+        """The reports of each boot up to a sequence."""
         ranges = [
-            ReportRange(
-                boot=boot_id,
-                begin=done.sequence if done is not None and boot_id == done.boot_id else 0,
-                end=end,
-                sparse=stretch.sparse,
-            )
-            for boot_id, end in stretch.ends.items()
+            ReportRange(boot=boot_id, begin=_begin(boot_id, done), end=end, sparse=sparse)
+            for boot_id, end in ends.items()
         ]
-        return PendingReports(ranges, NodeClock(-inf if done is None else self._reached(node_id, done)))
+        clock = NodeClock(-inf if done is None else self._reached(node_id, done))
+        return PendingReports(ranges, clock, has_more)
 
     def _progress(self, node_id: int) -> _Position | None:
         row = self._connection.execute(_PROGRESS, (node_id,)).fetchone()
@@ -212,23 +207,35 @@ class RollupReader:
         found = self._connection.execute(_BOOTS, (node_id, done.boot_id if done else 0))
         return [boot_id for (boot_id,) in found]
 
-    def _stretch(self, done: _Position | None, boots: Sequence[int]) -> _Stretch | None:
+    def _up_to_heartbeat(
+        self, node_id: int, done: _Position | None, boots: Sequence[int]
+    ) -> "PendingReports | None":
         """The reports up to the latest heartbeat, or to the first one after `_READ_BYTES`; None without any.
 
         A node that sends much between two heartbeats must not fill the memory: then only they are read.
         """
-        size_bytes, ends = 0, dict.fromkeys(boots, _LARGEST)
+        size_bytes = 0
         last: tuple[_Position, int] | None = None
+        has_more = False
+        for position, is_heartbeat, size in self._sizes(done, boots):
+            size_bytes += size
+            if is_heartbeat:
+                has_more = last is not None and size_bytes > _READ_BYTES
+                if has_more:
+                    break
+                last = position, size_bytes
+        if last is None:
+            return None
+        end, read_bytes = last
+        ends = {boot: _LARGEST for boot in boots if boot < end.boot_id} | {end.boot_id: end.sequence}
+        return self._pending(node_id, done, ends, sparse=read_bytes > _READ_BYTES, has_more=has_more)
+
+    def _sizes(self, done: _Position | None, boots: Sequence[int]) -> Iterator[tuple[_Position, bool, int]]:
+        """Every report, in order: whether it is a heartbeat, and its size."""
         for boot_id in boots:
-            begin = done.sequence if done is not None and boot_id == done.boot_id else 0
-            for sequence, is_heartbeat, size in self._connection.execute(_SIZES, (boot_id, begin)):
-                size_bytes += size
-                if not is_heartbeat:
-                    continue
-                if last is not None and size_bytes > _READ_BYTES:
-                    return _up_to(*last, ends, has_more=True)
-                last = _Position(boot_id, sequence), size_bytes
-        return None if last is None else _up_to(*last, ends)
+            given = (boot_id, _begin(boot_id, done))
+            for sequence, is_heartbeat, size in self._connection.execute(_SIZES, given):
+                yield _Position(boot_id, sequence), is_heartbeat, size
 
     def _held(self, node_id: int, readings: Sequence[NodeReading]) -> dict[int, float]:
         """The energy of a node in the buckets of readings that is rolled up already."""
@@ -239,12 +246,9 @@ class RollupReader:
             held[bucket] = (row[0] or 0.0) if row is not None else 0.0
         return held
 
-    def _collect(
-        self, node_id: int, done: _Position | None, stretch: _Stretch
-    ) -> list[tuple[_Position, NodeReading]]:
+    def _collect(self, pending: "PendingReports") -> list[tuple[_Position, NodeReading]]:
         """The readings of boots up to their end, from a first heartbeat on."""
         found: list[tuple[_Position, NodeReading]] = []
-        pending = self._pending(node_id, done, stretch)
         for given in pending.ranges:
             for sequence, reading in self._readings(given, pending.clock):
                 if found or reading.is_heartbeat:
@@ -283,11 +287,9 @@ class RollupReader:
             yield sequence, reading
 
 
-def _up_to(last: _Position, size_bytes: int, ends: Mapping[int, int], *, has_more: bool = False) -> _Stretch:
-    """The reports up to a heartbeat."""
-    until = {boot: end for boot, end in ends.items() if boot < last.boot_id}
-    until[last.boot_id] = last.sequence
-    return _Stretch(until, sparse=size_bytes > _READ_BYTES, has_more=has_more)
+def _begin(boot_id: int, done: _Position | None) -> int:
+    """The sequence from which the reports of a boot are not rolled up."""
+    return done.sequence if done is not None and boot_id == done.boot_id else 0
 
 
 class NodeClock:
@@ -328,10 +330,10 @@ class RollupWriter:
     def _add(self, update: RollupUpdate) -> None:
         rows = update.rows
         self._connection.executemany(
-            _ADD_NODE, [(step, bucket, update.node_id, *rest) for step, bucket, *rest in rows.nodes]
+            ADD_NODE, [(step, bucket, update.node_id, *rest) for step, bucket, *rest in rows.nodes]
         )
         self._connection.executemany(
-            _ADD_CONTAINER,
+            ADD_CONTAINER,
             [(step, bucket, container_id, *rest) for container_id, (step, bucket, *rest) in rows.containers],
         )
         self._connection.executemany(
@@ -362,5 +364,5 @@ def _upsert(table: str, subject: str, joules: Sequence[str], covered: Sequence[s
     )
 
 
-_ADD_NODE = _upsert("node_rollups", "node_id", NODE_JOULES, COVERED)
-_ADD_CONTAINER = _upsert("container_rollups", "container_id", CONTAINER_JOULES)
+ADD_NODE = _upsert("node_rollups", "node_id", NODE_JOULES, COVERED)
+ADD_CONTAINER = _upsert("container_rollups", "container_id", CONTAINER_JOULES)

@@ -1,6 +1,6 @@
 """Convert reports to rows and back, without loss: a restart restores exactly what was reported."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
@@ -57,13 +57,15 @@ class StoredContainerFacts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 _encoder = msgspec.json.Encoder()
 _node_decoder = msgspec.json.Decoder(StoredNodeFacts)
-_container_decoder = msgspec.json.Decoder(StoredContainerFacts)
 _heartbeat_decoder = msgspec.json.Decoder(Heartbeat)
-_alert_decoder = msgspec.json.Decoder(Alert)
-_event_decoder = msgspec.json.Decoder(Event)
-_msgpack_encoder = msgspec.msgpack.Encoder()
-_usage_decoder = msgspec.msgpack.Decoder(tuple[ContainerUsage, ...])
-_totals_decoder = msgspec.msgpack.Decoder(dict[str, bytes])
+decode_container_facts = msgspec.json.Decoder(StoredContainerFacts).decode
+decode_alert = msgspec.json.Decoder(Alert).decode
+decode_event = msgspec.json.Decoder(Event).decode
+encode_usage = msgspec.msgpack.Encoder().encode
+"""The usage in a heartbeat, or the merged usage of containers, as it is stored."""
+decode_usage = msgspec.msgpack.Decoder(tuple[ContainerUsage, ...]).decode
+decode_totals = msgspec.msgpack.Decoder(dict[str, Packed]).decode
+"""The merged usage of containers, by id."""
 
 _USAGE = (
     *("cpu_cores", "memory_bytes", "disk_bytes_per_second", "network_bytes_per_second"),
@@ -124,31 +126,6 @@ def encode_body(message: Alert | Event) -> str:
     return _encoder.encode(message).decode()
 
 
-def encode_usage(usage: Sequence[ContainerUsage] | Mapping[str, Packed]) -> bytes:
-    """The usage in a heartbeat, or the merged usage of containers, as it is stored."""
-    return _msgpack_encoder.encode(usage)
-
-
-def decode_usage(packed: bytes) -> tuple[ContainerUsage, ...]:
-    """The usage in a heartbeat."""
-    return _usage_decoder.decode(packed)
-
-
-def decode_totals(packed: bytes) -> dict[str, Packed]:
-    """The merged usage of containers, by id."""
-    return _totals_decoder.decode(packed)
-
-
-def decode_alert(text: str) -> Alert:
-    """A stored alert."""
-    return _alert_decoder.decode(text)
-
-
-def decode_event(text: str) -> Event:
-    """A stored event."""
-    return _event_decoder.decode(text)
-
-
 def encode_node_facts(state: NodeState) -> str:
     """The facts of a node, as stored."""
     facts = StoredNodeFacts(state.capacity, state.learned_capacities, state.gaps)
@@ -180,11 +157,6 @@ def encode_event_facts(event: Event) -> str:
     """The facts of a container that only an event describes."""
     name = event.name or event.container or "unknown"
     return _encoder.encode(StoredContainerFacts(name, "unknown")).decode()
-
-
-def decode_container_facts(text: str) -> StoredContainerFacts:
-    """The stored facts of a container."""
-    return _container_decoder.decode(text)
 
 
 def node_row(state: NodeState, report_id: int, facts_id: int) -> Row:
@@ -238,7 +210,7 @@ def decode_node(facts: str, values: Row) -> NodeState:
 
 def decode_container(runtime_id: str, facts: str, values: Row) -> ContainerState:
     """The state of a container, from its facts and the values of `CONTAINER_VALUES`."""
-    stored = _container_decoder.decode(facts)
+    stored = decode_container_facts(facts)
     usage, power, other = _split(values, _CONTAINER_POWER)
     return ContainerState(
         id=runtime_id,

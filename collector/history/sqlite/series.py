@@ -3,60 +3,33 @@
 import json
 import math
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from collector.common.arrays import Floats
 from collector.history.interface import Point, Series, SubjectKind
+from collector.history.points import RAW, points_of, resolution_for, step_for
 from collector.history.rollups import FINE_SECONDS, MILLIONTHS, MILLISECONDS, STEPS
 from collector.history.sqlite.schema import ROLLUP_VALUES, SAMPLE_VALUES
 from collector.history.timeline import (
     PRESSURE,
-    WATTS,
     WIDTH,
     BucketSums,
     Sample,
     Samples,
-    add_known,
     hold,
     merge_buckets,
     report_time,
     sum_buckets,
 )
-from wire.messages import Pressure
-from wire.resources import Quantities
 
-MAX_POINTS = 2000
-_RAW = 0
 _FEW_BUCKETS = 3
 """With fewer rollups, a chart has hardly a line to draw."""
 _MOST_SAMPLED = 20
 """Containers of a service whose samples are read: each costs a look into all reports of its node."""
 LOOKBACK_SECONDS = 900.0
 """The values at the start of a period come with the last heartbeat before it."""
-_LARGEST = 2**63 - 1
-
-
-def resolution_for(step_seconds: float, start: float, oldest_at: Mapping[int, float]) -> int:
-    """The step of the rollups to read, or 0 for samples.
-
-    The coarsest that fits the requested step; or a coarser one if only that goes back to `start`.
-    """
-    resolutions = sorted({_RAW, *STEPS} & {_RAW, *oldest_at})
-    resolution = max(each for each in resolutions if each <= max(step_seconds, _RAW))
-    for coarser in resolutions[resolutions.index(resolution) + 1 :]:
-        available_from = oldest_at.get(resolution, math.inf)
-        if available_from > start and oldest_at.get(coarser, math.inf) + coarser < available_from:
-            resolution = coarser
-    return resolution
-
-
-def step_for(step_seconds: float, start: float, end: float, resolution: int) -> float:
-    """The step of the series: no finer than its source, and at most `MAX_POINTS` points."""
-    step = max(step_seconds, (end - start) / (MAX_POINTS - 1), 1.0)
-    return resolution * math.ceil(step / resolution) if resolution else step
 
 
 def oldest_times(connection: sqlite3.Connection) -> dict[int, float]:
@@ -68,7 +41,7 @@ def oldest_times(connection: sqlite3.Connection) -> dict[int, float]:
             found[step] = float(bucket * step)
     (received_at,) = connection.execute("SELECT min(received_at) FROM reports").fetchone()
     if received_at is not None:
-        found[_RAW] = received_at
+        found[RAW] = received_at
     return found
 
 
@@ -82,10 +55,10 @@ class SeriesReader:
         """The series of one subject in `[start, end)`."""
         oldest_at = oldest_times(self._connection)
         found = self._connection.execute(_SUBJECTS[kind], (name,)).fetchall()
-        recent = [number for number, used_at in found if used_at >= oldest_at.get(_RAW, math.inf)]
+        recent = [number for number, used_at in found if used_at >= oldest_at.get(RAW, math.inf)]
         # The samples of a service are spread over all reports; its rollups have an index.
         is_small = kind is not SubjectKind.SERVICE or len(recent) <= _MOST_SAMPLED
-        finest = _RAW if is_small else FINE_SECONDS
+        finest = RAW if is_small else FINE_SECONDS
         resolution = max(finest, resolution_for(max(step_seconds, finest), start, oldest_at))
         step = step_for(step_seconds, start, end, resolution)
         if resolution:
@@ -95,7 +68,7 @@ class SeriesReader:
             points = self._samples(_Query(kind, recent, start, end, step))
         if resolution and is_small and len(points) < min(_FEW_BUCKETS, (end - start) / step):
             # What is new has hardly any rollups yet.
-            own_step = step_for(step_seconds, start, end, _RAW)
+            own_step = step_for(step_seconds, start, end, RAW)
             sampled = self._samples(_Query(kind, recent, start, end, own_step))
             if len(sampled) > len(points):
                 points, step = sampled, own_step
@@ -116,7 +89,7 @@ class SeriesReader:
         maxima[:, PRESSURE] /= MILLIONTHS
         bucket = (rows[:, 1] * resolution // query.step).astype(np.int64)
         parts = BucketSums(rows[:, 0].astype(np.int64), bucket, rows[:, 2], totals, maxima)
-        return _points(query, merge_buckets(parts))
+        return points_of(merge_buckets(parts), query.kind, query.start, query.step)
 
     def _samples(self, query: "_Query") -> list[Point]:
         statement = _NODE_SAMPLES if query.kind is SubjectKind.NODE else _CONTAINER_SAMPLES
@@ -127,7 +100,8 @@ class SeriesReader:
         }
         samples = Samples.of(found, query.start)
         periods = hold(samples).within(query.start, query.end)
-        return _points(query, sum_buckets(samples, periods, query.step))
+        sums = sum_buckets(samples, periods, query.step)
+        return points_of(sums, query.kind, query.start, query.step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,51 +126,6 @@ def _parse_samples(rows: Iterator[Sequence[float | None]]) -> list[Sample]:
     if samples and last_at > samples[-1].at:
         samples.append(Sample(last_at, 0.0, samples[-1].values))
     return samples
-
-
-def _points(query: "_Query", sums: BucketSums) -> list[Point]:
-    """The sums over all containers, each over the time of the one with most samples."""
-    order = np.argsort(sums.bucket, kind="stable")
-    buckets, starts = np.unique(sums.bucket[order], return_index=True)
-    if not buckets.size:
-        return []
-    seconds = np.maximum.reduceat(sums.seconds[order], starts)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = np.where(seconds > 0, add_known(sums.totals[order], starts).T / seconds, np.nan).T
-    maxima = add_known(sums.maxima[order], starts)
-    return [
-        _point(bucket * query.step, mean, highest, query.kind)
-        for bucket, mean, highest in zip(buckets.tolist(), _known(means), _known(maxima), strict=True)
-        if query.start < (bucket + 1) * query.step
-    ]
-
-
-def _known(rows: Floats) -> list[list[float | None]]:
-    return [[None if math.isnan(each) else each for each in row] for row in rows.tolist()]
-
-
-def _point(
-    at: float, means: Sequence[float | None], maxima: Sequence[float | None], kind: SubjectKind
-) -> Point:
-    return Point(
-        at=at,
-        mean=_quantities(means),
-        max=_quantities(maxima),
-        mean_watts=means[WATTS],
-        max_watts=maxima[WATTS],
-        # Shares of time do not add up.
-        mean_pressure=Pressure() if kind is SubjectKind.SERVICE else _pressure(means),
-        max_pressure=Pressure() if kind is SubjectKind.SERVICE else _pressure(maxima),
-    )
-
-
-def _pressure(values: Sequence[float | None]) -> Pressure:
-    return Pressure(*(None if each is None else min(1.0, each) for each in values[PRESSURE]))
-
-
-def _quantities(values: Sequence[float | None]) -> Quantities:
-    cpu, memory, disk, network = values[:WATTS]
-    return Quantities(cpu, None if memory is None else min(round(memory), _LARGEST), disk, network)
 
 
 _SUBJECTS = {

@@ -14,6 +14,7 @@ from collector.common.arrays import Floats, Numbers
 from collector.history.interface import StoredUsage
 from collector.history.rollups import FINE_SECONDS
 from collector.history.sqlite.rollup_store import IN_RANGE, PendingReports, RollupReader
+from collector.history.sqlite.rows import Row
 from collector.history.timeline import BucketSums, Samples, hold, sum_buckets
 
 _SUMS = "bucket, coalesce(seconds, 0.0), cpu_core_seconds, memory_byte_seconds, disk_bytes, network_bytes"
@@ -36,8 +37,6 @@ FROM reports r JOIN container_samples s ON s.report_id = r.id {IN_RANGE}
 """  # noqa: S608 - names of our own
 _NODES_AT_ONCE = 200
 """Nodes whose samples are in memory at the same time."""
-
-Row = tuple[Any, ...]
 
 
 class WindowReader:

@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from collector.history.interface import HistoryUnavailable
 from collector.history.sqlite.files.damage import find_damage
@@ -21,6 +22,7 @@ from wire.errors import UserError
 
 log = logging.getLogger(__name__)
 
+Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 IN_MEMORY = ":memory:"
@@ -52,24 +54,26 @@ def reason(error: sqlite3.Error) -> str:
 class DiskThread:
     """A thread that runs one call after another, so that the disk never blocks the event loop."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, failure: str = "") -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._failure = failure
 
-    async def run(self, work: Callable[[], Result]) -> Result:
+    async def run(self, work: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Result:
         """Run a call there; raises `HistoryUnavailable` if the database fails."""
+        call = partial(work, *given, **named)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, call)
         except sqlite3.Error as error:
-            raise HistoryUnavailable(reason(error)) from error
+            raise HistoryUnavailable(self._failure + reason(error)) from error
 
     def close(self) -> None:
         self._thread.shutdown()
 
 
 @contextmanager
-def disk_thread(name: str) -> Iterator[DiskThread]:
-    """A thread while the block runs."""
-    thread = DiskThread(name)
+def disk_thread(name: str, failure: str = "") -> Iterator[DiskThread]:
+    """A thread while the block runs; messages about its failures begin with `failure`."""
+    thread = DiskThread(name, failure)
     try:
         yield thread
     finally:
