@@ -165,7 +165,7 @@ class _Run:
             self._exchange.report_changes(now)
             load = self._cluster.load(now)
         self._account.count("waiting_at_end", int(self._cluster.rows(ContainerPhase.WAITING).size))
-        self._outcome.nodes.extend(nodes_at_end(self._cluster, load))
+        self._outcome.nodes.update(nodes_at_end(self._cluster, load))
         self._outcome.applications.update(
             {name: response.figures() for name, response in self._responses.items()}
         )

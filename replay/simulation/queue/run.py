@@ -107,7 +107,7 @@ class _QueueRun:
             is_due |= now >= decide_at - SOON
             load = self._cluster.load(now)
         self._account.count("waiting_at_end", int(self._cluster.rows(ContainerPhase.WAITING).size))
-        self._outcome.nodes.extend(nodes_at_end(self._cluster, load))
+        self._outcome.nodes.update(nodes_at_end(self._cluster, load))
         kept = figures_of(
             self._lifecycles.results(now),
             preemptions=self._account.counts["kills"],
