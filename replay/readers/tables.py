@@ -10,7 +10,7 @@ import numpy as np
 
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Flags
-from replay.readers.lines import is_gzip, open_lines
+from replay.readers.files import is_gzip, open_lines
 from wire.errors import UserError
 
 

@@ -25,8 +25,7 @@ from replay.simulation.accounting import Account
 from replay.simulation.agents.agents import SimulatedAgents
 from replay.simulation.agents.samples import quantities_of
 from replay.simulation.agents.settings import AgentSettings
-from replay.simulation.arrivals import SOON, ArrivalQueue
-from replay.simulation.clock import unix
+from replay.simulation.clock import SOON, ArrivalQueue, unix
 from replay.simulation.cluster import Cluster, ContainerPhase, Load
 from replay.simulation.collector import SimulatedCollector
 from replay.simulation.contenders import Contender
