@@ -144,7 +144,7 @@ class _SamplingLoop:
             secrets.token_hex(8),
             config.reporting,
             self._interval_seconds,
-            read_machine(config.roots.sys),
+            read_machine(str(config.host.sys)),
         )
 
     async def run(self) -> None:

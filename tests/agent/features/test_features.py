@@ -36,7 +36,7 @@ async def test_the_agent_runs_without_a_feature(tmp_path: Path, hidden: Feature)
         "collector": {"enabled": False},
         "docker": {"socket": ""},
         "storage": {"directory": ""},
-        "roots": {"proc": str(host.proc), "sys": str(host.sys)},
+        "host": {"root": str(tmp_path)},
     }
     config = msgspec.convert(tables, settings_class())
     async with (

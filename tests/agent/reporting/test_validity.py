@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agent.config import AgentConfig, DockerConfig, RootsConfig, StorageConfig
+from agent.config import AgentConfig, DockerConfig, HostConfig, StorageConfig
 from agent.main import full_report
 from agent.reporting.validity import encode_valid, without_labels
 from agent.sampling.sampler import Sampler
@@ -42,9 +42,9 @@ def test_absurd_numbers_in_any_kernel_file_cost_no_report(
     tmp_path: Path, make: Callable[[Path], tuple[Path, Path]], absurd: bytes
 ) -> None:
     """Every file in turn has absurd numbers: the pass goes on, and the collector accepts the report."""
-    proc, sys = make(tmp_path)
+    make(tmp_path)
     config = AgentConfig(
-        roots=RootsConfig(proc=str(proc), sys=str(sys)),
+        host=HostConfig(root=str(tmp_path)),
         docker=DockerConfig(socket=""),
         storage=StorageConfig(directory=""),
     )
