@@ -18,8 +18,7 @@ from agent.config import AgentConfig
 from agent.delivery.sender import ReportSender
 from agent.exposition.metrics import AgentMetrics
 from agent.exposition.state import AgentState
-from agent.extension import AgentParts, StartedFeature
-from agent.features import load_features
+from agent.features import AgentParts, StartedFeature, load_features
 from agent.reporting.messages import container_state, container_values, node_state, node_values
 from agent.reporting.reporter import Reporter
 from agent.sampling.node_sample import NodeSample

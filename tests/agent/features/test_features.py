@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from agent import features
-from agent.extension import Feature
-from agent.features import FEATURES, load_features, settings_class
+from agent.features import FEATURES, Feature, load_features, settings_class
 from agent.main import running
 from tests.agent.trees import make_host, make_v2
 from wattpack.config.loader import Sources, keys, load
