@@ -18,8 +18,7 @@ from agent.config import AgentConfig
 from agent.delivery.sender import ReportSender
 from agent.exposition.metrics import AgentMetrics
 from agent.exposition.state import AgentState
-from agent.extension import AgentParts, StartedFeature
-from agent.features import load_features
+from agent.features import AgentParts, StartedFeature, load_features
 from agent.reporting.messages import container_state, container_values, node_state, node_values
 from agent.reporting.reporter import Reporter
 from agent.sampling.node_sample import NodeSample
@@ -144,7 +143,7 @@ class _SamplingLoop:
             secrets.token_hex(8),
             config.reporting,
             self._interval_seconds,
-            read_machine(config.roots.sys),
+            read_machine(str(config.host.sys)),
         )
 
     async def run(self) -> None:

@@ -13,8 +13,7 @@ from replay.readers import alibaba, bitbrains, google2011, planetlab
 from replay.readers.arrivals import read_arrivals
 from replay.readers.period import Period
 from replay.readers.queues import requests, submissions
-from replay.readers.queues.hosts import read_hosts
-from replay.readers.queues.startup import read_startup_seconds
+from replay.readers.queues.hosts import read_hosts, read_startup_seconds
 from replay.setup.scenario import Machines, Scenario
 from replay.setup.workload import Workload
 from wire.errors import UserError

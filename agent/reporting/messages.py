@@ -1,11 +1,7 @@
 """Converts a sample to messages: the values that are averaged, and messages with their means. Pure."""
 
-from dataclasses import dataclass
-
-from agent.reporting.validity import shorten_labels
 from agent.reporting.windows import Values
 from agent.sampling.node_sample import ContainerSample, NodeSample, display_name
-from agent.sources.docker import ContainerInfo
 from wire.messages import (
     AVERAGE_WEIGHT,
     MAX_NAME_LENGTH,
@@ -42,42 +38,12 @@ def container_values(container: ContainerSample) -> Values:
 CONTAINER_WIDTH = 8
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerFacts:
-    """Facts about a container that every report repeats, shortened to the limits of a report."""
-
-    id: str
-    name: str
-    image: str | None
-    service: str | None
-    labels: dict[str, str]
-    started_at: float | None
-    """From the runtime."""
-
-    @classmethod
-    def of(cls, container_id: str, info: ContainerInfo) -> "ContainerFacts":
-        """The facts that the runtime reports."""
-        labels = {key[:MAX_TEXT_LENGTH]: value[:MAX_TEXT_LENGTH] for key, value in info.labels.items()}
-        return cls(
-            container_id[:MAX_NAME_LENGTH],
-            display_name(info.name, container_id),
-            info.image and info.image[:MAX_TEXT_LENGTH],
-            info.service and info.service[:MAX_TEXT_LENGTH],
-            shorten_labels(labels),
-            info.started_at,
-        )
-
-
-def container_state(
-    container: ContainerSample, mean: Values, window_seconds: float, facts: ContainerFacts | None = None
-) -> ContainerState:
-    """The current state of a container, with means over a window; `facts` are read from it if not given."""
+def container_state(container: ContainerSample, mean: Values, window_seconds: float) -> ContainerState:
+    """The current state of a container, with means over a window."""
     rates, info = container.rates, container.info
-    if facts is None:
-        facts = ContainerFacts.of(rates.id, info)
     return ContainerState(
-        id=facts.id,
-        name=facts.name,
+        id=rates.id[:MAX_NAME_LENGTH],
+        name=display_name(info.name, rates.id),
         runtime=rates.runtime[:MAX_NAME_LENGTH],
         cpu_seconds_total=round(rates.cpu_seconds_total, 3),
         used=_quantities(mean),
@@ -88,9 +54,9 @@ def container_state(
         cpu_throttled_seconds_total=_round_seconds(rates.cpu_throttled_seconds_total),
         oom_kills_total=rates.oom_kills_total,
         restarts=info.restarts,
-        image=facts.image,
-        service=facts.service,
-        labels=facts.labels,
+        image=info.image,
+        service=info.service,
+        labels=info.labels,
         started_at=container.started_at,
     )
 

@@ -15,7 +15,6 @@ from agent.reporting.lifecycle import ContainerChanges, ContainerTracker
 from agent.reporting.messages import (
     CONTAINER_WIDTH,
     NODE_WIDTH,
-    ContainerFacts,
     container_state,
     container_values,
     node_state,
@@ -23,8 +22,8 @@ from agent.reporting.messages import (
 )
 from agent.reporting.usage import UsageTally, top_containers
 from agent.reporting.windows import TumblingWindows, Values, WindowTracker
-from agent.sampling.node_sample import ContainerSample, NodeSample
-from agent.sources.docker import ContainerInfo, RuntimeEvent
+from agent.sampling.node_sample import NodeSample
+from agent.sources.docker import RuntimeEvent
 from wire.messages import (
     MAX_NAME_LENGTH,
     Alert,
@@ -159,7 +158,7 @@ class Reporter:
         if self._schedule is None:
             return None
         states = (
-            container_state(container, *tracked.track.latest(), tracked.facts(container))
+            container_state(container, *tracked.track.latest())
             for container in sample.containers
             if (tracked := self._containers.get(container.id))
         )
@@ -228,7 +227,7 @@ class Reporter:
                 mean, window_seconds = values, seconds
             else:
                 continue
-            state = container_state(container, mean, window_seconds, tracked.facts(container))
+            state = container_state(container, mean, window_seconds)
             track.mark_reported(state.used, _limits_or(limit, capacity))
             tracked.reported_limit = limit
             states.append(state)
@@ -285,21 +284,13 @@ def _containers_of(sample: NodeSample, services: set[str]) -> set[str]:
 class _Container:
     """State of a container between two samples."""
 
-    __slots__ = ("_facts", "reported_limit", "tally", "track")
+    __slots__ = ("reported_limit", "tally", "track")
 
     def __init__(self, tally: UsageTally, *, from_start: bool) -> None:
         self.track = WindowTracker(CONTAINER_WIDTH, from_start=from_start)
         self.tally = tally
         self.reported_limit: Quantities | None = None
         """The limit that was last reported; None before the first report."""
-        self._facts: tuple[ContainerInfo, ContainerFacts] | None = None
-
-    def facts(self, container: ContainerSample) -> ContainerFacts:
-        """The facts about the container, computed again only if the runtime reports others."""
-        cached = self._facts
-        if cached is None or cached[0] is not container.info:
-            cached = self._facts = container.info, ContainerFacts.of(container.id, container.info)
-        return cached[1]
 
 
 def _limits_or(limit: Quantities, capacity: Quantities) -> Values:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from agent.sources.docker.models import OWN_LABELS
 from wire.messages import (
     MAX_IMAGES,
     MAX_TEXT_LENGTH,
@@ -20,9 +21,6 @@ from wire.messages import (
 Part = TypeVar("Part", bound=msgspec.Struct)
 
 _decoder = msgspec.json.Decoder(Report)
-MAX_LABEL_BYTES = 4096
-"""Maximum size of the labels of one container, so that a report with hundreds of containers is accepted."""
-_OWN_LABELS = "wattpack."
 _MAX_LISTED_PARTS, _MAX_GAPS = 10, 256
 
 
@@ -37,25 +35,12 @@ def encode_valid(report: Report) -> tuple[bytes, tuple[str, ...]]:
     return body, ()
 
 
-def shorten_labels(labels: dict[str, str]) -> dict[str, str]:
-    """Labels within `MAX_LABEL_BYTES`: those of Wattpack first, then the shortest."""
-    if sum(len(key) + len(value) for key, value in labels.items()) <= MAX_LABEL_BYTES // 4:
-        return labels  # no character takes more than four bytes
-    kept, room = {}, MAX_LABEL_BYTES
-    for key, value in sorted(labels.items(), key=_by_importance):
-        room -= len(key.encode(errors="replace")) + len(value.encode(errors="replace"))
-        if room < 0:
-            break
-        kept[key] = value
-    return kept
-
-
 def without_labels(body: bytes) -> bytes | None:
     """An encoded report with the labels of Wattpack only; None if it has no others."""
     report = _decoder.decode(body)
     containers = tuple(
         msgspec.structs.replace(
-            each, labels={key: value for key, value in each.labels.items() if key.startswith(_OWN_LABELS)}
+            each, labels={key: value for key, value in each.labels.items() if key.startswith(OWN_LABELS)}
         )
         for each in report.containers
     )
@@ -64,11 +49,6 @@ def without_labels(body: bytes) -> bytes | None:
         if containers == report.containers
         else encode(msgspec.structs.replace(report, containers=containers))
     )
-
-
-def _by_importance(label: tuple[str, str]) -> tuple[bool, int, str]:
-    key, value = label
-    return not key.startswith(_OWN_LABELS), len(key) + len(value), key
 
 
 def _without_invalid(report: Report) -> tuple[Report, tuple[str, ...]]:

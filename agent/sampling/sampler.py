@@ -30,7 +30,7 @@ class Sampler:
     """
 
     def __init__(self, config: AgentConfig, *, persistent: bool = False) -> None:
-        proc, sys = Path(config.roots.proc), Path(config.roots.sys)
+        proc, sys = config.host.proc, config.host.sys
         self.names = DockerWatcher(Path(config.docker.socket)) if config.docker.socket else None
         self._reader = Reader(proc, sys, time.monotonic, time.time, subtree=config.host.cgroup)
         self._capacities = Capacities(config.host.disk_bytes_per_second, config.host.network_bytes_per_second)

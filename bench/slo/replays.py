@@ -10,7 +10,8 @@ from bench.common.progress import Progress
 from bench.common.results import Figure
 from replay.setup.scenario import read_scenario
 from replay.simulation.compare import compare
-from replay.simulation.results import ClassResult, PolicyResult
+from replay.simulation.queue.figures import ClassResult
+from replay.simulation.results import PolicyResult
 from replay.sources import with_data, workloads
 from wattpack.datasets.search import search_path
 from wattpack.datasets.traces import locate_in

@@ -54,13 +54,10 @@ _GB = 1e9
 
 @dataclass(frozen=True, slots=True)
 class PriorModel:
-    """Watts per term at full usage for one host; the module docstring explains their origin."""
+    """Power of one host from its hardware; the module docstring explains its origin."""
 
-    idle_watts: float
-    cpu_watts: float
-    memory_watts: float
-    disk_watts: float
-    network_watts: float
+    full: Terms
+    """Watts per term at full usage."""
     error_ratio: float
     description: str
 
@@ -79,24 +76,24 @@ class PriorModel:
         gigabytes = facts.memory_bytes / _GB
         counted_gigabytes = min(gigabytes, facts.threads * GB_PER_THREAD)
         further_gigabytes = gigabytes - counted_gigabytes
-        return cls(
+        full = Terms(
             idle_watts=idle_watts + further_gigabytes * MEMORY_IDLE_WATTS_PER_GB,
             # The published dynamic watts include memory, which has its own term here.
             cpu_watts=max(0.0, dynamic_watts - counted_gigabytes * MEMORY_DYNAMIC_WATTS_PER_GB),
             memory_watts=gigabytes * MEMORY_DYNAMIC_WATTS_PER_GB,
             disk_watts=dynamic_watts * _DISK_SHARE,
             network_watts=dynamic_watts * _NETWORK_SHARE,
-            error_ratio=_error_ratio(facts, match),
-            description=_describe(facts, match),
         )
+        return cls(full, _error_ratio(facts, match), _describe(facts, match))
 
     def terms(self, load: Load) -> Terms:
+        full = self.full
         return Terms(
-            idle_watts=self.idle_watts,
-            cpu_watts=self.cpu_watts * published_curve(unit(load.cpu_ratio)),
-            memory_watts=self.memory_watts * unit(load.memory_ratio),
-            disk_watts=self.disk_watts * unit(load.disk_ratio),
-            network_watts=self.network_watts * unit(load.network_ratio),
+            idle_watts=full.idle_watts,
+            cpu_watts=full.cpu_watts * published_curve(unit(load.cpu_ratio)),
+            memory_watts=full.memory_watts * unit(load.memory_ratio),
+            disk_watts=full.disk_watts * unit(load.disk_ratio),
+            network_watts=full.network_watts * unit(load.network_ratio),
         )
 
     def describe(self) -> str:

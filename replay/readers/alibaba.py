@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from replay.readers.lines import open_lines
+from replay.readers.files import open_lines
 from replay.readers.period import Period
 from replay.readers.samples import timeline
 from replay.setup.hosts import MEBIBYTE

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.common.arrays import Floats
-from replay.readers.folders import machine_files
+from replay.readers.files import machine_files
 from replay.readers.period import Period
 from replay.readers.samples import timeline
 from replay.readers.tables import read_columns, refuse_bad

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.snapshot.constraints import Constraint, Operator
-from replay.readers.folders import machine_files
-from replay.readers.lines import open_lines
+from replay.readers.files import machine_files, open_lines
 from replay.readers.period import Period
 from replay.setup.hosts import MEBIBYTE
 from replay.setup.scenario import MIPS_PER_CORE, Machines

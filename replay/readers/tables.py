@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from collector.common.arrays import Flags, Floats
-from replay.readers.lines import is_gzip, open_lines
+from replay.readers.files import is_gzip, open_lines
 from wire.errors import UserError
 
 

@@ -10,8 +10,7 @@ from collector.live.updates import Allocation
 from collector.snapshot.tables import NOWHERE
 from replay.simulation.agents.agents import HostLoad, SimulatedAgents
 from replay.simulation.agents.settings import BEACON_SECONDS, DEFAULT_INTERVAL_SECONDS
-from replay.simulation.arrivals import SOON
-from replay.simulation.clock import unix
+from replay.simulation.clock import SOON, unix
 from replay.simulation.cluster import Cluster, Load
 from replay.simulation.collector import SimulatedCollector
 from replay.simulation.driver import SimulatedDriver

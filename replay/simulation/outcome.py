@@ -1,26 +1,25 @@
 """The outcome of a run, from which its results are computed."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from collector.policies.admission.record import ScoredWindow
 from replay.simulation.accounting import Account
 from replay.simulation.cluster import Cluster, Load
 from replay.simulation.queue.figures import PromisesKept
-from replay.simulation.response import ApplicationFigures
+from replay.simulation.response import ApplicationResult
+from wire.resources import RESOURCES, Resource
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeAtEnd:
-    """A host when the run is over."""
+class NodeResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A host at the end of the run."""
 
-    name: str
     on: bool
     containers: int
-    used_ratio: tuple[float, ...]
-    """Demand relative to capacity, per resource."""
+    used_ratio: dict[Resource, float]
+    """Demand relative to capacity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,22 +32,23 @@ class Outcome:
     rebalance_seconds: list[float] = field(default_factory=list)
     lateness_ratio: list[float] = field(default_factory=list)
     """For each ended job: its additional runtime because it got less than it demanded."""
-    nodes: list[NodeAtEnd] = field(default_factory=list)
+    nodes: dict[str, NodeResult] = field(default_factory=dict)
     promises: PromisesKept | None = None
     """None for a workload without promises of availability."""
-    applications: dict[str, ApplicationFigures] = field(default_factory=dict)
+    applications: dict[str, ApplicationResult] = field(default_factory=dict)
     windows: list[ScoredWindow] = field(default_factory=list)
     """With admission: the predicted and the actual shortage in each window of each node."""
 
 
-def nodes_at_end(cluster: Cluster, load: Load) -> Iterator[NodeAtEnd]:
-    """Every host, with the demand on it."""
+def nodes_at_end(cluster: Cluster, load: Load) -> dict[str, NodeResult]:
+    """Every host by name, with the demand on it."""
     containers = np.bincount(cluster.node[load.running], minlength=cluster.hosts.size)
     ratios = np.nan_to_num(load.by_node / cluster.hosts.capacity, nan=0.0)
-    for row, name in enumerate(cluster.hosts.names):
-        yield NodeAtEnd(
-            name=name,
+    return {
+        name: NodeResult(
             on=bool(cluster.on[row]),
             containers=int(containers[row]),
-            used_ratio=tuple(ratios[row].tolist()),
+            used_ratio=dict(zip(RESOURCES, ratios[row].tolist(), strict=True)),
         )
+        for row, name in enumerate(cluster.hosts.names)
+    }

@@ -1,8 +1,8 @@
 """Response times of the applications of a scenario, and how far apart their members are."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from collector.common.arrays import Floats, Rows
@@ -19,18 +19,19 @@ _PERCENTILE = 0.95
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplicationFigures:
-    """Figures of an application over a run."""
+class ApplicationResult(msgspec.Struct, frozen=True, kw_only=True):
+    """An application of the scenario, over the time in which it ran; None if it never ran."""
 
     response_mean_ms: float | None
-    """None if it never ran."""
+    """Service time under the CPU that a server gets, and the round trips between the hosts of the caller and
+    the server."""
     response_p95_ms: float | None
     above_ratio: float | None
     """Share of requests that take longer than `response_max_ms`."""
     operations_per_second: float | None
+    """Operations per second if connections always have a pending request; None without `connections`."""
     apart_time_ratio: float | None
-    """Share of its time in which two of its hosts are further apart than `delay_max_ms`."""
+    """Share of the time in which two hosts that it uses are further apart than `delay_max_ms`."""
     hosts_mean: float | None
     containers_mean: float | None
 
@@ -98,7 +99,7 @@ class ResponseTimes:
         requests = (connections / service.size / np.maximum(response, _SHORTEST_SECONDS)).sum(axis=0)
         return float(np.minimum(requests, 1 / np.maximum(service, _SHORTEST_SECONDS)).sum())
 
-    def figures(self) -> ApplicationFigures:
+    def figures(self) -> ApplicationResult:
         """The figures of the whole run."""
         settings = self._application.settings
 
@@ -106,7 +107,7 @@ class ResponseTimes:
             return total / seconds if seconds > 0 else None
 
         response = mean(self._response_seconds, self._answered_seconds)
-        return ApplicationFigures(
+        return ApplicationResult(
             response_mean_ms=None if response is None else response * MILLI,
             response_p95_ms=self._percentile_ms(),
             above_ratio=mean(self._above_seconds, self._answered_seconds),

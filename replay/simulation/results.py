@@ -2,7 +2,6 @@
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from io import StringIO
 from typing import Any
 
@@ -12,8 +11,9 @@ from msgspec import UNSET, UnsetType
 
 from collector.common.arrays import Floats
 from replay.simulation.accounting import JOULES_PER_KWH, SECONDS_PER_HOUR, IntervalSums
-from replay.simulation.outcome import NodeAtEnd, Outcome
-from replay.simulation.queue.figures import PromisesKept
+from replay.simulation.outcome import NodeResult, Outcome
+from replay.simulation.queue.figures import ClassResult
+from replay.simulation.response import ApplicationResult
 from wire.resources import RESOURCES, Resource
 
 MAX_NODES_LISTED = 20
@@ -40,43 +40,6 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     moves: int
     running: int
     waiting: int
-
-
-class NodeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A host at the end of the run."""
-
-    on: bool
-    containers: int
-    used_ratio: dict[Resource, float]
-
-
-class ClassResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The requests of one class of promises, each by its availability at its end or at the end of the run."""
-
-    requests: int
-    met_ratio: float
-    """Share of the requests whose promise was kept."""
-    mean_availability: float
-    min_availability: float
-    gini: float
-    """Inequality of their availabilities: 0 if all are equal."""
-
-
-class ApplicationResult(msgspec.Struct, frozen=True, kw_only=True):
-    """An application of the scenario, over the time in which it ran; None if it never ran."""
-
-    response_mean_ms: float | None
-    """Service time under the CPU that a server gets, and the round trips between the hosts of the caller and
-    the server."""
-    response_p95_ms: float | None
-    above_ratio: float | None
-    """Share of requests that take longer than `response_max_ms`."""
-    operations_per_second: float | None
-    """Operations per second if connections always have a pending request; None without `connections`."""
-    apart_time_ratio: float | None
-    """Share of the time in which two hosts that it uses are further apart than `delay_max_ms`."""
-    hosts_mean: float | None
-    containers_mean: float | None
 
 
 class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,36 +134,10 @@ def result_of(outcome: Outcome) -> PolicyResult:
             rebalance_p50_ms=_percentile_ms(outcome.rebalance_seconds, 50),
             rebalance_p99_ms=_percentile_ms(outcome.rebalance_seconds, 99),
         ),
-        nodes=_nodes(outcome.nodes),
-        **_promises(outcome.promises),
-        applications={name: ApplicationResult(**asdict(each)) for name, each in outcome.applications.items()}
-        or UNSET,
+        nodes=outcome.nodes if len(outcome.nodes) <= MAX_NODES_LISTED else {},
+        **({} if outcome.promises is None else msgspec.structs.asdict(outcome.promises)),
+        applications=outcome.applications or UNSET,
     )
-
-
-def _promises(kept: PromisesKept | None) -> dict[str, Any]:
-    if kept is None:
-        return {}
-    classes = {name: ClassResult(**asdict(each)) for name, each in kept.classes.items()}
-    return {
-        "slo": classes,
-        "penalty": kept.penalty,
-        "preemptions": kept.preemptions,
-        "operations": kept.operations,
-    }
-
-
-def _nodes(nodes: Sequence[NodeAtEnd]) -> dict[str, NodeResult]:
-    if len(nodes) > MAX_NODES_LISTED:
-        return {}
-    return {
-        node.name: NodeResult(
-            on=node.on,
-            containers=node.containers,
-            used_ratio=dict(zip(RESOURCES, node.used_ratio, strict=True)),
-        )
-        for node in nodes
-    }
 
 
 def points_of(outcome: Outcome) -> list[Point]:

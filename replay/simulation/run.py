@@ -25,8 +25,7 @@ from replay.simulation.accounting import Account
 from replay.simulation.agents.agents import SimulatedAgents
 from replay.simulation.agents.samples import quantities_of
 from replay.simulation.agents.settings import AgentSettings
-from replay.simulation.arrivals import SOON, ArrivalQueue
-from replay.simulation.clock import unix
+from replay.simulation.clock import SOON, ArrivalQueue, unix
 from replay.simulation.cluster import Cluster, ContainerPhase, Load
 from replay.simulation.collector import SimulatedCollector
 from replay.simulation.control import SimulatedControl, service_views
@@ -165,7 +164,7 @@ class _Run:
             self._exchange.report_changes(now)
             load = self._cluster.load(now)
         self._account.count("waiting_at_end", int(self._cluster.rows(ContainerPhase.WAITING).size))
-        self._outcome.nodes.extend(nodes_at_end(self._cluster, load))
+        self._outcome.nodes.update(nodes_at_end(self._cluster, load))
         self._outcome.applications.update(
             {name: response.figures() for name, response in self._responses.items()}
         )

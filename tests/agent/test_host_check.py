@@ -6,7 +6,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from agent.config import AgentConfig, DeliveryConfig, DockerConfig, HttpConfig, RootsConfig, StorageConfig
+from agent.config import AgentConfig, DeliveryConfig, DockerConfig, HostConfig, HttpConfig, StorageConfig
 from agent.main import running
 from tests.agent.trees import make_host, make_v2
 
@@ -20,7 +20,7 @@ async def test_a_foreign_host_name_is_refused(tmp_path: Path, listen: str) -> No
         collector=DeliveryConfig(enabled=False),
         docker=DockerConfig(socket=""),
         storage=StorageConfig(directory=""),
-        roots=RootsConfig(proc=str(host.proc), sys=str(host.sys)),
+        host=HostConfig(root=str(tmp_path)),
     )
     is_open = listen.startswith("0")
     async with running(config) as agent, aiohttp.ClientSession() as http:

@@ -205,6 +205,13 @@ class PowercapTree:
         if unknown := (self._ranges_uj.keys() | self._registers_uj.keys()) - self._counters.keys():
             raise ValueError(f"no such zone: {', '.join(sorted(unknown))}")
 
+    def host_root(self) -> Path:
+        """The root of a host with this `sys`, and with the machine's own `proc`."""
+        proc = self.sys.parent / "proc"
+        if not proc.is_symlink():
+            proc.symlink_to("/proc")
+        return self.sys.parent
+
     @property
     def zones(self) -> tuple[str, ...]:
         """The device names of all zones."""

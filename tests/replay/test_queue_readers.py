@@ -9,8 +9,7 @@ import pytest
 from collector.snapshot.constraints import Constraint, Operator
 from replay.readers.period import Period
 from replay.readers.queues import requests, submissions
-from replay.readers.queues.hosts import read_hosts
-from replay.readers.queues.startup import read_startup_seconds
+from replay.readers.queues.hosts import read_hosts, read_startup_seconds
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Machines
 from wire.errors import UserError

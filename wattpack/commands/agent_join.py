@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     config = load_config(settings_class(), "agent", arguments)
     node = arguments.node or node_name(config)
-    machine = read_machine(config.roots.sys)
+    machine = read_machine(str(config.host.sys))
     if machine is None:
         raise UserError("this machine has no id: run systemd-machine-id-setup, or create a token by hand")
     secret = sys.stdin.readline().strip() if arguments.token == "-" else arguments.token  # noqa: S105 - no password

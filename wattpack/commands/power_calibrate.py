@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     config = load_config(settings_class(), "agent", arguments)
-    proc, sys_root = Path(config.roots.proc), Path(config.roots.sys)
+    proc, sys_root = config.host.proc, config.host.sys
     host = fingerprint(read_host_facts(proc, sys_root))
     out: Path = arguments.out or MODEL_PATH
     if arguments.recording is not None:

@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def examine(config: AgentConfig, model_path: Path) -> Findings:
     """Check the host for a few seconds."""
-    proc, sys = Path(config.roots.proc), Path(config.roots.sys)
+    proc, sys = config.host.proc, config.host.sys
     estimator = Estimator.for_host(proc, sys, model_path=model_path)
     pyrapl = find_pyrapl(sys, estimator.facts.hypervisor)
     pyrapl_watts = _measure(estimator, None if isinstance(pyrapl, Gap) else pyrapl)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from powermodels.common.interface import Terms
 from powermodels.models.prior import PriorModel
 from powermodels.models.wire_curve import power_curve_of
 from wire.messages import Gap, PowerCurve, PowerScope, PowerSource
@@ -49,15 +50,8 @@ class Machine:
     def curve(self) -> PowerCurve:
         """The power curve: between idle and full power, it has the shape of published machines."""
         dynamic = self.full_watts - self.idle_watts
-        model = PriorModel(
-            idle_watts=self.idle_watts,
-            cpu_watts=dynamic,
-            memory_watts=0.06 * dynamic,
-            disk_watts=0.04 * dynamic,
-            network_watts=0.03 * dynamic,
-            error_ratio=self.error_ratio,
-            description=self.name,
-        )
+        full = Terms(self.idle_watts, dynamic, 0.06 * dynamic, 0.04 * dynamic, 0.03 * dynamic)
+        model = PriorModel(full, self.error_ratio, self.name)
         return msgspec.structs.replace(
             power_curve_of(model), source=self.source, source_scope=self.source_scope
         )

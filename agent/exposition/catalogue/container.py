@@ -14,6 +14,20 @@ _IDENTITY: dict[str, Callable[[ContainerSample], str]] = {
 }
 """The service is a label of every series, so that sums by service need no join."""
 
+
+def _metric(
+    name: str, text: str, value: Callable[[ContainerSample], float | None]
+) -> MetricSpec[ContainerSample]:
+    """A metric of a container; the name of a counter ends in `_total`."""
+    return MetricSpec(
+        name=f"wattpack_container_{name}",
+        kind="counter" if name.endswith("_total") else "gauge",
+        help=text,
+        labels=_IDENTITY,
+        value=value,
+    )
+
+
 CONTAINER_METRICS: tuple[MetricSpec[ContainerSample], ...] = (
     MetricSpec(
         name="wattpack_container_info",
@@ -27,160 +41,112 @@ CONTAINER_METRICS: tuple[MetricSpec[ContainerSample], ...] = (
         },
         value=lambda _: 1,
     ),
-    MetricSpec(
-        name="wattpack_container_restarts_total",
-        kind="counter",
-        help="Restarts of the container since the agent first listed it.",
-        labels=_IDENTITY,
-        value=lambda container: container.info.restarts,
+    _metric(
+        "restarts_total",
+        "Restarts of the container since the agent first listed it.",
+        lambda each: each.info.restarts,
     ),
-    MetricSpec(
-        name="wattpack_container_cpu_seconds_total",
-        kind="counter",
-        help="CPU time used by the container, in seconds.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.cpu_seconds_total,
+    _metric(
+        "cpu_seconds_total",
+        "CPU time used by the container, in seconds.",
+        lambda each: each.rates.cpu_seconds_total,
     ),
-    MetricSpec(
-        name="wattpack_container_cpu_user_seconds_total",
-        kind="counter",
-        help="CPU time used by the container in user mode, in seconds.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.cpu_user_seconds_total,
+    _metric(
+        "cpu_user_seconds_total",
+        "CPU time used by the container in user mode, in seconds.",
+        lambda each: each.rates.cpu_user_seconds_total,
     ),
-    MetricSpec(
-        name="wattpack_container_cpu_system_seconds_total",
-        kind="counter",
-        help="CPU time used by the container in kernel mode, in seconds.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.cpu_system_seconds_total,
+    _metric(
+        "cpu_system_seconds_total",
+        "CPU time used by the container in kernel mode, in seconds.",
+        lambda each: each.rates.cpu_system_seconds_total,
     ),
-    MetricSpec(
-        name="wattpack_container_cpu_throttled_seconds_total",
-        kind="counter",
-        help="Time that the container was throttled by its CPU quota, in seconds, over all threads.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.cpu_throttled_seconds_total,
+    _metric(
+        "cpu_throttled_seconds_total",
+        "Time that the container was throttled by its CPU quota, in seconds, over all threads.",
+        lambda each: each.rates.cpu_throttled_seconds_total,
     ),
-    MetricSpec(
-        name="wattpack_container_cpu_cores",
-        kind="gauge",
-        help="CPU usage of the container, in cores, over the last sample.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.used.cpu_cores,
+    _metric(
+        "cpu_cores",
+        "CPU usage of the container, in cores, over the last sample.",
+        lambda each: each.rates.used.cpu_cores,
     ),
-    MetricSpec(
-        name="wattpack_container_cpu_limit_cores",
-        kind="gauge",
-        help="CPU limit of the container, in cores, by quota and cpuset. Absent without a limit.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.limit.cpu_cores,
+    _metric(
+        "cpu_limit_cores",
+        "CPU limit of the container, in cores, by quota and cpuset. Absent without a limit.",
+        lambda each: each.rates.limit.cpu_cores,
     ),
-    MetricSpec(
-        name="wattpack_container_cpu_weight",
-        kind="gauge",
-        help="CPU weight of the container relative to the default of 1.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.cpu_weight,
+    _metric(
+        "cpu_weight",
+        "CPU weight of the container relative to the default of 1.",
+        lambda each: each.rates.cpu_weight,
     ),
-    MetricSpec(
-        name="wattpack_container_memory_usage_bytes",
-        kind="gauge",
-        help="Memory in use by the container, in bytes, including all page cache.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.memory_usage_bytes,
+    _metric(
+        "memory_usage_bytes",
+        "Memory in use by the container, in bytes, including all page cache.",
+        lambda each: each.rates.memory_usage_bytes,
     ),
-    MetricSpec(
-        name="wattpack_container_memory_working_set_bytes",
-        kind="gauge",
-        help="Memory in use by the container, in bytes, without inactive page cache.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.used.memory_bytes,
+    _metric(
+        "memory_working_set_bytes",
+        "Memory in use by the container, in bytes, without inactive page cache.",
+        lambda each: each.rates.used.memory_bytes,
     ),
-    MetricSpec(
-        name="wattpack_container_memory_anon_bytes",
-        kind="gauge",
-        help="Anonymous memory of the container, in bytes.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.memory_anon_bytes,
+    _metric(
+        "memory_anon_bytes",
+        "Anonymous memory of the container, in bytes.",
+        lambda each: each.rates.memory_anon_bytes,
     ),
-    MetricSpec(
-        name="wattpack_container_memory_file_bytes",
-        kind="gauge",
-        help="Page cache of the container, in bytes.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.memory_file_bytes,
+    _metric(
+        "memory_file_bytes",
+        "Page cache of the container, in bytes.",
+        lambda each: each.rates.memory_file_bytes,
     ),
-    MetricSpec(
-        name="wattpack_container_memory_limit_bytes",
-        kind="gauge",
-        help="Memory limit of the container, in bytes. Absent without a limit.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.limit.memory_bytes,
+    _metric(
+        "memory_limit_bytes",
+        "Memory limit of the container, in bytes. Absent without a limit.",
+        lambda each: each.rates.limit.memory_bytes,
     ),
-    MetricSpec(
-        name="wattpack_container_oom_kills_total",
-        kind="counter",
-        help="Processes of the container that the kernel killed because memory ran out.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.oom_kills_total,
+    _metric(
+        "oom_kills_total",
+        "Processes of the container that the kernel killed because memory ran out.",
+        lambda each: each.rates.oom_kills_total,
     ),
-    MetricSpec(
-        name="wattpack_container_disk_bytes_per_second",
-        kind="gauge",
-        help="Disk throughput of the container, read and written bytes per second, over the last sample.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.used.disk_bytes_per_second,
+    _metric(
+        "disk_bytes_per_second",
+        "Disk throughput of the container, read and written bytes per second, over the last sample.",
+        lambda each: each.rates.used.disk_bytes_per_second,
     ),
-    MetricSpec(
-        name="wattpack_container_disk_operations_per_second",
-        kind="gauge",
-        help="Disk reads and writes of the container, per second, over the last sample.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.disk_operations_per_second,
+    _metric(
+        "disk_operations_per_second",
+        "Disk reads and writes of the container, per second, over the last sample.",
+        lambda each: each.rates.disk_operations_per_second,
     ),
-    MetricSpec(
-        name="wattpack_container_network_bytes_per_second",
-        kind="gauge",
-        help="Network traffic of the container, in bytes per second. Absent with host networking.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.used.network_bytes_per_second,
+    _metric(
+        "network_bytes_per_second",
+        "Network traffic of the container, in bytes per second. Absent with host networking.",
+        lambda each: each.rates.used.network_bytes_per_second,
     ),
-    MetricSpec(
-        name="wattpack_container_disk_read_bytes_total",
-        kind="counter",
-        help="Bytes that the container read from disks.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.disk_read_bytes_total,
+    _metric(
+        "disk_read_bytes_total",
+        "Bytes that the container read from disks.",
+        lambda each: each.rates.disk_read_bytes_total,
     ),
-    MetricSpec(
-        name="wattpack_container_disk_written_bytes_total",
-        kind="counter",
-        help="Bytes that the container wrote to disks.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.disk_written_bytes_total,
+    _metric(
+        "disk_written_bytes_total",
+        "Bytes that the container wrote to disks.",
+        lambda each: each.rates.disk_written_bytes_total,
     ),
-    MetricSpec(
-        name="wattpack_container_network_receive_bytes_total",
-        kind="counter",
-        help="Bytes that the container received. Absent with host networking.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.network_receive_bytes_total,
+    _metric(
+        "network_receive_bytes_total",
+        "Bytes that the container received. Absent with host networking.",
+        lambda each: each.rates.network_receive_bytes_total,
     ),
-    MetricSpec(
-        name="wattpack_container_network_transmit_bytes_total",
-        kind="counter",
-        help="Bytes that the container sent. Absent with host networking.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.network_transmit_bytes_total,
+    _metric(
+        "network_transmit_bytes_total",
+        "Bytes that the container sent. Absent with host networking.",
+        lambda each: each.rates.network_transmit_bytes_total,
     ),
-    MetricSpec(
-        name="wattpack_container_threads",
-        kind="gauge",
-        help="Threads of the container, over all processes.",
-        labels=_IDENTITY,
-        value=lambda container: container.rates.pids,
-    ),
+    _metric("threads", "Threads of the container, over all processes.", lambda each: each.rates.pids),
     MetricSpec(
         name="wattpack_container_power_watts",
         kind="gauge",
@@ -188,26 +154,20 @@ CONTAINER_METRICS: tuple[MetricSpec[ContainerSample], ...] = (
         labels={**_IDENTITY, "source": lambda container: container.power.source if container.power else ""},
         value=lambda container: container.power.watts if container.power else None,
     ),
-    MetricSpec(
-        name="wattpack_container_power_idle_share_watts",
-        kind="gauge",
-        help="Container's share of the node's idle power, in watts. Not part of the container's power.",
-        labels=_IDENTITY,
-        value=lambda container: (container.power.idle_watts or None) if container.power else None,
+    _metric(
+        "power_idle_share_watts",
+        "Container's share of the node's idle power, in watts. Not part of the container's power.",
+        lambda each: (each.power.idle_watts or None) if each.power else None,
     ),
-    MetricSpec(
-        name="wattpack_container_power_error_ratio",
-        kind="gauge",
-        help="Expected relative error of the container's power.",
-        labels=_IDENTITY,
-        value=lambda container: container.power.error_ratio if container.power else None,
+    _metric(
+        "power_error_ratio",
+        "Expected relative error of the container's power.",
+        lambda each: each.power.error_ratio if each.power else None,
     ),
-    MetricSpec(
-        name="wattpack_container_energy_joules_total",
-        kind="counter",
-        help="Energy that the container added to its node, in joules, since the agent first measured it.",
-        labels=_IDENTITY,
-        value=lambda container: container.power.joules_total if container.power else None,
+    _metric(
+        "energy_joules_total",
+        "Energy that the container added to its node, in joules, since the agent first measured it.",
+        lambda each: each.power.joules_total if each.power else None,
     ),
 )
 

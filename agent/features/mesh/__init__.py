@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from agent.extension import AgentParts, Feature, StartedFeature
+from agent.features import AgentParts, Feature, StartedFeature
 from agent.features.mesh.metrics import PEER_LOSS_METRICS, PEER_METRICS, collect_metrics
 from agent.features.mesh.settings import MeshConfig
 

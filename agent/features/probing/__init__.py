@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from agent.extension import AgentParts, Feature, StartedFeature
+from agent.features import AgentParts, Feature, StartedFeature
 from agent.features.probing.settings import ProbeConfig
 from agent.reporting.reporter import Addition
 from wire.errors import UserError

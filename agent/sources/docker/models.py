@@ -10,9 +10,12 @@ import msgspec
 from wire.messages import MAX_IMAGES, MAX_NAME_LENGTH, MAX_TEXT_LENGTH
 
 MAX_LABELS = 64
+MAX_LABEL_BYTES = 4096
+"""Maximum size of the labels of one container, so that a report with hundreds of containers is accepted."""
 _EXIT_CODES = 2**31
 _SHORT_ID = 12
 _NANOSECONDS = 1_000_000_000
+OWN_LABELS = "wattpack."
 _NOT_LABELS = frozenset({"name", "image"})
 """Attributes of an event that are not container labels; the engine puts both in one table."""
 _RANDOM = "[bcdfghjklmnpqrstvwxz2456789]"
@@ -21,14 +24,14 @@ _GENERATED = re.compile(rf"(-{_RANDOM}{{8,10}}|-[0-9]{{8,}})?-{_RANDOM}{{5}}$|-[
 
 @dataclass(frozen=True, slots=True)
 class ContainerInfo:
-    """What the engine reports about a container."""
+    """What the engine reports about a container, shortened to the limits of a report."""
 
     name: str
     image: str | None = None
     service: str | None = None
     """The service or workload it belongs to, in the orchestrator's naming."""
     started_at: float | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
     restarts: int | None = None
     """Restarts under the same id since the agent first listed it.
 
@@ -76,16 +79,22 @@ class EngineEvent:
 
     def describe(self) -> ContainerInfo:
         """The container of a start event, which carries its name, image and labels."""
-        return ContainerInfo(
-            name=self.name,
-            image=self.attributes.get("image"),
-            service=service_of(self.attributes),
-            started_at=self.unix_seconds,
-            labels=limit_labels(
-                {key: value for key, value in self.attributes.items() if key not in _NOT_LABELS}
-            ),
-            restarts=0,
-        )
+        labels = {key: value for key, value in self.attributes.items() if key not in _NOT_LABELS}
+        return _describe(self.name, self.attributes.get("image"), labels, self.unix_seconds)
+
+
+def _describe(
+    name: str, image: str | None, labels: Mapping[str, str], started_at: float | None = None
+) -> ContainerInfo:
+    service = service_of(labels)
+    return ContainerInfo(
+        name=name[:MAX_NAME_LENGTH],
+        image=image and image[:MAX_TEXT_LENGTH],
+        service=service and service[:MAX_TEXT_LENGTH],
+        started_at=started_at,
+        labels=limit_labels(labels),
+        restarts=0,
+    )
 
 
 def service_of(labels: Mapping[str, str]) -> str | None:
@@ -110,9 +119,22 @@ def _workload(pod: str) -> str:
 
 
 def limit_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """At most `MAX_LABELS` labels, the first by name, with values cut to the length that a report allows."""
-    names = sorted(name for name in labels if len(name) <= MAX_TEXT_LENGTH)[:MAX_LABELS]
-    return {name: labels[name][:MAX_TEXT_LENGTH] for name in names}
+    """The labels within the limits of a report: those of Wattpack first, then the shortest."""
+    kept: dict[str, str] = {}
+    room = MAX_LABEL_BYTES
+    for name, value in sorted(labels.items(), key=_by_importance):
+        text = value[:MAX_TEXT_LENGTH]
+        room -= len(f"{name}{text}".encode(errors="replace"))
+        if room < 0 or len(kept) == MAX_LABELS:
+            break
+        if len(name) <= MAX_TEXT_LENGTH:
+            kept[name] = text
+    return kept
+
+
+def _by_importance(label: tuple[str, str]) -> tuple[bool, int, str]:
+    name, value = label
+    return not name.startswith(OWN_LABELS), len(name) + len(value), name
 
 
 class _Listed(msgspec.Struct, rename="pascal"):
@@ -149,18 +171,9 @@ def parse_listing(body: bytes) -> Iterator[tuple[str, ContainerInfo]]:
     """Id and description of each container from `GET /containers/json`; raises `MsgspecError`."""
     for entry in _listing_decoder.decode(body):
         names = entry.names or [entry.id[:_SHORT_ID]]
-        labels = entry.labels or {}
-        yield (
-            entry.id,
-            ContainerInfo(
-                # A legacy link is listed as another name with one more slash.
-                name=min(names, key=lambda name: name.count("/")).removeprefix("/"),
-                image=entry.image,
-                service=service_of(labels),
-                labels=limit_labels(labels),
-                restarts=0,
-            ),
-        )
+        # A legacy link is listed as another name with one more slash.
+        name = min(names, key=lambda name: name.count("/")).removeprefix("/")
+        yield entry.id, _describe(name, entry.image, entry.labels or {})
 
 
 def parse_event(line: bytes) -> EngineEvent:

@@ -43,3 +43,11 @@ def _attributes(text: str) -> dict[str, str]:
     if any(not equals for _, equals, _ in pairs):
         raise ValueError(f"attributes are name=value, separated by semicolons: {text}")
     return {name: value for name, _, value in pairs}
+
+
+def read_startup_seconds(path: Path) -> tuple[float, ...]:
+    """Read measured start-up times: a CSV with the column `seconds`."""
+    seconds = tuple(read_rows(path, ("seconds",), lambda row: not_negative(row["seconds"])))
+    if not seconds:
+        raise UserError(f"{path} has no start-up times")
+    return seconds

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from replay.readers.lines import open_lines
+from replay.readers.files import open_lines
 from wire.errors import UserError
 
 T = TypeVar("T")

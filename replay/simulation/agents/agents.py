@@ -12,7 +12,6 @@ from math import inf
 import numpy as np
 
 from agent.bottlenecks.detector import BottleneckDetector
-from agent.reporting.messages import ContainerFacts
 from agent.reporting.reporter import Reporter
 from agent.sampling.node_sample import ContainerSample, NodeSample
 from agent.sampling.rates import ContainerRates, HostRates
@@ -270,7 +269,7 @@ class SimulatedAgents:
         if places.keys() != set(names):
             return None
         return PlainHost(
-            facts=[ContainerFacts.of(each.id, each.info) for each in containers],
+            ids=[each.id for each in containers],
             infos=[each.info for each in containers],
             limits=[each.rates.limit for each in containers],
             order=[places[name] for name in names],
@@ -286,9 +285,9 @@ class SimulatedAgents:
         assert last is not None
         begin, end = last.starts[host], last.starts[host + 1]
         containers = [
-            ContainerSample(ContainerRates(each.id, RUNTIME, total, used, limit, NO_PRESSURE), info)
-            for each, info, limit, total, used in zip(
-                plain.facts,
+            ContainerSample(ContainerRates(name, RUNTIME, total, used, limit, NO_PRESSURE), info)
+            for name, info, limit, total, used in zip(
+                plain.ids,
                 plain.infos,
                 plain.limits,
                 last.cpu_seconds_total[begin:end].tolist(),

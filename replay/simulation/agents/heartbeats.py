@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from agent.config import ReportingConfig
-from agent.reporting.messages import NODE_WIDTH, ContainerFacts, node_state, node_values
+from agent.reporting.messages import NODE_WIDTH, node_state, node_values
 from agent.reporting.usage import TOP_CONTAINERS
 from agent.reporting.windows import Mean
 from agent.sampling.node_sample import NodeSample
@@ -127,7 +127,7 @@ class HeartbeatMaker:
         """
         mean = Mean(NODE_WIDTH)
         mean.add(node_values(sample), sample.rates.interval_seconds)
-        usage, facts = columns.usage, plain.facts
+        usage, ids = columns.usage, plain.ids
         return msgspec.structs.replace(
             header,
             state=node_state(sample, mean.values(), mean.seconds),
@@ -136,22 +136,19 @@ class HeartbeatMaker:
                 agent_version=__version__,
                 sample_seconds=self._sample_seconds,
                 beacon_seconds=self._beacon_seconds,
-                usage=tuple(
-                    [ContainerUsage(facts[place].id, *usage[begin + place]) for place in plain.order]
-                ),
-                top=self._top(facts, columns, begin),
+                usage=tuple([ContainerUsage(ids[place], *usage[begin + place]) for place in plain.order]),
+                top=self._top(ids, columns, begin),
                 power_curve=sample.power_curve,
             ),
         )
 
     def _top(
-        self, facts: Sequence[ContainerFacts], columns: SampledColumns, begin: int
+        self, ids: Sequence[str], columns: SampledColumns, begin: int
     ) -> dict[Resource, tuple[str, ...]]:
         top = {}
-        names = [each.id for each in facts]
         for resource, totals in zip(RESOURCES, columns.minus_totals, strict=True):
             if totals is not None:
-                used = sorted(zip(totals[begin : begin + len(names)], names, strict=True))
+                used = sorted(zip(totals[begin : begin + len(ids)], ids, strict=True))
                 first = [name for total, name in used[:TOP_CONTAINERS] if total < 0]
                 if first:
                     top[resource] = tuple(first)
@@ -162,13 +159,13 @@ def _container_states(
     plain: PlainHost, columns: SampledColumns, begin: int, interval_seconds: float
 ) -> tuple[ContainerState, ...]:
     """The states of the containers of a host, from windows of one sample."""
-    rows = slice(begin, begin + len(plain.facts))
+    rows = slice(begin, begin + len(plain.ids))
     window_seconds = float(f"{interval_seconds:.{_DIGITS}g}")
     return tuple(
         [
             ContainerState(
-                each.id,
-                each.name,
+                name,
+                info.name,
                 RUNTIME,
                 cpu_seconds_total,
                 used,
@@ -180,12 +177,13 @@ def _container_states(
                 None,
                 None,
                 None,
-                each.service,
-                each.labels,
-                each.started_at,
+                info.service,
+                info.labels,
+                info.started_at,
             )
-            for each, limit, cpu_seconds_total, used in zip(
-                plain.facts,
+            for name, info, limit, cpu_seconds_total, used in zip(
+                plain.ids,
+                plain.infos,
                 plain.limits,
                 columns.cpu_seconds_total[rows],
                 columns.used[rows],

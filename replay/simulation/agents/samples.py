@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.reporting.messages import ContainerFacts
 from agent.sources.docker import ContainerInfo
 from collector.common.arrays import Floats
 from wire.resources import Quantities
@@ -17,7 +16,7 @@ _MEMORY = 1
 class PlainHost:
     """The contents of the plain heartbeats of a host, which are the same until a container changes."""
 
-    facts: list[ContainerFacts]
+    ids: list[str]
     infos: list[ContainerInfo]
     limits: list[Quantities]
     order: list[int]

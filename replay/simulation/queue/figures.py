@@ -1,8 +1,9 @@
 """How a run kept its promises: figures per class, and the penalty."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from collector.common.arrays import Codes, Floats
@@ -10,9 +11,8 @@ from collector.slo.penalties import gini, is_broken, penalty
 from collector.slo.promises import Promise
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassFigures:
-    """The requests of one class, each by its availability at its end or at the end of the run."""
+class ClassResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The requests of one class of promises, each by its availability at its end or at the end of the run."""
 
     requests: int
     met_ratio: float
@@ -23,11 +23,10 @@ class ClassFigures:
     """Inequality of their availabilities: 0 if all are equal."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromisesKept:
-    """The promises of a completed run."""
+class PromisesKept(msgspec.Struct, frozen=True, kw_only=True):
+    """The promises of a completed run: fields of its result."""
 
-    classes: Mapping[str, ClassFigures]
+    slo: dict[str, ClassResult]
     penalty: float
     """Core seconds that were missing, weighted by how badly each promise was broken."""
     preemptions: int
@@ -58,7 +57,7 @@ def figures_of(requests: Requests, *, preemptions: int, operations: int) -> Prom
         chosen = counted & (requests.promise == code)
         if chosen.any():
             availability = requests.availability[chosen]
-            classes[promise.name] = ClassFigures(
+            classes[promise.name] = ClassResult(
                 requests=int(chosen.sum()),
                 met_ratio=1.0 - float(broken[chosen].mean()),
                 mean_availability=float(availability.mean()),
@@ -67,5 +66,5 @@ def figures_of(requests: Requests, *, preemptions: int, operations: int) -> Prom
             )
     cost = penalty(target, requests.availability, requests.seconds, requests.cpu_cores)
     return PromisesKept(
-        classes=classes, penalty=float(cost[counted].sum()), preemptions=preemptions, operations=operations
+        slo=classes, penalty=float(cost[counted].sum()), preemptions=preemptions, operations=operations
     )

@@ -19,14 +19,13 @@ from replay.setup.hosts import Hosts
 from replay.setup.scenario import Startup
 from replay.setup.workload import PromisedContainers, Workload
 from replay.simulation.accounting import Account
-from replay.simulation.arrivals import SOON, ArrivalQueue
+from replay.simulation.clock import SOON, ArrivalQueue
 from replay.simulation.cluster import Cluster, ContainerPhase
 from replay.simulation.outcome import Outcome, nodes_at_end
 from replay.simulation.policy_runs import PolicyRun
 from replay.simulation.queue.figures import figures_of
 from replay.simulation.queue.lifecycle import Lifecycles
 from replay.simulation.queue.snapshots import QueueSnapshots
-from replay.simulation.queue.startup import StartupTimes
 from replay.simulation.run import few_collections
 from wire.errors import UserError
 
@@ -49,6 +48,23 @@ def run_queue(
         )
     with few_collections():
         return _QueueRun(policy_run, hosts, workload, workload.promised, startup).run(progress)
+
+
+class StartupTimes:
+    """Draws start-up times; the same seed gives the same times."""
+
+    def __init__(self, settings: Startup, *, seed: int) -> None:
+        self._same = np.array(settings.same_host_seconds)
+        self._other = np.array(settings.other_host_seconds)
+        self._first = settings.first
+        self._random = np.random.default_rng([seed, len("start-up")])
+
+    def draw(self, last_node: int, node: int) -> float | None:
+        """Seconds until a container runs on a node; None if the start takes no time."""
+        if last_node == NOWHERE and not self._first:
+            return None
+        measured = self._same if node == last_node else self._other
+        return float(self._random.choice(measured))
 
 
 class _QueueRun:
@@ -107,7 +123,7 @@ class _QueueRun:
             is_due |= now >= decide_at - SOON
             load = self._cluster.load(now)
         self._account.count("waiting_at_end", int(self._cluster.rows(ContainerPhase.WAITING).size))
-        self._outcome.nodes.extend(nodes_at_end(self._cluster, load))
+        self._outcome.nodes.update(nodes_at_end(self._cluster, load))
         kept = figures_of(
             self._lifecycles.results(now),
             preemptions=self._account.counts["kills"],

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from agent import features
-from agent.extension import Feature
-from agent.features import FEATURES, load_features, settings_class
+from agent.features import FEATURES, Feature, load_features, settings_class
 from agent.main import running
 from tests.agent.trees import make_host, make_v2
 from wattpack.config.loader import Sources, keys, load
@@ -36,7 +35,7 @@ async def test_the_agent_runs_without_a_feature(tmp_path: Path, hidden: Feature)
         "collector": {"enabled": False},
         "docker": {"socket": ""},
         "storage": {"directory": ""},
-        "roots": {"proc": str(host.proc), "sys": str(host.sys)},
+        "host": {"root": str(tmp_path)},
     }
     config = msgspec.convert(tables, settings_class())
     async with (

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from agent.config import AgentConfig, DockerConfig, RootsConfig, StorageConfig
+from agent.config import AgentConfig, DockerConfig, HostConfig, StorageConfig
 from agent.main import full_report
-from agent.reporting.validity import MAX_LABEL_BYTES, encode_valid, shorten_labels, without_labels
+from agent.reporting.validity import encode_valid, without_labels
 from agent.sampling.sampler import Sampler
+from agent.sources.docker.models import limit_labels
 from tests.agent.trees import container_id, make_host, make_v1, make_v2, v1_container, v2_container
 from tests.collector.builders import HEARTBEAT, START, container, report
 from wire.messages import ContainerUsage, Event, EventKind, encode, parse_batch
@@ -43,9 +42,9 @@ def test_absurd_numbers_in_any_kernel_file_cost_no_report(
     tmp_path: Path, make: Callable[[Path], tuple[Path, Path]], absurd: bytes
 ) -> None:
     """Every file in turn has absurd numbers: the pass goes on, and the collector accepts the report."""
-    proc, sys = make(tmp_path)
+    make(tmp_path)
     config = AgentConfig(
-        roots=RootsConfig(proc=str(proc), sys=str(sys)),
+        host=HostConfig(root=str(tmp_path)),
         docker=DockerConfig(socket=""),
         storage=StorageConfig(directory=""),
     )
@@ -103,23 +102,13 @@ def test_a_valid_report_is_sent_as_it_is() -> None:
 
 def test_130_containers_with_64_kib_of_labels_each_fit_into_a_report() -> None:
     labels = {f"label-{number}": "x" * 1000 for number in range(64)} | {"wattpack.class": "2"}
-    containers = [container(f"c{number}", labels=shorten_labels(labels)) for number in range(130)]
+    containers = [container(f"c{number}", labels=limit_labels(labels)) for number in range(130)]
     body, left_out = encode_valid(report(containers=containers))
     assert not left_out
     assert len(body) < 1 << 20
     (arrived,) = parse_batch(b"[" + body + b"]")
     assert len(arrived.containers) == 130
     assert all(each.labels["wattpack.class"] == "2" for each in arrived.containers)
-
-
-@given(st.dictionaries(st.text(max_size=50), st.text(max_size=1024), max_size=30))
-def test_labels_are_within_their_bound_and_unchanged_if_they_fit(labels: dict[str, str]) -> None:
-    kept = shorten_labels(labels)
-    assert kept.items() <= labels.items()
-    size = sum(len((key + value).encode(errors="replace")) for key, value in kept.items())
-    assert size <= MAX_LABEL_BYTES
-    if sum(len((key + value).encode(errors="replace")) for key, value in labels.items()) <= MAX_LABEL_BYTES:
-        assert kept == labels
 
 
 def test_a_report_without_labels_keeps_our_own() -> None:

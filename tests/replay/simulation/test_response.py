@@ -7,7 +7,8 @@ import pytest
 from replay.setup.scenario import parse_scenario
 from replay.setup.workload import Workload
 from replay.simulation.compare import compare
-from replay.simulation.results import ApplicationResult, PolicyResult
+from replay.simulation.response import ApplicationResult
+from replay.simulation.results import PolicyResult
 from tests.replay.setups import workload
 from wire.errors import UserError
 

@@ -282,6 +282,6 @@ def test_results_have_the_waiting_time_of_containers() -> None:
 
 def test_results_list_the_nodes_at_the_end() -> None:
     outcome = simulate("spread", [PLAIN], workload((0.25, 0.5 * GIGABYTE), (0.25, 0.25 * GIGABYTE)))
-    (node,) = outcome.nodes
+    (node,) = outcome.nodes.values()
     assert (node.on, node.containers) == (True, 2)
-    assert node.used_ratio[:2] == (0.5, 0.75)
+    assert (node.used_ratio[Resource.CPU], node.used_ratio[Resource.MEMORY]) == (0.5, 0.75)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.sources.docker.models import (
+    MAX_LABEL_BYTES,
     MAX_LABELS,
     ContainerInfo,
     limit_labels,
@@ -73,6 +74,15 @@ def test_labels_are_limited_in_number_and_length(labels: dict[str, str]) -> None
     assert len(kept) <= MAX_LABELS
     assert all(len(name) <= MAX_TEXT_LENGTH and len(value) <= MAX_TEXT_LENGTH for name, value in kept.items())
     assert all(labels[name].startswith(value) for name, value in kept.items())
+    assert (
+        sum(len((name + value).encode(errors="replace")) for name, value in kept.items()) <= MAX_LABEL_BYTES
+    )
+
+
+@given(st.dictionaries(st.text(max_size=50), st.text(max_size=80), max_size=10))
+def test_labels_are_unchanged_if_they_fit(labels: dict[str, str]) -> None:
+    if sum(len((name + value).encode(errors="replace")) for name, value in labels.items()) <= MAX_LABEL_BYTES:
+        assert limit_labels(labels) == labels
 
 
 def test_service_is_known_even_if_its_label_is_cut() -> None:

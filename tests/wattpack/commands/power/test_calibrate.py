@@ -24,7 +24,8 @@ def test_calibrate_without_a_meter_names_the_remedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "state/model.json"
-    assert main(["power", "calibrate", "--set", f"roots.sys={tmp_path}", "--out", str(out)]) == 2
+    (tmp_path / "proc").symlink_to("/proc")
+    assert main(["power", "calibrate", "--set", f"host.root={tmp_path}", "--out", str(out)]) == 2
     output = capsys.readouterr().err
     assert output.count("\n") == 1
     assert "no power meter answers on this host" in output
@@ -92,7 +93,14 @@ def test_calibrate_ramp_with_a_live_meter(tmp_path: Path) -> None:
     out = tmp_path / "state/model.json"
     with tree.live():
         ended = wattpack(
-            "power", "calibrate", "--set", f"roots.sys={tree.sys}", "--out", str(out), "--minutes", "0.2"
+            "power",
+            "calibrate",
+            "--set",
+            f"host.root={tree.host_root()}",
+            "--out",
+            str(out),
+            "--minutes",
+            "0.2",
         ).run(timeout_seconds=240)
     assert ended.returncode == 0, ended.stderr
     assert "all cores at 50 %" in ended.stdout

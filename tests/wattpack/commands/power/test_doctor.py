@@ -18,7 +18,7 @@ def tree(tmp_path: Path) -> PowercapTree:
 
 
 def doctor(tree: PowercapTree, *arguments: str) -> int:
-    settings = ("--set", f"roots.sys={tree.sys}", "--set", "docker.socket=/nowhere/docker.sock")
+    settings = ("--set", f"host.root={tree.host_root()}", "--set", "docker.socket=/nowhere/docker.sock")
     with tree.live():
         return main(["power", "doctor", *settings, *arguments])
 

@@ -20,7 +20,7 @@ def agent(tree: PowercapTree, folder: Path) -> Command:
         "agent",
         *("--set", "http.listen=127.0.0.1:0"),
         *("--set", "sampling.interval_seconds=0.5"),
-        *("--set", f"roots.sys={tree.sys}"),
+        *("--set", f"host.root={tree.host_root()}"),
         *("--set", "collector.enabled=false"),
         *("--set", "docker.socket="),
         *("--set", f"storage.directory={folder}"),

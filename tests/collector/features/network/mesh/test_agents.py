@@ -106,7 +106,7 @@ async def test_a_whole_agent_exposes_its_round_trip_times(tmp_path: Path) -> Non
             "http": {"listen": "127.0.0.1:0"},
             "collector": {"enabled": False, "url": collector.url},
             "docker": {"socket": ""},
-            "roots": {"proc": str(host.proc), "sys": str(host.sys)},
+            "host": {"root": str(tmp_path)},
             "storage": {"directory": ""},
             "mesh": {"enabled": True, "listen": "127.0.0.1:0"},
         }

@@ -21,6 +21,13 @@ class SamplingConfig(Section, frozen=True):
 class HostConfig(Section, frozen=True):
     """What counts as the host, and its capacity."""
 
+    root: Annotated[
+        str,
+        Meta(
+            description="Directory in which `proc` and `sys` of the host are mounted, such as /host if the"
+            " agent runs in a container with `-v /:/host:ro`."
+        ),
+    ] = "/"
     cgroup: Annotated[
         str,
         Meta(
@@ -47,6 +54,16 @@ class HostConfig(Section, frozen=True):
         ),
     ] = 0.0
 
+    @property
+    def proc(self) -> Path:
+        """The proc file system of the host."""
+        return Path(self.root, "proc")
+
+    @property
+    def sys(self) -> Path:
+        """The sys file system of the host: cgroups, power meters, network interfaces."""
+        return Path(self.root, "sys")
+
 
 class PowerConfig(Section, frozen=True):
     """How power is estimated, and divided among containers."""
@@ -68,16 +85,6 @@ class PowerConfig(Section, frozen=True):
             " library pyRAPL (install wattpack[pyrapl]).",
         ),
     ] = "kernel"
-
-
-class RootsConfig(Section, frozen=True):
-    """Mount points of kernel file systems, which differ if the agent runs in a container."""
-
-    proc: Annotated[str, Meta(description="Mount point of the proc file system.")] = "/proc"
-    sys: Annotated[
-        str,
-        Meta(description="Mount point of the sys file system: cgroups, power meters, network interfaces."),
-    ] = "/sys"
 
 
 class DockerConfig(Section, frozen=True):
@@ -286,7 +293,6 @@ class AgentConfig(Settings, frozen=True):
     reporting: ReportingConfig = ReportingConfig()
     bottleneck: BottleneckConfig = BottleneckConfig()
     power: PowerConfig = PowerConfig()
-    roots: RootsConfig = RootsConfig()
     docker: DockerConfig = DockerConfig()
     http: HttpConfig = HttpConfig()
     collector: DeliveryConfig = DeliveryConfig()
