@@ -17,13 +17,13 @@ from wattpack.client.collector import Json, add_collector_options, get, get_all
 from wattpack.config.arguments import add
 from wattpack.datasets.search import add_data_option, search_path
 from wattpack.datasets.traces import locate_in
+from wattpack.output.live import progress_bar
 from wattpack.output.patches import PATCHES, ContainerSize
-from wattpack.output.progress import progress_bar
 from wattpack.output.table import table
 from wattpack.output.text import bytes_text, count_text, number_text, percent_text, print_result, write_text
 from wire.errors import UserError
 
-_HEADER = (
+_HEADER = [
     "SERVICE",
     "CONTAINERS",
     "CPU NOW",
@@ -35,7 +35,7 @@ _HEADER = (
     "DAYS",
     "CONFIDENCE",
     "CHANGE",
-)
+]
 _SMALLEST_RATIO = 1e-4
 
 

@@ -10,7 +10,7 @@ from agent.config import BottleneckConfig, ProbeConfig, ReportingConfig
 from agent.probing.prober import ResponseTimes
 from agent.reporting.reporter import Reporter
 from wattpack.demo.cluster import DemoCluster
-from wattpack.demo.elastic import response_seconds
+from wattpack.demo.load import response_seconds
 from wire.messages import Report, ServiceProbe
 
 _STREAM = 4
