@@ -70,9 +70,7 @@ async def _up(data: Path, assignments: list[str]) -> None:
 
     def agent_settings(url: str) -> AgentConfig:
         sources = Sources(
-            base={"collector": {"url": url}, **files},
-            environment=os.environ,
-            assignments=settings["agent"],
+            base={"collector": {"url": url}, **files}, environment=os.environ, assignments=settings["agent"]
         )
         return load(AgentConfig, "agent", sources)
 

@@ -14,15 +14,7 @@ from agent.sources.docker import ContainerInfo
 from collector.snapshot.tables import NOWHERE
 from powermodels.attribution.split import container_error_ratio
 from powermodels.common.interface import Terms
-from wattpack.demo.load import (
-    CPU,
-    CROWDED_RATIO,
-    DISK,
-    DemoLoad,
-    Moment,
-    container_pressure,
-    node_pressure,
-)
+from wattpack.demo.load import CPU, CROWDED_RATIO, DISK, DemoLoad, Moment, container_pressure, node_pressure
 from wattpack.demo.shop import Rows, Shop
 from wire.messages import ContainerPower, NodePower, PowerSource, Pressure
 from wire.resources import Quantities
