@@ -46,14 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.verbose:
         logging.getLogger().setLevel(logging.WARNING)
     with _folder(arguments.keep) as folder:
-        options = DemoOptions(
-            folder=folder,
-            port=arguments.port,
-            seed=arguments.seed,
-            nodes=arguments.nodes,
-            containers=arguments.containers,
-            days=arguments.days,
-        )
+        size = {name: getattr(arguments, name) for name in ("port", "seed", "nodes", "containers", "days")}
+        options = DemoOptions(folder=folder, **size)
         return run_service(_demo(options, keep=arguments.keep))
 
 

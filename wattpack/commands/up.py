@@ -16,7 +16,6 @@ from collector.config import CollectorConfig
 from collector.main import running as running_collector
 from wattpack.config.arguments import add
 from wattpack.config.loader import Sources, load
-from wattpack.config.options import ROLES
 from wattpack.output.live import LinesAbove, LiveText
 from wattpack.service.runner import run as run_service
 from wattpack.service.runner import start_logging, until_stopped
@@ -90,7 +89,7 @@ async def _up(data: Path, assignments: list[str]) -> None:
 
 
 def _by_role(assignments: list[str]) -> dict[str, list[str]]:
-    settings: dict[str, list[str]] = {role: [] for role in ROLES}
+    settings: dict[str, list[str]] = {"agent": [], "collector": []}
     for assignment in assignments:
         role, _, rest = assignment.partition(".")
         if role not in settings:
