@@ -45,7 +45,7 @@ def test_up_shows_watts_and_stops_on_ctrl_c(tmp_path: Path) -> None:
         assert node["power"]["watts"] > 0
         assert "wattpack_node_power_watts" in get(f"{agent}/metrics")
         assert "wattpack_collector_reports_total" in get(f"{collector}/metrics")
-        assert any(line.startswith("power: ") for line in process.stdout)
+        assert any(line.startswith("POWER ") for line in process.stdout)
         (account,) = eventually(lambda: get(f"{collector}/v1/energy")["accounts"], 30)
         assert account["joules"] > 0
         process.send_signal(signal.SIGINT)
