@@ -79,7 +79,7 @@ def _welcome(options: DemoOptions, address: Address, keep: Path | None) -> Itera
     yield f"  page      {address.url}"
     yield f"  API       {address.url}/openapi.json"
     yield f"  metrics   {address.url}/metrics"
-    yield "  commands  wattpack status, top, nodes, services, network, alerts, energy, plan, control history"
+    yield "  commands  wattpack status, nodes, services, network, alerts, energy, plan, control history"
     if str(address) != COLLECTOR_DEFAULT:
         yield f"            (with WATTPACK_COLLECTOR={address.url})"
     yield ""
