@@ -6,10 +6,9 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
 from wattpack.commands import COMMANDS, find_command, list_lines
-from wattpack.output.stream import PrintableStream
 from wire.errors import UserError
 from wire.text import printable_lines
 from wire.version import __version__
@@ -54,8 +53,22 @@ def _run(given: Sequence[str]) -> int:
         return 0
     if command.name in _INTERACTIVE:
         return command.implementation().run(arguments)
-    with redirect_stdout(cast("TextIO", PrintableStream(sys.stdout))):
+    with redirect_stdout(cast("TextIO", _PrintableStream(sys.stdout))):
         return command.implementation().run(arguments)
+
+
+class _PrintableStream:
+    """Writes text to a stream, with all control characters escaped except line ends and tabs."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(printable_lines(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the stream's attributes
+        return getattr(self._stream, name)
 
 
 def _with_negatives(arguments: Sequence[str]) -> list[str]:

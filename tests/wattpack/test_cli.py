@@ -158,7 +158,7 @@ def test_agent_once_prints_a_table() -> None:
     ended = wattpack("agent", "--once", "--set", "node=here").run()
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith("here: ")
-    assert "\npower: " in ended.stdout
+    assert "\nPOWER  " in ended.stdout
 
 
 @pytest.mark.parametrize(

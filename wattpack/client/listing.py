@@ -1,46 +1,27 @@
 """Lists for people and scripts: a table or JSON, at most `--limit` rows."""
 
 import argparse
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from wattpack.client.collector import Json, add_collector_options
-from wattpack.config.arguments import add
+from wattpack.config.arguments import add, count
 from wattpack.output.table import table
 from wattpack.output.text import print_result
 
 
 def add_list_options(parser: argparse.ArgumentParser, default_limit: int | None = None) -> None:
     """The options of `add_collector_options`, and `--limit`."""
-    shown = "all" if default_limit is None else str(default_limit)
-    add(parser, "--limit N", f"show at most N (default: {shown})", parse_limit, default=default_limit)
+    limit = "show at most N" if default_limit else "show at most N (default: all)"
+    add(parser, "--limit N", limit, count, default=default_limit)
     add_collector_options(parser)
-
-
-def parse_amount(text: str) -> float:
-    """A number of 0 or more."""
-    try:
-        amount = float(text)
-    except ValueError:
-        amount = -1.0
-    if not 0 <= amount < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
-    return amount
-
-
-def parse_limit(text: str) -> int:
-    """A number of rows."""
-    if not text.isascii() or not text.isdigit() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return int(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
     """The columns of a table, and a note below it."""
 
-    header: tuple[str, ...]
+    header: Sequence[str]
     row: Callable[[Json], Sequence[str]]
     note: str = ""
 

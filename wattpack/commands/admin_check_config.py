@@ -11,25 +11,31 @@ import msgspec
 
 from agent.config import AgentConfig
 from agent.delivery.credentials import read_token, tls_context
+from agent.features import settings_class
 from agent.sampling.sampler import Sampler
 from collector.config import CollectorConfig
 from collector.main import check_start
 from wattpack.config.arguments import add
 from wattpack.config.loader import Sources, keys, load
-from wattpack.config.options import ROLES, WEB_CONFIG, config_class, from_credentials
+from wattpack.config.options import WEB_CONFIG, from_credentials
 from wattpack.output.text import print_result
 from wire.http.webconfig import check_web_config
 
+_ROLES: dict[str, type[AgentConfig | CollectorConfig]] = {
+    "agent": settings_class(),
+    "collector": CollectorConfig,
+}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add(parser, "|".join(ROLES), "the role that the file configures", dest="role")
+    add(parser, "|".join(_ROLES), "the role that the file configures", dest="role")
     add(parser, "FILE", "the TOML file to check", Path)
     add(parser, "--json", "print the resulting configuration as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     role: str = arguments.role
-    config = config_class(role)
+    config = _ROLES[role]
     base = from_credentials(config, os.environ)
     loaded = load(config, role, Sources(base=base, file=arguments.file, environment=os.environ))
     for key in keys(config):

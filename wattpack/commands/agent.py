@@ -13,11 +13,13 @@ from agent.main import RunningAgent, running, sample_once
 from agent.sampling.node_sample import NodeSample
 from wattpack.config.arguments import add
 from wattpack.config.options import add_config_options, load_config
-from wattpack.output.report import show_report
 from wattpack.output.text import count_text, print_result
 from wattpack.service.runner import Work, keep_running, start_logging
 from wattpack.service.runner import run as run_service
 from wattpack.service.systemd import Watchdog
+from wattpack.top.scene import scene_of
+from wattpack.top.screen import draw_all
+from wattpack.top.view import View
 
 log = logging.getLogger("wattpack.agent")
 
@@ -33,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.once:
         logging.getLogger().addHandler(logging.NullHandler())  # gaps are part of the sample
         report = asyncio.run(sample_once(load()))
-        return print_result(arguments, report, [show_report(report)])
+        return print_result(arguments, report, [draw_all(scene_of(report), View())])
     start_logging("agent")
     return run_service(keep_running(load, _running))
 

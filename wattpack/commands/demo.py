@@ -10,7 +10,7 @@ from pathlib import Path
 
 from wattpack.config.arguments import add
 from wattpack.demo.run import DemoOptions, running_demo
-from wattpack.output.progress import progress_bar
+from wattpack.output.live import progress_bar
 from wattpack.service.runner import run as run_service
 from wattpack.service.runner import start_logging, until_stopped
 from wire.address import COLLECTOR_DEFAULT, Address
@@ -46,14 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.verbose:
         logging.getLogger().setLevel(logging.WARNING)
     with _folder(arguments.keep) as folder:
-        options = DemoOptions(
-            folder=folder,
-            port=arguments.port,
-            seed=arguments.seed,
-            nodes=arguments.nodes,
-            containers=arguments.containers,
-            days=arguments.days,
-        )
+        size = {name: getattr(arguments, name) for name in ("port", "seed", "nodes", "containers", "days")}
+        options = DemoOptions(folder=folder, **size)
         return run_service(_demo(options, keep=arguments.keep))
 
 
@@ -85,7 +79,7 @@ def _welcome(options: DemoOptions, address: Address, keep: Path | None) -> Itera
     yield f"  page      {address.url}"
     yield f"  API       {address.url}/openapi.json"
     yield f"  metrics   {address.url}/metrics"
-    yield "  commands  wattpack status, top, nodes, services, network, alerts, energy, plan, control history"
+    yield "  commands  wattpack status, nodes, services, network, alerts, energy, plan, control history"
     if str(address) != COLLECTOR_DEFAULT:
         yield f"            (with WATTPACK_COLLECTOR={address.url})"
     yield ""

@@ -12,8 +12,8 @@ from collector.common.applications import parse_delay
 from collector.placement.answers import PlacementHint, RankedNode
 from collector.policies.actions import describe
 from wattpack.client.collector import post_as
-from wattpack.client.listing import add_list_options, parse_amount
-from wattpack.config.arguments import add
+from wattpack.client.listing import add_list_options
+from wattpack.config.arguments import add, at_least_zero
 from wattpack.output.table import table
 from wattpack.output.text import bytes_text, count_text, percent_text, print_result
 from wire.errors import UserError
@@ -33,7 +33,7 @@ def add_container_arguments(parser: argparse.ArgumentParser) -> None:
     """Options that describe a container."""
     add(parser, "[SERVICE]", "service of the container")
     add(parser, "--image IMAGE", "image; a profiled service with the same image provides the need")
-    add(parser, "--cpu CORES", "CPU reservation, in cores", parse_amount)
+    add(parser, "--cpu CORES", "CPU reservation, in cores", at_least_zero)
     for name, example in (("memory", "4GiB"), ("disk", "20MB/s"), ("network", "5MB/s")):
         add(parser, f"--{name} SIZE", f"{name} reservation, such as {example}")
     add(parser, "--class 1|2|3|4", "SLA class; limits of class 1 are never lowered", int, dest="task_class")

@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Iterator
 
 from wattpack.client.collector import Json, post
-from wattpack.client.listing import add_list_options, more_lines, parse_amount
-from wattpack.config.arguments import add
+from wattpack.client.listing import add_list_options, more_lines
+from wattpack.config.arguments import add, at_least_zero
 from wattpack.output.table import table
 from wattpack.output.text import bytes_text, number_text, print_result
 
@@ -15,11 +15,11 @@ _HEADER = ("NODE", "NOW", "THEN", "CHANGE", "SOURCE", "NOTE")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, "SERVICE", "a service with running containers")
     amount = parser.add_mutually_exclusive_group(required=True)
-    add(amount, "--times N", "throughput relative to now; the node takes the difference", parse_amount)
+    add(amount, "--times N", "throughput relative to now; the node takes the difference", at_least_zero)
     add(amount, "--share RATIO", "share of the present throughput that the node takes in addition", float)
     add(parser, "--on NODE", "only this node (default: each node in turn)")
     overhead = "CPU time that virtualization adds, as a share: 0.1 for a tenth more"
-    add(parser, "--virtualization RATIO", overhead, parse_amount, default=0.0)
+    add(parser, "--virtualization RATIO", overhead, at_least_zero, default=0.0)
     add_list_options(parser)
 
 

@@ -89,10 +89,7 @@ def _clusters(nodes: Sequence[Json]) -> list[list[int]]:
 def _node_table(found: Json) -> list[str]:
     names = [node["name"] for node in found["nodes"]]
     rows = [
-        (
-            name,
-            *(_SELF if row == column else _cell(found, row, column) for column in range(len(names))),
-        )
+        (name, *(_SELF if row == column else _cell(found, row, column) for column in range(len(names))))
         for row, name in enumerate(names)
     ]
     return table(("", *names), rows)

@@ -32,10 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    progress = _print_progress if sys.stderr.isatty() else _ignore_progress
-    evaluation = evaluate(
-        _paths(arguments.files, search_path(arguments.data)), arguments.protocol, arguments.model, progress
-    )
+    paths = _paths(arguments.files, search_path(arguments.data))
+    evaluation = evaluate(paths, arguments.protocol, arguments.model, _show_progress)
     return print_result(arguments, evaluation, _lines(evaluation))
 
 
@@ -56,12 +54,9 @@ def _paths(files: Sequence[Path], folders: Sequence[Path]) -> list[Path]:
     ]
 
 
-def _print_progress(text: str) -> None:
-    print(text, file=sys.stderr)
-
-
-def _ignore_progress(_: str) -> None:
-    """Without a terminal there is no progress output."""
+def _show_progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(text, file=sys.stderr)
 
 
 def _lines(evaluation: Evaluation) -> Iterator[str]:

@@ -7,7 +7,7 @@ from wattpack.client.listing import Columns, add_list_options, print_list
 from wattpack.config.arguments import add
 from wattpack.output.text import bytes_text, number_text, percent_text
 
-_HEADER = (
+_HEADER = [
     "SERVICE",
     "CONTAINERS",
     "NODES",
@@ -18,7 +18,7 @@ _HEADER = (
     "CPU NEED",
     "MEMORY NEED",
     "PROFILED",
-)
+]
 _NOTE = (
     "CPU NEED and MEMORY NEED are per container. POWER WEIGHT is the power of CPU time relative to the"
     " average of its nodes, learned where there is a meter."

@@ -2,7 +2,6 @@
 
 import argparse
 import gzip
-import math
 import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -11,12 +10,12 @@ from pathlib import Path
 from collector.slo.recorded import LogAvailability, RecordedLog, apply_log, class_of, parse_log
 from wattpack.client.collector import Json, get_all
 from wattpack.client.listing import Columns, add_list_options, print_list
-from wattpack.config.arguments import add
+from wattpack.config.arguments import above_zero, add
 from wattpack.output.table import table
 from wattpack.output.text import count_text, print_result, seconds_text
 from wire.errors import UserError, os_reason
 
-_HEADER = (
+_HEADER = [
     "SERVICE",
     "CLASS",
     "MODE",
@@ -27,7 +26,7 @@ _HEADER = (
     "CAN WAIT",
     "TREND",
     "PENALTY",
-)
+]
 _NOTE = (
     "CAN WAIT is how long an instance can wait from now on before the promise breaks, less its start-up time."
     " PENALTY is the missing running time of all instances, plus 10% to 100% of it for larger shortfalls."
@@ -43,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     log = "read a recorded log instead of asking the collector: CSV, plain or gzip, as in docs/slo.md"
     add(parser, "--from FILE", log, Path, dest="log")
     add(parser, "--class NAME", "only services of this class", dest="slo_class")
-    add(parser, "--seconds N", "with --from: only the first N seconds (default: all)", _positive)
+    add(parser, "--seconds N", "with --from: only the first N seconds (default: all)", above_zero)
     add_list_options(parser)
 
 
@@ -87,16 +86,6 @@ def _row(promise: Json) -> tuple[str, ...]:
         promise["trend"],
         seconds_text(penalty) if penalty else "-",
     )
-
-
-def _positive(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return seconds
 
 
 def _select_class(log: RecordedLog, name: str) -> RecordedLog:

@@ -18,13 +18,13 @@ from wattpack.client.collector import Json, add_collector_options, get, get_all
 from wattpack.config.arguments import add
 from wattpack.datasets.search import add_data_option, search_path
 from wattpack.datasets.traces import locate_in
-from wattpack.output.patches import PATCHES, ContainerSize
-from wattpack.output.progress import progress_bar
+from wattpack.output.live import progress_bar
+from wattpack.output.patches import PATCHES
 from wattpack.output.table import table
 from wattpack.output.text import bytes_text, count_text, number_text, percent_text, print_result, write_text
 from wire.errors import UserError
 
-_HEADER = (
+_HEADER = [
     "SERVICE",
     "CONTAINERS",
     "CPU NOW",
@@ -36,7 +36,8 @@ _HEADER = (
     "DAYS",
     "CONFIDENCE",
     "CHANGE",
-)
+]
+_EMPTY = "No service has a size yet. Services come from Swarm, Compose and Kubernetes labels."
 _SMALLEST_RATIO = 1e-4
 
 
@@ -66,12 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         found = [get(arguments, f"/v1/services/{quote(arguments.service, safe='')}/size")]
     if not found:
-        lines: Iterable[str] = [
-            "No service has a size yet. Services come from Swarm, Compose and Kubernetes labels."
-        ]
+        lines: Iterable[str] = [_EMPTY]
     elif arguments.patch is not None:
-        sizes = [_container_size(each) for each in found]
-        lines = chain(patch_warnings(found), PATCHES[arguments.patch](sizes))
+        lines = chain(patch_warnings(found), PATCHES[arguments.patch](found))
     else:
         lines = _format(found) if arguments.service is None else format_size(found[0])
     return print_result(arguments, found if arguments.service is None else found[0], lines)
@@ -86,17 +84,6 @@ def patch_warnings(sizes: Sequence[Json]) -> Iterator[str]:
                 f"# Warning: {each['service']!r} was observed for {hours:.1f} h only. A busier hour may"
                 " exceed these limits: wait for a day."
             )
-
-
-def _container_size(size: Json) -> ContainerSize:
-    cpu, memory = size["cpu"] or {}, size["memory"] or {}
-    return ContainerSize(
-        service=size["service"],
-        cpu_request=cpu.get("request"),
-        cpu_limit=cpu.get("limit"),
-        memory_request=memory.get("request"),
-        memory_limit=memory.get("limit"),
-    )
 
 
 def _format(sizes: Sequence[Json]) -> Iterator[str]:

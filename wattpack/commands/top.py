@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import logging
 import os
-import shutil
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -21,7 +20,6 @@ from wire.address import COLLECTOR_DEFAULT
 from wire.errors import UserError
 
 _MIN_INTERVAL_SECONDS = 0.2
-_PIPE_WIDTH = 120
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,8 +51,7 @@ async def _top(arguments: argparse.Namespace) -> None:
             scene = await anext(scenes)
             print(json_text(scene))
         elif arguments.once or not (sys.stdin.isatty() and sys.stdout.isatty()):
-            width = shutil.get_terminal_size((_PIPE_WIDTH, 0)).columns
-            print(draw_all(await anext(scenes), view, width))
+            print(draw_all(await anext(scenes), view))
         else:
             from wattpack.top.terminal import show  # noqa: PLC0415 - some systems come without curses
 

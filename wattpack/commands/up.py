@@ -17,18 +17,17 @@ from collector.config import CollectorConfig
 from collector.main import running as running_collector
 from wattpack.config.arguments import add
 from wattpack.config.loader import Sources, load
-from wattpack.config.options import ROLES
-from wattpack.output.live import LinesAbove, LiveText, rows_of
-from wattpack.output.report import show_report
+from wattpack.output.live import LinesAbove, LiveText
 from wattpack.service.runner import run as run_service
 from wattpack.service.runner import start_logging, until_stopped
+from wattpack.top.scene import scene_of
+from wattpack.top.screen import draw_all
+from wattpack.top.view import View
 from wire.address import Address, parse_address
 from wire.errors import UserError
 from wire.http.serving import check_address
-from wire.messages import Report
 from wire.version import __version__
 
-_MIN_CONTAINERS = 3
 _HEARTBEAT_SECONDS, _ROLLUP_SECONDS = 10.0, 5.0
 """One host sends little: `wattpack energy` has data within half a minute."""
 
@@ -70,9 +69,7 @@ async def _up(data: Path, assignments: list[str]) -> None:
 
     def agent_settings(url: str) -> AgentConfig:
         sources = Sources(
-            base={"collector": {"url": url}, **files},
-            environment=os.environ,
-            assignments=settings["agent"],
+            base={"collector": {"url": url}, **files}, environment=os.environ, assignments=settings["agent"]
         )
         return load(settings_class(), "agent", sources)
 
@@ -92,7 +89,7 @@ async def _up(data: Path, assignments: list[str]) -> None:
 
 
 def _by_role(assignments: list[str]) -> dict[str, list[str]]:
-    settings: dict[str, list[str]] = {role: [] for role in ROLES}
+    settings: dict[str, list[str]] = {"agent": [], "collector": []}
     for assignment in assignments:
         role, _, rest = assignment.partition(".")
         if role not in settings:
@@ -118,7 +115,7 @@ def _welcome(agent: RunningAgent, collector: Address) -> Iterator[str]:
 
 
 async def _show(agent: RunningAgent, period_seconds: float) -> None:
-    """Show the last report: redrawn after each sample in a terminal, else printed once."""
+    """Show the last sample: redrawn after each sample in a terminal, else printed once."""
     live = LiveText(sys.stdout, shutil.get_terminal_size)
     if sys.stdout.isatty() and sys.stderr.isatty():
         root = logging.getLogger()
@@ -128,18 +125,8 @@ async def _show(agent: RunningAgent, period_seconds: float) -> None:
         sample = agent.state.sample
         if sample is None:
             continue
-        text = fit_report(full_report(agent.node, sample), shutil.get_terminal_size())
+        scene = scene_of(full_report(agent.node, sample))
         if not sys.stdout.isatty():
-            print(text, flush=True)
+            print(draw_all(scene, View()), flush=True)
             return
-        live.show(text)
-
-
-def fit_report(report: Report, size: os.terminal_size) -> str:
-    """The report with as many containers as fit on the terminal, at least three."""
-    count = max(_MIN_CONTAINERS, size.lines)
-    text = show_report(report, most_containers=count)
-    while count > _MIN_CONTAINERS and rows_of(text, size.columns) >= size.lines:
-        count -= 1
-        text = show_report(report, most_containers=count)
-    return text
+        live.show(draw_all(scene, View(), shutil.get_terminal_size()))

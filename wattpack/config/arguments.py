@@ -3,6 +3,8 @@
 import argparse
 import re
 from collections.abc import Callable
+from contextlib import suppress
+from math import inf
 from typing import Any
 
 _CHOICES = re.compile(r"[a-z0-9-]+(\|[a-z0-9-]+)+")
@@ -48,3 +50,27 @@ def add(  # noqa: PLR0913 - what argparse takes
         parser.add_argument(flag, dest=name, required=required, **settings)
     else:
         parser.add_argument(dest or value.lower(), **settings)
+
+
+def at_least_zero(text: str) -> float:
+    """A number of 0 or more."""
+    return _number(text, float, lambda value: 0 <= value < inf, "of 0 or more")
+
+
+def above_zero(text: str) -> float:
+    """A number above 0."""
+    return _number(text, float, lambda value: 0 < value < inf, "above 0")
+
+
+def count(text: str) -> int:
+    """A whole number above 0."""
+    return int(_number(text, int, lambda value: value > 0, "above 0"))
+
+
+def _number(
+    text: str, convert: Callable[[str], float], is_valid: Callable[[float], bool], wanted: str
+) -> float:
+    with suppress(ValueError):
+        if is_valid(value := convert(text)):
+            return value
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number {wanted}")

@@ -10,11 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
-_NAMES = {
-    "object": "a table",
-    "array": "a list",
-    **{kind.__name__: name for kind, name in KINDS.items()},
-}
+_NAMES = {"object": "a table", "array": "a list", **{kind.__name__: name for kind, name in KINDS.items()}}
 _TABLE = re.compile(r"^\s*\[\s*(?P<path>[^\[\]]+?)\s*\]\s*(#.*)?$")
 _KEY = re.compile(r"^\s*(?P<path>[A-Za-z0-9_.\"'-]+)\s*=")
 _EXPECTED = re.compile(r"Expected `(?P<kind>\w+)(?: \| null)?`(?P<rest>.*)")

@@ -55,17 +55,3 @@ def from_credentials(config: type[msgspec.Struct], environment: Mapping[str, str
             table, name = key.path
             base.setdefault(table, {})[name] = str(file)
     return base
-
-
-def config_class(role: str) -> type[msgspec.Struct]:
-    """The configuration class of a role, imported here to keep the other role's code out of the process."""
-    if role == "agent":
-        from agent.features import settings_class  # noqa: PLC0415 - see above
-
-        return settings_class()
-    from collector.config import CollectorConfig  # noqa: PLC0415 - see above
-
-    return CollectorConfig
-
-
-ROLES = ("agent", "collector")

@@ -100,41 +100,28 @@ def _planetlab(day: str) -> Dataset:
         if day in _DAYS_IN_BENCHMARKS
         else (_TRACE,)
     )
-    return Dataset(
-        f"planetlab-{day}",
-        PLANETLAB,
-        "planetlab",
-        "1 MB",
-        (f"planetlab/{day}", f"planetlab-workload-traces/{day}"),
-        f"traces/planetlab-{day}.txt",
-        benchmarks,
-    )
+    name, places = f"planetlab-{day}", (f"planetlab/{day}", f"planetlab-workload-traces/{day}")
+    return Dataset(name, PLANETLAB, "planetlab", "1 MB", places, f"traces/{name}.txt", benchmarks)
 
 
-def _bitbrains(name: str, folder: str, size: str) -> Dataset:
-    return Dataset(
-        f"bitbrains-{name}",
-        BITBRAINS,
-        "bitbrains",
-        size,
-        (f"bitbrains/{folder}", f"GWA-T-12/{folder}"),
-        f"traces/bitbrains-{name}.csv",
-        (_TRACE,),
-    )
+def _bitbrains(
+    name: str,
+    folder: str,
+    size: str,
+    used_by: tuple[str, ...] = (_TRACE,),
+    period: tuple[float, float] | None = None,
+) -> Dataset:
+    places = (f"bitbrains/{folder}", f"GWA-T-12/{folder}")
+    packed = f"traces/bitbrains-{name}.csv"
+    return Dataset(f"bitbrains-{name}", BITBRAINS, "bitbrains", size, places, packed, used_by, period)
 
 
 def _server(name: str, folder: str, size: str) -> Dataset:
     spaced = " ".join(folder.split())
     names = dict.fromkeys(f"power-modelling/dataSets/{each}" for each in (folder, spaced))
-    return Dataset(
-        name,
-        METERED,
-        RECORDING,
-        size,
-        (*names, f"dataSets/{folder}"),
-        f"power/{name}.csv",
-        ("wattpack power evaluate", *(("./dev bench power",) if name in _SERVERS_IN_BENCHMARKS else ())),
-    )
+    used_by = ("wattpack power evaluate", *(("./dev bench power",) if name in _SERVERS_IN_BENCHMARKS else ()))
+    places = (*names, f"dataSets/{folder}")
+    return Dataset(name, METERED, RECORDING, size, places, f"power/{name}.csv", used_by)
 
 
 def _qos(name: str, format_name: str, size: str, *scenarios: str) -> Dataset:
@@ -158,53 +145,22 @@ def _all_qos() -> Iterator[Dataset]:
 
 def _all() -> Iterator[Dataset]:
     yield from map(_planetlab, sorted((*_DAYS_IN_BENCHMARKS, *_OTHER_DAYS)))
-    yield Dataset(
-        "planetlab-cloudsim-reference",
-        CLOUDSIM,
-        "table",
-        "2 kB",
-        (),
-        "traces/planetlab-cloudsim-reference.csv",
-        ("./dev bench replay",),
-    )
-    yield Dataset(
-        "bitbrains-rnd-2013-08-week",
-        BITBRAINS,
-        "bitbrains",
-        "510 MB",
-        ("bitbrains/rnd/2013-8", "GWA-T-12/rnd/2013-8"),
-        "traces/bitbrains-rnd-2013-08-week.csv",
-        (
-            "wattpack replay scenarios/bitbrains-week.toml",
-            "./dev bench replay",
-            "./dev bench scenarios",
-            "./dev bench agent-push",
-            "./dev bench understanding",
-        ),
-        (_WEEK, _WEEK + 7 * _DAY_SECONDS),
-    )
+    name = "planetlab-cloudsim-reference"
+    yield Dataset(name, CLOUDSIM, "table", "2 kB", (), f"traces/{name}.csv", ("./dev bench replay",))
+    benchmarks = (f"./dev bench {each}" for each in ("replay", "scenarios", "agent-push", "understanding"))
+    used_by = ("wattpack replay scenarios/bitbrains-week.toml", *benchmarks)
+    yield _bitbrains("rnd-2013-08-week", "rnd/2013-8", "510 MB", used_by, (_WEEK, _WEEK + 7 * _DAY_SECONDS))
     yield _bitbrains("rnd-2013-07", "rnd/2013-7", "460 MB")
     yield _bitbrains("rnd-2013-08", "rnd/2013-8", "510 MB")
     yield _bitbrains("rnd-2013-09", "rnd/2013-9", "500 MB")
     yield _bitbrains("faststorage-2013-08", "fastStorage/2013-8", "about 1.1 GB")
     for name, (folder, size) in _SERVERS.items():
         yield _server(name, folder, size)
-    yield Dataset(
-        "google-2011-task-usage",
-        GOOGLE,
-        "google",
-        "about 80 MB packed",
-        ("google/part-00000-of-00500.csv", "clusterdata-2011-2/task_usage/part-00000-of-00500.csv"),
-        used_by=(_TRACE,),
-    )
-    yield Dataset(
-        "alibaba-2018-container-usage",
-        ALIBABA,
-        "alibaba",
-        "28 GB packed",
-        ("alibaba/container_usage.csv",),
-        used_by=(_TRACE,),
-    )
+    places = tuple(f"{each}/part-00000-of-00500.csv" for each in ("google", "clusterdata-2011-2/task_usage"))
+    size = "about 80 MB packed"
+    yield Dataset("google-2011-task-usage", GOOGLE, "google", size, places, used_by=(_TRACE,))
+    places, size = ("alibaba/container_usage.csv",), "28 GB packed"
+    yield Dataset("alibaba-2018-container-usage", ALIBABA, "alibaba", size, places, used_by=(_TRACE,))
     yield from _all_qos()
 
 

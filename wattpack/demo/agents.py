@@ -9,7 +9,7 @@ from agent.bottlenecks.detector import BottleneckDetector
 from agent.config import BottleneckConfig, ReportingConfig
 from agent.reporting.reporter import Addition, Reporter
 from wattpack.demo.cluster import DemoCluster
-from wattpack.demo.elastic import response_seconds
+from wattpack.demo.load import response_seconds
 from wire.messages import Report, ServiceProbe
 from wire.sketch import Sketch
 

@@ -15,8 +15,7 @@ from collector.common.arrays import Rows
 from collector.snapshot.tables import NOWHERE
 from powermodels.attribution.split import container_error_ratio
 from powermodels.common.interface import Terms
-from wattpack.demo.load import CPU, DISK, DemoLoad, Moment
-from wattpack.demo.pressure import CROWDED_RATIO, container_pressure, node_pressure
+from wattpack.demo.load import CPU, CROWDED_RATIO, DISK, DemoLoad, Moment, container_pressure, node_pressure
 from wattpack.demo.shop import Shop
 from wire.messages import ContainerPower, NodePower, PowerSource, Pressure
 from wire.resources import Quantities

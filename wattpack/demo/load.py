@@ -1,16 +1,21 @@
-"""The usage and power of the demo shop's containers at a time. Pure: no state, no clock."""
+"""The usage and power of the demo shop's containers at a time. Pure: no state, no clock.
+
+A replica of the elastic service is a queue with one server (M/M/1) whose speed is its CPU limit, and the
+balancer gives each replica the same part of the requests. The response time then has an exponential
+distribution, with the mean `SERVICE_SECONDS / (1 - busy)`.
+"""
 
 from dataclasses import dataclass
-from math import floor
+from math import floor, pi, sin
 
 import numpy as np
 
 from collector.common.arrays import Floats, Rows
 from collector.snapshot.columns import sum_by_node
 from collector.snapshot.tables import NOWHERE
-from wattpack.demo.elastic import visitors
 from wattpack.demo.services import Rhythm
 from wattpack.demo.shop import Shop
+from wire.messages import Pressure
 
 CPU, MEMORY, DISK = range(3)
 _DAY_SECONDS = 86_400.0
@@ -26,6 +31,15 @@ SURGE_AFTER_SECONDS, SURGE_EVERY_SECONDS, SURGE_SECONDS = 120.0, 1200.0, 180.0
 """Jobs of a database: when the first begins after the start, how often they begin, and how long they take."""
 _SURGE_RATIO = 0.94
 """High enough to open an alert; low enough to close it once the optional service stops."""
+SERVICE_SECONDS = 0.02
+"""Response time of a replica of the elastic service without load."""
+_WAVE_SECONDS, _WAVE_RATIO = 600.0, 0.6
+"""Its visitors come in waves of ten minutes, because nobody watches a demo for a day."""
+_MOST_BUSY = 0.99
+"""The highest load of a replica that counts: the queue is not carried over to the next sample."""
+CROWDED_RATIO = 0.7
+"""CPU usage of a node above which tasks wait for a core."""
+_BUSY_RATIO, _NEAR_LIMIT_RATIO = 0.5, 0.8
 _STREAM_BIAS, _STREAM_BURST = 1, 2
 """Streams of random numbers, in addition to the one for each time."""
 
@@ -168,3 +182,26 @@ def _bump(days: float, hour: float, width_hours: float) -> float:
     """1 at an hour of the day, and less before and after it."""
     away = ((days * 24 - hour + 12) % 24 - 12) / width_hours
     return float(np.exp(-(away**2)))
+
+
+def visitors(since_start: float) -> float:
+    """Load relative to the usual load at that time of day. The waves begin with the demo."""
+    return 1.0 if since_start < 0 else 1.0 + _WAVE_RATIO * sin(2 * pi * since_start / _WAVE_SECONDS)
+
+
+def response_seconds(busy: float, requests: int, rng: np.random.Generator) -> Floats:
+    """Response times of a replica whose requests need this share of its CPU limit."""
+    return rng.exponential(SERVICE_SECONDS / (1 - min(busy, _MOST_BUSY)), requests)
+
+
+def node_pressure(cpu_ratio: float, disk_busy_ratio: float) -> Pressure:
+    """Pressure of a node, by the use of its cores and the share of time that its disk is active."""
+    cpu = min(0.9, 2.2 * max(0.0, cpu_ratio - CROWDED_RATIO))
+    return Pressure(round(cpu, 4), 0.0, round(0.6 * max(0.0, disk_busy_ratio - _BUSY_RATIO), 4))
+
+
+def container_pressure(cpu_cores: float, limit_cores: float | None) -> Pressure:
+    """Pressure of a container, by the cores that it uses and may use."""
+    return Pressure(
+        round(min(1.0, max(0.0, cpu_cores / (limit_cores or 1.0) - _NEAR_LIMIT_RATIO)), 4), 0.0, 0.0
+    )

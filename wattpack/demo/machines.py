@@ -23,7 +23,7 @@ def delay_seconds(one: str, other: str) -> float:
     return _LOCAL_DELAY_SECONDS if low == high else _DELAYS_SECONDS[low, high]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Machine:
     """A type of machine."""
 
@@ -58,48 +58,10 @@ class Machine:
 
 
 MACHINES = (
-    Machine(
-        name="epyc",
-        cores=32,
-        memory_gib=128,
-        idle_watts=96.0,
-        full_watts=310.0,
-        source=PowerSource.RAPL,
-        error_ratio=0.08,
-        source_scope=PowerScope.CPU_AND_MEMORY,
-        link_bytes_per_second=3.125e9,
-    ),
-    Machine(
-        name="xeon",
-        cores=16,
-        memory_gib=64,
-        idle_watts=78.0,
-        full_watts=205.0,
-        source=PowerSource.MODEL,
-        error_ratio=0.12,
-        gaps=(_NO_RAPL,),
-    ),
-    Machine(
-        name="edge",
-        cores=8,
-        memory_gib=32,
-        idle_watts=21.0,
-        full_watts=92.0,
-        source=PowerSource.PRIOR,
-        error_ratio=0.35,
-        disk_bytes_per_second=5e8,
-        gaps=(_NO_RAPL,),
-    ),
-    Machine(
-        name="db",
-        cores=24,
-        memory_gib=192,
-        idle_watts=118.0,
-        full_watts=265.0,
-        source=PowerSource.IPMI,
-        error_ratio=0.03,
-        disk_bytes_per_second=2.4e9,
-    ),
+    Machine("epyc", 32, 128, 96.0, 310.0, PowerSource.RAPL, 0.08, PowerScope.CPU_AND_MEMORY, 3.125e9),
+    Machine("xeon", 16, 64, 78.0, 205.0, PowerSource.MODEL, 0.12, gaps=(_NO_RAPL,)),
+    Machine("edge", 8, 32, 21.0, 92.0, PowerSource.PRIOR, 0.35, disk_bytes_per_second=5e8, gaps=(_NO_RAPL,)),
+    Machine("db", 24, 192, 118.0, 265.0, PowerSource.IPMI, 0.03, disk_bytes_per_second=2.4e9),
 )
 MACHINE_ORDER = ("epyc", "xeon", "xeon", "edge", "epyc", "xeon", "edge", "db", "xeon", "edge")
 """Machines are added in this order, again and again."""

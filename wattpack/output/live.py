@@ -1,13 +1,16 @@
-"""Text at the bottom of a terminal that is redrawn in place, with log lines above it."""
+"""Text that is redrawn in place: at the bottom of a terminal with log lines above it, or a progress bar."""
 
 import logging
 import math
+import sys
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from os import terminal_size
 from typing import TextIO
 
 _CLEAR_BELOW = "\x1b[J"
+_CELLS = 30
 
 
 def rows_of(text: str, columns: int) -> int:
@@ -65,3 +68,22 @@ class LinesAbove(logging.Handler):
         self._text.clear()
         self._handler.handle(record)
         self._text.restore()
+
+
+@contextmanager
+def progress_bar(what: str, done: float = 0.0) -> Iterator[Callable[[float], None]]:
+    """Show which share of the work is done, until the block ends."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+
+    def show(done: float) -> None:
+        filled = round(_CELLS * min(1.0, done))
+        bar = "#" * filled + "." * (_CELLS - filled)
+        print(f"\r\033[K[{bar}] {what}", end="", file=sys.stderr, flush=True)
+
+    show(done)
+    try:
+        yield show
+    finally:
+        print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -2,110 +2,82 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
 from shlex import quote
+from typing import Any
 
 import yaml
 
 from wire.text import printable
 
+Size = Mapping[str, Any]
+"""The size of a service as the API has it; an absent request or limit is left as it is."""
 _MEBIBYTE = 1 << 20
 _LEAST_MEBIBYTES = 6
 """Docker refuses lower memory limits."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerSize:
-    """The requests and limits of the containers of a service; None is left as it is."""
-
-    service: str
-    cpu_request: float | None
-    cpu_limit: float | None
-    memory_request: float | None
-    memory_limit: float | None
-
-
-def compose_patch(sizes: Sequence[ContainerSize]) -> Iterator[str]:
+def compose_patch(sizes: Sequence[Size]) -> Iterator[str]:
     """An override file per project: services are named PROJECT/SERVICE."""
-    projects: defaultdict[str, list[ContainerSize]] = defaultdict(list)
+    projects: defaultdict[str, dict[str, object]] = defaultdict(dict)
     for each in sizes:
-        projects[each.service.rpartition("/")[0]].append(each)
-    for project, members in sorted(projects.items()):
-        yield (
-            f"# Project {printable(project)}: save as compose.override.yaml"
-            if project
-            else "# compose.override.yaml"
-        )
-        services = {each.service.rpartition("/")[2]: _compose_service(each) for each in members}
+        project, _, name = each["service"].rpartition("/")
+        resources = {
+            "reservations": _docker_sizes(each, "request", "cpus", "memory"),
+            "limits": _docker_sizes(each, "limit", "cpus", "memory"),
+        }
+        known = {kind: amounts for kind, amounts in resources.items() if amounts}
+        projects[project][name] = {"deploy": {"resources": known}}
+    for project, services in sorted(projects.items()):
+        file = "compose.override.yaml"
+        yield f"# Project {printable(project)}: save as {file}" if project else f"# {file}"
         yield yaml.safe_dump({"services": services}, sort_keys=False).rstrip()
 
 
-def _compose_service(size: ContainerSize) -> Mapping[str, object]:
-    resources = {
-        kind: parts
-        for kind, cpu, memory in (
-            ("reservations", size.cpu_request, size.memory_request),
-            ("limits", size.cpu_limit, size.memory_limit),
-        )
-        if (parts := _compose_parts(cpu, memory))
-    }
-    return {"deploy": {"resources": resources}}
-
-
-def _compose_parts(cpu: float | None, memory: float | None) -> dict[str, str]:
-    parts = {} if cpu is None else {"cpus": _cores(cpu)}
-    return parts if memory is None else {**parts, "memory": f"{_mebibytes(memory)}M"}
-
-
-def swarm_patch(sizes: Sequence[ContainerSize]) -> Iterator[str]:
+def swarm_patch(sizes: Sequence[Size]) -> Iterator[str]:
     """A `docker service update` per service."""
     for each in sizes:
-        options = [
-            f"{option} {text}"
-            for option, text in (
-                ("--reserve-cpu", None if each.cpu_request is None else _cores(each.cpu_request)),
-                ("--limit-cpu", None if each.cpu_limit is None else _cores(each.cpu_limit)),
-                ("--reserve-memory", _docker_memory(each.memory_request)),
-                ("--limit-memory", _docker_memory(each.memory_limit)),
-            )
-            if text is not None
-        ]
-        yield " ".join(("docker service update", *options, quote(each.service)))
+        options = _docker_sizes(each, "request", "--reserve-cpu", "--reserve-memory")
+        options |= _docker_sizes(each, "limit", "--limit-cpu", "--limit-memory")
+        given = (f"{option} {amount}" for option, amount in options.items())
+        yield " ".join(("docker service update", *given, quote(each["service"])))
 
 
-def kubernetes_patch(sizes: Sequence[ContainerSize]) -> Iterator[str]:
+def kubernetes_patch(sizes: Sequence[Size]) -> Iterator[str]:
     """A `kubectl set resources` per workload: services are named NAMESPACE/WORKLOAD."""
     for each in sizes:
-        namespace, _, workload = each.service.rpartition("/")
-        requests = _kubernetes_parts(each.cpu_request, each.memory_request)
-        limits = _kubernetes_parts(each.cpu_limit, each.memory_limit)
-        where = f"--namespace {quote(namespace)} " if namespace else ""
-        parts = [f"--requests={requests}" if requests else "", f"--limits={limits}" if limits else ""]
+        namespace, _, workload = each["service"].rpartition("/")
+        where = [f"--namespace {quote(namespace)}"] if namespace else []
         # The kind is not known, and a Deployment is the most frequent one.
-        target = quote(f"deployment/{workload}")
-        yield f"kubectl {where}set resources {target} {' '.join(filter(None, parts))}"
+        words = ["kubectl", *where, "set resources", quote(f"deployment/{workload}")]
+        for kind in ("request", "limit"):
+            cpu, memory = _amounts(each, kind)
+            parts = [] if cpu is None else [f"cpu={_thousandths(cpu)}m"]
+            parts += [] if memory is None else [f"memory={_mebibytes(memory)}Mi"]
+            words += [f"--{kind}s={','.join(parts)}"] if parts else []
+        yield " ".join(words)
 
 
-def _kubernetes_parts(cpu: float | None, memory: float | None) -> str:
-    parts = [] if cpu is None else [f"cpu={max(1, ceil(cpu * 1000))}m"]
-    return ",".join(parts if memory is None else [*parts, f"memory={_mebibytes(memory)}Mi"])
+def _docker_sizes(size: Size, kind: str, cpu_name: str, memory_name: str) -> dict[str, str]:
+    cpu, memory = _amounts(size, kind)
+    found = {} if cpu is None else {cpu_name: f"{_thousandths(cpu) / 1000:g}"}
+    return found if memory is None else {**found, memory_name: f"{_mebibytes(memory)}M"}
 
 
-def _cores(cores: float) -> str:
-    """Rounded up to a thousandth."""
-    return f"{max(1, ceil(cores * 1000)) / 1000:g}"
+def _amounts(size: Size, kind: str) -> tuple[float | None, float | None]:
+    """The request or the limit of CPU and memory."""
+    return (size["cpu"] or {}).get(kind), (size["memory"] or {}).get(kind)
+
+
+def _thousandths(cores: float) -> int:
+    return max(1, ceil(cores * 1000))
 
 
 def _mebibytes(memory_bytes: float) -> int:
     return max(_LEAST_MEBIBYTES, ceil(memory_bytes / _MEBIBYTE))
 
 
-def _docker_memory(memory_bytes: float | None) -> str | None:
-    return None if memory_bytes is None else f"{_mebibytes(memory_bytes)}M"
-
-
-PATCHES: Mapping[str, Callable[[Sequence[ContainerSize]], Iterator[str]]] = {
+PATCHES: Mapping[str, Callable[[Sequence[Size]], Iterator[str]]] = {
     "compose": compose_patch,
     "swarm": swarm_patch,
     "kubernetes": kubernetes_patch,

@@ -4,7 +4,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from wattpack.output.text import bytes_text, count_text, watts_text
+from wattpack.output.text import bytes_text, count_text, number_text, percent_text, watts_text
 from wattpack.top.scene import DOWN, SUSPECT, Node, Scene
 from wattpack.top.spans import Line, Style, bar, shortened, style_of
 from wire.messages import NodePower, Pressure
@@ -37,38 +37,18 @@ def meters(scene: Scene, width: int) -> Iterator[Line]:
     """A bar per resource, and the power."""
     whole = combine(scene.nodes)
     used, capacity, pressure = whole.used, whole.capacity, whole.pressure
-    cores = "-" if used.cpu_cores is None else f"{used.cpu_cores:.2f}"
-    network = None if Resource.NETWORK in whole.learned_capacities else capacity.network_bytes_per_second
-    yield _meter(
-        "CPU",
-        ratio(used, capacity, Resource.CPU),
-        f"{cores} of {capacity.cpu_cores or 0:g} cores",
-        pressure.cpu_ratio,
-        width,
-    )
-    yield _meter(
-        "MEMORY",
-        ratio(used, capacity, Resource.MEMORY),
-        f"{bytes_text(used.memory_bytes)} of {bytes_text(capacity.memory_bytes)}",
-        pressure.memory_ratio,
-        width,
-    )
+    cpu = f"{number_text(used.cpu_cores)} of {capacity.cpu_cores or 0:g} cores"
+    memory = f"{bytes_text(used.memory_bytes)} of {bytes_text(capacity.memory_bytes)}"
+    disk = bytes_text(used.disk_bytes_per_second, "/s")
+    network, network_share = bytes_text(used.network_bytes_per_second, "/s"), None
+    if capacity.network_bytes_per_second is not None and Resource.NETWORK not in whole.learned_capacities:
+        network += f" of {bytes_text(capacity.network_bytes_per_second, '/s')}"
+        network_share = ratio(used, capacity, Resource.NETWORK)
+    yield _meter("CPU", ratio(used, capacity, Resource.CPU), cpu, pressure.cpu_ratio, width)
+    yield _meter("MEMORY", ratio(used, capacity, Resource.MEMORY), memory, pressure.memory_ratio, width)
     # The throughput of a disk depends on the access pattern, so its bar shows the busy time.
-    yield _meter(
-        "DISK",
-        whole.disk_busy_ratio,
-        bytes_text(used.disk_bytes_per_second, "/s"),
-        pressure.disk_ratio,
-        width,
-    )
-    yield _meter(
-        "NETWORK",
-        None if network is None else ratio(used, capacity, Resource.NETWORK),
-        bytes_text(used.network_bytes_per_second, "/s")
-        + ("" if network is None else f" of {bytes_text(network, '/s')}"),
-        None,
-        width,
-    )
+    yield _meter("DISK", whole.disk_busy_ratio, disk, pressure.disk_ratio, width)
+    yield _meter("NETWORK", network_share, network, None, width)
     yield _power([node.power for node in alive(scene.nodes) if node.power is not None])
 
 
@@ -143,11 +123,10 @@ def _quantities(
 def _meter(label: str, share: float | None, text: str, pressure: float | None, width: int) -> Line:
     room = width - _LABEL_WIDTH - _PERCENT_WIDTH - _TEXT_WIDTH - _PRESSURE_WIDTH
     drawn = bar(share, min(room, _WIDEST_BAR)) if room >= _NARROWEST_BAR else ""
-    percent = "-" if share is None else f"{share:.0%}"
     return (
         (label.ljust(_LABEL_WIDTH), Style.PLAIN),
         (drawn, style_of(share)),
-        (f"{percent.rjust(_PERCENT_WIDTH - 1)} ", Style.PLAIN),
+        (f"{percent_text(share).rjust(_PERCENT_WIDTH - 1)} ", Style.PLAIN),
         (f" {text}".ljust(_TEXT_WIDTH), Style.PLAIN),
         ("" if pressure is None else f"pressure {pressure:.0%}", Style.PLAIN),
     )

@@ -1,8 +1,10 @@
 """The nodes and containers at one moment, from this host or from a collector."""
 
+from collections.abc import Iterable
+
 import msgspec
 
-from wire.messages import ContainerPower, Gap, NodePower, Pressure
+from wire.messages import Alert, ContainerPower, Gap, NodePower, Pressure, Report
 from wire.resources import Quantities, Resource
 
 UP, SUSPECT, DOWN = "up", "suspect", "down"
@@ -68,3 +70,14 @@ class Scene(_Lenient, frozen=True):
     alerts: tuple[OpenAlert, ...] = ()
     problem: str | None = None
     """Why this scene is out of date; null if it is current."""
+
+
+def scene_of(report: Report, alerts: Iterable[Alert] = ()) -> Scene:
+    """The scene of one node, from its full report."""
+    node = report.node
+    parts: dict[str, Iterable[msgspec.Struct]] = {"containers": report.containers, "alerts": alerts}
+    found = {
+        name: [{**msgspec.to_builtins(each), "node": node} for each in every] for name, every in parts.items()
+    }
+    state = {} if report.state is None else msgspec.to_builtins(report.state)
+    return msgspec.convert({"at": report.at, "nodes": [{**state, "name": node}], **found}, Scene)

@@ -1,8 +1,10 @@
 """Draws a scene into the lines of a terminal: header, table, footer. Pure."""
 
+import shutil
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import terminal_size
 
 from wattpack.top.header import alerts, meters, title
 from wattpack.top.rows import Row, SizedColumn, columns_for, rows_of
@@ -13,6 +15,8 @@ from wattpack.top.view import HELP, View, Viewport
 _LOWEST_FOR_METERS = 14
 _LINES_PER_ALERT_LINE = 6
 _UNLIMITED = 1_000_000
+_PIPE_WIDTH = 120
+_MIN_ROWS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +47,16 @@ def draw(scene: Scene, view: View, width: int, height: int) -> Screen:
     return Screen(tuple(cut(line, width) for line in lines[:height]), viewport)
 
 
-def draw_all(scene: Scene, view: View, width: int) -> str:
-    """Draw all rows, for a pipe or a file."""
+def draw_all(scene: Scene, view: View, size: terminal_size | None = None) -> str:
+    """Draw without keys: all rows for a pipe or a file, or as many as fit on a terminal, at least three."""
+    width, height = size or (shutil.get_terminal_size((_PIPE_WIDTH, 0)).columns, _UNLIMITED)
     rows = rows_of(scene, view)
     columns = columns_for(scene, view, rows, width)
-    viewport = Viewport(len(rows), max(1, len(rows)))
-    lines = [
-        *_header(scene, view, columns, width, _UNLIMITED),
-        *_table(rows, scene, view, columns, viewport),
-    ]
+    header = _header(scene, view, columns, width, height)
+    viewport = Viewport(len(rows), max(_MIN_ROWS, height - len(header) - 2))
+    lines = [*header, *_table(rows, scene, view, columns, viewport)]
+    if len(rows) > viewport.visible:
+        lines.append(((f"... and {len(rows) - viewport.visible} more", Style.FAINT),))
     return Screen(tuple(cut(line, width) for line in lines), viewport).text
 
 

@@ -249,7 +249,7 @@ def test_cores_are_a_number_of_0_or_more(text: str, capsys: pytest.CaptureFixtur
     ):
         with pytest.raises(SystemExit):
             main(command)
-        assert f"{command[2]}: {text!r} is not a number of 0 or more" in capsys.readouterr().err
+        assert f"{command[3]}: {text!r} is not a number of 0 or more" in capsys.readouterr().err
 
 
 def test_unreachable_collector_is_named(capsys: pytest.CaptureFixture[str]) -> None:

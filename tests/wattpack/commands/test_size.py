@@ -6,11 +6,22 @@ import yaml
 
 from wattpack.cli import main
 from wattpack.commands.size import format_size, patch_warnings
-from wattpack.output.patches import PATCHES, ContainerSize
+from wattpack.output.patches import PATCHES
+
+
+def size(
+    service: str, cpu: tuple[float, float | None] | None, memory: tuple[float, float] | None = None
+) -> dict[str, object]:
+    parts = {"cpu": cpu, "memory": memory}
+    found = {
+        name: part and dict(zip(("request", "limit"), part, strict=True)) for name, part in parts.items()
+    }
+    return {"service": service, **found}
+
 
 SIZES = (
-    ContainerSize("shop/web", 0.2504, 1.0, 100e6, 200e6),
-    ContainerSize("shop/db", None, None, 1 << 30, 2 << 30),
+    size("shop/web", (0.2504, 1.0), (100e6, 200e6)),
+    size("shop/db", None, (1 << 30, 2 << 30)),
 )
 
 
@@ -73,7 +84,7 @@ def test_the_patch_for_compose_is_an_override_file() -> None:
 
 def test_a_name_does_not_end_the_comment_of_a_patch() -> None:
     name = "shop\nservices: {web: {privileged: true}}\n#/web"
-    text = "\n".join(PATCHES["compose"]([ContainerSize(name, 1.0, None, None, None)]))
+    text = "\n".join(PATCHES["compose"]([size(name, (1.0, None))]))
     assert yaml.safe_load(text) == {
         "services": {"web": {"deploy": {"resources": {"reservations": {"cpus": "1"}}}}}
     }
@@ -83,8 +94,8 @@ def test_a_name_does_not_end_the_comment_of_a_patch() -> None:
 def test_the_patch_for_swarm_is_a_command_per_service() -> None:
     web, db = PATCHES["swarm"](SIZES)
     assert web == (
-        "docker service update --reserve-cpu 0.251 --limit-cpu 1"
-        " --reserve-memory 96M --limit-memory 191M shop/web"
+        "docker service update --reserve-cpu 0.251 --reserve-memory 96M"
+        " --limit-cpu 1 --limit-memory 191M shop/web"
     )
     assert "cpu" not in db
 
@@ -99,7 +110,7 @@ def test_the_patch_for_kubernetes_is_a_command_per_workload() -> None:
 
 
 def test_a_name_from_a_node_cannot_become_a_command() -> None:
-    hostile = ContainerSize("web; rm -rf /", 1.0, 1.0, None, None)
+    hostile = size("web; rm -rf /", (1.0, 1.0))
     [line] = PATCHES["swarm"]([hostile])
     assert line.endswith("'web; rm -rf /'")
 
@@ -109,7 +120,7 @@ def test_a_patch_warns_of_services_that_were_observed_for_less_than_a_day() -> N
     [line] = patch_warnings([new, old])
     assert line == (
         "# Warning: 'shop/web\\nreboot' was observed for 2.4 h only. A busier hour may exceed these limits:"
-        " wait for a day.\n"
+        " wait for a day."
     )
 
 

@@ -92,7 +92,7 @@ def test_one_class_of_a_recorded_log_is_shown(tmp_path: Path, capsys: pytest.Cap
 def test_seconds_of_a_recorded_log_are_above_0(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["services", "slo", "--from", "log.csv", f"--seconds={seconds}"])
-    assert f"'{seconds}' is not a number of seconds above 0" in capsys.readouterr().err
+    assert f"'{seconds}' is not a number above 0" in capsys.readouterr().err
 
 
 async def test_promises_of_a_collector_are_a_table(

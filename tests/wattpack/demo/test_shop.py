@@ -11,13 +11,14 @@ from powermodels.attribution.split import split
 from powermodels.common.interface import Load, Terms
 from wattpack.demo.agents import DemoAgents
 from wattpack.demo.cluster import DOWN_SECONDS, DemoCluster
-from wattpack.demo.elastic import SERVICE_SECONDS, response_seconds
 from wattpack.demo.load import (
     BURST_BEGAN_SECONDS,
+    SERVICE_SECONDS,
     SURGE_AFTER_SECONDS,
     SURGE_EVERY_SECONDS,
     SURGE_SECONDS,
     DemoLoad,
+    response_seconds,
 )
 from wattpack.demo.machines import delay_seconds
 from wattpack.demo.services import SERVICES

@@ -4,9 +4,7 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.reports import container, report
 from tests.wattpack.output.fake_terminal import FakeTerminal
-from wattpack.commands.up import fit_report
 from wattpack.output.live import LinesAbove, LiveText, rows_of
 
 _LINES = st.lists(st.text("abc ", max_size=200), min_size=1, max_size=6).map("\n".join)
@@ -41,9 +39,3 @@ def test_wide_characters_take_two_cells() -> None:
     assert rows_of("電" * 40, 80) == 1
     assert rows_of("電" * 41, 80) == 2
     assert rows_of("e\u0301" * 80, 80) == 1
-
-
-def test_report_fits_a_small_terminal() -> None:
-    text = fit_report(report(*(container(f"c{number}") for number in range(60))), os.terminal_size((80, 24)))
-    assert rows_of(text, 80) < 24
-    assert text.splitlines()[-1].startswith("... and ")

@@ -45,7 +45,7 @@ def test_up_shows_watts_and_stops_on_ctrl_c(tmp_path: Path) -> None:
         assert node["power"]["watts"] > 0
         assert "wattpack_node_power_watts" in get(f"{agent}/metrics")
         assert "wattpack_collector_reports_total" in get(f"{collector}/metrics")
-        assert any(line.startswith("power: ") for line in process.stdout)
+        assert any(line.startswith("POWER ") for line in process.stdout)
         (account,) = eventually(lambda: get(f"{collector}/v1/energy")["accounts"], 30)
         assert account["joules"] > 0
         process.send_signal(signal.SIGINT)
@@ -78,12 +78,12 @@ def test_up_on_a_narrow_terminal_shows_its_table_once(tmp_path: Path) -> None:
         try:
             while drawn < 4:
                 text = decoder.decode(os.read(ours, 65_536)).replace("\r", "")
-                drawn += text.count("at the wall by")
+                drawn += text.count(" wall, ")
                 screen.write(text)
         finally:
             process.terminate()
             os.close(ours)
-    assert len(re.findall(r"cores \(\d+%\), memory", screen.text)) == 1, screen.text
+    assert len(re.findall(r"^POWER ", screen.text, re.MULTILINE)) == 1, screen.text
 
 
 def test_up_with_an_unwritable_data_folder_is_a_user_error(tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ from pathlib import Path
 import pytest
 
 from agent.config import AgentConfig, DockerConfig
+from agent.main import full_report
 from agent.sampling.node_sample import ContainerSample, NodeSample
 from agent.sampling.rates import ContainerRates, HostRates
 from agent.sources.docker import ContainerInfo
-from wattpack.top.local import local_scenes, scene_of
+from wattpack.top.local import local_scenes
+from wattpack.top.scene import scene_of
 from wire.messages import Alert, ContainerPower, Gap, NodePower, PowerSource, Pressure
 from wire.resources import Quantities, Resource
 
@@ -30,7 +32,8 @@ def test_sample_becomes_a_scene_of_one_node() -> None:
         share,
     )
     alert = Alert(Resource.CPU, 4.0, "CPU at 97 %", container="f" * 64, name="web")
-    seen = scene_of("here", NodeSample(1.0, rates, power, (web,), (Gap("RAPL", "why"),)), [alert])
+    sample = NodeSample(1.0, rates, power, (web,), (Gap("RAPL", "why"),))
+    seen = scene_of(full_report("here", sample), [alert])
 
     (node,), (container,), (shortage,) = seen.nodes, seen.containers, seen.alerts
     assert (node.name, node.state, node.used, node.capacity) == ("here", "up", rates.used, rates.capacity)

@@ -1,3 +1,4 @@
+import os
 import re
 from dataclasses import replace
 
@@ -242,10 +243,12 @@ def test_low_screen_drops_the_meters() -> None:
 
 
 def test_pipe_has_all_rows_and_no_footer() -> None:
-    printed = draw_all(scene(*(container(f"c{number:03}") for number in range(200))), View(), 100)
+    printed = draw_all(
+        scene(*(container(f"c{number:03}") for number in range(200))), View(), os.terminal_size((100, 300))
+    )
     assert len(re.findall(r"^c\d{3} ", printed, re.MULTILINE)) == 200
     assert "help" not in printed
-    assert draw_all(scene(), View(), 100).endswith("No running containers.")
+    assert draw_all(scene(), View(), os.terminal_size((100, 300))).endswith("No running containers.")
 
 
 SHARE = st.one_of(st.none(), st.floats(0, 2))
@@ -301,3 +304,11 @@ def test_lines_always_fit_the_screen(  # noqa: PLR0913, PLR0917 - everything tha
     assert screen.viewport.visible <= height
     again = replace(view, first=screen.viewport.clamp(view.first))
     assert draw(shown, again, width, height) == screen
+
+
+def test_a_terminal_gets_as_many_rows_as_fit() -> None:
+    many = scene(*(container(f"c{number}") for number in range(60)))
+    lines = draw_all(many, View(), os.terminal_size((80, 24))).splitlines()
+    assert len(lines) < 24
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[-1].startswith("... and ")
