@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from collector.common.orchestrator import OrchestratorState
-from collector.policies.actions import Action
+from collector.policies.actions import Action, short_id
 
 
 class DriverError(Exception):
@@ -28,6 +28,11 @@ class ActionResult:
     containers: tuple[str, ...] = ()
     """The containers that replace the moved one; all containers of a service that was scaled or resized."""
     nothing_to_do: bool = False
+
+    @classmethod
+    def gone(cls, container: str, node: str) -> "ActionResult":
+        """Return the result of an action on a container that has left its node."""
+        return cls(what=f"{short_id(container)} no longer runs on {node}", nothing_to_do=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
