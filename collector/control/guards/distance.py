@@ -3,7 +3,7 @@
 import numpy as np
 
 from collector.control.guards.context import GuardContext, Refusal
-from collector.control.records import CARRIED_OUT, IN_MOTION, Step
+from collector.control.records import HAS_BEGUN, Step
 from collector.policies.actions import Relocation, Scale
 from collector.policies.distance import (
     Spans,
@@ -18,8 +18,6 @@ from collector.policies.distance import (
 from collector.policies.interface import Request
 from collector.snapshot.power_curves import Rows
 from collector.snapshot.tables import NOWHERE, Snapshot
-
-_COUNTS = {*IN_MOTION, *CARRIED_OUT}
 
 
 def stays_near(step: Step, context: GuardContext) -> Refusal:
@@ -72,7 +70,7 @@ def _destinations(context: GuardContext) -> Rows:
     tasks, nodes = context.snapshot.tasks, context.snapshot.nodes
     home = tasks.node.copy()
     for each in context.started:
-        if isinstance(each.action, Relocation) and each.action.target is not None and each.state in _COUNTS:
+        if isinstance(each.action, Relocation) and each.action.target is not None and each.state in HAS_BEGUN:
             task, target = tasks.index.get(each.action.task), nodes.index.get(each.action.target)
             if task is not None and target is not None:
                 home[task] = target
