@@ -106,9 +106,9 @@ def has_cooled_down(step: Step, context: GuardContext) -> Refusal:
 
     After a failure, it may be tried again sooner.
     """
-    settings, who = context.settings, _service_name(step)
     if step.keeps_promises or _sheds(step) or not isinstance(step.action, Move | Kill | ServiceAction):
         return None
+    settings, who = context.settings, _service_name(step)
     changes_size = isinstance(step.action, ServiceAction)
     target = context.targets.get(who or "") if changes_size else None
     cool_down_seconds = settings.cool_down_seconds if target is None else target.cool_down_seconds
@@ -117,12 +117,12 @@ def has_cooled_down(step: Step, context: GuardContext) -> Refusal:
         if not is_alike or _service_name(each) != who or each.started_at is None:
             continue
         has_failed = each.state is StepState.FAILED
+        seconds = min(settings.settle_seconds, cool_down_seconds) if has_failed else cool_down_seconds
         ago = context.now - each.started_at
-        rest = (min(settings.settle_seconds, cool_down_seconds) if has_failed else cool_down_seconds) - ago
-        if rest > 0 and ago >= 0:  # otherwise recorded by a wrong clock
+        if 0 <= ago < seconds:  # one that is in the future was recorded by a wrong clock
             verb = "change" if changes_size else "move"
             what = f"failed to {verb}" if has_failed else f"{verb}d"
-            return f"{who} {what} {ago:.0f} s ago: wait another {rest:.0f} s"
+            return f"{who} {what} {ago:.0f} s ago: wait another {seconds - ago:.0f} s"
     return None
 
 
