@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from collector.common.errors import ApiError
 from collector.control.loop import ControlLoop
-from collector.control.make_room import parse_question, plan_room
+from collector.control.make_room import plan_room
 from collector.control.records import Decision, Pause, Trigger
 from collector.control.situation import Situation
 from collector.core.parts import Core
@@ -172,9 +172,8 @@ async def replay(core: Core, query: ReplayQuery) -> ReplayedDecision:
         async with core.planning:
             plan = await asyncio.to_thread(policy.rebalance, snapshot)
     else:
-        plan = plan_room(
-            snapshot, parse_question(found.request), policy, core.config.placement.default_class
-        ).plan
+        question = msgspec.convert(found.request, PlacementQuestion)
+        plan = plan_room(snapshot, question, policy, core.config.placement.default_class).plan
     recorded, replayed = tuple(step.action for step in found.steps), plan.actions
     same = recorded == replayed and found.left == plan.left
     return ReplayedDecision(same=same, recorded=recorded, replayed=replayed)
@@ -182,7 +181,8 @@ async def replay(core: Core, query: ReplayQuery) -> ReplayedDecision:
 
 async def make_room(core: Core, question: PlacementQuestion) -> Decision:
     """Limit, move or stop other containers so that one fits."""
-    return await control_of(core).make_room(question)
+    decision, _ = await control_of(core).make_room(question)
+    return decision
 
 
 class WaitingContainer(msgspec.Struct, frozen=True, kw_only=True):

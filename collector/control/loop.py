@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from collector.common.errors import LimitError
 from collector.common.extensions import extend
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
@@ -19,7 +20,7 @@ from collector.control.actor import Actor
 from collector.control.controllers import AnyController, Controller
 from collector.control.journal import open_journal
 from collector.control.lease import Lease, lease_path
-from collector.control.make_room import ROOM_POLICY, plan_room, reserve_room, room_policy, room_seconds
+from collector.control.make_room import ROOM_POLICY, plan_room, room_policy, room_seconds
 from collector.control.planner import Decider
 from collector.control.queue_events import QueueState, promised_tasks
 from collector.control.records import Decision, DecisionOutcome, Trigger
@@ -172,13 +173,9 @@ class ControlLoop:
         """Query the orchestrator more often for two minutes: a service is about to be created."""
         self._frequent_until = self._core.clock() + _DEPLOYMENT_SECONDS
 
-    async def make_room(self, question: PlacementQuestion) -> Decision:
-        """Make room for a container that fits nowhere."""
-        return (await self.make_room_on(question))[0]
-
-    async def make_room_on(self, question: PlacementQuestion) -> tuple[Decision, str | None]:
-        """Make room for a container that fits nowhere; return the node as well, if there is one."""
-        config = self._core.config
+    async def make_room(self, question: PlacementQuestion) -> tuple[Decision, str | None]:
+        """Make room for a container that fits nowhere, and reserve it; return the node, if there is one."""
+        core, config = self._core, self._core.config
         question = with_promise(question, config)
         async with self._deciding:
             policy = room_policy(question, config)
@@ -192,15 +189,13 @@ class ControlLoop:
             decision = await self.actor.executor.carry_out(decision)
             seconds = room_seconds(question, decision.outcome, self._settings.reservation_seconds)
             if seconds and found.node is not None:
-                reserve_room(
-                    self._core.reservations,
-                    snapshot,
-                    question,
-                    found.node,
-                    default_class=config.placement.default_class,
-                    now=self._core.clock(),
-                    seconds=seconds,
-                )
+                # Nothing else may take the room, and no cut is undone.
+                try:
+                    core.reservations.place(
+                        snapshot, found.request, found.node, now=core.clock(), seconds=seconds
+                    )
+                except LimitError as error:
+                    log.warning("cannot reserve the room on %s: %s", found.node, error)
             return decision, found.node
 
     async def _run_timer_policy(self, chosen: PolicyChoice) -> None:

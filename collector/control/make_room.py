@@ -1,21 +1,13 @@
 """Room for a container that fits nowhere: the plan that makes it, and its reservation."""
 
-import logging
 from dataclasses import dataclass
-from typing import Any
 
-import msgspec
-
-from collector.common.errors import LimitError
 from collector.config import CollectorConfig
 from collector.control.records import DecisionOutcome
 from collector.placement.question import PlacementQuestion, build_request, resolve_policy
-from collector.placement.reservations import Reservations
-from collector.policies.interface import Plan
+from collector.policies.interface import Plan, Request
 from collector.policies.resolve import PolicyChoice
 from collector.snapshot.tables import Snapshot
-
-log = logging.getLogger(__name__)
 
 ROOM_POLICY = "energy4cloud"
 """The policy that cuts and stops containers of tolerant classes, and starts them again."""
@@ -26,6 +18,7 @@ class RoomPlan:
     """Where a container fits, and the actions that must come first."""
 
     plan: Plan
+    request: Request
     node: str | None = None
     """None if it fits nowhere."""
 
@@ -42,12 +35,13 @@ def plan_room(
     request, _ = build_request(question, snapshot, default_class)
     ranking = policy.place(snapshot, request)
     if ranking.best is None:
-        return RoomPlan(Plan(left=("the container fits on no node, even after cuts, moves and stops",)))
+        nowhere = "the container fits on no node, even after cuts, moves and stops"
+        return RoomPlan(Plan(left=(nowhere,)), request)
     best = snapshot.nodes.names[ranking.best]
     first = ranking.needs(ranking.best)
     reasons = (f"the container then fits on {best}", *ranking.explain(ranking.best))
     left = () if first else (f"the container already fits on {best}",)
-    return RoomPlan(Plan(actions=first, reasons=reasons, left=left), best)
+    return RoomPlan(Plan(actions=first, reasons=reasons, left=left), request, best)
 
 
 def room_seconds(question: PlacementQuestion, outcome: DecisionOutcome, reservation_seconds: float) -> float:
@@ -55,26 +49,3 @@ def room_seconds(question: PlacementQuestion, outcome: DecisionOutcome, reservat
     if outcome is DecisionOutcome.DONE:
         return question.reserve_seconds or reservation_seconds
     return question.reserve_seconds if outcome is DecisionOutcome.NOTHING else 0.0
-
-
-def reserve_room(  # noqa: PLR0913 - what, where, and for how long
-    reservations: Reservations,
-    snapshot: Snapshot,
-    question: PlacementQuestion,
-    node: str,
-    *,
-    default_class: int,
-    now: float,
-    seconds: float,
-) -> None:
-    """Reserve the room on a node, so that nothing else takes it and no cut is undone."""
-    request, _ = build_request(question, snapshot, default_class)
-    try:
-        reservations.place(snapshot, request, node, now=now, seconds=seconds)
-    except LimitError as error:
-        log.warning("cannot reserve the room on %s: %s", node, error)
-
-
-def parse_question(request: dict[str, Any]) -> PlacementQuestion:
-    """Return the recorded question."""
-    return msgspec.convert(request, PlacementQuestion)

@@ -131,7 +131,7 @@ class Planner:
     ) -> bool:
         """Whether a plan differs from the last recorded one; requests are always recorded."""
         content = (
-            tuple(_subject(step.action) for step in steps),
+            tuple(_identity(step.action) for step in steps),
             guards,
             () if steps else tuple(_COUNT.sub(r"\1", each) for each in plan.left),
             # An empty plan during an outage of the orchestrator is not the same as one without.
@@ -145,7 +145,7 @@ class Planner:
         return True
 
 
-def _subject(action: Action) -> tuple[object, ...]:
+def _identity(action: Action) -> tuple[object, ...]:
     """Return the identity of an action, without its reasons and gains."""
     if isinstance(action, ServiceAction):
         return (

@@ -38,6 +38,8 @@ class StepState(StrEnum):
 IN_MOTION = (StepState.STARTED, StepState.DONE, StepState.UNDOING)
 """Started and not ended: a restarted collector recovers these."""
 CARRIED_OUT = (StepState.DONE, StepState.VERIFIED)
+HAS_BEGUN = (*IN_MOTION, StepState.VERIFIED)
+"""Later steps count on these: they were carried out, or may yet be."""
 
 
 class Trigger(StrEnum):

@@ -8,7 +8,7 @@ from math import isfinite
 import numpy as np
 
 from collector.analysis.usage import to_quantities
-from collector.control.records import IN_MOTION, Step, StepState, Trigger
+from collector.control.records import HAS_BEGUN, Step, Trigger
 from collector.policies.actions import (
     Action,
     Kill,
@@ -22,7 +22,6 @@ from collector.policies.actions import (
 from collector.snapshot.tables import NOWHERE, Snapshot
 
 _MEMORY = 1
-_CARRIED_OUT = frozenset({StepState.VERIFIED, *IN_MOTION})
 
 
 def planned_step(
@@ -100,7 +99,7 @@ def failed_prerequisite(steps: Sequence[Step], index: int) -> str | None:
     own = steps[index]
     mine = affected_nodes(own.action)
     for step in steps[:index]:
-        if step.state in _CARRIED_OUT:
+        if step.state in HAS_BEGUN:
             continue
         if own.keeps_promises and not (isinstance(own.action, Start) and isinstance(step.action, Kill)):
             continue

@@ -1,12 +1,12 @@
 """Whether an action took effect, by the agents' reports; after a crash, by the orchestrator's state."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 
 import numpy as np
 
 from collector.common.liveness import Liveness
-from collector.common.orchestrator import OrchestratorState, TaskView
+from collector.common.orchestrator import NodeView, OrchestratorState, TaskView
 from collector.control.records import AnsweredAlert, Load, Step
 from collector.policies.actions import (
     Action,
@@ -48,17 +48,12 @@ def find_effect(step: Step, snapshot: Snapshot, limits: Mapping[str, Quantities]
     `limits` are the current limits of the containers whose limits the step changes.
     """
     match step.action:
-        case Kill(task=task, target=None):
-            return None if _runs(snapshot, task) else frozenset()
-        case Move(task=task, node=source) | Kill(task=task, node=source):
-            return None if _runs_on(snapshot, task, source) else _replacements(step, snapshot)
-        case Start():
-            return _replacements(step, snapshot)
+        case Move() | Kill() | Start() as action:
+            return _relocation_effect(action, step, snapshot)
         case Cut(task=task, allocated=allocated):
-            return frozenset({task}) if _is_close(limits.get(task), allocated) else None
+            return _if_limited((task,), allocated, limits)
         case Resize(cpu_limit_cores=cores):
-            is_resized = all(_is_close(limits.get(each), Quantities(cores)) for each in step.containers)
-            return frozenset(step.containers) if is_resized else None
+            return _if_limited(step.containers, Quantities(cores), limits)
         case Scale():
             surplus = set(step.there_before).difference(step.containers)
             runs = [_runs(snapshot, each) for each in step.containers]
@@ -71,6 +66,22 @@ def find_effect(step: Step, snapshot: Snapshot, limits: Mapping[str, Quantities]
             row = snapshot.nodes.index.get(node, NOWHERE)
             is_up = row != NOWHERE and snapshot.nodes.liveness[row] == Liveness.UP
             return frozenset() if is_up else None
+
+
+def _relocation_effect(action: Move | Kill | Start, step: Step, snapshot: Snapshot) -> frozenset[str] | None:
+    if isinstance(action, Kill) and action.target is None:
+        return None if _runs(snapshot, action.task) else frozenset()
+    if not isinstance(action, Start) and _runs_on(snapshot, action.task, action.node):
+        return None
+    return _replacements(step, snapshot)
+
+
+def _if_limited(
+    containers: Sequence[str], allocated: Quantities, limits: Mapping[str, Quantities]
+) -> frozenset[str] | None:
+    return (
+        frozenset(containers) if all(_is_close(limits.get(each), allocated) for each in containers) else None
+    )
 
 
 def _replacements(step: Step, snapshot: Snapshot) -> frozenset[str] | None:
@@ -122,28 +133,32 @@ def action_status(step: Step, view: OrchestratorState) -> ActionStatus:
             return ActionStatus.UNDER_WAY
         case Scale() | Resize() as action:
             return _service_status(action, step, view)
-        case PowerOn(node=name):
-            node = view.node(name)
-            is_on = node is not None and node.ready and node.accepts
-            return ActionStatus.DONE if is_on else ActionStatus.NOT_DONE
-        case PowerOff(node=name):
-            node = view.node(name)
-            if node is None or not node.ready:
-                return ActionStatus.DONE
-            return ActionStatus.NOT_DONE if node.accepts else ActionStatus.UNDER_WAY
-        case Start():
-            return ActionStatus.DONE if new_containers(step, view) else ActionStatus.NOT_DONE
-        case Kill(task=task, target=None):
-            return ActionStatus.NOT_DONE if _is_listed(task, step, view) else ActionStatus.DONE
-        case Kill(task=task) | Move(task=task):
-            at_source = _is_listed(task, step, view)
-            if new_containers(step, view):
-                return ActionStatus.UNDER_WAY if at_source else ActionStatus.DONE
-            return ActionStatus.NOT_DONE if at_source else ActionStatus.NEITHER
+        case PowerOn() | PowerOff() as action:
+            return _power_status(action, view.node(action.node))
+        case Move() | Kill() | Start() as action:
+            return _relocation_status(action, step, view)
 
 
-def _is_listed(container: str, step: Step, view: OrchestratorState) -> bool:
-    return any(each.container == container for each in _running_tasks(step, view))
+def _power_status(action: PowerOn | PowerOff, node: NodeView | None) -> ActionStatus:
+    is_ready = node is not None and node.ready
+    accepts = node is not None and node.accepts
+    if isinstance(action, PowerOn):
+        return ActionStatus.DONE if is_ready and accepts else ActionStatus.NOT_DONE
+    if not is_ready:
+        return ActionStatus.DONE
+    return ActionStatus.NOT_DONE if accepts else ActionStatus.UNDER_WAY
+
+
+def _relocation_status(action: Move | Kill | Start, step: Step, view: OrchestratorState) -> ActionStatus:
+    has_started = bool(new_containers(step, view))
+    if isinstance(action, Start):
+        return ActionStatus.DONE if has_started else ActionStatus.NOT_DONE
+    at_source = any(each.container == action.task for each in _running_tasks(step, view))
+    if action.target is None:
+        return ActionStatus.NOT_DONE if at_source else ActionStatus.DONE
+    if has_started:
+        return ActionStatus.UNDER_WAY if at_source else ActionStatus.DONE
+    return ActionStatus.NOT_DONE if at_source else ActionStatus.NEITHER
 
 
 def _service_status(action: ServiceAction, step: Step, view: OrchestratorState) -> ActionStatus:

@@ -4,5 +4,5 @@ In: actions. Out: their results, and the orchestrator's own state of nodes, serv
 driver is a folder with the same file names in each, and one line in `table`; nothing else imports it:
 `driver` (the interface), `client` (requests), `models` (responses, pure), `views` (the common state, pure),
 and the actions that take several steps: `moves`, `scaling`, `power`. Drivers share `polling` (wait for a
-change, undo it otherwise), `power` and `hooks` (switch nodes), and `engine/` (Docker engines).
+change, undo it otherwise), `power` (switch nodes), and `engine/` (Docker engines).
 """

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from collector.common.orchestrator import OrchestratorState
-from collector.policies.actions import Action
+from collector.common.text import counted
+from collector.policies.actions import Action, short_id
 
 
 class DriverError(Exception):
@@ -29,6 +30,11 @@ class ActionResult:
     """The containers that replace the moved one; all containers of a service that was scaled or resized."""
     nothing_to_do: bool = False
 
+    @classmethod
+    def gone(cls, container: str, node: str) -> "ActionResult":
+        """Return the result of an action on a container that has left its node."""
+        return cls(what=f"{short_id(container)} no longer runs on {node}", nothing_to_do=True)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
@@ -46,7 +52,10 @@ class Hold:
 
 
 class Driver(Protocol):
-    """Carries out actions. Every method raises `DriverError` on failure."""
+    """Carries out actions. Every method raises `DriverError` on failure.
+
+    The default methods are those of an orchestrator in which nothing is parked, held or started.
+    """
 
     name: str
     dry: bool
@@ -66,18 +75,22 @@ class Driver(Protocol):
     async def undo(self, action: Action, done: ActionResult) -> None:
         """Undo an action as far as possible."""
 
-    async def release(self, *, keep_parked: bool = False) -> tuple[str, ...]:
+    async def release(self, *, keep_parked: bool = False) -> tuple[str, ...]:  # noqa: ARG002 - for others
         """Clean up what a killed collector left, continue and end holds, and describe it.
 
         Unless `keep_parked`, let the orchestrator start the containers that were stopped for others, as soon
         as they fit. Only the collector that holds the lease calls this.
         """
+        return ()
 
-    async def hold_back(self, tasks: Collection[str]) -> tuple[str, ...]:
+    async def hold_back(self, tasks: Collection[str]) -> tuple[str, ...]:  # noqa: ARG002 - for others
         """Keep pending tasks from starting by themselves where room is made for others, and describe it."""
+        return ()
 
     async def hold(self, replicas: Mapping[str, int]) -> Hold:
         """Return how to create a service with this many replicas on each of these nodes."""
+        count = counted(sum(replicas.values()), "replica")
+        raise DriverError(f"{count} not deployed: the driver {self.name} starts no services on chosen nodes")
 
 
 Opening = AbstractAsyncContextManager[Driver]

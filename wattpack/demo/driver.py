@@ -1,13 +1,13 @@
 """The driver of the demo: carries out actions in the simulated cluster, as an orchestrator would."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 
 import msgspec
 
 from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.common.text import counted
-from collector.drivers.interface import ActionResult, DriverError, Hold
+from collector.drivers.interface import ActionResult, Driver, DriverError
 from collector.policies.actions import Action, Cut, Kill, Move, Scale, describe
 from wattpack.demo.cluster import DemoCluster
 from wattpack.demo.services import ShopService
@@ -17,7 +17,7 @@ _MOVE_SECONDS = 2.0
 """Time that a new container takes to become healthy."""
 
 
-class DemoDriver:
+class DemoDriver(Driver):
     """Moves containers of the demo cluster, changes their limits, and scales services."""
 
     name = "demo"
@@ -133,15 +133,6 @@ class DemoDriver:
                 self._stopped[action.service] = before
         nodes = [self._node_rows[name] for name in action.nodes]
         return self._cluster.scale(action.service, replicas, nodes, self._clock())
-
-    async def release(self, *, keep_parked: bool = False) -> tuple[str, ...]:  # noqa: ARG002 - nothing is parked
-        return ()
-
-    async def hold_back(self, tasks: Collection[str]) -> tuple[str, ...]:  # noqa: ARG002 - nothing is pending
-        return ()
-
-    async def hold(self, replicas: Mapping[str, int]) -> Hold:
-        raise DriverError(f"{sum(replicas.values())} replicas are not deployed: the demo creates no services")
 
     def _row(self, task: str) -> int:
         for row, place in self._cluster.places().items():

@@ -10,7 +10,16 @@ from collections.abc import Sequence
 from collector.common.text import counted
 from collector.control.guards.context import GuardContext, Refusal
 from collector.control.records import Step, StepState
-from collector.policies.actions import Kill, Move, Relocation, Start, affected_nodes, megabytes
+from collector.policies.actions import (
+    Kill,
+    Move,
+    Relocation,
+    Scale,
+    ServiceAction,
+    Start,
+    affected_nodes,
+    megabytes,
+)
 
 _HOUR_SECONDS = 3600.0
 _FAILED = (StepState.FAILED, StepState.UNDONE, StepState.UNCLEAR)
@@ -25,8 +34,8 @@ def _counts(step: Step) -> bool:
 
 
 def _sheds(step: Step) -> bool:
-    """Whether a step stops or starts an optional container: brownout limits these itself."""
-    return isinstance(step.action, Kill | Start) and step.action.sheds
+    """Whether a step stops or starts something optional: brownout limits these itself."""
+    return isinstance(step.action, Kill | Start | Scale) and step.action.sheds
 
 
 def not_too_many_at_once(step: Step, context: GuardContext) -> Refusal:
@@ -87,39 +96,52 @@ def _too_many_answers(step: Step, recent: Sequence[Step], context: GuardContext)
     return None
 
 
-def _subject(step: Step) -> str | None:
+def _service_name(step: Step) -> str | None:
     """Return the name of the service that moves; of a container without a service, its own name."""
     return step.service or getattr(step.action, "title", None)
 
 
 def has_cooled_down(step: Step, context: GuardContext) -> Refusal:
-    """Refuse to move a service again within its cool-down; after a failed move, within a shorter one."""
-    if not isinstance(step.action, Move | Kill) or step.keeps_promises or _sheds(step):
+    """Refuse to move a service, or to change its size, again within its cool-down.
+
+    After a failure, it may be tried again sooner.
+    """
+    if step.keeps_promises or _sheds(step) or not isinstance(step.action, Move | Kill | ServiceAction):
         return None
-    settings, who = context.settings, _subject(step)
+    settings, who = context.settings, _service_name(step)
+    changes_size = isinstance(step.action, ServiceAction)
+    target = context.bounds.get(who or "") if changes_size else None
+    cool_down_seconds = settings.cool_down_seconds if target is None else target.cool_down_seconds
     for each in context.earlier:
-        if _subject(each) != who or not isinstance(each.action, Relocation) or each.started_at is None:
+        is_alike = _changes_size(each) if changes_size else isinstance(each.action, Relocation)
+        if not is_alike or _service_name(each) != who or each.started_at is None:
             continue
         has_failed = each.state is StepState.FAILED
+        seconds = min(settings.settle_seconds, cool_down_seconds) if has_failed else cool_down_seconds
         ago = context.now - each.started_at
-        rest = (settings.settle_seconds if has_failed else settings.cool_down_seconds) - ago
-        if rest > 0:
-            what = "failed to move" if has_failed else "moved"
-            return f"{who} {what} {ago:.0f} s ago: wait another {rest:.0f} s"
+        if 0 <= ago < seconds:  # one that is in the future was recorded by a wrong clock
+            verb = "change" if changes_size else "move"
+            what = f"failed to {verb}" if has_failed else f"{verb}d"
+            return f"{who} {what} {ago:.0f} s ago: wait another {seconds - ago:.0f} s"
     return None
+
+
+def _changes_size(step: Step) -> bool:
+    """Whether a step changes the size of a service; brownout has rules of its own."""
+    return isinstance(step.action, ServiceAction) and not _sheds(step)
 
 
 def has_rested(step: Step, context: GuardContext) -> Refusal:
     """Refuse to stop an instance twice within a minute, whatever the promises are."""
     if not step.keeps_promises or not _is_stop(step):
         return None
-    who, service = _subject(step), context.service(step)
+    who, service = _service_name(step), context.service(step)
     ago = sorted(
         context.now - each.started_at
         for each in context.started
         if each.keeps_promises
         and _is_stop(each)
-        and _subject(each) == who
+        and _service_name(each) == who
         and each.started_at is not None
         and each.state is not StepState.FAILED
         and each.action != step.action
@@ -168,11 +190,11 @@ def within_risk_limits(step: Step, context: GuardContext) -> Refusal:
     moving = [each for each in context.in_motion if _counts(each)]
     service = context.service(step)
     if service is not None:
-        same = 1 + sum(_subject(each) == _subject(step) for each in moving)
+        same = 1 + sum(_service_name(each) == _service_name(step) for each in moving)
         most = max(1, int(context.settings.max_moving_ratio * service.replicas))
         if same > most:
             replicas = counted(service.replicas, "replica")
-            return f"{same} of {replicas} of {_subject(step)} would move at the same time, limit {most}"
+            return f"{same} of {replicas} of {_service_name(step)} would move at the same time, limit {most}"
     memory = step.memory_bytes + sum(each.memory_bytes for each in moving)
     if moving and memory > context.settings.max_moving_memory_bytes:
         most_bytes = context.settings.max_moving_memory_bytes

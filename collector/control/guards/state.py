@@ -20,7 +20,10 @@ from collector.policies.actions import (
     affected_nodes,
     describe_cores,
 )
+from collector.snapshot.matching import constraints_of, nodes_matching
 from collector.snapshot.tables import TaskKind
+
+_ROUNDING = 1e-9
 
 
 def not_paused(_step: Step, context: GuardContext) -> Refusal:
@@ -178,3 +181,41 @@ def can_wait(step: Step, context: GuardContext) -> Refusal:
     if not is_stop or step.keeps_promises or not context.has_queue:
         return None
     return f"{step.service or 'it'} cannot wait: the orchestrator would restart it at once"
+
+
+def within_bounds(step: Step, context: GuardContext) -> Refusal:
+    """Refuse more or fewer replicas, or another CPU limit, than the target of a service allows."""
+    action = step.action
+    if not isinstance(action, ServiceAction):
+        return None
+    target = context.bounds.get(action.service)
+    if isinstance(action, Scale):
+        service = context.service(step)
+        if service is not None and service.stopped_replicas and not action.sheds:
+            return f"{action.service} is optional, and is stopped while resources are short"
+        if target is None or action.sheds or target.replicas_min <= action.replicas <= target.replicas_max:
+            return None
+        replicas = counted(action.replicas, "replica")
+        return f"{action.service} must not have {replicas}: {target.replicas_min} to {target.replicas_max}"
+    low, high = (0.0, None) if target is None else (target.cpu_min_cores, target.cpu_max_cores)
+    cores = action.cpu_limit_cores
+    if cores > 0 and cores >= low - _ROUNDING and (high is None or cores <= high + _ROUNDING):
+        return None
+    allowed = "it must be above 0" if high is None else f"{low:g} to {describe_cores(high)}"
+    return f"{action.service} must not be limited to {describe_cores(cores)}: {allowed}"
+
+
+def meets_constraints(step: Step, context: GuardContext) -> Refusal:
+    """Refuse to bring a container to a node that its orchestrator would not run it on."""
+    snapshot, action = context.snapshot, step.action
+    if not isinstance(action, Relocation) or action.target is None:
+        return None
+    task, target = snapshot.tasks.index.get(action.task), snapshot.nodes.index.get(action.target)
+    if task is None or target is None:
+        return None
+    for each in constraints_of(snapshot, task):
+        if not nodes_matching(snapshot.nodes, each)[target]:
+            return (
+                f"{action.title} must not move to {action.target}: its constraint {each} does not hold there"
+            )
+    return None

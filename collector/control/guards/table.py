@@ -1,7 +1,6 @@
 """The table of all guards, in the order in which they are checked."""
 
 from collector.common.extensions import extend
-from collector.control.guards.constraints import meets_constraints
 from collector.control.guards.context import Guard, GuardContext
 from collector.control.guards.pace import (
     has_cooled_down,
@@ -14,7 +13,6 @@ from collector.control.guards.pace import (
 )
 from collector.control.guards.power import may_switch_off, node_is_empty
 from collector.control.guards.promises import keeps_promises
-from collector.control.guards.services import service_has_cooled_down, within_bounds
 from collector.control.guards.state import (
     can_wait,
     driver_answers,
@@ -24,7 +22,9 @@ from collector.control.guards.state import (
     is_listed,
     labels_allow,
     may_move,
+    meets_constraints,
     not_paused,
+    within_bounds,
     within_schedule,
 )
 from collector.control.records import Step
@@ -47,7 +47,6 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
     ("per_hour", not_too_many_per_hour),
     ("per_node", not_too_many_for_one_node),
     ("cool_down", has_cooled_down),
-    ("service_cool_down", service_has_cooled_down),
     ("rest", has_rested),
     ("settle", has_settled),
     ("risk", within_risk_limits),

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import chain
@@ -16,7 +16,7 @@ from collector.drivers.engine.cuts import cut, limits_before, uncut
 from collector.drivers.engine.engines import Engines, open_engines
 from collector.drivers.engine.limits import current_limits, limit_changes
 from collector.drivers.engine.models import DockerContainer, ListedContainer
-from collector.drivers.interface import ActionResult, Driver, DriverError, Hold
+from collector.drivers.interface import ActionResult, Driver, DriverError
 from collector.policies.actions import (
     Action,
     Cut,
@@ -38,7 +38,7 @@ _LIST_REQUESTS = 3
 """Time to list and describe the containers of a host, in timeouts of one request."""
 
 
-class DockerHosts:
+class DockerHosts(Driver):
     """Acts on each host through its engine."""
 
     name = "docker"
@@ -109,16 +109,6 @@ class DockerHosts:
                     await self._stop(action.target, container)
             case Resize():
                 await self._unresize(action, done)
-
-    async def release(self, *, keep_parked: bool = False) -> tuple[str, ...]:  # noqa: ARG002 - nothing is parked
-        return ()
-
-    async def hold_back(self, tasks: Collection[str]) -> tuple[str, ...]:  # noqa: ARG002 - nothing starts by itself
-        return ()
-
-    async def hold(self, replicas: Mapping[str, int]) -> Hold:
-        hosts = ", ".join(replicas)
-        raise DriverError(f"the driver docker starts no containers: run them on {hosts} with docker run")
 
     async def _cut(self, action: Cut) -> ActionResult:
         done = await cut(self._engines.of(action.node), action)

@@ -1,12 +1,12 @@
 """The driver for Kubernetes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from collector.common.orchestrator import OrchestratorState
 from collector.config import DriverConfig
-from collector.drivers.interface import ActionResult, Driver, DriverError, Hold
+from collector.drivers.interface import ActionResult, Driver, DriverError
 from collector.drivers.kubernetes.client import ApiServer, connect
 from collector.drivers.kubernetes.moves import Evictor
 from collector.drivers.kubernetes.power import KubernetesNodes, drained_nodes
@@ -16,7 +16,7 @@ from collector.drivers.power import PowerSwitch
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Resize, Scale, Start
 
 
-class Kubernetes:
+class Kubernetes(Driver):
     """Acts through the API server."""
 
     name = "kubernetes"
@@ -73,15 +73,6 @@ class Kubernetes:
                     await self._evictor.stop(container, action.target)
             case Move() | Kill() if done.containers:
                 raise DriverError("an eviction cannot be undone: Kubernetes chose the new node")
-
-    async def hold_back(self, tasks: Collection[str]) -> tuple[str, ...]:  # noqa: ARG002 - the extender keeps the places
-        return ()
-
-    async def hold(self, replicas: Mapping[str, int]) -> Hold:
-        nodes = ", ".join(replicas)
-        raise DriverError(
-            f"the driver kubernetes does not place pods on {nodes}: let kube-scheduler ask the extender"
-        )
 
     async def release(self, *, keep_parked: bool = False) -> tuple[str, ...]:  # noqa: ARG002 - nothing is parked
         return await self._switch.release(drained_nodes(await self._server.nodes()))

@@ -6,7 +6,6 @@ from collector.drivers.kubernetes.client import ApiServer
 from collector.drivers.kubernetes.models import KubePod
 from collector.drivers.kubernetes.views import reason_to_run, service_view
 from collector.drivers.polling import NotYet, wait_for
-from collector.policies.actions import short_id
 
 
 class Evictor:
@@ -21,7 +20,7 @@ class Evictor:
         pods = await self._server.pods()
         pod = _find(pods, container)
         if pod is None or pod.spec.node_name != source:
-            return ActionResult(what=f"{short_id(container)} no longer runs on {source}", nothing_to_do=True)
+            return ActionResult.gone(container, source)
         peers = [each for each in pods if each.lives and each.workload == pod.workload]
         if (stays := service_view(pod.workload, peers).stays) is not None:
             raise DriverError(f"{pod.name} cannot move: {stays}")
@@ -46,7 +45,7 @@ class Evictor:
         """
         pod = _find(await self._server.pods(), container)
         if pod is None or pod.spec.node_name != source:
-            return ActionResult(what=f"{short_id(container)} no longer runs on {source}", nothing_to_do=True)
+            return ActionResult.gone(container, source)
         if (reason := reason_to_run(pod)) is not None:
             raise DriverError(f"{pod.name} cannot wait: {reason}")
         await self._server.evict(pod)

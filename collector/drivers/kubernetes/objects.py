@@ -35,7 +35,9 @@ class ObjectMeta(KubernetesObject, frozen=True, kw_only=True):
     annotations: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()
     creation_timestamp: datetime | None = None
+    """When the object was created."""
     deletion_timestamp: str | None = None
+    """When the object was or will be deleted; null unless its deletion was requested."""
 
     @property
     def owner(self) -> OwnerReference | None:

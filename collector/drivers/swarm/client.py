@@ -6,6 +6,7 @@ from collections.abc import Callable
 from collector.drivers.engine.client import Engine, EngineError, Json, filtered
 from collector.drivers.interface import DriverError
 from collector.drivers.swarm.models import SwarmNode, SwarmService, SwarmState, SwarmTask, node_named
+from collector.drivers.swarm.specs import without_constraints
 
 _TRIES = 5
 """Attempts at an update while others change the same object."""
@@ -46,6 +47,14 @@ class Manager:
     async def change_service(self, service_id: str, change: Callable[[Json], Json]) -> None:
         """Update the spec of a service with `change`, if that changes it."""
         await self._change(f"/services/{service_id}", SwarmService, change)
+
+    async def remove_constraints(self, service_id: str, what: str) -> str:
+        """Remove temporary constraints after an action; return `what` was done, and whether that failed."""
+        try:
+            await self.change_service(service_id, without_constraints)
+        except DriverError as error:  # the action itself is done
+            return f"{what}; its temporary settings could not be removed yet ({error})"
+        return what
 
     async def change_node(self, node_id: str, change: Callable[[Json], Json]) -> None:
         """Update the spec of a node with `change`, if that changes it."""

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from collector.common.labels import BEFORE_LABEL
-from collector.drivers.interface import DriverError, Hold
+from collector.drivers.interface import Hold
 from collector.drivers.swarm.client import Manager
 from collector.drivers.swarm.models import SwarmService, SwarmState
 from collector.drivers.swarm.specs import (
@@ -34,15 +34,12 @@ class Deployer:
         cluster = await self._manager.read_state()
         by_count: defaultdict[int, list[str]] = defaultdict(list)
         for name, count in sorted(replicas.items()):
-            node = cluster.node(name)
-            if not (node.ready and node.active):
-                raise DriverError(f"{name} accepts no tasks: the node is down, paused or drained")
-            by_count[count].append(node.id)
+            by_count[count].append(cluster.accepting_node(name).id)
         groups = [
             ReplicaGroup(tuple(nodes), count) for count, nodes in sorted(by_count.items(), reverse=True)
         ]
         first = groups[0]
-        constraints = only_on([first], [node.id for node in cluster.nodes])
+        constraints = only_on(first.nodes, [node.id for node in cluster.nodes])
         return Hold(
             replicas=first.replicas * len(first.nodes),
             constraints=tuple(constraints),

@@ -21,7 +21,7 @@ from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerO
 from wire.errors import UserError
 
 
-class Swarm:
+class Swarm(Driver):
     """Acts through the managers of a Swarm; on single containers through the configured engines."""
 
     name = "swarm"

@@ -9,9 +9,7 @@ import msgspec
 
 from collector.drivers.engine.client import Json
 from collector.drivers.interface import MAX_STOP_SECONDS, DriverError
-from collector.drivers.swarm.specs import (
-    ParkedTask,
-)
+from collector.drivers.swarm.specs import ParkedTask, only_on
 
 _NANOSECONDS = 1e9
 _STOP_NANOSECONDS = 10e9
@@ -202,6 +200,21 @@ class SwarmState:
         if service is None:
             raise DriverError(f"there is no service {name} in the Swarm")
         return service
+
+    def accepting_node(self, name: str) -> SwarmNode:
+        """Return the node of a host name. Raise `DriverError` if it accepts no tasks."""
+        node = self.node(name)
+        if not (node.ready and node.active):
+            raise DriverError(f"{name} accepts no tasks: the node is down, paused or drained")
+        return node
+
+    def only_on(self, service: SwarmService, chosen: Iterable[str], *, leaving: str = "") -> list[str]:
+        """Return constraints that leave new tasks of a service only the chosen nodes, and stop no other task.
+
+        Closing a node would stop the tasks on it: those on the node `leaving` are to stop.
+        """
+        used = {task.node_id for task in self.wanted_tasks(service)} - {"", leaving}
+        return only_on({*used, *chosen}, (node.id for node in self.nodes))
 
     def wanted_tasks(self, service: SwarmService) -> list[SwarmTask]:
         """Return the tasks of a service that should run."""

@@ -67,32 +67,20 @@ class MoveProgress:
 def plan_path(cluster: SwarmState, task: SwarmTask, target_name: str) -> MovePath:
     """Plan the move of a task to a node. Raise `DriverError` if it must not or cannot move."""
     service, source = cluster.service_of[task.service_id], cluster.node_of[task.node_id]
-    target = cluster.node(target_name)
     if (stays := service_view(service).stays) is not None:
         raise DriverError(f"{service.name} cannot move: {stays}")
-    if not (target.ready and target.active):
-        raise DriverError(f"{service.name} cannot move to {target.name}: the node is down, paused or drained")
+    target = cluster.accepting_node(target_name)
     if service.is_updating:
         raise DriverError(f"{service.name} is being updated: wait until the update ends")
     tasks = cluster.wanted_tasks(service)
     count = Counter(each.node_id for each in tasks)
-    elsewhere = count.keys() - {source.id, ""}
-    if elsewhere:
-        open_nodes = elsewhere | {target.id}
-        constraints = tuple(
-            f"node.id!={node.id}"
-            for node in cluster.nodes
-            if node.id == source.id or (node.ready and node.active and node.id not in open_nodes)
-        )
-    else:
-        constraints = (f"node.id=={target.id}",)
     spec = user_spec(service.spec)
     return MovePath(
         service=service,
         source=source,
         target=target,
-        constraints=constraints,
-        rollback_constraints=_rollback_constraints(source, target, elsewhere),
+        constraints=tuple(cluster.only_on(service, {target.id}, leaving=source.id)),
+        rollback_constraints=_rollback_constraints(source, target, count.keys() - {source.id, ""}),
         order=Order.STOP if any(local_data(spec, writable_only=True)) else Order.START,
         tasks=frozenset(each.id for each in tasks),
         moved=count[source.id],
@@ -118,7 +106,7 @@ class Mover:
         cluster = await self._manager.read_state()
         task = cluster.task(container)
         if task is None or cluster.node_of[task.node_id].name != source:
-            return ActionResult(what=f"{short_id(container)} no longer runs on {source}", nothing_to_do=True)
+            return ActionResult.gone(container, source)
         if source == target:
             return ActionResult(what=f"{short_id(container)} already runs on {target}", nothing_to_do=True)
         path = plan_path(cluster, task, target)
@@ -128,10 +116,7 @@ class Mover:
         except DriverError as failure:
             raise DriverError(await self._roll_back(path, str(failure))) from None
         what = _describe(path, arrived, cluster)
-        try:
-            await self._manager.change_service(path.service.id, without_constraints)
-        except DriverError as error:  # the move itself is done
-            what = f"{what}; its constraints could not be removed yet ({error})"
+        what = await self._manager.remove_constraints(path.service.id, what)
         return ActionResult(what=what, containers=tuple(each.container for each in arrived))
 
     async def release(self, cluster: SwarmState) -> tuple[str, ...]:

@@ -25,7 +25,6 @@ from collector.drivers.polling import NotYet, undone_on_failure, wait_for
 from collector.drivers.swarm.client import Manager
 from collector.drivers.swarm.models import (
     ENDED,
-    SwarmNode,
     SwarmService,
     SwarmState,
     SwarmTask,
@@ -83,7 +82,7 @@ class Parker:
         cluster = await self._manager.read_state()
         task = cluster.task(container)
         if task is None or cluster.node_of[task.node_id].name != source:
-            return ActionResult(what=f"{short_id(container)} no longer runs on {source}", nothing_to_do=True)
+            return ActionResult.gone(container, source)
         service = cluster.service_of[task.service_id]
         _require_parkable(service)
         waiting = [ParkedTask(task.slot, source, self._clock())]
@@ -113,13 +112,9 @@ class Parker:
                 what=f"Swarm started a task of {found.service.name} on {where} itself",
                 containers=(task.container,),
             )
-        target = cluster.node(target_name)
-        if not (target.ready and target.active):
-            raise DriverError(
-                f"{found.service.name} cannot start on {target.name}: the node is down, paused or drained"
-            )
+        target = cluster.accepting_node(target_name)
         before = next((each for each in parked_tasks(found.service.spec) if each.slot == found.slot), None)
-        only = _only_on(cluster, found.service, target)
+        only = cluster.only_on(found.service, {target.id})
         seconds = self._settings.stable_seconds
         await self._manager.change_service(
             found.service.id, lambda spec: with_unparked(spec, found.slot, only, Order.START, seconds)
@@ -135,10 +130,7 @@ class Parker:
             task = await self._wait_until_runs(found)
         where = cluster.node_of[task.node_id].name
         what = f"started a task of {found.service.name} on {where}"
-        try:
-            await self._manager.change_service(found.service.id, without_constraints)
-        except DriverError as error:  # it runs
-            what = f"{what}; its constraints could not be removed yet ({error})"
+        what = await self._manager.remove_constraints(found.service.id, what)
         return ActionResult(what=what, containers=(task.container,))
 
     async def hold_back(self, tasks: Collection[str]) -> tuple[str, ...]:
@@ -265,11 +257,3 @@ def _find(cluster: SwarmState, waiting: str) -> _WaitingTask:
             if parked_id(service, each) == waiting:
                 return _WaitingTask(service, each.slot, known)
     raise DriverError(f"task {short_id(waiting)} no longer waits")
-
-
-def _only_on(cluster: SwarmState, service: SwarmService, target: SwarmNode) -> list[str]:
-    """Return constraints that leave a new task no node but the target, and stop no other task."""
-    used = {each.node_id for each in cluster.wanted_tasks(service) if each.node_id}
-    if not used:
-        return [f"node.id=={target.id}"]
-    return [f"node.id!={node.id}" for node in cluster.nodes if node.id not in used | {target.id}]

@@ -40,7 +40,6 @@ from collector.drivers.swarm.specs import (
     with_cpu_limit,
     with_replicas,
     with_stopped,
-    without_constraints,
 )
 from collector.drivers.swarm.views import service_view
 from collector.policies.actions import Resize, Scale, ServiceAction, describe_cores
@@ -81,7 +80,8 @@ class SwarmScaler:
         service = _changeable(cluster, action)
         before = replicas_of(user_spec(service.spec))
         earlier = await self._tasks_of(cluster, service)
-        only = _open_nodes(cluster, service, action.nodes) if (before or 0) < action.replicas else []
+        chosen = {cluster.node(name).id for name in action.nodes}
+        only = cluster.only_on(service, chosen) if chosen and (before or 0) < action.replicas else []
 
         def change(spec: Json) -> Json:
             plain = with_replicas(user_spec(spec), action.replicas)
@@ -169,10 +169,7 @@ class SwarmScaler:
     async def _done(
         self, service: SwarmService, what: str, tasks: Sequence[SwarmTask], *, nothing_to_do: bool = False
     ) -> ActionResult:
-        try:
-            await self._manager.change_service(service.id, without_constraints)
-        except DriverError as error:  # the change itself is done
-            what = f"{what}; its temporary settings could not be removed yet ({error})"
+        what = await self._manager.remove_constraints(service.id, what)
         containers = tuple(sorted(task.container for task in tasks))
         return ActionResult(what=what, containers=containers, nothing_to_do=nothing_to_do)
 
@@ -242,15 +239,3 @@ def _changeable(cluster: SwarmState, action: ServiceAction) -> SwarmService:
     if service.is_updating and not has_temporary_changes(service.spec):
         raise DriverError(f"{service.name} is being updated: wait until the update ends")
     return service
-
-
-def _open_nodes(cluster: SwarmState, service: SwarmService, names: Sequence[str]) -> list[str]:
-    """Return constraints that leave new tasks the chosen nodes, and the nodes that already run the service.
-
-    Closing a node would stop the tasks on it.
-    """
-    if not names:
-        return []
-    chosen = {cluster.node(name).id for name in names}
-    used = {each.node_id for each in cluster.wanted_tasks(service) if each.node_id}
-    return [f"node.id!={node.id}" for node in cluster.nodes if node.id not in used | chosen]

@@ -5,7 +5,7 @@ temporary changes are in a label of the service, with the original values: any c
 """
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from itertools import accumulate
 from typing import Any
@@ -241,7 +241,8 @@ def with_next_group(spec: Json, node_ids: Sequence[str]) -> Json:
     if replicas not in totals[:-1]:
         return plain
     groups = mark.groups[: totals.index(replicas) + 2]
-    ours = [each for each in only_on(groups, node_ids) if each not in constraints_of(plain)]
+    chosen = {node for group in groups for node in group.nodes}
+    ours = [each for each in only_on(chosen, node_ids) if each not in constraints_of(plain)]
     changed = copy.deepcopy(plain)
     label = msgspec.json.encode(msgspec.structs.replace(mark, constraints=ours)).decode()
     changed["Labels"] = {**(plain.get("Labels") or {}), BEFORE_LABEL: label}
@@ -250,11 +251,10 @@ def with_next_group(spec: Json, node_ids: Sequence[str]) -> Json:
     return changed
 
 
-def only_on(groups: Sequence[ReplicaGroup], node_ids: Sequence[str]) -> list[str]:
-    """Return constraints that leave only the nodes of some groups."""
-    chosen = [node for group in groups for node in group.nodes]
+def only_on(chosen: Collection[str], node_ids: Iterable[str]) -> list[str]:
+    """Return constraints that leave only some nodes."""
     if len(chosen) == 1:
-        return [f"node.id=={chosen[0]}"]
+        return [f"node.id=={node}" for node in chosen]
     return [f"node.id!={node}" for node in node_ids if node not in chosen]
 
 

@@ -230,7 +230,7 @@ async def _place_one(
         return node, (*reasons, *(f"first {describe(action)}" for action in needs))
     core.reservations.release(found.reservation.id)
     question = msgspec.structs.replace(question, policy=chosen.policy.name)
-    decision, room = await loop.make_room_on(question)
+    decision, room = await loop.make_room(question)
     if decision.outcome is not DecisionOutcome.DONE or room is None:
         refused = next((step.why for step in decision.steps if step.why), decision.outcome.value)
         detail = f"{question.service} fits on {node} only after other actions, which failed: {refused}"

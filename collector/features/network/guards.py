@@ -4,7 +4,7 @@ import numpy as np
 
 from collector.common.arrays import Rows
 from collector.control.guards.context import GuardContext, Refusal
-from collector.control.records import CARRIED_OUT, IN_MOTION, Step
+from collector.control.records import HAS_BEGUN, Step
 from collector.features.network.applications.distance import (
     NearMembers,
     application_of,
@@ -20,8 +20,6 @@ from collector.features.network.mesh.delays import Delays
 from collector.policies.actions import Relocation, Scale
 from collector.policies.interface import Request
 from collector.snapshot.tables import NOWHERE, Snapshot
-
-_COUNTS = {*IN_MOTION, *CARRIED_OUT}
 
 
 def stays_near(step: Step, context: GuardContext) -> Refusal:
@@ -75,7 +73,7 @@ def _destinations(context: GuardContext) -> Rows:
     tasks, nodes = context.snapshot.tasks, context.snapshot.nodes
     home = tasks.node.copy()
     for each in context.started:
-        if isinstance(each.action, Relocation) and each.action.target is not None and each.state in _COUNTS:
+        if isinstance(each.action, Relocation) and each.action.target is not None and each.state in HAS_BEGUN:
             task, target = tasks.index.get(each.action.task), nodes.index.get(each.action.target)
             if task is not None and target is not None:
                 home[task] = target

@@ -103,7 +103,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
 async def test_room_that_was_made_is_reserved_by_default_until_it_expires(
     scene: Scene,
 ) -> None:
-    decision = await scene.loop.make_room(STRICT)
+    decision, _ = await scene.loop.make_room(STRICT)
     assert decision.outcome is DecisionOutcome.DONE
     assert [(step.action.kind, step.state) for step in decision.steps] == [("cut", StepState.VERIFIED)]
     assert scene.kept == list(affected_nodes(decision.steps[0].action))
@@ -127,7 +127,7 @@ async def test_room_is_reserved_for_the_requested_time(scene: Scene) -> None:
 
 async def test_existing_room_is_reserved_only_on_request(scene: Scene) -> None:
     small = Quantities(0.5, 100_000_000)
-    decision = await scene.loop.make_room(PlacementQuestion(service="small", reserve=small, task_class=4))
+    decision, _ = await scene.loop.make_room(PlacementQuestion(service="small", reserve=small, task_class=4))
     assert (decision.outcome, decision.steps) == (DecisionOutcome.NOTHING, ())
     assert scene.kept == []
     await scene.loop.make_room(
@@ -138,7 +138,7 @@ async def test_existing_room_is_reserved_only_on_request(scene: Scene) -> None:
 
 async def test_if_a_container_fits_nowhere_nothing_is_cut_or_reserved(scene: Scene) -> None:
     huge = PlacementQuestion(service="huge", reserve=Quantities(40.0), task_class=1, reserve_seconds=60)
-    decision = await scene.loop.make_room(huge)
+    decision, _ = await scene.loop.make_room(huge)
     assert decision.left == ("the container fits on no node, even after cuts, moves and stops",)
     assert not scene.is_cut()
     assert scene.kept == []

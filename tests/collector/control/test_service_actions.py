@@ -133,7 +133,7 @@ async def test_a_change_that_failed_is_decided_again_and_one_that_is_refused_is_
     _, step = await carried_out(actor, SCALE)
     assert (step.state, step.why) == (StepState.FAILED, "no room")
     refused, step = await carried_out(actor, SCALE)
-    assert (refused.outcome, step.guard) == (DecisionOutcome.REFUSED, "service_cool_down")
+    assert (refused.outcome, step.guard) == (DecisionOutcome.REFUSED, "cool_down")
     assert await decide(actor, SCALE) is None
     stage.clock.now += 61
     stage.begin()

@@ -115,7 +115,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
 
 
 async def test_a_stopped_container_is_listed_and_starts_as_soon_as_it_fits(scene: Scene) -> None:
-    decision = await scene.loop.make_room(STRICT)
+    decision, _ = await scene.loop.make_room(STRICT)
     assert decision.outcome is DecisionOutcome.DONE, decision
     [step] = decision.steps
     assert (step.action.kind, step.state, step.task_class) == ("kill", StepState.VERIFIED, 2)
@@ -152,7 +152,7 @@ async def test_container_that_waits_is_recorded_once_and_survives_a_restart(scen
 
 
 async def test_container_that_was_started_by_hand_no_longer_waits(scene: Scene) -> None:
-    decision = await scene.loop.make_room(STRICT)
+    decision, _ = await scene.loop.make_room(STRICT)
     [step] = decision.steps
     assert isinstance(step.action, Kill)
     scene.hosts.places[step.action.task] = step.action.node
@@ -163,7 +163,7 @@ async def test_container_that_was_started_by_hand_no_longer_waits(scene: Scene) 
 
 async def test_list_of_waiting_containers_as_text(scene: Scene) -> None:
     assert list(format_waiting(await list_waiting(scene.api, NoQuery()))) == ["No container waits for room."]
-    decision = await scene.loop.make_room(STRICT)
+    decision, _ = await scene.loop.make_room(STRICT)
     header, line = format_waiting(await list_waiting(scene.api, NoQuery()))
     assert header.split() == ["CONTAINER", "SERVICE", "CLASS", "STOPPED", "ON", "SINCE", "DECISION"]
     assert line.startswith("lax-")

@@ -132,6 +132,6 @@ async def test_what_the_demo_cannot_do_is_an_error_of_the_driver() -> None:
     switch = PowerOff(node="fra-edge-01", reasons=())
     with pytest.raises(DriverError, match="the demo cannot switch fra-edge-01 off"):
         await driver.carry_out(switch)
-    with pytest.raises(DriverError, match="creates no services"):
+    with pytest.raises(DriverError, match="starts no services"):
         await driver.hold({"fra-edge-01": 2})
     assert await driver.release() == await driver.hold_back(()) == ()

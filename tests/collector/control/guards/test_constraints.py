@@ -7,7 +7,7 @@ import pytest
 
 from collector.common.orchestrator import OrchestratorState, ServiceView
 from collector.control.guards import first_refusal
-from collector.control.guards.constraints import meets_constraints
+from collector.control.guards.state import meets_constraints
 from collector.control.orchestrator_state import constraints_by_service
 from collector.control.records import Step
 from collector.policies.actions import Move

@@ -95,7 +95,7 @@ def test_without_a_target_a_limit_must_only_be_above_zero() -> None:
 
 def test_a_service_is_not_changed_again_within_its_cool_down() -> None:
     assert refusal(RESIZE, context(earlier=[earlier(99.0)])) == (
-        "service_cool_down",
+        "cool_down",
         "web changed 99 s ago: wait another 1 s",
     )
     assert refusal(RESIZE, context(earlier=[earlier(100.0)])) is None
@@ -107,7 +107,7 @@ def test_a_service_is_not_changed_again_within_its_cool_down() -> None:
 def test_a_change_that_failed_is_tried_again_sooner() -> None:
     failed = earlier(59.0, StepState.FAILED)
     assert refusal(SCALE, context(earlier=[failed])) == (
-        "service_cool_down",
+        "cool_down",
         "web failed to change 59 s ago: wait another 1 s",
     )
     assert refusal(SCALE, context(earlier=[earlier(60.0, StepState.FAILED)])) is None

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from collector.common.orchestrator import Mode
-from collector.drivers.docker.create_request import create_request
+from collector.drivers.docker.moves import create_request
 from collector.drivers.docker.views import service_view
 from collector.drivers.engine.models import ContainerStats, DockerContainer
 

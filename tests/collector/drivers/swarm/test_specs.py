@@ -139,7 +139,7 @@ def test_a_deployment_reaches_every_group_in_turn_and_ends_as_the_user_wrote_it(
     total = sum(group.replicas * len(group.nodes) for group in groups)
     written = {**copy.deepcopy(spec), "Mode": {"Replicated": {"Replicas": total}}}
     node_ids = ["other", *(node for group in groups for node in group.nodes)]
-    first = only_on(groups[:1], node_ids)
+    first = only_on(groups[0].nodes, node_ids)
     now = copy.deepcopy(written)
     now["Labels"] = {**now["Labels"], BEFORE_LABEL: hold_label(groups, first)}
     placement = now["TaskTemplate"].setdefault("Placement", {})

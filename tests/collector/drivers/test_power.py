@@ -4,8 +4,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from collector.drivers.hooks import run_hook
 from collector.drivers.interface import DriverError
+from collector.drivers.power import run_hook
 
 
 async def test_the_node_is_the_last_argument_and_never_an_option(tmp_path: Path) -> None:
