@@ -24,7 +24,6 @@ from collector.api.network.exchange import ROUTES as MESH
 from collector.api.network.round_trips import ROUTES as NETWORK
 from collector.api.nodes import ROUTES as NODES
 from collector.api.services import ROUTES as SERVICES
-from collector.api.slo.routes import ROUTES as SLO
 from collector.common.extensions import extend
 from collector.core.parts import Core
 from collector.ingest.push import receive_reports
@@ -78,7 +77,6 @@ ROUTES: tuple[Route, ...] = (
     *CONTAINERS,
     *SERVICES,
     *APPLICATIONS,
-    *SLO,
     *ELASTIC,
     *ANALYSIS,
     *ALERTS,

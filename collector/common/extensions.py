@@ -4,10 +4,13 @@
 |---|---|---|
 | `settings` | `TABLES` of `collector.toml` by key; `CHECKS` | the settings |
 | `policies` | `POLICIES` | the table of policies |
+| `labels` | `LABELS`; `COMPLETE`: functions that add labels of a container to place | docs; placement |
 | `guards` | `GUARDS`: names and functions | the checks of every step |
 | `live` | `LIVE`: types of `LivePart` | the state of the cluster in the registry |
 | `snapshot` | `PARTS`: a `PartCodec` per type of `SnapshotPart` | the bytes of a snapshot |
+| `jobs` | `restoring(core)`: while the registry is restored | the start |
 | `jobs` | `restore(core)`: before reports arrive; `running(core)`: while it serves | the start |
+| `findings` | `findings(core)`: bottlenecks now | the alerts of the collector |
 | `routes` | `ROUTES` | the route table |
 | `metrics` | `METRICS`; `collect(api)`: the families of one scrape | `/metrics` |
 

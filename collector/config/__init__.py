@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, field
-from msgspec.structs import force_setattr
 
 from collector.common.extensions import extend, extensions
 from collector.config.brownout import BrownoutConfig, PowerConfig
@@ -18,7 +17,6 @@ from collector.config.elastic import ElasticRule
 from collector.config.energy import EnergyConfig
 from collector.config.network import MeshConfig
 from collector.config.server import AccessConfig, HttpConfig, IngestConfig, LimitsConfig, TlsConfig
-from collector.config.slo import SloClass, default_classes
 from collector.config.storage import EndpointConfig, HistoryConfig, PullConfig, StoreConfig
 from wire.errors import UserError
 from wire.settings import Settings, add_tables
@@ -45,7 +43,6 @@ __all__ = [
     "PlacementConfig",
     "PowerConfig",
     "PullConfig",
-    "SloClass",
     "StoreConfig",
     "TlsConfig",
 ]
@@ -89,16 +86,6 @@ class _CoreConfig(Settings, frozen=True):
             " a node do not affect services of other nodes unless the application is named here."
         ),
     ] = field(default_factory=dict)
-    slo: Annotated[
-        dict[str, SloClass],
-        Meta(
-            description="`[slo.gold]`: a table per class of promises with `availability` (share of the time"
-            " in which an instance runs, above 0, up to 1) and `importance` (1 is the most important; classes"
-            " may share one). The label `wattpack.slo` names the class of a service. The default classes are"
-            " `gold` (1.0, 1), `silver` (0.9, 2) and `bronze` (0.5, 3); a table replaces the class of its"
-            " name."
-        ),
-    ] = field(default_factory=default_classes)
     elastic: Annotated[
         dict[str, ElasticRule],
         Meta(
@@ -118,14 +105,7 @@ class _CoreConfig(Settings, frozen=True):
     ] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Add the default classes of promises that the file does not replace, and check references."""
-        force_setattr(self, "slo", default_classes() | self.slo)
-        default = self.placement.default_slo
-        if default and default not in self.slo:
-            known = ", ".join(self.slo)
-            raise UserError(
-                f"placement.default_slo: {default!r} is not a class under [slo]: write one of {known}"
-            )
+        """Check references."""
         if self.history.store == "prometheus" and not self.store.url:
             raise UserError(
                 'store.url: empty, but history.store is "prometheus": set it to the address of the store,'

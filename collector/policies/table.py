@@ -17,7 +17,6 @@ from collector.policies.peers import (
     NOMAD,
     TARGET_LOAD,
 )
-from collector.policies.qos.policy import PRIORITY, QOS_DRIVEN
 
 _TABLE: tuple[Policy, ...] = (
     RANDOM,
@@ -36,8 +35,6 @@ _TABLE: tuple[Policy, ...] = (
     LEAST_WATTS,
     NET_AWARE,
     NET_OPTIMAL,
-    PRIORITY,
-    QOS_DRIVEN,
 )
 
 POLICIES: Mapping[str, Policy] = {

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.slo.promises import Promise, ServiceMode
+from collector.features.promises.ledger.promises import Promise, ServiceMode
 from collector.snapshot.constraints import Constraint
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Codes, Flags

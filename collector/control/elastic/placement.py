@@ -10,7 +10,7 @@ from collector.control.deploy.questions import container_question
 from collector.control.situation import Situation
 from collector.drivers.interface import ServiceView
 from collector.placement.placing import place_container
-from collector.placement.question import PlacementQuestion, resolve_policy, with_promise
+from collector.placement.question import PlacementQuestion, resolve_policy, with_complete_labels
 from collector.policies.distance import bound_of
 from collector.policies.interface import Request
 from collector.policies.resolve import PolicyChoice
@@ -48,7 +48,7 @@ async def place_replicas(situation: Situation, service: ServiceView, count: int)
         question = container_question(new, situation.view.nodes, spread=True, reserve_seconds=0.0)
     except UnknownConstraintError as error:
         return ReplicaPlacement(left_to_orchestrator=str(error))
-    question = with_promise(question, core.config)
+    question = with_complete_labels(question, core.config)
     chosen = resolve_policy(core.config, question.policy, question.settings, "place")
     nodes: Counter[str] = Counter()
     reserved: list[str] = []

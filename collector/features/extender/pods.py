@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from collector.common.labels import APP_LABEL, SLO_LABEL, TALKS_TO_LABEL
+from collector.common.labels import APP_LABEL, TALKS_TO_LABEL
 from collector.common.quantities import parse_quantity
 from collector.features.extender.models import PodContainer, ResourceRequirements, SchedulerPod
 from collector.live.traits import task_traits
@@ -73,7 +73,7 @@ def pod_request(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> Po
         dominant=need.dominant,
         task_class=traits.task_class,
         kind=TaskKind.JOB if is_job else traits.kind,
-        slo=labels.get(SLO_LABEL),
+        labels=labels,
         application=member.application,
         delay_max=member.delay_max,
         talks_to=member.talks_to,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from collector.slo.promises import Promise, ServiceMode
+from collector.features.promises.ledger.promises import Promise, ServiceMode
 from collector.snapshot.constraints import Constraint
 from collector.snapshot.power_curves import Floats, Rows
 from collector.snapshot.tables import Codes, Flags, TaskKind

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from collector.slo.penalties import gini, is_broken, penalty
-from collector.slo.promises import Promise
+from collector.features.promises.ledger.penalties import gini, is_broken, penalty
+from collector.features.promises.ledger.promises import Promise
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import Codes
 

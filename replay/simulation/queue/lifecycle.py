@@ -4,11 +4,11 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from collector.live.promises.columns import columns_of
-from collector.slo.events import Ending, LifecycleEvent, LifecycleKind
-from collector.slo.ledger import Ledger
+from collector.features.promises.ledger.events import Ending, LifecycleEvent, LifecycleKind
+from collector.features.promises.ledger.ledger import Ledger
+from collector.features.promises.snapshot import TaskPromises
+from collector.features.promises.tracking.columns import columns_of
 from collector.snapshot.power_curves import Floats, Rows
-from collector.snapshot.promises import TaskPromises
 from replay.setup.workload import PromisedContainers, Workload
 from replay.simulation.clock import unix
 from replay.simulation.queue.figures import Requests

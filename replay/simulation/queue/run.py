@@ -11,8 +11,8 @@ from time import thread_time
 
 import numpy as np
 
+from collector.features.promises.ledger.promises import ServiceMode
 from collector.policies.actions import Kill, Start
-from collector.slo.promises import ServiceMode
 from collector.snapshot.power_curves import Floats
 from collector.snapshot.tables import NOWHERE
 from replay.setup.hosts import Hosts

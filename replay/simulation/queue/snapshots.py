@@ -7,10 +7,10 @@ placement rules; these are the same as through agents and registry, and a test c
 import numpy as np
 
 from collector.common.liveness import Liveness
+from collector.features.promises.snapshot import TaskPromises
 from collector.snapshot.columns import ServiceFacts, service_table, strictest_by_node, sum_by_node
 from collector.snapshot.constraints import PlacementRules
 from collector.snapshot.power_curves import Rows
-from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import NOWHERE, Generation, Nodes, Snapshot, Tasks
 from replay.setup.hosts import Hosts
 from replay.setup.workload import PromisedContainers, Workload
