@@ -214,7 +214,7 @@ def _controller_events(controller: str, pods: Sequence[_Pod]) -> Iterator[Lifecy
             service=controller,
             incarnation=pod.name,
             slot=controller,
-            node=pod.node if is_start and pod.node else None,
+            node=(pod.node or "") if is_start else "",
             startup_seconds=pod.startup_seconds if is_start else None,
             ending=ending,
         )

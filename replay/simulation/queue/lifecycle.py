@@ -112,7 +112,7 @@ class Lifecycles:
         now: float,
         kind: LifecycleKind,
         *,
-        node: str | None = None,
+        node: str = "",
         startup_seconds: float | None = None,
         ending: Ending | None = None,
     ) -> None:

@@ -1,6 +1,7 @@
 """How all promises stand at one moment, from the columns of the ledger."""
 
 from collections.abc import Iterator
+from dataclasses import fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -96,18 +97,15 @@ class Assessment:
             promise=promise,
             mode=modes,
             target=targets,
-            availability=delivered.availability,
             slack_seconds=lowest(instances.slack_seconds, np.inf),
-            breaks_in_seconds=delivered.breaks_in_seconds,
-            deficit_seconds=delivered.deficit_seconds,
             total_seconds=figures.total_seconds,
             penalty=penalty(targets, delivered.availability, figures.total_seconds),
             preemption_ratio=-lowest(-instances.preemption_ratio, 0.0),
             startup_seconds=startup,
-            trend=delivered.trend,
             running_instances=figures.running_instances,
             live_instances=figures.live_instances,
             preemptions=np.bincount(service, columns.preemptions, count).astype(np.intp),
+            **{each.name: getattr(delivered, each.name) for each in fields(delivered)},
         )
         standings = Standings(
             at=self._now, promises=self._promises, services=of_services, instances=instances
@@ -151,14 +149,5 @@ def _accounts(now: float, columns: InstanceColumns, service: Rows, concurrent_si
     lasting = np.where(
         np.isnan(concurrent_since), 0.0, np.maximum(now - np.maximum(concurrent_since, columns.admitted), 0.0)
     )
-    return Accounts(
-        service=service,
-        is_live=columns.is_live,
-        is_completed=columns.is_completed,
-        is_running=columns.is_running,
-        ran_seconds=columns.ran_seconds,
-        waiting_seconds=columns.waiting_seconds,
-        concurrent_seconds=columns.concurrent_seconds + np.where(columns.is_live, lasting, 0.0),
-        failed_seconds=columns.failed_seconds,
-        run_seconds=columns.run_seconds,
-    )
+    concurrent = columns.concurrent_seconds + np.where(columns.is_live, lasting, 0.0)
+    return replace(columns, service=service, concurrent_seconds=concurrent)

@@ -1,7 +1,8 @@
 """Lifecycle events of instances: from agents, drivers, the collector's own queue, or recorded logs."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class LifecycleKind(StrEnum):
@@ -30,23 +31,25 @@ class Ending(StrEnum):
     """Its node is silent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LifecycleEvent:
-    """A lifecycle event of an instance.
-
-    An incarnation is one container, task or pod; an instance is all incarnations of one slot.
-    """
+class Transition(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What happened to an incarnation of an instance: one container, task or pod."""
 
     at: float
     """Unix time by the collector's clock."""
     kind: LifecycleKind
-    service: str
     incarnation: str = ""
-    """The id of the incarnation; may be empty for a withdrawal that names its `slot`."""
-    slot: str | None = None
-    """The slot of the instance, unique within the service; None if the source does not name it."""
-    node: str | None = None
+    """Its id; may be empty for a withdrawal that names its slot."""
+    node: str = ""
+    """Empty if unknown."""
     startup_seconds: float | None = None
     """Time that the start took, from the choice of a node until the container ran; None if unknown."""
     ending: Ending | None = None
     """The reason of `ENDED`; None if unknown."""
+
+
+class LifecycleEvent(Transition, frozen=True, array_like=True, gc=False, kw_only=True):
+    """A transition, and the instance that it is about: all incarnations of one slot of a service."""
+
+    service: str
+    slot: str | None = None
+    """Unique within the service; None if the source does not name it."""

@@ -9,19 +9,7 @@ from dataclasses import dataclass, field, replace
 from math import inf, isnan, nan
 from typing import NamedTuple
 
-from collector.features.promises.ledger.events import Ending, LifecycleKind
-
-
-class Transition(NamedTuple):
-    """An event, without the names of its service and slot."""
-
-    at: float
-    kind: LifecycleKind
-    incarnation: str
-    node: str
-    """Empty if unknown."""
-    startup_seconds: float | None
-    ending: Ending | None
+from collector.features.promises.ledger.events import Ending, LifecycleKind, Transition
 
 
 class Run(NamedTuple):

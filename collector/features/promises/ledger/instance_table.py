@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from collector.features.promises.ledger.instance_state import InstanceState
-from collector.features.promises.ledger.standing import Flags, Floats, Rows
+from collector.features.promises.ledger.standing import Accounts, Flags, Floats, Rows
 
 _ROW = np.dtype(
     [
@@ -154,27 +154,21 @@ class InstanceTable:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class InstanceColumns:
-    """Instances at one moment. Columns without a description are those of `standing.Accounts`."""
+class InstanceColumns(Accounts):
+    """Instances at one moment. `service` is the number of the service.
+
+    `concurrent_seconds` are without the time in which all instances run now.
+    """
 
     rows: Rows
-    service: Rows
-    """The number of the service."""
     node: np.typing.NDArray[np.int32]
     """The number of the node that the instance runs on."""
-    is_live: Flags
-    is_completed: Flags
-    is_running: Flags
-    ran_seconds: Floats
-    waiting_seconds: Floats
-    failed_seconds: Floats
-    run_seconds: Floats
     waited_seconds: Floats
-    concurrent_seconds: Floats
-    """Without the time in which all instances run now."""
+    """Time since it began to wait; 0 while it runs."""
     preempted_startup_seconds: Floats
     preemptions: np.typing.NDArray[np.int32]
     admitted: Floats
+    """Unix time of its admission."""
 
 
 def _free_rows(count: int) -> np.typing.NDArray[np.void]:

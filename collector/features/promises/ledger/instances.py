@@ -7,12 +7,8 @@ from math import inf
 from sys import intern
 
 from collector.features.promises.ledger.checkpoints import NO_CHECKPOINT, CheckpointPool
-from collector.features.promises.ledger.instance_state import (
-    InstanceState,
-    RunLog,
-    Transition,
-    apply_transitions,
-)
+from collector.features.promises.ledger.events import Transition
+from collector.features.promises.ledger.instance_state import InstanceState, RunLog, apply_transitions
 from collector.features.promises.ledger.instance_table import InstanceTable
 from collector.features.promises.ledger.transitions import NO_CHAIN, NodeNames, TransitionPool, pack, unpack
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from collector.features.promises.ledger.assessment import Assessment, Block
 from collector.features.promises.ledger.events import LifecycleEvent, LifecycleKind
-from collector.features.promises.ledger.instance_state import RunLog, Startup, Transition
+from collector.features.promises.ledger.instance_state import RunLog, Startup
 from collector.features.promises.ledger.instances import InstanceRecords, StoredInstance
 from collector.features.promises.ledger.promises import Promise, ServiceMode
 from collector.features.promises.ledger.services import ServiceRecords
@@ -80,12 +80,7 @@ class Ledger:
         before = RunLog()
         if not is_last:
             instances.state(row, before)
-        is_new = instances.add(
-            row,
-            Transition(
-                event.at, event.kind, event.incarnation, event.node or "", event.startup_seconds, event.ending
-            ),
-        )
+        is_new = instances.add(row, event)
         if is_new:
             if event.incarnation:
                 self._services.index_incarnations(number, row, (event.incarnation,))

@@ -4,7 +4,7 @@ The letters are those of the study: `e` is running time that counts, `d` running
 waiting time, all summed up since the admission; `O` is the promised availability.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -91,7 +91,8 @@ class Accounts:
     """Time since it began to run; 0 while it waits."""
 
 
-class ServiceFigures(NamedTuple):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ServiceFigures:
     """Columns per service."""
 
     availability: Floats
@@ -142,7 +143,12 @@ def compute_figures(accounts: Accounts, modes: Codes, targets: Floats) -> Figure
     is_shared = modes != _INDEPENDENT
     of_sums = _figures_of_sums(sums, live.astype(np.float64), targets)
     of_lowest = _figures_of_lowest(each, targets)
-    services = ServiceFigures(*(np.where(is_shared, *pair) for pair in zip(of_sums, of_lowest, strict=True)))
+    services = ServiceFigures(
+        **{
+            each.name: np.where(is_shared, getattr(of_sums, each.name), getattr(of_lowest, each.name))
+            for each in fields(ServiceFigures)
+        }
+    )
     return Figures(
         counted_seconds=each.counted,
         discarded_seconds=discarded,
@@ -301,7 +307,7 @@ class InstanceStandings:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ServiceStandings:
+class ServiceStandings(ServiceFigures):
     """Services with a promise, one row each. A service whose instances have all ended keeps its row."""
 
     names: tuple[str, ...]
@@ -310,13 +316,8 @@ class ServiceStandings:
     mode: Codes
     """A place in `MODES`."""
     target: Floats
-    availability: Floats
     slack_seconds: Floats
     """The lowest slack of the instances; infinite if none is left."""
-    breaks_in_seconds: Floats
-    """Time until the promise breaks if nothing starts or stops; 0 if it is broken, infinite if it holds."""
-    deficit_seconds: Floats
-    """Time that the promise is behind; 0 if it is kept."""
     total_seconds: Floats
     """Running and waiting time of its instances."""
     penalty: Floats
@@ -325,8 +326,6 @@ class ServiceStandings:
     """The highest ratio of the instances that run or wait."""
     startup_seconds: Floats
     """Expected time that a start takes on another node."""
-    trend: Floats
-    """Change of the availability per second, if nothing starts or stops."""
     running_instances: Rows
     live_instances: Rows
     """The number of instances that run or wait."""

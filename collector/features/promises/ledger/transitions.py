@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from math import inf
 from typing import NamedTuple
 
-from collector.features.promises.ledger.events import Ending, LifecycleKind
-from collector.features.promises.ledger.instance_state import Transition
+from collector.features.promises.ledger.events import Ending, LifecycleKind, Transition
 
 NO_CHAIN = -1
 """A chain without transitions."""

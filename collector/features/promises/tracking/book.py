@@ -153,8 +153,6 @@ class PromiseBook:
         # Equal strings are kept once: there are very many entries.
         entry.node = intern(entry.node)
         entry.slot = None if entry.slot is None else intern(entry.slot)
-        if entry.incarnation == container:
-            entry.incarnation = container
         self.containers[container] = entry
         service = self.service(entry.service) or TrackedService()
         service.containers.append(container)
@@ -233,7 +231,7 @@ class PromiseBook:
                 service=entry.service,
                 incarnation=entry.incarnation,
                 slot=entry.slot,
-                node=entry.node or None,
+                node=entry.node,
                 startup_seconds=startup_seconds,
                 ending=ending,
             )
