@@ -10,7 +10,13 @@ from collector.features.promises.ledger.checkpoints import NO_CHECKPOINT, Checkp
 from collector.features.promises.ledger.events import Transition
 from collector.features.promises.ledger.instance_state import InstanceState, RunLog, apply_transitions
 from collector.features.promises.ledger.instance_table import InstanceTable
-from collector.features.promises.ledger.transitions import NO_CHAIN, NodeNames, TransitionPool, pack, unpack
+from collector.features.promises.ledger.transitions import (
+    NodeNames,
+    add_transition,
+    count_transitions,
+    newest_at,
+    read_transitions,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +44,7 @@ class InstanceRecords:
         self._incarnations: list[str] = []
         self._named: list[str | tuple[str, ...]] = []
         """The incarnations that the transitions name; a single one is no tuple, to save memory."""
-        self._chains = array("i")
-        self._pool = TransitionPool()
+        self._transitions: list[bytes] = []
         self._checkpoint = array("i")
         """The places of the checkpoints."""
         self._checkpoints = CheckpointPool(self.nodes)
@@ -54,7 +59,7 @@ class InstanceRecords:
             self._slots.append("")
             self._incarnations.append("")
             self._named.append(())
-            self._chains.append(NO_CHAIN)
+            self._transitions.append(b"")
             self._checkpoint.append(NO_CHECKPOINT)
         # Most services number their slots from 1.
         self._slots[row] = intern(slot)
@@ -96,18 +101,15 @@ class InstanceRecords:
 
     def newest_at(self, row: int) -> float:
         """The time of the newest transition after the horizon."""
-        return self._pool.newest_at(self._chains[row])
+        return newest_at(self._transitions[row])
 
     def count(self, row: int) -> int:
         """The number of transitions after the horizon."""
-        return sum(1 for _ in self._pool.walk(self._chains[row]))
+        return count_transitions(self._transitions[row])
 
     def transitions(self, row: int) -> list[Transition]:
         """The transitions after the horizon, the oldest first."""
-        named = self._names(row)
-        found = [unpack(each, named, self.nodes) for each in self._pool.walk(self._chains[row])]
-        found.reverse()
-        return found
+        return list(read_transitions(self._transitions[row], self._names(row), self.nodes))
 
     def add(self, row: int, new: Transition) -> bool:
         """Add a transition; returns whether it is new."""
@@ -115,12 +117,11 @@ class InstanceRecords:
         if new.incarnation not in named:
             named = (*named, new.incarnation)
             self._named[row] = new.incarnation if len(named) == 1 else named
-        packed = pack(new, named.index(new.incarnation), self.nodes.number(new.node))
-        chain = self._pool.add(self._chains[row], packed)
-        if chain is None:
-            return False
-        self._chains[row] = chain
-        return True
+        number = named.index(new.incarnation)
+        packed = add_transition(self._transitions[row], new, number, self.nodes.number(new.node))
+        if packed is not None:
+            self._transitions[row] = packed
+        return packed is not None
 
     def state(self, row: int, log: RunLog | None = None) -> InstanceState:
         """The state of the instance after all transitions."""
@@ -177,8 +178,7 @@ class InstanceRecords:
         return (named,) if isinstance(named, str) else named
 
     def _replace(self, row: int, transitions: Iterable[Transition]) -> None:
-        self._pool.release(self._chains[row])
-        self._named[row], self._chains[row] = (), NO_CHAIN
+        self._named[row], self._transitions[row] = (), b""
         for each in transitions:
             self.add(row, each)
 

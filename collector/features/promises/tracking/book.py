@@ -14,9 +14,6 @@ from collector.features.promises.ledger.ledger import Ledger
 from collector.features.promises.ledger.promises import Promise
 from collector.features.promises.settings import SLO_LABEL, PromisesConfig, promise_classes
 
-_RUNNING, _LOST, _LISTED, _UNREPORTED = 1, 2, 4, 8
-"""Flags of a container."""
-
 
 class TrackedContainer(msgspec.Struct, gc=False):
     """A container of a service with a promise. Times are by the collector's clock; NaN is none."""
@@ -29,42 +26,21 @@ class TrackedContainer(msgspec.Struct, gc=False):
     """None if its source names none, until the ledger chose one."""
     since: float = nan
     """When it got its state; NaN if it is expected."""
-    flags: int = 0
-
-    @property
-    def is_running(self) -> bool:
-        return bool(self.flags & _RUNNING)
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether its node, which is silent since, reported it last."""
-        return bool(self.flags & _LOST)
-
-    @property
-    def is_listed(self) -> bool:
-        """Whether an orchestrator lists it."""
-        return bool(self.flags & _LISTED)
-
-    @is_listed.setter
-    def is_listed(self, value: bool) -> None:
-        self.flags = self.flags | _LISTED if value else self.flags & ~_LISTED
-
-    @property
-    def is_reported(self) -> bool:
-        """Whether its node reports when it runs; otherwise only the orchestrator does."""
-        return not self.flags & _UNREPORTED
-
-    @is_reported.setter
-    def is_reported(self, value: bool) -> None:
-        self.flags = self.flags & ~_UNREPORTED if value else self.flags | _UNREPORTED
+    is_running: bool = False
+    is_lost: bool = False
+    """Whether its node, which is silent since, reported it last."""
+    is_listed: bool = False
+    """Whether an orchestrator lists it."""
+    is_reported: bool = True
+    """Whether its node reports when it runs; otherwise only the orchestrator does."""
 
     def begin(self, at: float) -> None:
         """Note that the container runs since a time."""
-        self.since, self.flags = at, self.flags & ~_LOST | _RUNNING
+        self.since, self.is_running, self.is_lost = at, True, False
 
     def finish(self, at: float, *, is_lost: bool = False) -> None:
         """Note that the container does not run since a time."""
-        self.since, self.flags = at, self.flags & ~(_RUNNING | _LOST) | (_LOST if is_lost else 0)
+        self.since, self.is_running, self.is_lost = at, False, is_lost
 
 
 _NO_TASKS: frozenset[str] = frozenset()

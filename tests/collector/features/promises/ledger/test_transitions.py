@@ -1,37 +1,40 @@
-"""Chains of transitions in one pool."""
+"""The transitions of an instance as bytes."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.features.promises.ledger.transitions import NO_CHAIN, PackedTransition, TransitionPool
+from collector.features.promises.ledger.events import Ending, LifecycleKind, Transition
+from collector.features.promises.ledger.transitions import (
+    NodeNames,
+    add_transition,
+    count_transitions,
+    newest_at,
+    read_transitions,
+)
 
+INCARNATIONS = ("a", "b", "")
 TRANSITIONS = st.builds(
-    PackedTransition,
+    Transition,
     at=st.integers(0, 5).map(float),
-    codes=st.integers(0, 3),
-    startup_seconds=st.just(-1.0),
+    kind=st.sampled_from(LifecycleKind),
+    incarnation=st.sampled_from(INCARNATIONS),
+    node=st.sampled_from(["", "n1", "n2"]),
+    startup_seconds=st.none() | st.just(2.5),
+    ending=st.none() | st.sampled_from(Ending),
 )
 
 
-@given(steps=st.lists(st.tuples(st.integers(0, 2), st.none() | TRANSITIONS), max_size=60))
-def test_a_chain_has_each_of_its_transitions_once_and_in_order(
-    steps: list[tuple[int, PackedTransition | None]],
-) -> None:
-    pool, chains = TransitionPool(), [NO_CHAIN] * 3
-    expected: list[set[PackedTransition]] = [set(), set(), set()]
-    for number, new in steps:
-        if new is None:
-            pool.release(chains[number])
-            chains[number] = NO_CHAIN
-            expected[number] = set()
-        else:
-            chain = pool.add(chains[number], new)
-            assert (chain is None) == (new in expected[number])
-            chains[number] = chains[number] if chain is None else chain
-            expected[number].add(new)
-        for one, content in zip(chains, expected, strict=True):
-            found = list(pool.walk(one))
-            assert len(found) == len(content)
-            assert set(found) == content
-            assert [each.at for each in found] == sorted((each.at for each in content), reverse=True)
-            assert pool.newest_at(one) == max((each.at for each in content), default=float("-inf"))
+@given(new=st.lists(TRANSITIONS, max_size=20))
+def test_each_transition_is_there_once_and_in_order(new: list[Transition]) -> None:
+    packed, nodes, expected = b"", NodeNames(), list[Transition]()
+    for each in new:
+        more = add_transition(packed, each, INCARNATIONS.index(each.incarnation), nodes.number(each.node))
+        assert (more is None) == (each in expected)
+        if more is not None:
+            packed = more
+            expected.append(each)
+        found = list(read_transitions(packed, INCARNATIONS, nodes))
+        assert sorted(map(repr, found)) == sorted(map(repr, expected))
+        assert [each.at for each in found] == sorted(each.at for each in expected)
+        assert count_transitions(packed) == len(expected)
+        assert newest_at(packed) == max(each.at for each in expected)
