@@ -31,7 +31,6 @@ from collector.history.prometheus.client import connect
 from collector.ingest.pull import pulling
 from collector.jobs.admission import recording_shortages, restore_shortages
 from collector.jobs.analysis import AnalysisJob, analysing, restored_analysis
-from collector.jobs.promises import PromiseRestore, keeping_promises
 from collector.jobs.retention import retention
 from collector.jobs.traits import storing_traits
 from collector.live.bucket_ring import BUCKETS
@@ -100,7 +99,6 @@ async def running(
             pulling(core),
             retention(core),
             storing_traits(core),
-            keeping_promises(core),
             recording_shortages(core),
             _watching_clock(core),
             _running_features(core),
@@ -156,17 +154,19 @@ async def restore(core: Core) -> None:
     now = core.clock()
     stored = await core.history.load_state(core.config.limits)
     journal = await open_journal(core.history, core.config.control)
-    promises = await PromiseRestore.begin(core)
-    core.registry.add_successions(CompletedActions.of(journal.carried_out()).successions)
-    for received in stored.reports:
-        # After the clock was set back, a time in the future would make a dead node look alive.
-        received_at = min(received.received_at, now)
-        try:
-            admitted = core.registry.admission.admit(received.report, received_at, is_stored=True)
-            core.registry.apply(admitted, received_at)
-        except Exception:
-            log.exception("cannot restore a report of node %r", received.report.node)
-    await promises.finish(now)
+    async with AsyncExitStack() as stack:
+        for jobs in extensions("jobs"):
+            if hasattr(jobs, "restoring"):
+                await stack.enter_async_context(jobs.restoring(core))
+        core.registry.add_successions(CompletedActions.of(journal.carried_out()).successions)
+        for received in stored.reports:
+            # After the clock was set back, a time in the future would make a dead node look alive.
+            received_at = min(received.received_at, now)
+            try:
+                admitted = core.registry.admission.admit(received.report, received_at, is_stored=True)
+                core.registry.apply(admitted, received_at)
+            except Exception:
+                log.exception("cannot restore a report of node %r", received.report.node)
     core.registry.restore(stored.alerts, stored.usage, stored.pending_usage)
     since = now - (BUCKETS + 1) * BUCKET_SECONDS
     windows = await core.history.load_windows(since, core.registry.container_ids())

@@ -18,6 +18,7 @@ from agent.exposition.metrics import PASS_DURATION
 from agent.features import load_features, settings_class
 from collector.api.metrics import COLLECTOR_METRICS
 from collector.api.table import ROUTES
+from collector.common.extensions import extend
 from collector.common.labels import LABELS
 from collector.config import CollectorConfig
 from collector.core.parts import INGEST_DURATION
@@ -198,7 +199,7 @@ def labels_markdown() -> str:
     """The labels `wattpack.*`."""
     rows = (
         f"| `{each.name}` | {each.set_on} | {each.values} | {each.default} | {each.meaning} |"
-        for each in LABELS
+        for each in (*LABELS, *extend("labels", "LABELS"))
     )
     return "\n".join(("| label | set on | values | default | meaning |", "|---|---|---|---|---|", *rows))
 

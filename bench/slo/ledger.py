@@ -19,10 +19,10 @@ import psutil
 from bench.common.progress import Progress
 from bench.common.results import Figure
 from bench.common.simulated_node import container_id
-from collector.common.labels import SLO_LABEL
 from collector.common.orchestrator import OrchestratorState, ServiceView, TaskView
 from collector.config import CollectorConfig, DriverConfig, PlacementConfig
-from collector.live.promises.tracker import PromiseTracker
+from collector.features.promises.live import PromiseTracker
+from collector.features.promises.settings import SLO_LABEL
 from collector.live.registry import Registry
 from wire.messages import ContainerState, Event, EventKind, Heartbeat, NodeState, Report
 from wire.resources import Quantities

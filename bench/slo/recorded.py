@@ -9,10 +9,10 @@ from pathlib import Path
 
 from bench.common.progress import Progress
 from bench.common.results import Figure
-from collector.slo.events import LifecycleEvent
-from collector.slo.ledger import Ledger
-from collector.slo.promises import Promise, ServiceMode
-from collector.slo.recorded import class_of, parse_log
+from collector.features.promises.ledger.events import LifecycleEvent
+from collector.features.promises.ledger.ledger import Ledger
+from collector.features.promises.ledger.promises import Promise, ServiceMode
+from collector.features.promises.recorded import class_of, parse_log
 from wattpack.cli import main
 from wattpack.datasets.search import require, search_path
 from wire.errors import UserError

@@ -16,7 +16,8 @@ from typing import Any, Final, Self
 from bench.common.progress import Progress
 from bench.common.results import Figure
 from bench.swarm.cluster import Cluster, Collector, cluster, until
-from collector.common.labels import BEFORE_LABEL, MOVE_LABEL, PARKED_LABEL, SLO_LABEL
+from collector.common.labels import BEFORE_LABEL, MOVE_LABEL, PARKED_LABEL
+from collector.features.promises.settings import SLO_LABEL
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {"control": {"policy": "", "timer_policy": "qos-driven"}}
 NODE_CORES: Final = 2.0

@@ -13,8 +13,6 @@ from prometheus_client.registry import Collector
 from collector.analysis.analysis import Analysis
 from collector.api.cluster import ClusterSummary, summarize
 from collector.api.control import Api
-from collector.api.slo.metrics import SLO_METRICS
-from collector.api.slo.routes import service_promises
 from collector.common.extensions import extend, extensions
 from collector.common.liveness import Liveness
 from collector.common.outages import Dependency
@@ -23,7 +21,6 @@ from collector.control.records import StepState, Trigger
 from collector.core.parts import Core, ReportKind, ReportOutcome
 from collector.history.interface import HistoryStats, OutboxStatus
 from collector.live.limits.node_account import Limit
-from collector.live.promises.tracker import PromiseTracker
 from collector.live.service_energy import ServicePower
 from collector.policies.admission.record import NodeShortages
 from collector.reports.alerts import AlertState
@@ -313,7 +310,6 @@ COLLECTOR_METRICS: tuple[MetricSpec[Any], ...] = (
     *_CLUSTER_METRICS,
     *_SERVICE_METRICS,
     *_OPEN_ALERT_METRICS,
-    *SLO_METRICS,
     *_OUTBOX_METRICS,
     *_DEPENDENCY_METRICS,
     *_NODE_METRICS,
@@ -353,8 +349,6 @@ class _MetricsCollector(Collector):
         yield from metric_families(_ADMISSION_METRICS, [shortages] if shortages.windows else [])
         yield from metric_families(_SERVICE_METRICS, core.registry.service_powers(core.clock()))
         yield from metric_families(_OPEN_ALERT_METRICS, msgspec.structs.asdict(cluster.open_alerts).items())
-        standings = core.registry.part(PromiseTracker).standings(core.clock())
-        yield from metric_families(SLO_METRICS, service_promises(standings))
         yield from metric_families(_OUTBOX_METRICS, [now.history.outbox] if now.history.outbox else [])
         yield from metric_families(_DEPENDENCY_METRICS, core.outages.by_dependency.items())
         yield from metric_families(_NODE_METRICS, core.registry.node_count(core.clock()).items())

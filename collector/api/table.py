@@ -19,7 +19,6 @@ from collector.api.joining import ROUTES as JOINING
 from collector.api.metrics import scrape
 from collector.api.nodes import ROUTES as NODES
 from collector.api.services import ROUTES as SERVICES
-from collector.api.slo.routes import ROUTES as SLO
 from collector.common.extensions import extend
 from collector.core.parts import Core
 from collector.ingest.push import receive_reports
@@ -70,7 +69,6 @@ ROUTES: tuple[Route, ...] = (
     *NODES,
     *CONTAINERS,
     *SERVICES,
-    *SLO,
     *ANALYSIS,
     *ALERTS,
     *EVENTS,

@@ -5,12 +5,15 @@
 | `settings` | `TABLES` of `collector.toml` by key; `CHECKS` | the settings |
 | `policies` | `POLICIES` | the table of policies |
 | `filters` | `FILTERS`: a `NodeFilter` each | the filters of every ranking and plan |
+| `labels` | `LABELS`; `COMPLETE`: functions that add labels of a container to place | docs; placement |
 | `guards` | `GUARDS`: names and functions | the checks of every step |
 | `controllers` | `CONTROLLERS`: what runs in each round of the control loop | the control loop |
 | `live` | `LIVE`: types of `LivePart` | the state of the cluster in the registry |
 | `snapshot` | `PARTS`: a `PartCodec` per type of `SnapshotPart` | the bytes of a snapshot |
 | `pull` | `pull(core, source, nodes, at)`: after nodes were read from a store | the pull |
+| `jobs` | `restoring(core)`: while the registry is restored | the start |
 | `jobs` | `restore(core)`: before reports arrive; `running(core)`: while it serves | the start |
+| `findings` | `findings(core)`: bottlenecks now | the alerts of the collector |
 | `routes` | `ROUTES` | the route table |
 | `metrics` | `METRICS`; `collect(api)`: the families of one scrape | `/metrics` |
 

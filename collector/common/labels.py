@@ -23,8 +23,6 @@ BEFORE_LABEL = "wattpack.before"
 PARKED_LABEL = "wattpack.parked"
 DRAINED_LABEL = "wattpack.drained"
 OFF_LABEL = "wattpack.off"
-SLO_LABEL = "wattpack.slo"
-SLO_MODE_LABEL = "wattpack.slo-mode"
 APP_LABEL = "wattpack.app"
 DELAY_MAX_LABEL = "wattpack.delay-max"
 TALKS_TO_LABEL = "wattpack.talks-to"
@@ -77,20 +75,6 @@ LABELS = (
         "`service`, `job`, `daemon`",
         "`service`; `daemon` if the orchestrator runs one on every node",
         "A job ends by itself. A daemon runs on every node and does not keep a node from being switched off.",
-    ),
-    Label(
-        SLO_LABEL,
-        "container, service",
-        "the name of a class under `[slo]`: `gold`, `silver`, `bronze`",
-        "`placement.default_slo`",
-        "The availability that the service is promised.",
-    ),
-    Label(
-        SLO_MODE_LABEL,
-        "container, service",
-        "`independent`, `concurrent`, `aggregated`, `batch`",
-        "`independent`; `batch` for a job",
-        "How the times of the instances make up the availability of the service.",
     ),
     Label(
         APP_LABEL,

@@ -7,14 +7,12 @@ rest of the collector reads no files.
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, field
-from msgspec.structs import force_setattr
 
 from collector.common.extensions import extend, extensions
 from collector.config.cluster import AnalysisConfig, EnvelopeConfig, LivenessConfig, NodeRule
 from collector.config.control import ControlConfig, DriverConfig, PlacementConfig
 from collector.config.energy import EnergyConfig
 from collector.config.server import AccessConfig, HttpConfig, IngestConfig, LimitsConfig, TlsConfig
-from collector.config.slo import SloClass, default_classes
 from collector.config.storage import EndpointConfig, HistoryConfig, PullConfig, StoreConfig
 from wire.errors import UserError
 from wire.settings import Settings, add_tables
@@ -36,7 +34,6 @@ __all__ = [
     "NodeRule",
     "PlacementConfig",
     "PullConfig",
-    "SloClass",
     "StoreConfig",
     "TlsConfig",
 ]
@@ -68,16 +65,6 @@ class _CoreConfig(Settings, frozen=True):
             " matching table wins. The labels `wattpack.generation` and `wattpack.accept` mean the same."
         ),
     ] = field(default_factory=dict)
-    slo: Annotated[
-        dict[str, SloClass],
-        Meta(
-            description="`[slo.gold]`: a table per class of promises with `availability` (share of the time"
-            " in which an instance runs, above 0, up to 1) and `importance` (1 is the most important; classes"
-            " may share one). The label `wattpack.slo` names the class of a service. The default classes are"
-            " `gold` (1.0, 1), `silver` (0.9, 2) and `bronze` (0.5, 3); a table replaces the class of its"
-            " name."
-        ),
-    ] = field(default_factory=default_classes)
     policies: Annotated[
         dict[str, dict[str, Any]],
         Meta(
@@ -88,14 +75,7 @@ class _CoreConfig(Settings, frozen=True):
     ] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Add the default classes of promises that the file does not replace, and check references."""
-        force_setattr(self, "slo", default_classes() | self.slo)
-        default = self.placement.default_slo
-        if default and default not in self.slo:
-            known = ", ".join(self.slo)
-            raise UserError(
-                f"placement.default_slo: {default!r} is not a class under [slo]: write one of {known}"
-            )
+        """Check references."""
         if self.history.store == "prometheus" and not self.store.url:
             raise UserError(
                 'store.url: empty, but history.store is "prometheus": set it to the address of the store,'

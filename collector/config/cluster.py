@@ -110,15 +110,6 @@ class AnalysisConfig(Section, frozen=True):
             description="Time between two checks for bottlenecks that no single node can detect.",
         ),
     ] = 10.0
-    promise_seconds: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=86_400,
-            description="An alert opens this long before a promise of availability breaks. Only a service"
-            " with an instance that waits can break its promise.",
-        ),
-    ] = 60.0
     groups: Annotated[
         int,
         Meta(

@@ -25,13 +25,6 @@ class PlacementConfig(Section, frozen=True):
             " twofold overbooking.",
         ),
     ] = 1
-    default_slo: Annotated[
-        str,
-        Meta(
-            description="Class under `[slo]` of a service without the label `wattpack.slo`. Empty: such a"
-            " service is promised nothing, and its containers are not stopped for others."
-        ),
-    ] = ""
     domain_label: Annotated[
         str,
         Meta(description="Node label that names the failure domain: a rack or a zone."),

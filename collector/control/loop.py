@@ -31,7 +31,7 @@ from collector.core.parts import Core
 from collector.drivers.interface import Driver
 from collector.drivers.table import open_driver
 from collector.history.interface import HistoryUnavailable
-from collector.placement.question import PlacementQuestion, with_promise
+from collector.placement.question import PlacementQuestion, with_complete_labels
 from collector.policies.resolve import PolicyChoice, resolve
 from collector.snapshot.tables import Snapshot
 
@@ -176,7 +176,7 @@ class ControlLoop:
     async def make_room(self, question: PlacementQuestion) -> tuple[Decision, str | None]:
         """Make room for a container that fits nowhere, and reserve it; return the node, if there is one."""
         core, config = self._core, self._core.config
-        question = with_promise(question, config)
+        question = with_complete_labels(question, config)
         async with self._deciding:
             policy = room_policy(question, config)
             snapshot = await self.actor.situation.snapshot()

@@ -7,7 +7,6 @@ import numpy as np
 
 from collector.common.arrays import Flags
 from collector.common.liveness import Liveness
-from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import NOWHERE, Snapshot
 
 
@@ -26,7 +25,7 @@ class QueueState:
     def of(cls, snapshot: Snapshot) -> "QueueState":
         """Read it from a snapshot."""
         nodes, tasks = snapshot.nodes, snapshot.tasks
-        waits = np.flatnonzero(_is_promised(snapshot) & (tasks.node == NOWHERE))
+        waits = np.flatnonzero(_is_decided(snapshot) & (tasks.node == NOWHERE))
         accepts = nodes.on & nodes.accepts & (nodes.liveness == Liveness.UP)
         return cls(
             waiting=Counter(_service(snapshot, int(row)) for row in waits),
@@ -51,13 +50,14 @@ def _service(snapshot: Snapshot, row: int) -> str:
 def promised_tasks(snapshot: Snapshot, *, waiting: bool = False) -> frozenset[str]:
     """Return the tasks with a promise; if `waiting`, only those that wait."""
     tasks = snapshot.tasks
-    chosen = _is_promised(snapshot) & ((tasks.node == NOWHERE) | (not waiting))
+    chosen = _is_decided(snapshot) & ((tasks.node == NOWHERE) | (not waiting))
     return frozenset(tasks.ids[row] for row in np.flatnonzero(chosen))
 
 
-def _is_promised(snapshot: Snapshot) -> Flags:
-    slo = snapshot.part(TaskPromises)
-    if slo is None:
-        return np.zeros(len(snapshot.tasks.ids), dtype=np.bool_)
-    is_promised: Flags = slo.promise != NOWHERE
-    return is_promised
+def _is_decided(snapshot: Snapshot) -> Flags:
+    """The tasks that a policy which keeps promises decides about."""
+    found = np.zeros(len(snapshot.tasks.ids), dtype=np.bool_)
+    for part in snapshot.parts.values():
+        if (decided := part.decided()) is not None:
+            found |= decided
+    return found

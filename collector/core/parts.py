@@ -16,12 +16,10 @@ from collector.core.applied import AppliedReports
 from collector.core.snapshots import SnapshotCache
 from collector.core.tariff import TariffSource
 from collector.history.interface import History
-from collector.live.promises.tracker import PromiseTracker
 from collector.live.registry import Registry
 from collector.placement.reservations import Reservations
 from collector.policies.admission.record import ShortageRecord
 from collector.policies.admission.rule import AdmissionRule
-from collector.slo.standing import Standings
 from collector.snapshot.tables import Snapshot
 from collector.web.event_stream import EventStream
 
@@ -101,10 +99,6 @@ class Core:
         """The rule that refuses placements with too high a risk of a shortage; None if all are admitted."""
         limit = self.config.placement.risk_max
         return AdmissionRule(limit, self.shortages) if limit < 1 else None
-
-    async def standings(self) -> Standings:
-        """How promises of availability stand now."""
-        return await asyncio.to_thread(self.registry.part(PromiseTracker).standings, self.clock())
 
     async def snapshot(self) -> Snapshot:
         """The newest snapshot that is available without a long wait, with pending placements."""

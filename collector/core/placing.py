@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from collector.core.parts import Core
 from collector.placement.placing import Placement, place_container
-from collector.placement.question import PlacementQuestion, resolve_policy, with_promise
+from collector.placement.question import PlacementQuestion, resolve_policy, with_complete_labels
 from collector.placement.ranking import warm_up
 from collector.policies.interface import Request
 from collector.policies.resolve import PolicyChoice
@@ -40,7 +40,7 @@ def place_now(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> An
     chosen = resolve_policy(core.config, question.policy, question.settings, "place")
     placement = place_container(
         snapshot,
-        with_promise(question, core.config),
+        with_complete_labels(question, core.config),
         chosen,
         core.reservations,
         default_class=core.config.placement.default_class,

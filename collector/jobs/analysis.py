@@ -26,14 +26,13 @@ from collector.analysis.bottlenecks import (
     Finding,
     findings,
 )
-from collector.analysis.promises import promise_findings, unknown_class_findings
 from collector.analysis.usage import ObservedContainer
+from collector.common.extensions import extensions
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
 from collector.core.parts import Core
 from collector.history.interface import HistoryUnavailable
 from collector.jobs.analysis_pass import AnalysisPass
-from collector.live.promises.tracker import PromiseTracker
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -100,9 +99,9 @@ class AnalysisJob:
         """Detect bottlenecks, and return those that opened or closed."""
         now = self._core.clock()
         refused = tuple(self._refused(now))
-        promises = promise_findings(await self._core.standings(), self._core.config.analysis.promise_seconds)
-        unknown = unknown_class_findings(await self._survey(now), self._core.config.slo)
-        found = (*await self._in_thread(self._find, now), *refused, *unknown, *promises)
+        await self._count_energy(now)
+        added = [each for module in extensions("findings") for each in await module.findings(self._core)]
+        found = (*await self._in_thread(self._find, now), *refused, *added)
         kept = {each.id for each in self._tracker.list()}
         changed = self._tracker.update(found, now)
         self._core.analysis.bottlenecks = self._tracker.list()
@@ -125,23 +124,16 @@ class AnalysisJob:
                 await asyncio.sleep(0)
         return observed
 
-    async def _survey(self, now: float) -> Mapping[str, str]:
-        """Count the energy of services, and find those whose label names no class of promises.
-
-        A few nodes at a time, since this reads all containers.
-        """
-        registry, classes = self._core.registry, self._core.config.slo
+    async def _count_energy(self, now: float) -> None:
+        """Count the energy of services, a few nodes at a time, since this reads all containers."""
+        registry = self._core.registry
         watts: defaultdict[str, float] = defaultdict(float)
-        unknown = dict(registry.part(PromiseTracker).unknown_classes)
         names = registry.names()
         for start in range(0, len(names), _NODES_AT_ONCE):
-            nodes = names[start : start + _NODES_AT_ONCE]
-            for service, more in registry.service_watts(now, nodes).items():
+            for service, more in registry.service_watts(now, names[start : start + _NODES_AT_ONCE]).items():
                 watts[service] += more
-            unknown |= registry.unknown_classes(classes, nodes)
             await asyncio.sleep(0)
         registry.count_energy(watts, self._core.clock())
-        return unknown
 
     def _find(self, now: float) -> tuple[Finding, ...]:
         return findings(self._core.registry.tables.snapshot(now))

@@ -16,12 +16,11 @@ one. A machine without containers counts as new, and its old name is removed aft
 Every change goes to the live tables at once, for the policies.
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import structs
 
 from collector.analysis.usage import UsageWeights
-from collector.common.labels import SLO_LABEL
 from collector.common.liveness import Liveness, liveness_of
 from collector.config import CollectorConfig
 from collector.history.interface import UsageKey, UsageTotal, WindowEnd, is_pulled
@@ -268,11 +267,12 @@ class Registry:
             is Liveness.DOWN
         }
 
-    def running_containers(self) -> dict[str, list[ContainerState]]:
-        """The last reported states of all running containers, by node."""
+    def running_containers(self, nodes: Iterable[str]) -> dict[str, list[ContainerState]]:
+        """The last reported states of the running containers of these nodes, by node."""
         return {
-            name: [each.value for each in entry.run.containers.values()]
-            for name, entry in self._entries.items()
+            name: [each.value for each in self._entries[name].run.containers.values()]
+            for name in nodes
+            if name in self._entries
         }
 
     def service_powers(self, now: float) -> list[ServicePower]:
@@ -293,16 +293,6 @@ class Registry:
             if each.value.service and each.value.power is not None
         )
         return sum_watts(reported)
-
-    def unknown_classes(self, classes: Container[str], nodes: Iterable[str]) -> dict[str, str]:
-        """Services on these nodes whose label names none of these classes of promises, with that name."""
-        found: dict[str, str] = {}
-        for entry in self._listed(nodes):
-            for each in entry.run.containers.values():
-                name = each.value.labels.get(SLO_LABEL)
-                if name and name not in classes:
-                    found[each.value.service or each.value.name] = name
-        return found
 
     def _listed(self, nodes: Iterable[str]) -> Iterator[TrackedNode]:
         return (self._entries[each] for each in nodes if each in self._entries)

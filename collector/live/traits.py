@@ -1,6 +1,6 @@
 """What labels and settings allow for nodes and containers; the labels are in `collector.common.labels`."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import NamedTuple
@@ -13,16 +13,12 @@ from collector.common.labels import (
     MOVE_LABEL,
     NEVER,
     POWER_LABEL,
-    SLO_LABEL,
-    SLO_MODE_LABEL,
 )
 from collector.config import NodeRule
-from collector.slo.promises import ServiceMode
 from collector.snapshot.tables import Generation, TaskKind
 
 _CLASSES = {"1": 1, "2": 2, "3": 3, "4": 4}
 _KINDS = {kind.name.lower(): kind for kind in TaskKind}
-_MODES = {mode.value: mode for mode in ServiceMode}
 _GENERATIONS = {generation.name.lower(): generation for generation in Generation}
 
 
@@ -34,34 +30,18 @@ class TaskTraits(NamedTuple):
     movable: bool
 
 
+def kind_of(labels: Mapping[str, str]) -> TaskKind:
+    """How long a container is expected to run; an invalid value counts as unset."""
+    return _KINDS.get(labels.get(KIND_LABEL, ""), TaskKind.SERVICE)
+
+
 def task_traits(labels: Mapping[str, str], default_class: int) -> TaskTraits:
     """The traits of a container; an invalid value counts as unset."""
     return TaskTraits(
         _CLASSES.get(labels.get(CLASS_LABEL, ""), default_class),
-        _KINDS.get(labels.get(KIND_LABEL, ""), TaskKind.SERVICE),
+        kind_of(labels),
         labels.get(MOVE_LABEL) != NEVER,
     )
-
-
-class PromiseTraits(NamedTuple):
-    """What the labels of a service, or of its container, promise it."""
-
-    promise: str
-    """The name of a class; empty without a promise."""
-    mode: ServiceMode
-
-
-def promise_traits(labels: Mapping[str, str], classes: Container[str], default: str) -> PromiseTraits:
-    """The promise of a service; an invalid value counts as unset.
-
-    The default is not for daemons: those belong to their nodes.
-    """
-    kind = _KINDS.get(labels.get(KIND_LABEL, ""), TaskKind.SERVICE)
-    promise = labels.get(SLO_LABEL, "")
-    if promise not in classes:
-        promise = "" if kind is TaskKind.DAEMON else default
-    usual = ServiceMode.BATCH if kind is TaskKind.JOB else ServiceMode.INDEPENDENT
-    return PromiseTraits(promise, _MODES.get(labels.get(SLO_MODE_LABEL, ""), usual))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from collector.analysis.usage import to_quantities
 from collector.common.applications import ApplicationTraits, application_traits
 from collector.common.arrays import Floats
 from collector.common.errors import QuestionError, field_sentence, message_and_path
-from collector.common.labels import SLO_LABEL
+from collector.common.extensions import extend
 from collector.config import CollectorConfig
-from collector.live.traits import promise_traits, task_traits
+from collector.live.traits import task_traits
 from collector.placement.answers import Assumed, Basis
 from collector.policies.interface import Request
 from collector.policies.resolve import Ability, PolicyChoice, SettingsError, resolve
@@ -102,12 +102,16 @@ def resolve_policy(
         raise QuestionError(str(error), "$.policy") from error
 
 
-def with_promise(question: PlacementQuestion, config: CollectorConfig) -> PlacementQuestion:
-    """The question with the class of promises that its container will have: by its label, or the default."""
-    promise = promise_traits(question.labels, config.slo, config.placement.default_slo).promise
-    if question.labels.get(SLO_LABEL, "") == promise:
-        return question
-    return msgspec.structs.replace(question, labels={**question.labels, SLO_LABEL: promise})
+def complete_labels(labels: Mapping[str, str], config: CollectorConfig) -> Mapping[str, str]:
+    """The labels of a container to place, with those that features derive from the settings."""
+    for complete in extend("labels", "COMPLETE"):
+        labels = complete(labels, config)
+    return labels
+
+
+def with_complete_labels(question: PlacementQuestion, config: CollectorConfig) -> PlacementQuestion:
+    """The question with the labels that its container will have."""
+    return msgspec.structs.replace(question, labels=dict(complete_labels(question.labels, config)))
 
 
 def parse_constraint(text: str) -> Constraint:
@@ -145,7 +149,7 @@ def build_request(
         service=question.service,
         dominant=question.type or need.dominant,
         task_class=question.task_class or traits.task_class,
-        slo=question.labels.get(SLO_LABEL),
+        labels=question.labels,
         kind=traits.kind if question.kind is None else _KINDS[question.kind],
         constraints=constraints,
         avoid=question.avoid,

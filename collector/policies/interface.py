@@ -1,6 +1,6 @@
 """The interface of a policy: requests in, rankings and plans out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated, Any
@@ -41,8 +41,7 @@ class Request:
     service: str | None = None
     dominant: Resource | None = None
     task_class: int = STRICTEST_CLASS
-    slo: str | None = None
-    """Its class of promises; None without a promise."""
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     kind: TaskKind = TaskKind.SERVICE
     constraints: tuple[Constraint, ...] = ()
     avoid: tuple[str, ...] = ()
@@ -257,6 +256,10 @@ class Knob:
     highest: float
 
 
+Victims = Mapping[str, Sequence[str]]
+"""Tasks that would be stopped for another one, by node."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """A policy. Pure: the same snapshot and request give the same result."""
@@ -278,6 +281,8 @@ class Policy:
     rebalance: Callable[[Snapshot, Any], Plan] | None = None
     place_all: Callable[[Snapshot, Sequence[Request], Any], ApplicationPlacement] | None = None
     """Places an application as a whole; None if it places one container after the other."""
+    preempt: Callable[[Snapshot, str, Request, Victims, Any], frozenset[str]] | None = None
+    """The nodes whose victims may be stopped for a waiting task, given by its id; None if it stops none."""
 
 
 def rank_by_score(

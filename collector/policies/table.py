@@ -6,9 +6,8 @@ from collector.common.extensions import extend
 from collector.policies.draps import DRAPS
 from collector.policies.interface import Policy
 from collector.policies.least_watts.policy import LEAST_WATTS
-from collector.policies.qos.policy import QOS_DRIVEN
 
-_TABLE: tuple[Policy, ...] = (LEAST_WATTS, DRAPS, QOS_DRIVEN)
+_TABLE: tuple[Policy, ...] = (LEAST_WATTS, DRAPS)
 
 POLICIES: Mapping[str, Policy] = {
     policy.name: policy for policy in (*_TABLE, *extend("policies", "POLICIES"))

@@ -4,6 +4,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 class SnapshotPart:
     """What a feature adds to a snapshot. Immutable, as the snapshot is; found by its type."""
@@ -17,6 +20,10 @@ class SnapshotPart:
     def decides_about(self, tasks: Sequence[str]) -> Collection[str]:  # noqa: ARG002 - nothing by default
         """Those of these pending tasks of an orchestrator that the collector starts, instead of it."""
         return ()
+
+    def decided(self) -> NDArray[np.bool_] | None:
+        """The tasks of the snapshot that a policy which keeps promises decides about; None if none."""
+        return None
 
 
 AnyPart = TypeVar("AnyPart", bound=SnapshotPart)

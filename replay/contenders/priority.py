@@ -7,12 +7,18 @@ from functools import partial
 
 import numpy as np
 
+from collector.features.promises.qos.policy import (
+    QOS_DRIVEN,
+    Claim,
+    QueueRules,
+    pass_over_queue,
+    rank_by_queue,
+)
+from collector.features.promises.qos.queue import Instances, Terms
+from collector.features.promises.qos.rules import Standing, levels_of
+from collector.features.promises.qos.settings import QueueSettings
+from collector.features.promises.qos.snapshots import QueueInput
 from collector.policies.interface import Policy
-from collector.policies.qos.policy import QOS_DRIVEN, Claim, QueueRules, pass_over_queue, rank_by_queue
-from collector.policies.qos.queue import Instances, Terms
-from collector.policies.qos.rules import Standing, levels_of
-from collector.policies.qos.settings import QueueSettings
-from collector.policies.qos.snapshots import QueueInput
 from collector.snapshot.tables import NOWHERE
 
 

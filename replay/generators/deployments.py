@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from collector.slo.promises import Promise, ServiceMode
+from collector.features.promises.ledger.promises import Promise, ServiceMode
 from replay.generators.common import columns, numbered
 from replay.setup.hosts import MEBIBYTE
 from replay.setup.workload import PromisedContainers, Reserved, Workload

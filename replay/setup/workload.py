@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.common.arrays import Codes, Flags, Floats, Rows
-from collector.slo.promises import Promise, ServiceMode
+from collector.features.promises.ledger.promises import Promise, ServiceMode
 from collector.snapshot.constraints import Constraint
 from wire.resources import RESOURCES
 

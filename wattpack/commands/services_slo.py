@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from collector.slo.recorded import LogAvailability, RecordedLog, apply_log, class_of, parse_log
+from collector.features.promises.recorded import LogAvailability, RecordedLog, apply_log, class_of, parse_log
 from wattpack.client.collector import Json, get_all
 from wattpack.client.listing import Columns, add_list_options, print_list
 from wattpack.config.arguments import above_zero, add

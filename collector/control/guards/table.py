@@ -12,7 +12,6 @@ from collector.control.guards.pace import (
     within_risk_limits,
 )
 from collector.control.guards.power import may_switch_off, node_is_empty
-from collector.control.guards.promises import keeps_promises
 from collector.control.guards.state import (
     can_wait,
     driver_answers,
@@ -41,7 +40,6 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
     ("listed", is_listed),
     ("queue", can_wait),
     ("bounds", within_bounds),
-    ("promise", keeps_promises),
     ("constraints", meets_constraints),
     ("at_once", not_too_many_at_once),
     ("per_hour", not_too_many_per_hour),

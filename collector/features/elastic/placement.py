@@ -9,7 +9,7 @@ from collector.control.constraints import UnknownConstraintError
 from collector.control.new_services import NewService, container_question
 from collector.control.situation import Situation
 from collector.placement.placing import place_container
-from collector.placement.question import PlacementQuestion, resolve_policy, with_promise
+from collector.placement.question import PlacementQuestion, resolve_policy, with_complete_labels
 from collector.policies.node_filters import node_filters
 from collector.policies.resolve import PolicyChoice
 from collector.snapshot.tables import NOWHERE, Snapshot
@@ -46,7 +46,7 @@ async def place_replicas(situation: Situation, service: ServiceView, count: int)
         question = container_question(new, situation.view.nodes, spread=True, reserve_seconds=0.0)
     except UnknownConstraintError as error:
         return ReplicaPlacement(left_to_orchestrator=str(error))
-    question = with_promise(question, core.config)
+    question = with_complete_labels(question, core.config)
     chosen = resolve_policy(core.config, question.policy, question.settings, "place")
     nodes: Counter[str] = Counter()
     reserved: list[str] = []

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from collector.common.applications import application_traits
-from collector.common.labels import SLO_LABEL, TALKS_TO_LABEL
+from collector.common.labels import TALKS_TO_LABEL
 from collector.common.quantities import parse_quantity
 from collector.drivers.kubernetes.objects import ResourceRequirements
 from collector.features.extender.models import PodContainer, SchedulerPod
@@ -65,7 +65,7 @@ def pod_request(pod: SchedulerPod, snapshot: Snapshot, default_class: int) -> Po
         dominant=need.dominant,
         task_class=traits.task_class,
         kind=TaskKind.JOB if is_job else traits.kind,
-        slo=labels.get(SLO_LABEL),
+        labels=labels,
         application=application_traits(
             {**labels, TALKS_TO_LABEL: listed} if listed else labels, metadata.namespace
         ),

@@ -29,15 +29,12 @@ from collector.features.extender.models import (
     SchedulerPod,
 )
 from collector.features.extender.pods import PodRequest, is_bound_to_its_node, is_essential, pod_request
-from collector.features.extender.preemption import nodes_to_preempt_on
 from collector.features.extender.scheduling import SplitNodes, keep_only, score_nodes, split_nodes
 from collector.features.extender.watcher import WatcherMetrics, watcher_metrics
-from collector.live.traits import promise_traits
-from collector.placement.question import resolve_policy
+from collector.placement.question import complete_labels, resolve_policy
 from collector.placement.ranking import rank
 from collector.policies.interface import Ranking, Request
-from collector.policies.qos.policy import QOS_DRIVEN
-from collector.policies.qos.settings import QosSettings
+from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
 from collector.web.bodies import parse_body, read_body
 from collector.web.routes import (
@@ -180,6 +177,9 @@ async def _least_urgent(
     core: Core, pod: SchedulerPod, request: Request, victims: Mapping[str, MetaVictims]
 ) -> frozenset[str]:
     """Return the nodes whose victims can wait longest, without nodes where one of them cannot wait."""
+    policy = next((each for each in POLICIES.values() if each.preempt is not None), None)
+    if policy is None or policy.preempt is None:
+        return frozenset(victims)
     assert isinstance(core, Api), "this route needs the orchestrator's state"
     situation = core.control.actor.situation
     containers: defaultdict[str, list[str]] = defaultdict(list)
@@ -189,12 +189,9 @@ async def _least_urgent(
         name: [each for victim in there.pods or () for each in containers.get(victim.uid, ())]
         for name, there in victims.items()
     }
-    settings = resolve_policy(core.config, QOS_DRIVEN.name, {}, "rebalance").settings
-    assert isinstance(settings, QosSettings)
-    labels, default = pod.metadata.labels, core.config.placement.default_slo
-    request = replace(request, slo=promise_traits(labels, core.config.slo, default).promise)
-    snapshot = await situation.snapshot()
-    return nodes_to_preempt_on(snapshot, pod.metadata.uid, request, by_node, settings)
+    settings = resolve_policy(core.config, policy.name, {}, "rebalance").settings
+    request = replace(request, labels=complete_labels(pod.metadata.labels, core.config))
+    return policy.preempt(await situation.snapshot(), pod.metadata.uid, request, by_node, settings)
 
 
 def _complete_nodes(args: ExtenderArgs) -> dict[str, msgspec.Raw]:

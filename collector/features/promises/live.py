@@ -1,5 +1,168 @@
-"""The ledger of a running collector."""
+"""The ledger of a running collector. Any thread may call it."""
 
-from collector.live.promises.tracker import PromiseTracker
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from threading import RLock
+
+from collector.common.orchestrator import OrchestratorState
+from collector.config import CollectorConfig
+from collector.features.promises.ledger.standing import Standings
+from collector.features.promises.snapshot import TaskPromises
+from collector.features.promises.tracking import storage
+from collector.features.promises.tracking.book import PromiseBook
+from collector.features.promises.tracking.columns import read_promises
+from collector.features.promises.tracking.orchestrated import OrchestratedServices
+from collector.features.promises.tracking.reported import ReportedContainers
+from collector.live.parts import LivePart
+from collector.live.updates import Succession
+from collector.reports.agent_run import NodeChanges
+from collector.snapshot.tables import Snapshot
+from wire.messages import ContainerState, Report
+
+
+class PromiseTracker(LivePart):
+    """Enters what nodes and orchestrators report into the ledger, and computes how promises stand."""
+
+    def __init__(self, config: CollectorConfig) -> None:
+        self._book = PromiseBook(config)
+        self._reported = ReportedContainers(
+            self._book,
+            is_orchestrated=config.driver.spans_nodes,
+            max_containers=config.limits.max_containers,
+        )
+        self._orchestrated = OrchestratedServices(self._book, self._reported)
+        self._queue: frozenset[str] = frozenset()
+        self._lock = RLock()
+        self._is_restoring = False
+
+    # --- Sources ------------------------------------------------------------------------------
+
+    def apply(
+        self, report: Report, received_at: float, changes: NodeChanges, new: Sequence[ContainerState]
+    ) -> None:
+        """Apply a report that changes the containers of its node; `new` are those that just started."""
+        with self._lock:
+            times = self._reported.node(report.node).times.read(report, received_at)
+            if self._is_restoring:
+                self._reported.await_listing(report.node, times, new)
+            else:
+                self._reported.apply(report, times, changes, new)
+
+    def note_silence(self, silent: Mapping[str, float]) -> None:
+        """Count containers of silent nodes as waiting since the last report of their node.
+
+        When a node reports again, the containers that ran all along count as running after all.
+        """
+        with self._lock:
+            self._reported.note_silence(silent)
+
+    def put_services(self, state: OrchestratorState, now: float) -> None:
+        """Apply the state of an orchestrator: all its services, with their tasks."""
+        with self._lock:
+            self._orchestrated.apply(state, now)
+
+    def add_successions(self, successions: Sequence[Succession]) -> None:
+        """Let containers that replace others in moves take their slots."""
+        with self._lock:
+            self._reported.add_successions(successions)
+
+    def expect_stop(self, container: str) -> None:
+        """The collector stops a container: its end is neither a failure nor a completion."""
+        with self._lock:
+            self._book.stopped.add(container)
+
+    def put_queue(self, containers: Collection[str]) -> None:
+        """Set the containers that the collector stopped, and will start again."""
+        with self._lock:
+            self._queue = frozenset(containers)
+
+    def forget(self, before: float) -> None:
+        """Forget instances that ended before a time.
+
+        Without an orchestrator, this includes containers that stopped before and were not started again.
+        """
+        with self._lock:
+            book = self._book
+            for container, entry in list(book.containers.items()):
+                if entry.is_running or entry.is_listed or container in self._queue:
+                    continue
+                if not entry.since < before:
+                    continue
+                known = book.service(entry.service)
+                is_orchestrated = known is not None and known.is_orchestrated
+                is_vacant = entry.slot in book.ledger.vacant_slots(entry.service)
+                if not is_orchestrated and entry.slot is not None and is_vacant:
+                    book.withdraw(entry.service, entry.slot, entry.since)
+                book.drop(container)
+            forgotten = book.ledger.forget(before)
+            for service, slot in forgotten:
+                book.changed_slots[service][slot] = None
+            for name in {service for service, _ in forgotten}:
+                if not book.ledger.has_instances(name) and book.service(name) is not None:
+                    book.drop_service(name)
+            book.stopped &= book.containers.keys()
+            self._reported.tidy()
+
+    def remove(self, node: str) -> None:
+        """Forget a node that is removed."""
+        with self._lock:
+            self._reported.nodes.pop(node, None)
+
+    # --- Readers ------------------------------------------------------------------------------
+
+    def standings(self, now: float) -> Standings:
+        """How all promises stand."""
+        with self._lock:
+            return self._book.ledger.standings(now)
+
+    def snapshot_part(self, snapshot: Snapshot) -> TaskPromises | None:
+        """How the promises of the tasks of a snapshot stand; None if there is no promise at all."""
+        return self.columns(snapshot.tasks.ids, snapshot.at)
+
+    def columns(self, containers: Sequence[str], now: float) -> TaskPromises | None:
+        """How the promises of containers stand; None if there is no promise at all."""
+        with self._lock:
+            return read_promises(self._book, containers, now)
+
+    # --- The history --------------------------------------------------------------------------
+
+    @property
+    def unknown_classes(self) -> Mapping[str, str]:
+        """Orchestrated services whose label names no class of promises, with that name."""
+        return self._book.unknown_classes
+
+    @property
+    def viewed_at(self) -> float | None:
+        """When an orchestrator last reported its state."""
+        return self._orchestrated.viewed_at
+
+    def pack_changes(self) -> dict[str, bytes | None]:
+        """The values that changed since the last call; None for what is gone."""
+        with self._lock:
+            return storage.pack_changes(self._book)
+
+    def requeue(self, keys: Iterable[str]) -> None:
+        """Values that could not be stored: `pack_changes` returns them again."""
+        with self._lock:
+            storage.requeue(self._book, keys)
+
+    def begin_restore(self, values: Mapping[str, bytes], viewed_at: float | None) -> None:
+        """Restore stored values. Until `end_restore`, reports are those that these values include."""
+        with self._lock:
+            storage.restore(self._book, values)
+            self._reported.restore_lost()
+            self._orchestrated.viewed_at = viewed_at
+            self._is_restoring = True
+
+    def replay(self, report: Report, received_at: float, since: float) -> None:
+        """Apply a stored report that the restored values do not include; `since` is the time of those."""
+        with self._lock:
+            self._reported.replay(report, received_at, since)
+
+    def end_restore(self, running: Mapping[str, Sequence[ContainerState]], now: float) -> None:
+        """Match the ledger with the containers that nodes reported last: some may have a promise only now."""
+        with self._lock:
+            self._is_restoring = False
+            self._reported.reconcile(running, now)
+
 
 LIVE = (PromiseTracker,)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from collector.slo.promises import Promise
+from collector.features.promises.ledger.promises import Promise
 from collector.snapshot.constraints import Constraint, Operator
 from replay.readers.google2011 import WHOLE
 from replay.readers.period import Period

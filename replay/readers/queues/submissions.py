@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from collector.slo.promises import Promise
+from collector.features.promises.ledger.promises import Promise
 from replay.readers.period import Period
 from replay.readers.queues.rows import not_negative, read_rows
 from replay.readers.queues.workload import queued_workload

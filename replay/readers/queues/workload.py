@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from collector.common.arrays import Codes, Flags, Floats, Rows
-from collector.slo.promises import Promise, ServiceMode
+from collector.features.promises.ledger.promises import Promise, ServiceMode
 from collector.snapshot.constraints import Constraint
 from collector.snapshot.tables import TaskKind
 from replay.readers.period import Period

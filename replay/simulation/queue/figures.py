@@ -7,8 +7,8 @@ import msgspec
 import numpy as np
 
 from collector.common.arrays import Codes, Floats
-from collector.slo.penalties import gini, is_broken, penalty
-from collector.slo.promises import Promise
+from collector.features.promises.ledger.penalties import gini, is_broken, penalty
+from collector.features.promises.ledger.promises import Promise
 
 
 class ClassResult(msgspec.Struct, frozen=True, kw_only=True):

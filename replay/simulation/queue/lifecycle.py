@@ -5,10 +5,10 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from collector.common.arrays import Floats, Rows
-from collector.live.promises.columns import columns_of
-from collector.slo.events import Ending, LifecycleEvent, LifecycleKind
-from collector.slo.ledger import Ledger
-from collector.snapshot.promises import TaskPromises
+from collector.features.promises.ledger.events import Ending, LifecycleEvent, LifecycleKind
+from collector.features.promises.ledger.ledger import Ledger
+from collector.features.promises.snapshot import TaskPromises
+from collector.features.promises.tracking.columns import columns_of
 from replay.setup.workload import PromisedContainers, Workload
 from replay.simulation.clock import unix
 from replay.simulation.queue.figures import Requests
@@ -112,7 +112,7 @@ class Lifecycles:
         now: float,
         kind: LifecycleKind,
         *,
-        node: str | None = None,
+        node: str = "",
         startup_seconds: float | None = None,
         ending: Ending | None = None,
     ) -> None:

@@ -8,9 +8,9 @@ import numpy as np
 
 from collector.common.arrays import Rows
 from collector.common.liveness import Liveness
+from collector.features.promises.snapshot import TaskPromises
 from collector.snapshot.columns import ServiceFacts, service_table, strictest_by_node, sum_by_node
 from collector.snapshot.constraints import PlacementRules
-from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import NOWHERE, Generation, Nodes, Snapshot, Tasks
 from replay.setup.hosts import Hosts
 from replay.setup.workload import PromisedContainers, Workload

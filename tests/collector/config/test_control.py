@@ -1,6 +1,6 @@
 import pytest
 
-from collector.config import CollectorConfig, ControlConfig, DriverConfig, PlacementConfig, SloClass
+from collector.config import ControlConfig, DriverConfig, PlacementConfig
 from collector.policies.table import POLICIES
 from wire.errors import UserError
 
@@ -32,10 +32,3 @@ def test_budgets_of_moves_grow_with_the_cluster(containers: int, at_once: int, p
 
 def test_no_moves_per_hour_are_none_in_any_cluster() -> None:
     assert ControlConfig(max_moves_per_hour=0).hourly_moves(100_000) == 0
-
-
-def test_an_unknown_default_class_of_promises_is_refused_with_a_list_of_the_known_ones() -> None:
-    own = {"nightly": SloClass(availability=0.3, importance=4)}
-    assert CollectorConfig(slo=own, placement=PlacementConfig(default_slo="nightly")).slo.keys() > own.keys()
-    with pytest.raises(ValueError, match=r"'platinum' is not a class under \[slo\]: write one of gold, .*"):
-        CollectorConfig(placement=PlacementConfig(default_slo="platinum"))

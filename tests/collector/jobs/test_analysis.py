@@ -26,7 +26,7 @@ from collector.live.usage.cluster import ClusterUsage
 from collector.snapshot.tables import NOWHERE
 from collector.web.routes import NoQuery
 from tests.collector.builders import HEARTBEAT, START, Clock, apply_report, container, report, settings
-from tests.collector.live.promises.builders import Node, promised
+from tests.collector.features.promises.tracking.builders import Node, promised
 from wire.messages import ContainerUsage, Report
 from wire.resources import RESOURCES, Quantities, Resource
 from wire.sketch import Sketch

@@ -7,9 +7,9 @@ from functools import cache, cached_property
 import numpy as np
 
 from collector.common.liveness import Liveness
+from collector.features.promises.ledger.promises import Promise
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.policies.interface import Request
-from collector.slo.promises import Promise
 from collector.snapshot.columns import ServiceFacts
 from collector.snapshot.constraints import Constraint, Operator, PlacementRules
 from collector.snapshot.tables import Generation, Snapshot
@@ -199,7 +199,7 @@ def random_request(seed: int, *, task_class: int = 1) -> Request:
         known=bool(generator.random() < 0.5),
         service=str(generator.choice([*SERVICES, "new"])),
         task_class=task_class,
-        slo=str(generator.choice(["gold", "silver", "bronze"])) if seed % 2 else None,
+        labels={"wattpack.slo": str(generator.choice(["gold", "silver", "bronze"]))} if seed % 2 else {},
         avoid=("cache",) if generator.random() < 0.2 else (),
         exclude=frozenset({"node-00"}) if generator.random() < 0.2 else frozenset(),
         spread=bool(generator.random() < 0.3),

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, nan
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from collector.common.arrays import Floats
 from collector.common.liveness import Liveness
-from collector.slo.promises import Promise
 from collector.snapshot.columns import (
     Four,
     ServiceFacts,
@@ -20,12 +20,15 @@ from collector.snapshot.columns import (
     sum_by_node,
 )
 from collector.snapshot.constraints import PlacementRules
+from collector.snapshot.parts import SnapshotPart
 from collector.snapshot.power_curves import PowerCurves
-from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import NOWHERE, Generation, Nodes, Snapshot, TaskKind, Tasks
 from collector.snapshot.windows import TaskWindows
 from wire.messages import PowerCurve
 from wire.resources import RESOURCES, Quantities
+
+if TYPE_CHECKING:
+    from collector.features.promises.ledger.promises import Promise
 
 _UNKNOWN = Quantities()
 
@@ -58,7 +61,7 @@ class NodeFacts:
 class SloFacts:
     """How the promise of a container stands."""
 
-    promise: Promise
+    promise: "Promise"
     slack_seconds: float = 0.0
     preemption_ratio: float = 0.0
     startup_seconds: float = 0.0
@@ -117,7 +120,6 @@ def assemble(  # noqa: PLR0913 - three tables and the moment
     service_row = {name: row for row, name in enumerate(sorted(named))}
     domain_names = tuple(sorted({each.domain for each in nodes if each.domain is not None}))
     task_table = _tasks(tasks, node_row, service_row)
-    promises = _promises([each.slo for each in tasks])
     return Snapshot(
         at=at,
         nodes=_nodes(nodes, task_table, domain_names),
@@ -126,21 +128,24 @@ def assemble(  # noqa: PLR0913 - three tables and the moment
         turn=turn,
         seed=seed,
         domain_names=domain_names,
-        parts={} if promises is None else {TaskPromises: promises},
+        parts=_parts([each.slo for each in tasks]),
         rules={row: each.rules for row, each in enumerate(tasks) if each.rules is not None},
     )
 
 
-def _promises(slo: Sequence[SloFacts | None]) -> TaskPromises | None:
+def _parts(slo: Sequence[SloFacts | None]) -> Mapping[type[SnapshotPart], SnapshotPart]:
     known = [each for each in slo if each is not None]
     if not known:
-        return None
+        return {}
+    # Tests of the core run without this feature.
+    from collector.features.promises.snapshot import TaskPromises  # noqa: PLC0415
+
     promises = sorted({each.promise for each in known}, key=lambda each: each.name)
 
     def column(name: str) -> Floats:
         return np.array([nan if each is None else getattr(each, name) for each in slo], dtype=np.float64)
 
-    return TaskPromises(
+    made = TaskPromises(
         promises=tuple(promises),
         promise=np.array(
             [NOWHERE if each is None else promises.index(each.promise) for each in slo], dtype=np.int8
@@ -152,6 +157,7 @@ def _promises(slo: Sequence[SloFacts | None]) -> TaskPromises | None:
         admitted_seconds=column("admitted_seconds"),
         is_spare=np.array([each is not None and each.is_spare for each in slo], dtype=np.bool_),
     )
+    return {TaskPromises: made}
 
 
 def _histories(histories: Sequence[Sequence[Four]]) -> Floats:

@@ -3,14 +3,14 @@ from pathlib import Path
 
 import numpy as np
 
+from collector.features.promises.snapshot import COLUMNS, TaskPromises
 from collector.live.registry import Registry
 from collector.policies.draps import rebalance
 from collector.policies.interface import FillLimits
 from collector.snapshot.codec import pack, unpack
-from collector.snapshot.promises import COLUMNS, TaskPromises
 from tests.collector.builders import START, container
 from tests.collector.control.builders import FakeDriver, actor_of, staged, view
-from tests.collector.live.promises.builders import config, node, promised
+from tests.collector.features.promises.tracking.builders import config, node, promised
 
 
 async def test_a_policy_decides_the_same_from_an_unpacked_snapshot(tmp_path: Path) -> None:

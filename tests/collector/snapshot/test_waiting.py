@@ -5,10 +5,10 @@ from math import nan
 
 import numpy as np
 
-from collector.slo.promises import Promise
+from collector.features.promises.ledger.promises import Promise
+from collector.features.promises.snapshot import TaskPromises, WaitingPromises, unpromised
 from collector.snapshot.codec import pack, unpack
 from collector.snapshot.constraints import Constraint, Operator, PlacementRules
-from collector.snapshot.promises import TaskPromises, WaitingPromises, unpromised
 from collector.snapshot.tables import NOWHERE
 from collector.snapshot.waiting import WaitingTask, with_waiting
 from tests.collector.policies.clusters import amount

@@ -3,12 +3,19 @@
 from dataclasses import replace
 
 from collector.common.arrays import Floats
-from collector.policies.qos.queue import Instances, Terms
-from collector.policies.qos.rules import Standing
+from collector.features.promises.qos.queue import Instances, Terms
+from collector.features.promises.qos.rules import Standing
 from replay.contenders.priority import PRIORITY, priority_terms
-from tests.collector.policies.qos.slots import Slots
-from tests.collector.policies.qos.test_hold import HOUR, ONE_CLASS, THREE_CLASSES, Mix, arrivals, by_promise
-from tests.collector.policies.qos.test_policy import BRONZE, GOLD, SILVER, brief, node, plan, task
+from tests.collector.features.promises.qos.slots import Slots
+from tests.collector.features.promises.qos.test_hold import (
+    HOUR,
+    ONE_CLASS,
+    THREE_CLASSES,
+    Mix,
+    arrivals,
+    by_promise,
+)
+from tests.collector.features.promises.qos.test_policy import BRONZE, GOLD, SILVER, brief, node, plan, task
 from tests.collector.snapshot.builders import TaskFacts, assemble
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from collector.config import CollectorConfig
+from collector.features.promises.ledger.promises import Promise, ServiceMode
+from collector.features.promises.snapshot import TaskPromises
 from collector.policies.actions import Action, Kill, Move, Start
 from collector.policies.interface import Plan, Policy
 from collector.policies.resolve import PolicyChoice
-from collector.slo.promises import Promise, ServiceMode
 from collector.snapshot.constraints import Constraint, Operator
-from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import NOWHERE, Snapshot
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Host, Simulation, Startup

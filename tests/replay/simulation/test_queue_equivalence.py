@@ -10,18 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from collector.common.labels import SLO_LABEL, SLO_MODE_LABEL
 from collector.common.orchestrator import OrchestratorState, ServiceView, TaskView
 from collector.config import CollectorConfig
-from collector.live.promises.tracker import PromiseTracker
+from collector.features.promises.labels import SLO_MODE_LABEL
+from collector.features.promises.ledger.events import Ending, LifecycleEvent, LifecycleKind
+from collector.features.promises.ledger.ledger import Ledger
+from collector.features.promises.ledger.promises import Promise, ServiceMode
+from collector.features.promises.live import PromiseTracker
+from collector.features.promises.qos.policy import QOS_DRIVEN
+from collector.features.promises.settings import SLO_LABEL, promise_classes
+from collector.features.promises.snapshot import TaskPromises
 from collector.live.registry import Registry
 from collector.policies.interface import Plan
-from collector.policies.qos.policy import QOS_DRIVEN
 from collector.policies.resolve import PolicyChoice
-from collector.slo.events import Ending, LifecycleEvent, LifecycleKind
-from collector.slo.ledger import Ledger
-from collector.slo.promises import Promise, ServiceMode
-from collector.snapshot.promises import TaskPromises
 from collector.snapshot.tables import Snapshot
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Host, Simulation, Startup
@@ -30,7 +31,7 @@ from replay.simulation.policy_runs import PolicyRun
 from replay.simulation.queue import lifecycle
 from replay.simulation.queue.run import run_queue
 from tests.collector.builders import container
-from tests.collector.live.promises.builders import Node, config, node
+from tests.collector.features.promises.tracking.builders import Node, config, node
 from tests.replay import setups
 
 SWARM = {"com.docker.swarm.service.id": "s"}
@@ -120,7 +121,7 @@ def test_promises_are_those_of_a_registry_with_the_same_starts_and_stops(
     mode: ServiceMode, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random = np.random.default_rng(seed)
-    classes = CollectorConfig().slo
+    classes = promise_classes(CollectorConfig())
     promises = tuple(
         Promise(name=name, availability=each.availability, importance=each.importance)
         for name, each in classes.items()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.collector.api.slo.test_promises import run_two_services
 from tests.collector.builders import Client, collecting, settings
-from tests.collector.slo.test_recorded import HEADER, LINES
+from tests.collector.features.promises.test_recorded import HEADER, LINES
+from tests.collector.features.promises.test_routes import run_two_services
 from tests.wattpack.commands.test_hint import complained, printed
 from wattpack.cli import main
 

@@ -25,8 +25,8 @@ from wire.errors import UserError
         ),
         ("[slo]\ngold = 1\n", "line 2: slo.gold must be a table, not 1"),
         (
-            '[placement]\ndefault_slo = "golld"\n',
-            "line 2: placement.default_slo: 'golld' is not a class under [slo]: write one of gold,",
+            '[promises]\ndefault_class = "golld"\n',
+            "line 2: promises.default_class: 'golld' is not a class under [slo]: write one of gold,",
         ),
         (
             '[driver]\nname = "swam"\n',

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from collector.common.orchestrator import Mode, ServiceView
 from collector.config import ControlConfig
 from collector.control.guards import GuardContext, first_refusal
-from collector.control.guards.promises import keeps_promises
 from collector.control.records import Pause, Step, StepState
 from collector.features.elastic.scaling.interface import Target
+from collector.features.promises.guards import keeps_promises
 from collector.policies.actions import Resize, Scale, ServiceAction
 from tests.collector.control.guards.builders import NOW, guard_context
-from tests.collector.control.promises import Promised, with_promises
+from tests.collector.features.promises.promised import Promised, with_promises
 from wire.resources import Quantities
 
 WHY = ("because",)

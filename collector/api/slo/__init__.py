@@ -1,1 +1,0 @@
-"""Promises of availability: the list, and the metrics."""

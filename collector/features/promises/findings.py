@@ -1,0 +1,96 @@
+"""Promises of availability that are broken, or will break soon."""
+
+import asyncio
+import difflib
+from collections.abc import Container, Iterable, Iterator, Mapping
+
+import numpy as np
+
+from collector.analysis.bottlenecks import BottleneckKind, Finding
+from collector.core.parts import Core
+from collector.features.promises.ledger.penalties import is_broken
+from collector.features.promises.ledger.standing import Standings
+from collector.features.promises.live import PromiseTracker
+from collector.features.promises.routes import standings_now
+from collector.features.promises.settings import SLO_LABEL, PromisesConfig, promise_classes
+
+_UNRECOVERABLE = 1.0
+"""A broken promise of 100% cannot be kept again."""
+
+
+_NODES_AT_ONCE = 4
+
+
+async def findings(core: Core) -> list[Finding]:
+    """The services whose promise is broken or at risk, or whose class is unknown."""
+    classes = promise_classes(core.config)
+    warning_seconds = core.config.section(PromisesConfig).warning_seconds
+    unknown = unknown_class_findings(await _unknown_classes(core, classes), classes)
+    return [*unknown, *promise_findings(await standings_now(core), warning_seconds)]
+
+
+async def _unknown_classes(core: Core, classes: Container[str]) -> Mapping[str, str]:
+    """Services whose label names no class, with that name; a few nodes at a time, as there may be many."""
+    registry = core.registry
+    found = dict(registry.part(PromiseTracker).unknown_classes)
+    names = registry.names()
+    for start in range(0, len(names), _NODES_AT_ONCE):
+        running = registry.running_containers(names[start : start + _NODES_AT_ONCE])
+        for each in (container for containers in running.values() for container in containers):
+            name = each.labels.get(SLO_LABEL)
+            if name and name not in classes:
+                found[each.service or each.name] = name
+        await asyncio.sleep(0)
+    return found
+
+
+def promise_findings(standings: Standings, warning_seconds: float) -> Iterator[Finding]:
+    """The promises that are broken, and those that break within `warning_seconds` unless instances start.
+
+    A broken promise of 100% is a finding only while an instance waits: nothing else can be done about it.
+    """
+    services = standings.services
+    waiting = services.live_instances - services.running_instances
+    broken = is_broken(services.target, services.availability) & (services.live_instances > 0)
+    is_found = broken & ((waiting > 0) | (services.target < _UNRECOVERABLE))
+    is_near = ~broken & (services.breaks_in_seconds <= warning_seconds) & (waiting > 0)
+    for row in np.flatnonzero(is_found | is_near).tolist():
+        name, target, ratio = services.names[row], services.target[row], float(services.availability[row])
+        if broken[row]:
+            what = f"{name} breaks its promise: it is behind by {services.deficit_seconds[row]:.0f} s"
+        else:
+            what = f"{name} will break its promise in {services.breaks_in_seconds[row]:.0f} s"
+        yield Finding(
+            kind=BottleneckKind.PROMISE,
+            subject=name,
+            ratio=ratio,
+            evidence=(
+                f"{what} ({_percent(target)} promised, {_percent(ratio)} delivered;"
+                f" {_waiting(int(waiting[row]), int(services.live_instances[row]))})"
+            ),
+        )
+
+
+def unknown_class_findings(unknown: Mapping[str, str], classes: Iterable[str]) -> Iterator[Finding]:
+    """The services whose label names no class, which are promised nothing, or the default."""
+    known = list(classes)
+    for service, name in unknown.items():
+        near = difflib.get_close_matches(name, known, n=1)
+        advice = f"did you mean {near[0]}?" if near else f"use one of {', '.join(known)}"
+        yield Finding(
+            kind=BottleneckKind.PROMISE,
+            subject=service,
+            evidence=f"{service} has the label wattpack.slo={name}, but [slo] has no such class: {advice}",
+        )
+
+
+def _percent(ratio: float) -> str:
+    # A service that hardly ran delivers 0%, not 7e-08%.
+    return f"{round(100 * ratio, 4):.4g}%"
+
+
+def _waiting(waiting: int, live: int) -> str:
+    if waiting == 0:
+        return "all instances run"
+    instances = "instance" if live == 1 else "instances"
+    return f"{waiting} of {live} {instances} {'waits' if waiting == 1 else 'wait'}"

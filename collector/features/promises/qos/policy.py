@@ -1,0 +1,250 @@
+"""`qos-driven`: scheduling by promises of availability.
+
+Containers start, and are stopped for others, by how long each can wait before its promise breaks. Decisions
+are about reservations, never about use. The thesis' rules are in `rules`, the pass over the queue is in
+`queue_pass`.
+
+Beyond the thesis: daemons, containers that may not be moved and those without a promise are never stopped; a
+node that does not report, is closed or has an open alert gets and loses nothing; and a hold keeps containers
+from being exchanged every period (`exact` switches it off).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from collector.common.arrays import Rows
+from collector.common.text import counted
+from collector.features.promises.ledger.promises import Promise
+from collector.features.promises.qos.preemption import nodes_to_preempt_on
+from collector.features.promises.qos.queue import Assignment, Outcome, Terms
+from collector.features.promises.qos.queue_pass import QueuePass
+from collector.features.promises.qos.rules import qos_terms
+from collector.features.promises.qos.settings import QosSettings, QueueSettings
+from collector.features.promises.qos.snapshots import QueueInput, has_capacity, queue_input
+from collector.features.promises.qos.wording import describe_slack, start_reasons, stop_reason
+from collector.features.promises.settings import SLO_LABEL
+from collector.features.promises.snapshot import TaskPromises, unpromised
+from collector.policies.actions import Action, Kill, Start
+from collector.policies.filters import eligible, free_of_allocated, without_room
+from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request
+from collector.policies.node_filters import OpenNodes
+from collector.policies.overbooking import reservation_of, reserved_quantities
+from collector.policies.scoring import instances_near, same_domain
+from collector.policies.sorting import stable_argsort
+from collector.policies.stability import estimate_watts
+from collector.snapshot.tables import Snapshot
+
+_POINTS = 10.0
+_PERIOD_SECONDS = 30.0
+"""As in the authors' own logs: a shorter period exchanges containers more often than it helps."""
+_NO_PROMISE = Promise(name="", availability=1.0, importance=np.iinfo(np.int32).max)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A container and how its promise stands."""
+
+    name: str
+    promise: Promise
+    slack_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRules:
+    """What a pass over the queue decides by."""
+
+    terms: Callable[[QueueInput, Any, int], Terms]
+    """From the input, the settings and a seed."""
+    stop_reason: Callable[[Claim, Claim, Any], str]
+    """Why the first container is stopped for the second, with these settings."""
+
+
+def _terms(given: QueueInput, settings: QosSettings, seed: int) -> Terms:
+    return qos_terms(
+        given.instances,
+        given.standing,
+        margin_seconds=settings.margin_seconds,
+        limits_overhead=settings.limits_overhead,
+        is_exact=settings.exact,
+        seed=seed,
+    )
+
+
+def _stop_reason(victim: Claim, beneficiary: Claim, settings: QosSettings) -> str:
+    rule = 3
+    if victim.slack_seconds >= settings.margin_seconds:
+        rule = 1
+    elif beneficiary.promise.importance < victim.promise.importance:
+        rule = 2
+    standing = describe_slack(victim.slack_seconds)
+    return stop_reason(rule, standing, beneficiary.name, beneficiary.slack_seconds)
+
+
+def pass_over_queue(rules: QueueRules, snapshot: Snapshot, settings: QueueSettings) -> Plan:
+    """Run one pass over the queue."""
+    promises = snapshot.part(TaskPromises)
+    if promises is None or not snapshot.waiting.size:
+        return Plan()
+    held: set[int] = set()
+    while True:
+        given = queue_input(snapshot, promises, settings.stale_seconds, held)
+        terms = rules.terms(given, settings, snapshot.seed)
+        outcome = QueuePass(given.hosts, given.instances, terms, snapshot.seed, settings.sample_ratio).run()
+        stray = _too_far(snapshot, outcome, given.rows)
+        if not stray:
+            break
+        held |= stray
+    build = _Actions(snapshot, promises, rules, settings)
+    actions = [action for each in outcome.assignments for action in build.of(each, given.rows)]
+    # An assignment may use room that the victims of a later one leave.
+    actions.sort(key=lambda action: isinstance(action, Start))
+    before, after = estimate_watts(snapshot, actions)
+    left = len(outcome.left)
+    return Plan(
+        actions=tuple(actions),
+        left=(f"no node has room for {counted(left, 'waiting container')}",) if left else (),
+        watts_before=before,
+        watts_after=after,
+        operations=outcome.operations,
+    )
+
+
+def _too_far(snapshot: Snapshot, outcome: Outcome, rows: Rows) -> set[int]:
+    """Return the tasks that a filter refuses because of others that start as well, such as by their distance.
+
+    They wait for the next pass, when those run.
+    """
+    nodes, home = OpenNodes(snapshot), snapshot.tasks.node.copy()
+    stray = set()
+    for each in outcome.assignments:
+        task = int(rows[each.instance])
+        open_to = nodes.open_to(task, home)
+        if open_to is not None and not open_to[each.host]:
+            stray.add(task)
+        else:
+            home[task] = each.host
+    return stray
+
+
+class _Actions:
+    """The stops and the start of an assignment, with their reasons."""
+
+    def __init__(
+        self, snapshot: Snapshot, slo: TaskPromises, rules: QueueRules, settings: QueueSettings
+    ) -> None:
+        self._snapshot, self._slo, self._rules, self._settings = snapshot, slo, rules, settings
+
+    def of(self, assignment: Assignment, rows: Rows) -> Iterator[Action]:
+        task, node = int(rows[assignment.instance]), self._snapshot.nodes.names[assignment.host]
+        claim = self._claim(task)
+        for victim in assignment.victims:
+            yield self.stop(int(rows[victim]), claim)
+        yield Start(
+            task=self._snapshot.tasks.ids[task],
+            name=claim.name,
+            target=node,
+            reasons=start_reasons(claim.promise, claim.slack_seconds, node, len(assignment.victims)),
+        )
+
+    def stop(self, victim: int, beneficiary: Claim) -> Kill:
+        """Stop a container for another one."""
+        tasks, claim = self._snapshot.tasks, self._claim(victim)
+        return Kill(
+            task=tasks.ids[victim],
+            name=claim.name,
+            node=self._snapshot.nodes.names[tasks.node[victim]],
+            target=None,
+            reasons=(self._rules.stop_reason(claim, beneficiary, self._settings),),
+        )
+
+    def _claim(self, task: int) -> Claim:
+        promise = self._slo.promises[self._slo.promise[task]]
+        return Claim(self._snapshot.tasks.names[task], promise, float(self._slo.slack_seconds[task]))
+
+
+def rank_by_queue(
+    rules: QueueRules, snapshot: Snapshot, request: Request, settings: QueueSettings
+) -> Ranking:
+    """Rank the nodes with room by their points, then those where containers must be stopped first."""
+    refused = eligible(snapshot, request, stale_seconds=settings.stale_seconds)
+    strained = snapshot.nodes.has_bottleneck & (refused == Rejection.NOT)
+    refused = np.where(strained, np.int8(Rejection.BOTTLENECK), refused)
+    slo = snapshot.part(TaskPromises) or snapshot.cached(
+        "no promises", lambda: unpromised((), len(snapshot.tasks.ids))
+    )
+    name = request.labels.get(SLO_LABEL)
+    promise = next((each for each in slo.promises if each.name == name), _NO_PROMISE)
+    demand = reservation_of(request)
+    given = _queue_input(snapshot, slo, settings).with_new(
+        promise,
+        # A container that was just admitted has not waited yet; one without a promise has no claim on others.
+        np.inf if promise is _NO_PROMISE else 0.0,
+        demand,
+        (refused == Rejection.NOT) & has_capacity(snapshot),
+    )
+    terms = rules.terms(given, settings, snapshot.seed)
+    found = QueuePass(given.hosts, given.instances, terms, snapshot.seed).rank(given.rows.size - 1)
+    near = instances_near(snapshot, request.service) if request.spread else np.zeros(refused.size)
+    points_of = np.full(refused.size, np.nan)
+    points_of[found.fits] = found.points - _POINTS * near[found.fits]
+    fits = np.flatnonzero(~np.isnan(points_of))
+    fits = fits[stable_argsort(-points_of[fits])]
+    rows, points = np.concatenate((fits, found.with_room)), points_of[fits]
+    below = np.arange(found.with_room.size) + 1.0 - min(points.min(initial=0.0), 0.0)
+    refused = without_room(refused, free_of_allocated(snapshot), reserved_quantities(demand))
+    refused[refused == Rejection.NOT] = Rejection.NEEDS_ROOM
+    refused[rows] = Rejection.NOT
+    build = _Actions(snapshot, slo, rules, settings)
+
+    def needs(row: int) -> tuple[Action, ...]:
+        claim = Claim(request.service or "the request", promise, 0.0)
+        victims = found.victims(row) if row in found.with_room else []
+        return tuple(build.stop(int(given.rows[each]), claim) for each in victims)
+
+    def explain(row: int) -> tuple[str, ...]:
+        reasons = []
+        if row in found.with_room:
+            reasons.append(f"{counted(len(found.victims(row)), 'container')} must be stopped first")
+        else:
+            score = points_of[row] + _POINTS * near[row]
+            reasons.append(f"{score:.2f} of {_POINTS:g} points for free and evenly reserved CPU and memory")
+        return (*reasons, same_domain(near[row])) if near[row] else tuple(reasons)
+
+    return Ranking(
+        rows=rows,
+        scores=np.concatenate((points, -below)),
+        score_is=(
+            f"0 to {_POINTS:g} points for free and evenly reserved CPU and memory, less {_POINTS:g} per task"
+            " of the service to spread; below 0, and in order, where containers must be stopped first"
+        ),
+        refused=refused,
+        explain=explain,
+        needs=needs,
+    )
+
+
+def _queue_input(snapshot: Snapshot, slo: TaskPromises, settings: QueueSettings) -> QueueInput:
+    """Return the instances of a snapshot, computed once for the requests on it."""
+    stale_seconds = settings.stale_seconds
+    return snapshot.cached_with_pending(
+        ("queue input", stale_seconds), lambda: queue_input(snapshot, slo, stale_seconds)
+    )
+
+
+_RULES = QueueRules(_terms, _stop_reason)
+
+QOS_DRIVEN = Policy(
+    name="qos-driven",
+    summary="start and stop containers by how long each can wait before its promise of availability breaks",
+    for_whom="full clusters where containers wait, and availability is promised by class",
+    settings=QosSettings,
+    keeps_promises=True,
+    timer_seconds=_PERIOD_SECONDS,
+    place=partial(rank_by_queue, _RULES),
+    rebalance=partial(pass_over_queue, _RULES),
+    preempt=nodes_to_preempt_on,
+)

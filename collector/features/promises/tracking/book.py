@@ -1,0 +1,218 @@
+"""The containers and services with a promise, and the ledger that they are entered in."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from math import isnan, nan
+from sys import intern
+
+import msgspec
+
+from collector.config import CollectorConfig
+from collector.features.promises.labels import PromiseTraits, promise_traits
+from collector.features.promises.ledger.events import Ending, LifecycleEvent, LifecycleKind
+from collector.features.promises.ledger.ledger import Ledger
+from collector.features.promises.ledger.promises import Promise
+from collector.features.promises.settings import SLO_LABEL, PromisesConfig, promise_classes
+
+
+class TrackedContainer(msgspec.Struct, gc=False):
+    """A container of a service with a promise. Times are by the collector's clock; NaN is none."""
+
+    node: str
+    service: str
+    incarnation: str
+    """The task or pod that an orchestrator runs it for; without one, its own id."""
+    slot: str | None = None
+    """None if its source names none, until the ledger chose one."""
+    since: float = nan
+    """When it got its state; NaN if it is expected."""
+    is_running: bool = False
+    is_lost: bool = False
+    """Whether its node, which is silent since, reported it last."""
+    is_listed: bool = False
+    """Whether an orchestrator lists it."""
+    is_reported: bool = True
+    """Whether its node reports when it runs; otherwise only the orchestrator does."""
+
+    def begin(self, at: float) -> None:
+        """Note that the container runs since a time."""
+        self.since, self.is_running, self.is_lost = at, True, False
+
+    def finish(self, at: float, *, is_lost: bool = False) -> None:
+        """Note that the container does not run since a time."""
+        self.since, self.is_running, self.is_lost = at, False, is_lost
+
+
+_NO_TASKS: frozenset[str] = frozenset()
+
+
+class TrackedService(msgspec.Struct, gc=False):
+    """A service with a promise."""
+
+    is_orchestrated: bool = False
+    containers: list[str] = msgspec.field(default_factory=list)
+    """Ids of its tracked containers."""
+    pending: frozenset[str] = _NO_TASKS
+    """Ids of its tasks that have no container."""
+
+
+class PromiseBook:
+    """The tracked containers and services. Not thread-safe."""
+
+    def __init__(self, config: CollectorConfig) -> None:
+        self.promises: Mapping[str, Promise] = {
+            name: Promise(name=name, availability=each.availability, importance=each.importance)
+            for name, each in promise_classes(config).items()
+        }
+        self._default = config.section(PromisesConfig).default_class
+        self.ledger = Ledger(self.promises)
+        """Its state of a service is a `TrackedService`, or the id of the only container of the service."""
+        self.containers: dict[str, TrackedContainer] = {}
+        self.changed_services: set[str] = set()
+        """Services that changed since they were stored."""
+        self.changed_slots: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        """Instances that changed since they were stored, by service."""
+        self.unknown_classes: dict[str, str] = {}
+        """Orchestrated services whose label names no class, with that name."""
+        self.stopped: set[str] = set()
+        """Containers that the collector stops, or stopped."""
+
+    def traits(self, labels: Mapping[str, str]) -> PromiseTraits:
+        """What labels promise."""
+        return promise_traits(labels, self.promises, self._default)
+
+    def may_promise(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels can promise something: a quick check."""
+        return SLO_LABEL in labels or bool(self._default)
+
+    def service(self, name: str) -> TrackedService | None:
+        """A service; None if it has no promise."""
+        kept = self.ledger.attached(name)
+        # Without an orchestrator, most services have one container: its id says all about such a service.
+        if isinstance(kept, str):
+            return TrackedService(containers=[kept] if kept else [])
+        return kept if isinstance(kept, TrackedService) else None
+
+    def service_traits(self, name: str) -> PromiseTraits:
+        """What an existing service is promised."""
+        return PromiseTraits(*self.ledger.promise_of(name))
+
+    def orchestrated_services(self) -> list[str]:
+        """The names of all services that an orchestrator runs."""
+        found = ((name, self.ledger.attached(name)) for name in self.ledger.services())
+        return [name for name, kept in found if isinstance(kept, TrackedService) and kept.is_orchestrated]
+
+    def set_service(self, name: str, traits: PromiseTraits, *, is_orchestrated: bool) -> None:
+        """Set the promise of a service."""
+        service = self.service(name) or TrackedService()
+        service.is_orchestrated = is_orchestrated
+        self.ledger.set_service(name, *traits)
+        self._keep(name, service)
+        self.changed_services.add(name)
+
+    def set_pending(self, name: str, pending: frozenset[str]) -> None:
+        """Set the tasks of an existing service that have no container."""
+        service = self.service(name)
+        if service is not None and service.pending != pending:
+            service.pending = pending
+            self._keep(name, service)
+            self.changed_services.add(name)
+
+    def _keep(self, name: str, service: TrackedService) -> None:
+        is_plain = not service.is_orchestrated and not service.pending and len(service.containers) <= 1
+        self.ledger.attach(name, "".join(service.containers) if is_plain else service)
+
+    def add(self, container: str, entry: TrackedContainer) -> TrackedContainer:
+        """Track a container of an existing service, in place of an earlier entry."""
+        if container in self.containers:
+            self.drop(container)
+        # Equal strings are kept once: there are very many entries.
+        entry.node = intern(entry.node)
+        entry.slot = None if entry.slot is None else intern(entry.slot)
+        self.containers[container] = entry
+        service = self.service(entry.service) or TrackedService()
+        service.containers.append(container)
+        self._keep(entry.service, service)
+        return entry
+
+    def drop(self, container: str) -> None:
+        """Forget a container."""
+        entry = self.containers.pop(container)
+        if (service := self.service(entry.service)) is not None:
+            service.containers.remove(container)
+            self._keep(entry.service, service)
+        if entry.slot is not None:
+            self.changed_slots[entry.service][entry.slot] = None
+
+    def containers_of(self, service: str) -> tuple[str, ...]:
+        """Ids of the tracked containers of a service."""
+        known = self.service(service)
+        return () if known is None else tuple(known.containers)
+
+    def drop_service(self, name: str) -> None:
+        """Forget a service and its containers."""
+        for container in self.containers_of(name):
+            self.drop(container)
+        self.ledger.attach(name, None)
+        self.changed_services.add(name)
+
+    def reassign(self, container: str, service: str, slot: str | None) -> None:
+        """Let a container continue an instance of another service: it belongs to that one after all."""
+        entry = self.containers[container]
+        self.drop(container)
+        if entry.slot is not None:
+            self.ledger.discard(entry.service, entry.slot)
+        if not self.containers_of(entry.service):
+            self.drop_service(entry.service)
+        self.add(container, TrackedContainer(entry.node, service, entry.incarnation, slot))
+        if entry.is_running:
+            self.run(container, entry.since)
+
+    def run(self, container: str, at: float, startup_seconds: float | None = None) -> None:
+        """Note that a tracked container runs from a time on."""
+        entry = self.containers[container]
+        self.enter(entry, LifecycleKind.STARTED, at, startup_seconds=startup_seconds)
+        entry.begin(at)
+        self.stopped.discard(container)
+
+    def end(self, container: str, at: float, ending: Ending | None = None) -> None:
+        """Note that a tracked container ended; a late report may be about an earlier run."""
+        entry = self.containers[container]
+        if container in self.stopped:
+            ending = Ending.PREEMPTED
+        self.enter(entry, LifecycleKind.ENDED, at, ending=ending)
+        if entry.is_running and at >= entry.since:
+            entry.finish(at)
+        elif not entry.is_running:
+            entry.finish(at if isnan(entry.since) else min(at, entry.since), is_lost=entry.is_lost)
+
+    def withdraw(self, service: str, slot: str, at: float) -> None:
+        """Remove an instance that is no longer expected to run."""
+        self.enter(TrackedContainer("", service, "", slot), LifecycleKind.WITHDRAWN, at)
+
+    def enter(
+        self,
+        entry: TrackedContainer,
+        kind: LifecycleKind,
+        at: float,
+        *,
+        startup_seconds: float | None = None,
+        ending: Ending | None = None,
+    ) -> None:
+        """Enter an event into the ledger."""
+        self.ledger.apply(
+            LifecycleEvent(
+                at=at,
+                kind=kind,
+                service=entry.service,
+                incarnation=entry.incarnation,
+                slot=entry.slot,
+                node=entry.node,
+                startup_seconds=startup_seconds,
+                ending=ending,
+            )
+        )
+        if entry.slot is None:
+            entry.slot = self.ledger.slot_of(entry.service, entry.incarnation)
+        if entry.slot is not None:
+            self.changed_slots[entry.service][entry.slot] = None
