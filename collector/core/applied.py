@@ -45,6 +45,7 @@ class AppliedReports:
             self._receiving[received_at] -= 1
             if not self._receiving[received_at]:
                 del self._receiving[received_at]
+            self._forget(min(self._receiving, default=received_at))
 
     def add(self, report: Report, received_at: float) -> None:
         """Record that a report is applied."""
@@ -53,5 +54,9 @@ class AppliedReports:
     def progress(self, now: float) -> Progress:
         """Return how far reports are applied now."""
         until = min(self._receiving, default=now)
-        self._applied = [each for each in self._applied if each[0] >= until]
+        self._forget(until)
         return Progress(until, tuple(key for _, key in self._applied))
+
+    def _forget(self, until: float) -> None:
+        """Forget the reports that were received before a time, which are all applied."""
+        self._applied = [each for each in self._applied if each[0] >= until]
