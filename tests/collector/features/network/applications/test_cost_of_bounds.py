@@ -34,8 +34,8 @@ def test_the_bound_is_a_constraint_and_its_watts_are_stated() -> None:
     assert far.rows.tolist() == [0, 2]
     assert far.refused[1] == Rejection.DISTANCE
     assert far.explain(0)[-1] == (
-        f"b would cost {near.scores[0] - far.scores[0]:.1f} W less, but the round-trip time between b and a is"
-        " 135 ms; the bound of application shop is 85 ms"
+        f"b would cost {near.scores[0] - far.scores[0]:.1f} W less, but the round-trip time between b and a"
+        " is 135 ms; the bound of application shop is 85 ms"
     )
 
 
