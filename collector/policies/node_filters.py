@@ -1,5 +1,7 @@
 """Filters that features add to those of every policy: where a request, and each task of a plan, may go."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from collector.common.arrays import Flags, Rows
@@ -16,28 +18,24 @@ class PlanFilter(Protocol):
         """Return the nodes that a task may go to while all tasks are at `home`; None for all."""
 
 
-class NodeFilter(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFilter:
     """A rule of a feature about the nodes that a container may use."""
 
     rejection: Rejection
     """Why it refuses a node. Each filter has its own."""
     subject: str
     """What it enforces, in the plural."""
-
-    def nodes_for(self, snapshot: Snapshot, request: Request) -> Flags | None:
-        """Return the nodes that a request may use; None for all."""
-
-    def describe(self, snapshot: Snapshot, request: Request, row: int) -> str:
-        """Describe why a request may not use a node."""
-
-    def note(self, snapshot: Snapshot, request: Request) -> str | None:
-        """Return why the filter cannot be applied to a request that it concerns; None if it can."""
-
-    def services(self, snapshot: Snapshot) -> Flags | None:
-        """Return the services whose containers it restricts; None for none. Later services are not."""
-
-    def of_plan(self, snapshot: Snapshot) -> PlanFilter:
-        """Return the filter for one plan."""
+    nodes_for: Callable[[Snapshot, Request], Flags | None]
+    """The nodes that a request may use; None for all."""
+    describe: Callable[[Snapshot, Request, int], str]
+    """Why a request may not use a node, given by its row."""
+    note: Callable[[Snapshot, Request], str | None]
+    """Why the filter cannot be applied to a request that it concerns; None if it can."""
+    services: Callable[[Snapshot], Flags | None]
+    """The services whose containers it restricts; None for none. Services after these are not restricted."""
+    of_plan: Callable[[Snapshot], PlanFilter]
+    """The filter for one plan."""
 
 
 def node_filters(snapshot: Snapshot) -> tuple[NodeFilter, ...]:

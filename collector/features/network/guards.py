@@ -15,11 +15,10 @@ from collector.features.network.applications.distance import (
     peers_of,
     within,
 )
-from collector.features.network.applications.table import applications_in
 from collector.features.network.mesh.delays import Delays
 from collector.policies.actions import Relocation, Scale
 from collector.policies.interface import Request
-from collector.snapshot.tables import NOWHERE, Snapshot
+from collector.snapshot.tables import Snapshot
 
 
 def stays_near(step: Step, context: GuardContext) -> Refusal:
@@ -39,11 +38,11 @@ def stays_near(step: Step, context: GuardContext) -> Refusal:
     task, target = snapshot.tasks.index.get(action.task), snapshot.nodes.index.get(action.target)
     if task is None or target is None:
         return None
-    home = _destinations(context)
-    near = NearMembers(snapshot).open_to(task, home)
+    members, home = NearMembers(snapshot), _destinations(context)
+    near = members.open_to(task, home)
     if near is None or near[target]:
         return None
-    why = _reason_against(snapshot, delays, task, target, home)
+    why = members.describe(task, target, home)
     return f"{action.title} must not move to {action.target}: {why}"
 
 
@@ -78,24 +77,6 @@ def _destinations(context: GuardContext) -> Rows:
             if task is not None and target is not None:
                 home[task] = target
     return home
-
-
-def _reason_against(snapshot: Snapshot, delays: Delays, task: int, target: int, home: Rows) -> str:
-    """Name the member that is too far from a node."""
-    applications = applications_in(snapshot)
-    service = int(snapshot.tasks.service[task])
-    application = applications.application_of(service)
-    bound, seconds = float(applications.delay_max[application]), delays.from_node(target)
-    others = applications.tasks_of(snapshot, applications.peers_of(service))
-    others = others[(others != task) & (home[others] != NOWHERE)]
-    far = np.nan_to_num(seconds[home[others]], nan=np.inf)
-    if not others.size or far.max() <= bound:
-        return f"it would be further from a pending member of application {applications.names[application]}"
-    other = int(home[others[int(far.argmax())]])
-    names = snapshot.nodes.names
-    return describe_pair(
-        names[target], names[other], float(seconds[other]), bound, applications.names[application]
-    )
 
 
 GUARDS = (("distance", stays_near),)

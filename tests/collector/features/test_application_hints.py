@@ -6,10 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from collector.common.errors import ApiError
+from collector.features.network.applications.hints import ApplicationQuestion, place_containers
 from collector.features.network.settings import ApplicationRule
 from collector.live.live_tables import LiveTables
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
+from collector.web.scopes import Caller, Scope
 from tests.collector.api.test_hints import ALWAYS_NEW, NEED, Asker, asking, names, sample
 from tests.collector.builders import Clock, container, partial_report
 from tests.collector.features.network.applications.clusters import delays_of
@@ -307,6 +310,16 @@ async def test_places_are_reserved_for_all_containers_or_none(
     assert (status, problem["field"]) == (429, "$.reserve_seconds")
     _, listed = await asker.ask("/v1/hints/reservations")
     assert len(listed["reservations"]) == 4
+
+
+async def test_a_read_token_may_ask_where_but_not_reserve(asker: Asker) -> None:
+    await send_cluster(asker)
+    question = msgspec.convert(WHOLE | {"policy": "net-aware"}, ApplicationQuestion)
+    assert (await place_containers(asker.core, question, Caller(Scope.READ))).placed
+    with pytest.raises(ApiError, match="a read token cannot reserve nodes"):
+        await place_containers(
+            asker.core, msgspec.structs.replace(question, reserve_seconds=60), Caller(Scope.READ)
+        )
 
 
 async def test_without_measured_times_an_application_is_placed_and_the_answer_says_so(asker: Asker) -> None:

@@ -1,7 +1,7 @@
 """The problem of placing an application, from a snapshot and requests."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,9 +10,8 @@ from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.features.network.applications.distance import (
     application_of,
     bound_of,
-    near_all,
+    near_members,
     nodes_of,
-    peers_of,
 )
 from collector.features.network.applications.images import ImageTable
 from collector.features.network.applications.problem import Problem, kinds_of
@@ -66,10 +65,9 @@ def build(
     application = next((name for each in kinds if (name := application_of(snapshot, each))), None)
     used = used_nodes(snapshot, application)
     could = (refused == Rejection.NOT).any(axis=0) | used
-    near_members = _NearMembers(snapshot, bound)
     refused = np.array(
         [
-            _refused(snapshot, each, before, free, near_members.of(each), spreads=spreads)
+            _refused(snapshot, each, before, free, near_members(snapshot, each, bound), spreads=spreads)
             for each, before in zip(kinds, refused, strict=True)
         ]
     )
@@ -145,27 +143,6 @@ def used_nodes(snapshot: Snapshot, application: str | None) -> Flags:
     if application is not None and application in applications.index:
         used[nodes_of(snapshot, applications.services_of(applications.index[application]))] = True
     return used
-
-
-@dataclass(frozen=True, eq=False)
-class _NearMembers:
-    """The nodes that are near enough to the running members that each request talks to."""
-
-    snapshot: Snapshot
-    bound: float
-    _found: dict[bytes, Flags | None] = field(default_factory=dict)
-    """By the services of these members: most requests have the same."""
-
-    def of(self, request: Request) -> Flags | None:
-        delays = self.snapshot.part(Delays)
-        if delays is None or np.isinf(self.bound):
-            return None
-        peers = peers_of(self.snapshot, request)
-        key = peers.tobytes()
-        if key not in self._found:
-            members = nodes_of(self.snapshot, peers)
-            self._found[key] = near_all(delays, members, self.bound) if members.size else None
-        return self._found[key]
 
 
 def _talks(snapshot: Snapshot, kinds: Sequence[Request], application: str | None) -> Flags:

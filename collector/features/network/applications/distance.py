@@ -89,13 +89,13 @@ def within(seconds: Floats, bound: float) -> Flags:
     return np.less_equal(seconds, bound * (1 + _ROUNDING))
 
 
-def near_members(snapshot: Snapshot, request: Request) -> Flags | None:
+def near_members(snapshot: Snapshot, request: Request, bound: float | None = None) -> Flags | None:
     """Return the nodes that are near enough to the running members of a request's application.
 
-    None if all are: it has no bound, or it cannot be checked.
+    None if all are: it has no bound, or it cannot be checked. `bound` replaces that of the application.
     """
-    delays = snapshot.part(Delays)
-    if delays is None or np.isinf(bound := bound_of(snapshot, request)):
+    delays, bound = snapshot.part(Delays), bound_of(snapshot, request) if bound is None else bound
+    if delays is None or np.isinf(bound):
         return None
     members = nodes_of(snapshot, peers_of(snapshot, request))
     return near_all(delays, members, bound) if members.size else None
@@ -154,6 +154,18 @@ class NearMembers:
             if is_unknown[before]:
                 return within(reach, limit)
         return np.asarray(within(reach, limit) & ~is_unknown)
+
+    def describe(self, task: int, target: int, home: Rows) -> str:
+        """Describe the member that is farthest from a node which a task may not go to."""
+        snapshot, applications = self.snapshot, applications_in(self.snapshot)
+        delays, service = snapshot.part(Delays), int(snapshot.tasks.service[task])
+        assert delays is not None
+        members = self._members(task, applications.peers_of(service), home)
+        seconds = self._from_node(delays, target)[members]
+        worst = int(np.nan_to_num(seconds, nan=np.inf).argmax())
+        names, bound = snapshot.nodes.names, applications.bound_of(snapshot, task)
+        application = applications.names[applications.application_of(service)]
+        return describe_pair(names[target], names[members[worst]], float(seconds[worst]), bound, application)
 
     def _members(self, task: int, services: Rows, home: Rows) -> Rows:
         """Return the nodes of the other tasks of some services."""

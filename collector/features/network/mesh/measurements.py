@@ -41,15 +41,15 @@ class RoundTrip(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether the time is measured, estimated from network coordinates, or unknown."""
     p50_seconds: float | None
     """Median, of both directions the larger one; null if unknown."""
-    p95_seconds: float | None = None
+    p95_seconds: float | None
     """95th percentile, of both directions the larger one; null if not measured."""
-    lost_ratio: float | None = None
+    lost_ratio: float | None
     """Share of probes without a response, of both directions the larger one; null if not measured."""
-    forth_seconds: float | None = None
+    forth_seconds: float | None
     """Median that `node` measures; null if it does not probe `peer`."""
-    back_seconds: float | None = None
+    back_seconds: float | None
     """Median that `peer` measures; null if it does not probe `node`."""
-    symmetric: bool | None = None
+    symmetric: bool | None
     """False if the two directions differ by more than a quarter and a millisecond; null if not measured."""
 
     def reversed(self) -> "RoundTrip":

@@ -141,8 +141,19 @@ async def node_network(core: Core, query: NodeNetworkQuery) -> NodeNetwork:
         if measured is not None:
             found.append(measured if node < peer else measured.reversed())
         else:
-            kind = _LABELS[kinds[place]]
-            found.append(RoundTrip(node=node, peer=peer, kind=kind, p50_seconds=_known_or_none(seconds)))
+            found.append(
+                RoundTrip(
+                    node=node,
+                    peer=peer,
+                    kind=_LABELS[kinds[place]],
+                    p50_seconds=_known_or_none(seconds),
+                    p95_seconds=None,
+                    lost_ratio=None,
+                    forth_seconds=None,
+                    back_seconds=None,
+                    symmetric=None,
+                )
+            )
     found.sort(key=lambda each: (each.p50_seconds is None, each.p50_seconds or 0.0, each.peer))
     return NodeNetwork(at=core.clock(), node=query.name, round_trips=found)
 
