@@ -1,5 +1,7 @@
 """The learning policies of ge-kube, on a service that can be computed by hand."""
 
+import pytest
+
 from collector.elastic.interface import ElasticDecision, ElasticPolicy, Observation, Target
 from collector.elastic.model_based import MODEL_BASED
 from collector.elastic.q_learning import Q_LEARNING
@@ -26,6 +28,7 @@ def _run(
     return found
 
 
+@pytest.mark.slow
 def test_the_model_learns_where_the_target_is_broken() -> None:
     found = _run(MODEL_BASED, 40)
     assert {seen.replicas for seen, _ in found[-10:]} <= {2, 3}
@@ -36,6 +39,7 @@ def test_the_model_learns_where_the_target_is_broken() -> None:
     assert best["1 replica of 1 cores, 100% used"] == "+1 replica"
 
 
+@pytest.mark.slow
 def test_nothing_unknown_is_tried_on_a_service_that_breaks_its_target() -> None:
     """A reduction to where the service has not been is only tried while the target is met."""
     target = Target(service="web", metric_max=0.001, replicas_max=4, cool_down_seconds=0.0)

@@ -68,6 +68,7 @@ def test_replicas_go_when_the_load_goes() -> None:
     assert _capacity(found[-1][0]) <= 1.5
 
 
+@pytest.mark.slow
 def test_a_ramp_is_anticipated_once_it_was_observed() -> None:
     ramp = [0.5 * 1.15**step for step in range(14)]
     found = _run((ramp + ramp[::-1]) * 4)
@@ -123,6 +124,7 @@ def test_without_usage_replicas_are_added_while_the_target_is_broken() -> None:
     assert QUEUEING.decide(_TARGET, fine, b"").replicas == 2
 
 
+@pytest.mark.slow
 def test_reserved_cores_that_take_little_power_are_kept_more_readily() -> None:
     """What is reserved without being used costs idle power only."""
 

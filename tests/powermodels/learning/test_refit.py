@@ -37,6 +37,7 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
+@pytest.mark.slow
 def test_a_fit_in_a_child_gives_a_model_and_is_never_waited_for() -> None:
     refit = Refit()
     assert refit.start(FitRequest(samples=samples(), host="here"), 0.0) is None

@@ -72,6 +72,7 @@ def test_by_priority_the_last_21_of_one_class_never_run() -> None:
     assert slots.preemptions == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mix", [THREE_CLASSES, ONE_CLASS])
 def test_with_the_rules_of_the_study_every_instance_comes_close_to_its_promise(mix: Mix) -> None:
     found, slots = simulate(mix, "exact")
@@ -82,6 +83,7 @@ def test_with_the_rules_of_the_study_every_instance_comes_close_to_its_promise(m
         assert found[0.5].min() >= 0.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mix", [THREE_CLASSES, ONE_CLASS, *OTHERS])
 def test_the_hold_saves_two_thirds_of_the_stops_and_keeps_the_promises(mix: Mix) -> None:
     _, churning = simulate(mix, "exact")
