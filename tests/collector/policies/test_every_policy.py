@@ -156,6 +156,7 @@ def test_a_plan_fills_no_node_beyond_what_its_class_allows(policy: Policy, seed:
     assert (after.nodes.allocated <= allowed * (1 + _ROUNDING)).all()
 
 
+@pytest.mark.slow
 @moving
 def test_a_plan_keeps_the_rules_of_stability(policy: Policy) -> None:
     """Over the same clusters each time: few of them tempt a policy to break a rule."""

@@ -94,6 +94,7 @@ def test_the_hold_saves_two_thirds_of_the_stops_and_keeps_the_promises(mix: Mix)
         assert availability.min() >= availability.mean() - 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mix", [THREE_CLASSES, ONE_CLASS])
 def test_the_hold_keeps_the_promises_also_if_another_host_takes_longer(mix: Mix) -> None:
     found, slots = simulate(mix, "held", (4, 10))
