@@ -45,6 +45,7 @@ def texts(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_it_lists_every_set_with_its_terms_and_where_it_is(
     sample: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -59,6 +60,7 @@ def test_it_lists_every_set_with_its_terms_and_where_it_is(
     assert "  absent\n      put it at" in shown  # what CloudSim gave cannot be generated
 
 
+@pytest.mark.slow
 def test_json_lists_the_same(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "--data", str(sample), "--json"]) == 0
     sets = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
@@ -83,6 +85,7 @@ def test_a_sample_overwrites_nothing(tmp_path: Path) -> None:
         write_sample(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [each.name for each in DATASETS.values() if each.format in FORMATS])
 def test_every_trace_has_a_sample_that_its_reader_takes(sample: Path, name: str) -> None:
     found = require(name, [sample])
@@ -92,6 +95,7 @@ def test_every_trace_has_a_sample_that_its_reader_takes(sample: Path, name: str)
     assert workload.duration_seconds >= 3600
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [each.name for each in DATASETS.values() if each.format == RECORDING])
 def test_every_machine_has_a_sample_that_can_be_evaluated(sample: Path, name: str) -> None:
     workloads = by_group(read_recording(require(name, [sample]).path).samples)

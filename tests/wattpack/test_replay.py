@@ -183,6 +183,7 @@ def test_pareto_prints_a_table_and_a_plot_without_colour(
     assert out.rstrip().endswith("time short, %")
 
 
+@pytest.mark.slow
 def test_requests_wait_in_a_queue_on_hosts_of_a_csv(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

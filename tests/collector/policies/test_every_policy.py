@@ -180,6 +180,7 @@ def test_a_plan_keeps_the_rules_of_stability(policy: Policy) -> None:
             assert target != tasks.came_from[task] or settled >= rules.no_return_seconds, seed
 
 
+@pytest.mark.slow
 @moving
 def test_a_moved_container_is_not_sent_back(policy: Policy) -> None:
     """Plan after plan, as soon as the cool-down lets one: no container returns while it must not."""

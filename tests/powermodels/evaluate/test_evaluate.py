@@ -124,6 +124,7 @@ def test_our_model_finds_a_machine_of_its_own_kind(recordings: list[Path], proto
         assert evaluation.baselines[baseline].mean.mape > 2 * evaluation.mean.mape
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_agreed_json(
     recordings: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -127,6 +127,7 @@ def test_no_descriptor_and_no_child_is_left() -> None:
     assert descriptors() == before
 
 
+@pytest.mark.slow
 def test_too_few_samples_are_an_error() -> None:
     with pytest.raises(UserError, match="2 samples are too few"):
         fit_and_wait(FitRequest(samples=samples(2), host=""))
