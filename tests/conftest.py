@@ -28,21 +28,12 @@ gc.disable()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """With the fast profile, no test tries more examples than it says, whatever the test asks for."""
+    """With the fast profile, no test tries more examples than that has, whatever the test asks for."""
     function = getattr(item, "function", None)
     asked = getattr(function, "_hypothesis_internal_use_settings", None)
     if _profile == "fast" and isinstance(asked, settings):
         count = min(asked.max_examples, settings.get_profile("fast").max_examples)
         vars(function)["_hypothesis_internal_use_settings"] = settings(asked, max_examples=count)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep lab tests of a file together on one worker, and all that use the shared Swarm: there is one."""
-    for item in items:
-        if item.get_closest_marker("lab") is not None:
-            uses_swarm = isinstance(item, pytest.Function) and "swarm_nodes" in item.fixturenames
-            item.add_marker(pytest.mark.xdist_group("swarm" if uses_swarm else item.path.stem))
 
 
 def pytest_collection_finish() -> None:
