@@ -34,6 +34,7 @@ def test_a_machine_whose_memory_disk_or_network_draws_much_gets_that_term(name: 
     assert {term.removesuffix("_sqrt") for term in chosen(name).extra} == {name}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["steep", "straight", "workloads that differ", "three workloads", "few samples"]
 )

@@ -31,7 +31,6 @@ def cluster(*more: dict[str, Any], **changes: Any) -> Fake:
     )
 
 
-@pytest.mark.slow
 async def test_an_evicted_pod_runs_elsewhere(tmp_path: Path) -> None:
     fake = cluster()
     async with faking(fake, tmp_path) as settings, open_driver(settings) as driver:
