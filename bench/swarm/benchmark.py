@@ -15,6 +15,7 @@ from bench.swarm.hog import REPEATED, hog, repeated, unlimited
 from bench.swarm.memory import memory, memory_plain
 from bench.swarm.stability import ten_minutes
 from bench.swarm.web import web
+from tests.lab.engines.swarm import Swarm
 from wire.errors import UserError
 
 Run = Callable[[Cluster, Collector], list[Figure]]
@@ -84,13 +85,13 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
     return Result(tuple(figures), {"watch_seconds": options.watch_seconds})
 
 
-def run_scenario(scenario: Scenario) -> list[Figure]:
-    """Run one scenario on a new Swarm, with a collector and an agent per node."""
-    with cluster() as nodes:
+def run_scenario(scenario: Scenario, nodes: Swarm | None = None) -> list[Figure]:
+    """Run one scenario on a new Swarm or on given nodes, with a collector and an agent per node."""
+    with cluster(nodes=nodes) as watched:
         try:
-            collector = nodes.collector(scenario.settings)
-            nodes.watch(collector, scenario.agents)
-            return scenario.run(nodes, collector)
+            collector = watched.collector(scenario.settings)
+            watched.watch(collector, scenario.agents)
+            return scenario.run(watched, collector)
         except Exception:
-            print(nodes.logs())
+            print(watched.logs())
             raise

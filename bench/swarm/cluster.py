@@ -269,21 +269,32 @@ def cluster(
     cores: float = NODE_CORES,
     memory_bytes: int = NODE_MEMORY_BYTES,
     round_trips: Matrix | None = None,
+    nodes: Swarm | None = None,
     **settings: Table,
 ) -> Iterator[Cluster]:
-    """Run three nodes of equal size, or one per row of `round_trips`.
+    """Run three nodes of equal size, or one per row of `round_trips`; or use nodes that run, and clear them.
 
     The scenario starts the collector and the agents.
     """
     with (
-        swarm(nodes=3, round_trips=round_trips) as nodes,
+        _cleared(nodes) if nodes else swarm(nodes=3, round_trips=round_trips) as running,
         tempfile.TemporaryDirectory() as folder,
         ExitStack() as stack,
     ):
-        for node in nodes.nodes:
-            nodes.limit(node, cpus=cores, memory_bytes=memory_bytes)
-        _run_everywhere(nodes)
-        yield Cluster(nodes, Path(folder), stack, _defaults(nodes) | settings)
+        for node in running.nodes:
+            running.limit(node, cpus=cores, memory_bytes=memory_bytes)
+        _run_everywhere(running)
+        yield Cluster(running, Path(folder), stack, _defaults(running) | settings)
+
+
+@contextmanager
+def _cleared(nodes: Swarm) -> Iterator[Swarm]:
+    """Lend nodes to a scenario: without services before and after it."""
+    nodes.clear()
+    try:
+        yield nodes
+    finally:
+        nodes.clear()
 
 
 def _run_everywhere(nodes: Swarm) -> None:

@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from statistics import StatisticsError, linear_regression
 from typing import Protocol, cast
 
-from sklearn.linear_model import ElasticNet  # type: ignore[import-untyped]  # has no stubs
-
 from powermodels.common.interface import Load, Model
 from powermodels.fit.arrays import workloads_of
 from powermodels.fit.fitting import KINDS, fit, fit_kind
@@ -196,6 +194,9 @@ class _WindowedElasticNet:
     next_watts = blind_watts
 
     def _fit(self) -> None:
+        # It takes seconds to import, and no other model needs it.
+        from sklearn.linear_model import ElasticNet  # type: ignore[import-untyped]  # noqa: PLC0415
+
         model = ElasticNet(alpha=self._PENALTY, max_iter=10_000, tol=1e-3)
         model.fit(
             [row(LINEAR_FEATURES, sample.load) for sample in self._window],

@@ -1,10 +1,13 @@
 import argparse
 import io
 
+import pytest
+
 from bench import board
 from bench.common.progress import Progress
 
 
+@pytest.mark.slow
 def test_reports_and_snapshots_are_measured_at_each_size() -> None:
     options = argparse.Namespace(sizes=["3x4", "5x2"])
     result = board.run(options, Progress(io.StringIO()))

@@ -29,6 +29,7 @@ def most(arrivals: Floats, ends: Floats, need: Floats) -> float:
     return 0.0
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(_requests)
 def test_no_policy_places_more_than_the_bound(requests: list[tuple[float, float, float, float]]) -> None:

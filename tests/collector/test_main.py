@@ -186,6 +186,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 async def test_kill_9_in_the_middle_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,

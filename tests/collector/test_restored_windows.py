@@ -28,6 +28,7 @@ MOVES = HOURS
 _COLUMNS = ("mean", "observed_seconds")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rolled_up_hours", [0.0, 3.5])
 async def test_a_collector_that_was_killed_has_the_windows_of_nodes_and_containers(
     tmp_path: Path, rolled_up_hours: float

@@ -3,24 +3,23 @@
 On a real Swarm and on a plain engine, with the collector killed in between.
 """
 
+import os
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
 from bench.swarm.cluster import NODE_MEMORY_BYTES, Cluster, Collector, cluster
 from tests.integration.test_docker_control import Host, Hosts
 from tests.lab.engines import cgroups
-from tests.lab.engines.docker import Engine, docker_engine
+from tests.lab.engines.docker import Engine
+from tests.lab.engines.swarm import NO_LIMIT_BYTES, Swarm
 from tests.lab.waiting import eventually
-
-if TYPE_CHECKING:
-    from tests.lab.engines.swarm import Swarm
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -70,8 +69,8 @@ class Lab:
 
 
 @contextmanager
-def on_swarm() -> Iterator[Lab]:
-    with cluster() as lab:
+def on_swarm(swarm_nodes: Swarm) -> Iterator[Lab]:
+    with cluster(nodes=swarm_nodes) as lab:
         for name, command in _commands().items():
             labels = _OPTIONAL if name == _EXTRA else {}
             lab.swarm.create_service(name, *command, node="node2", labels=labels)
@@ -85,8 +84,10 @@ def on_swarm() -> Iterator[Lab]:
 
 
 @contextmanager
-def on_docker() -> Iterator[Lab]:
-    with docker_engine() as engine, tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+def on_docker(engine: Engine) -> Iterator[Lab]:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        stack.callback(cgroups.limit, engine.cgroup_parent, cpus=os.cpu_count(), memory_bytes=NO_LIMIT_BYTES)
+        stack.callback(engine.remove, *_commands())
         cgroups.limit(engine.cgroup_parent, cpus=0.3, memory_bytes=NODE_MEMORY_BYTES)
         settings: dict[str, Any] = {
             "driver": {
@@ -107,11 +108,16 @@ def on_docker() -> Iterator[Lab]:
         yield Lab(Cluster(cast("Swarm", hosts), Path(folder), stack, settings), engine, container)
 
 
-@pytest.mark.parametrize("hosts", [on_swarm, on_docker])
-def test_an_optional_service_goes_first_and_is_back_within_a_minute(
-    hosts: Callable[[], Any],
-) -> None:
-    with hosts() as lab:
+def test_an_optional_service_of_a_swarm_goes_first_and_is_back_within_a_minute(swarm_nodes: Swarm) -> None:
+    check_that_it_goes_first_and_is_back(on_swarm(swarm_nodes))
+
+
+def test_an_optional_container_goes_first_and_is_back_within_a_minute(engine: Engine) -> None:
+    check_that_it_goes_first_and_is_back(on_docker(engine))
+
+
+def check_that_it_goes_first_and_is_back(hosts: AbstractContextManager[Lab]) -> None:
+    with hosts as lab:
         mandatory = {name: lab.container(name) for name in (_STEADY, _WORKER)}
         assert None not in mandatory.values()
         collector = lab.cluster.collector()

@@ -9,6 +9,7 @@ import pytest
 from bench.swarm.cluster import Cluster, Collector, cluster
 from tests.integration.test_browser import assert_clean, open_view
 from tests.lab.browser import browsing
+from tests.lab.engines.swarm import Swarm
 from tests.lab.waiting import eventually
 from wire.messages import MAX_NAME_LENGTH, MAX_TEXT_LENGTH
 
@@ -23,8 +24,8 @@ _LONG_TEXT = _HOSTILE + "x" * 10_000
 
 
 @pytest.fixture(scope="module")
-def nodes() -> Iterator[Cluster]:
-    with cluster() as three:
+def nodes(swarm_nodes: Swarm) -> Iterator[Cluster]:
+    with cluster(nodes=swarm_nodes) as three:
         yield three
 
 

@@ -15,6 +15,7 @@ from collector.config import DriverConfig
 from collector.drivers.table import open_driver
 from collector.policies.actions import Move
 from tests.lab.engines import image
+from tests.lab.engines.swarm import Swarm
 from tests.lab.waiting import eventually
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -62,8 +63,8 @@ def wattpack(
 
 
 @pytest.fixture(scope="module")
-def nodes() -> Iterator[Cluster]:
-    with cluster() as three:
+def nodes(swarm_nodes: Swarm) -> Iterator[Cluster]:
+    with cluster(nodes=swarm_nodes) as three:
         yield three
 
 

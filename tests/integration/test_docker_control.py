@@ -55,13 +55,21 @@ class Hosts:
         ]
 
 
-@pytest.fixture
-def hosts() -> Iterator[Hosts]:
+@pytest.fixture(scope="module")
+def engines() -> Iterator[Hosts]:
     with docker_engine() as first, docker_engine() as second:
         found = Hosts((Host("first", first), Host("second", second)))
         for host in found.nodes:
             cgroups.limit(host.engine.cgroup_parent, cpus=_CORES, memory_bytes=_MEMORY_BYTES)
         yield found
+
+
+@pytest.fixture
+def hosts(engines: Hosts) -> Iterator[Hosts]:
+    yield engines
+    for host in engines.nodes:
+        if left := host.engine.docker("ps", "--all", "--quiet").split():
+            host.engine.remove(*left)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from collector.drivers.interface import ActionResult, DriverError
 from collector.drivers.table import open_driver
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Start
 from tests.lab.engines.image import BURN
-from tests.lab.engines.swarm import Swarm, Task, swarm
+from tests.lab.engines.swarm import Swarm, Task
 from tests.lab.waiting import eventually
 from wire.resources import Quantities
 
@@ -27,12 +27,6 @@ pytestmark = pytest.mark.lab
 
 WHY = ("because",)
 PORT = 8099
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Swarm]:
-    with swarm(nodes=3) as three:
-        yield three
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Tasks of a real Swarm that are stopped for more urgent ones; none is lost when a collector is killed."""
 
 import signal
-from collections.abc import Iterator
 
 import pytest
 
@@ -30,7 +29,7 @@ from tests.integration.test_drivers import (
     undo,
     wanted,
 )
-from tests.lab.engines.swarm import Swarm, Task, swarm
+from tests.lab.engines.swarm import Swarm, Task
 from tests.lab.waiting import eventually
 
 __all__ = ["settings"]
@@ -39,12 +38,6 @@ pytestmark = pytest.mark.lab
 
 WHY = ("because",)
 MOVABLE = {"wattpack.move": "allowed", "own": "label"}
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Swarm]:
-    with swarm(nodes=3) as three:
-        yield three
 
 
 def stop(task: Task) -> Kill:
@@ -160,9 +153,9 @@ def wanted_or_missing(cluster: Swarm, name: str) -> list[Task]:
     return wanted(cluster, name) if name in services else []
 
 
-def test_no_parked_service_is_forgotten_when_the_collector_is_killed() -> None:
+def test_no_parked_service_is_forgotten_when_the_collector_is_killed(cluster: Swarm) -> None:
     """Six slots for eight services: some wait, and all run when there is room."""
-    with watched_cluster(cores=NODE_CORES) as nodes, UptimeSampler(nodes) as sampler:
+    with watched_cluster(cores=NODE_CORES, nodes=cluster) as nodes, UptimeSampler(nodes) as sampler:
         collector = nodes.collector(SETTINGS)
         nodes.watch(collector, AGENTS)
         names = create(nodes, sampler, {"bronze": 8})

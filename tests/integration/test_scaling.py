@@ -1,7 +1,6 @@
 """Replicas and CPU limits of services, on a real Swarm of three nodes and on a plain engine."""
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -12,19 +11,13 @@ from collector.drivers.interface import DriverError
 from collector.drivers.table import open_driver
 from collector.policies.actions import Resize, Scale
 from tests.integration.test_drivers import carry_out, look, release, running, service, spec, undo, wanted
-from tests.lab.engines.swarm import Swarm, swarm
+from tests.lab.engines.swarm import Swarm
 from tests.lab.waiting import eventually
 from wire.resources import Quantities
 
 pytestmark = pytest.mark.lab
 
 WHY = ("because",)
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Swarm]:
-    with swarm(nodes=3) as three:
-        yield three
 
 
 @pytest.fixture

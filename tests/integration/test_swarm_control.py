@@ -6,6 +6,7 @@ from bench.common.results import Figure
 from bench.swarm import faults
 from bench.swarm.benchmark import Scenario, run_scenario
 from bench.swarm.hog import hog
+from tests.lab.engines.swarm import Swarm
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -22,10 +23,12 @@ def missed(figures: list[Figure]) -> list[str]:
     ]
 
 
-def test_bottleneck_is_resolved_by_one_move_that_is_not_undone() -> None:
+def test_bottleneck_is_resolved_by_one_move_that_is_not_undone(swarm_nodes: Swarm) -> None:
     scenario = Scenario(lambda cluster, collector: hog(cluster, collector, _WATCHED_SECONDS))
-    assert missed(run_scenario(scenario)) == []
+    assert missed(run_scenario(scenario, swarm_nodes)) == []
 
 
-def test_a_collector_killed_during_a_move_loses_no_service_and_moves_nothing_twice() -> None:
-    assert missed(run_scenario(Scenario(faults.killed))) == []
+def test_a_collector_killed_during_a_move_loses_no_service_and_moves_nothing_twice(
+    swarm_nodes: Swarm,
+) -> None:
+    assert missed(run_scenario(Scenario(faults.killed), swarm_nodes)) == []

@@ -111,6 +111,7 @@ async def condensed(path: Path, hours: int, settings: HistoryConfig) -> Path:
     return path
 
 
+@pytest.mark.slow
 async def test_time_before_the_samples_is_read_from_sums_of_five_minutes(tmp_path: Path) -> None:
     path = await condensed(tmp_path / "history.db", 4, HistoryConfig(retention_hours=1.0))
     _, in_full = read_history(path)
@@ -126,6 +127,7 @@ async def test_time_before_the_samples_is_read_from_sums_of_five_minutes(tmp_pat
     assert simulate("first-fit", scenario.hosts, older).account.counts["placed"] == 1
 
 
+@pytest.mark.slow
 async def test_days_that_samples_cover_are_read_in_full_and_cut_to_length(tmp_path: Path) -> None:
     path = await condensed(tmp_path / "history.db", 4, HistoryConfig(retention_hours=24.0))
     _, half_an_hour = read_history(path, days=0.5 / 24)
@@ -133,6 +135,7 @@ async def test_days_that_samples_cover_are_read_in_full_and_cut_to_length(tmp_pa
     assert half_an_hour.duration_seconds == pytest.approx(1800, abs=120)
 
 
+@pytest.mark.slow
 async def test_sums_of_an_hour_are_read_where_finer_ones_are_deleted(tmp_path: Path) -> None:
     settings = HistoryConfig(retention_hours=0.5, detail_days=1.5 / 24)
     path = await condensed(tmp_path / "history.db", 6, settings)
@@ -143,6 +146,7 @@ async def test_sums_of_an_hour_are_read_where_finer_ones_are_deleted(tmp_path: P
     assert fine.step_seconds == 300.0
 
 
+@pytest.mark.slow
 async def test_a_container_that_ran_for_a_part_of_a_step_has_the_same_cpu_time(tmp_path: Path) -> None:
     path = await condensed(tmp_path / "history.db", 4, HistoryConfig(retention_hours=1.0))
     _, older = read_history(path, days=1)

@@ -29,6 +29,7 @@ def mean(result: PolicyResult) -> float:
     return total / sum(each.requests for each in result.slo.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "by_priority"),
     [("independent", 47 / 53), ("concurrent", 48 / 53), ("aggregated", 100 / 106)],
@@ -41,6 +42,7 @@ def test_deployments_by_priority_run_all_the_time_or_never(mode: str, by_priorit
     assert result.slo["service-3"].min_availability == 0.0
 
 
+@pytest.mark.slow
 def test_by_urgency_no_deployment_is_left_out() -> None:
     result = replay("qos-controllers-independent", "qos-driven")["qos-driven"]
     assert mean(result) > 0.9

@@ -86,6 +86,7 @@ machines = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     machines=machines,

@@ -67,6 +67,7 @@ class TestEvery:
         assert {each.policy for each in scenario.expected} <= set(scenario.run)
 
 
+@pytest.mark.slow
 def test_motivating_example_needs_three_nodes_where_others_place_ten() -> None:
     results, compared = replay("genpack-motivating")
     assert {name: result.placed for name, result in results.items()} == {
@@ -80,6 +81,7 @@ def test_motivating_example_needs_three_nodes_where_others_place_ten() -> None:
     assert used == ["node-1", "node-2", "node-3"]
 
 
+@pytest.mark.slow
 def test_spread_runs_the_small_worker_out_of_memory_and_draps_does_not() -> None:
     results, compared = replay("draps-140", "spread", "draps")
     assert results["spread"].nodes["worker-1"].containers < 10
@@ -88,6 +90,7 @@ def test_spread_runs_the_small_worker_out_of_memory_and_draps_does_not() -> None
     assert all(each.ok for each in compared)
 
 
+@pytest.mark.slow
 def test_draps_evens_out_what_spread_piles_on_the_small_worker() -> None:
     results, _ = replay("draps-100", "spread", "draps")
     spread, draps = results["spread"].nodes["worker-1"], results["draps"].nodes["worker-1"]
@@ -129,6 +132,7 @@ def test_page_of_results_is_made_from_its_numbers() -> None:
     assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == page(read(ROOT / "docs"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ge-kube-placement", "ge-kube-redis"])
 def test_applications_stay_within_their_bound_where_round_trip_times_are_known(name: str) -> None:
     results, compared = replay(name, "kube-blind", "first-fit", "net-aware")

@@ -63,9 +63,14 @@ def test_an_unknown_command_suggests_the_nearest(
             "'-5m' is not a duration above 0: use a value such as 90s, 30m, 1h or 2d",
         ),
         (("energy", "--days", "-3"), "--days -3: use a number above 0 and up to 36500"),
+        (("top", "--interval", "0"), "--interval 0: use at least 0.2 seconds"),
+        (
+            ("top", "--collector", "web1:8640"),
+            "--collector web1:8640: use a URL such as http://127.0.0.1:8640",
+        ),
     ],
 )
-def test_a_negative_value_is_refused_in_one_sentence(
+def test_an_invalid_value_is_refused_in_one_sentence(
     arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
@@ -142,6 +147,7 @@ def test_energy_of_an_impossible_period_is_a_user_error(
     assert capsys.readouterr().err.startswith(expected)
 
 
+@pytest.mark.slow
 def test_agent_once_prints_a_report_as_json() -> None:
     ended = wattpack("agent", "--once", "--json", "--set", "node=here").run()
     assert ended.returncode == 0, ended.stderr
@@ -154,6 +160,7 @@ def test_agent_once_prints_a_report_as_json() -> None:
     assert isinstance(msgspec.json.decode(ended.stdout, type=Report), Report)
 
 
+@pytest.mark.slow
 def test_agent_once_prints_a_table() -> None:
     ended = wattpack("agent", "--once", "--set", "node=here").run()
     assert ended.returncode == 0, ended.stderr
@@ -161,6 +168,7 @@ def test_agent_once_prints_a_table() -> None:
     assert "\nPOWER  " in ended.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("taken", "free", "key"),
     [("collector", "agent", "http.listen"), ("agent", "collector", "agent.http.listen")],
@@ -186,6 +194,7 @@ def test_port_in_use_is_a_user_error_and_leaves_no_files(
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.slow
 def test_agent_does_not_import_numpy_sdks_or_the_collector() -> None:
     listing = "import sys, wattpack.commands.agent; print(*{name.partition('.')[0] for name in sys.modules})"
     seen = subprocess.run(
@@ -196,6 +205,7 @@ def test_agent_does_not_import_numpy_sdks_or_the_collector() -> None:
     assert set(seen) & (heavy | {"collector", "replay"}) == set()
 
 
+@pytest.mark.slow
 def test_collector_imports_no_driver_and_no_store_before_it_needs_one() -> None:
     listing = "import sys, wattpack.commands.collector; print(*sys.modules)"
     seen = subprocess.run(
@@ -206,6 +216,7 @@ def test_collector_imports_no_driver_and_no_store_before_it_needs_one() -> None:
     assert set(seen) & (optional | {"collector.history.prometheus.history"}) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("locale", ["POSIX", "C"])
 def test_output_in_a_posix_locale_replaces_what_it_cannot_show(locale: str) -> None:
     plain = {**os.environ, "LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

@@ -356,6 +356,7 @@ async def test_closing_sends_what_is_left(
     assert len(sender) == 0
 
 
+@pytest.mark.slow
 async def test_closing_does_not_wait_for_a_collector_that_does_not_answer(tmp_path: Path) -> None:
     never = asyncio.Event()
 

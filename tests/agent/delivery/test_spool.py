@@ -147,6 +147,7 @@ def test_without_a_path_reports_stay_in_memory_without_a_gap(opened: Opened, tmp
 # --- Bounds ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_huge_backlog_keeps_the_newest_within_its_size_and_counts_the_rest(
     opened: Opened, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -295,6 +296,7 @@ def test_damaged_spool_is_renamed_replaced_and_logged(
     assert aside.name in line
 
 
+@pytest.mark.slow
 def test_damaged_bytes_lose_only_their_reports(
     opened: Opened, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

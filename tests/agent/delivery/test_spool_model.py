@@ -5,6 +5,7 @@ import tempfile
 from hashlib import shake_128
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -113,5 +114,5 @@ class SpoolMachine(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
-TestSpool = SpoolMachine.TestCase
+TestSpool = pytest.mark.slow(SpoolMachine.TestCase)
 TestSpool.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from aiohttp import web
 
 from collector.config import CollectorConfig, HistoryConfig
@@ -73,6 +74,7 @@ async def hour_of_deaths(spool: Path, url: str) -> dict[str, tuple[int, int]]:
     return boots
 
 
+@pytest.mark.slow
 async def test_after_an_hour_without_the_collector_every_report_is_there_exactly_once(tmp_path: Path) -> None:
     spool, history = tmp_path / "spool.db", tmp_path / "history.db"
     with free_port() as (port, _):
@@ -105,6 +107,7 @@ async def test_after_an_hour_without_the_collector_every_report_is_there_exactly
     assert len(rows) > 100
 
 
+@pytest.mark.slow
 async def test_an_agent_killed_while_it_delivers_begins_again_where_it_was(tmp_path: Path) -> None:
     spool = tmp_path / "spool.db"
     expected = [report for _, report in reports_of("only", 0, TICKS)]

@@ -532,6 +532,7 @@ def test_a_clock_that_is_set_disturbs_nothing(step_seconds: float) -> None:
 # --- Cost -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_state_of_a_hundred_containers_fits_in_two_megabytes() -> None:
     node = Node(quiet())
     rng = random.Random(1)  # noqa: S311 - the same at every run, and not a secret

@@ -36,6 +36,7 @@ def v2(root: Path) -> tuple[Path, Path]:
     return host.proc, host.sys
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [v1, v2])
 @pytest.mark.parametrize("absurd", ABSURD.values(), ids=ABSURD)
 def test_absurd_numbers_in_any_kernel_file_cost_no_report(

@@ -91,6 +91,7 @@ def test_small_trace_is_reported_accurately_with_few_reports(traces: Path) -> No
     assert figures["steady_reports"].value == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("figures")
 def test_an_agent_that_reports_too_little_misses_a_bound(
     traces: Path, monkeypatch: pytest.MonkeyPatch
@@ -105,6 +106,7 @@ def test_an_agent_that_reports_too_little_misses_a_bound(
     assert not figures["values_off_by_the_threshold"].ok
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("figures")
 def test_agent_that_sends_every_window_saves_nothing(traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Talkative(Reporter):

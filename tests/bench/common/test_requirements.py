@@ -67,6 +67,7 @@ def test_an_installation_that_fails_leaves_the_comparison_out(monkeypatch: pytes
     assert output == ["not installed: no mirror: see to it", "left out: peer: absent"]
 
 
+@pytest.mark.slow
 def test_a_generated_sample_is_no_data_for_a_benchmark(tmp_path: Path) -> None:
     write_sample(tmp_path / "sample")
     reason = dataset("planetlab-20110303", tmp_path / "sample").why_not()

@@ -20,6 +20,7 @@ def test_every_policy_that_ranks_is_timed() -> None:
     assert options().policies == [name for name, policy in POLICIES.items() if policy.place is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", options().policies)
 def test_every_policy_finds_a_place_for_most_requests_of_the_benchmark(policy: str) -> None:
     times = hints.time_hints(cluster(50, 20), policy, 40)

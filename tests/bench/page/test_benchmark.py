@@ -25,6 +25,7 @@ def test_the_cpu_of_a_page_is_the_difference_to_the_time_around_it() -> None:
     assert with_page.value == pytest.approx(13.0)
 
 
+@pytest.mark.slow
 def test_a_demo_that_does_not_start_is_an_error() -> None:
     with pytest.raises(UserError, match="wattpack did not start"), running_demo(0, 10):
         pytest.fail("it cannot start")

@@ -30,6 +30,7 @@ def run(*arguments: str) -> Result:
     return replace(power.run(options, Progress(io.StringIO())), left_out=options.left_out)
 
 
+@pytest.mark.slow
 def test_without_recordings_the_prior_is_still_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -42,6 +43,7 @@ def test_without_recordings_the_prior_is_still_measured(
     assert kinds == {"adaptive", "generated", "prior"}
 
 
+@pytest.mark.slow
 def test_every_bound_is_judged_on_recordings(tmp_path: Path) -> None:
     lines = ["workload,timestamp,watts,cpu_idle"]
     for seed, workload in enumerate(("micro_disk", "web", "batch")):

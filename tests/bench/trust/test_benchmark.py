@@ -31,6 +31,7 @@ def test_honest_reports_are_valid_and_the_same_in_every_run() -> None:
         assert parts == pytest.approx(power.watts)
 
 
+@pytest.mark.slow
 async def test_a_collector_keeps_all_honest_reports_during_every_attack(tmp_path: Path) -> None:
     async with running(settings(tmp_path / "history.db")) as collector, aiohttp.ClientSession() as http:
         url = collector.address.url

@@ -2,8 +2,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.cluster import KMeans  # type: ignore[import-untyped]  # has no stubs
-from sklearn.metrics import silhouette_score  # type: ignore[import-untyped]  # has no stubs
 
 from collector.analysis.kmeans import fit, nearest, refine, silhouette
 from collector.common.arrays import Floats
@@ -15,8 +13,12 @@ def scattered(count: int, seed: int) -> Floats:
     return np.random.default_rng(seed).dirichlet([0.5] * 4, count)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_clusters_are_as_close_as_scikit_learns(seed: int) -> None:
+    # Not above, because it takes seconds to import, also for those who run other tests.
+    from sklearn.cluster import KMeans  # type: ignore[import-untyped]  # noqa: PLC0415
+
     points = scattered(500, seed)
     found, theirs = fit(points, 4, starts=8), KMeans(4, n_init=8, random_state=0).fit(points)
     assert found.inertia <= 1.05 * theirs.inertia_
@@ -43,9 +45,12 @@ def test_a_centre_without_points_restarts() -> None:
     assert found.labels[0] == found.labels[1] != found.labels[2]
 
 
+@pytest.mark.slow
 @patient
 @given(st.integers(2, 6), st.integers(8, 60), st.integers(0, 1000))
 def test_the_silhouette_equals_that_of_scikit_learn(count: int, size: int, seed: int) -> None:
+    from sklearn.metrics import silhouette_score  # type: ignore[import-untyped]  # noqa: PLC0415
+
     points = scattered(size, seed)
     labels = fit(points, count, starts=1).labels
     assert silhouette(points, labels) == pytest.approx(silhouette_score(points, labels))

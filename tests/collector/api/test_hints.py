@@ -99,6 +99,7 @@ async def test_placement_ranks_nodes_with_figures_and_reasons(asker: Asker) -> N
     assert (answer["assumed"]["basis"], answer["fitting"]) == ("request", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [name for name, each in POLICIES.items() if each.place is not None])
 async def test_placement_in_an_empty_cluster(asker: Asker, policy: str) -> None:
     answer = await asker.hint(policy=policy, demand=NEED, reserve=NEED, reserve_seconds=10)
@@ -114,6 +115,7 @@ async def test_unknown_watts_are_null_with_a_reason(asker: Asker) -> None:
     assert listed["added_watts"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [name for name, each in POLICIES.items() if each.place is not None])
 async def test_stale_or_unknown_nodes_never_rank_first(asker: Asker, policy: str) -> None:
     await asker.send(

@@ -298,6 +298,7 @@ async def test_health_and_readiness(collector: Client) -> None:
     assert await collector.ask("/readyz") == (200, {"status": "ready", "version": "0.1.0"})
 
 
+@pytest.mark.slow
 async def test_openapi_is_valid_and_routes_conform(collector: Client) -> None:
     telling = msgspec.structs.replace(HEARTBEAT, power_curve=CURVE)
     await collector.send(

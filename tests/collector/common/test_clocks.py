@@ -115,6 +115,7 @@ async def test_a_clock_that_is_wrong_at_the_start_deletes_nothing(tmp_path: Path
         assert node.liveness is Liveness.DOWN
 
 
+@pytest.mark.slow
 async def test_after_a_pause_the_horizon_catches_up(tmp_path: Path) -> None:
     kept = settings(tmp_path / "history.db").history
     async with open_sqlite(kept) as history:

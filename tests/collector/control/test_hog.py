@@ -66,6 +66,7 @@ def orchestrated() -> OrchestratorState:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 async def test_the_container_that_fills_its_node_is_the_one_that_moves(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)  # noqa: S311 - the same in every run

@@ -327,6 +327,7 @@ async def test_recovery_waits_for_an_orchestrator_that_does_not_answer(stage: St
     assert decision.outcome is DecisionOutcome.DONE
 
 
+@pytest.mark.slow
 async def test_ten_minutes_after_relief_no_container_has_moved_back(
     stage: Stage,
 ) -> None:

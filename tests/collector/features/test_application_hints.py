@@ -92,6 +92,7 @@ async def test_applications_are_listed_with_their_nodes_and_how_far_apart_these_
 # --- One container -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [name for name, each in POLICIES.items() if each.place is not None])
 async def test_a_replica_of_a_running_application_stays_within_its_bound(
     asker: Asker, policy: str, monkeypatch: pytest.MonkeyPatch
@@ -238,6 +239,7 @@ async def test_an_application_goes_to_few_near_nodes_that_have_its_images(
     assert answer["reservations"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [name for name, each in POLICIES.items() if each.place is not None])
 async def test_every_policy_places_an_application_within_its_bound(
     asker: Asker, policy: str, monkeypatch: pytest.MonkeyPatch

@@ -189,6 +189,7 @@ async def test_claimed_samples_do_not_outweigh_those_of_the_others() -> None:
         assert need == pytest.approx(0.25, rel=0.02)
 
 
+@pytest.mark.slow
 async def test_an_honest_large_node_is_within_the_defaults() -> None:
     labels = {f"com.docker.compose.label{number}": "some value of usual length" for number in range(20)}
     clock = Clock()
@@ -205,6 +206,7 @@ async def test_an_honest_large_node_is_within_the_defaults() -> None:
         assert (registry.container_count(), registry.admission.refused()) == (500, {})
 
 
+@pytest.mark.slow
 async def test_a_history_that_holds_a_flood_does_not_fill_the_memory_at_the_start(tmp_path: Path) -> None:
     path = tmp_path / "history.db"
     flood = 3000

@@ -131,6 +131,7 @@ async def test_a_first_start_reads_the_past_and_a_restart_only_new_samples(
     assert [each.p90_samples for each in reading.containers()] == [481]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("looks", [(1,), (1, 4, 90), tuple(range(-60, 121))], ids=["late", "some", "often"])
 async def test_samples_weigh_by_their_own_time_whenever_they_are_read(
     reading: Reading, looks: tuple[int, ...]

@@ -142,6 +142,7 @@ async def test_a_broken_gzip_is_refused(collector: Client, packed: bytes) -> Non
     assert (status, answer["status"]) == (400, 400)
 
 
+@pytest.mark.slow
 async def test_too_large_a_body_is_refused_plain_or_packed() -> None:
     async with collecting(collector_settings(max_body_bytes=100_000)) as collector:
         bomb = gzip.compress(b" " * 200_000_000)

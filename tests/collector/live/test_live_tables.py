@@ -164,6 +164,7 @@ def test_a_snapshot_does_not_change_when_tables_do() -> None:
         np.testing.assert_array_equal(column, earlier)
 
 
+@pytest.mark.slow
 def test_a_snapshot_made_in_a_thread_never_shows_half_a_report() -> None:
     """Each report gives all containers of the node the same use: no snapshot may see two different ones."""
     registry, stop = make_registry(), threading.Event()

@@ -156,6 +156,7 @@ def test_a_plan_fills_no_node_beyond_what_its_class_allows(policy: Policy, seed:
     assert (after.nodes.allocated <= allowed * (1 + _ROUNDING)).all()
 
 
+@pytest.mark.slow
 @moving
 def test_a_plan_keeps_the_rules_of_stability(policy: Policy) -> None:
     """Over the same clusters each time: few of them tempt a policy to break a rule."""
@@ -179,6 +180,7 @@ def test_a_plan_keeps_the_rules_of_stability(policy: Policy) -> None:
             assert target != tasks.came_from[task] or settled >= rules.no_return_seconds, seed
 
 
+@pytest.mark.slow
 @moving
 def test_a_moved_container_is_not_sent_back(policy: Policy) -> None:
     """Plan after plan, as soon as the cool-down lets one: no container returns while it must not."""

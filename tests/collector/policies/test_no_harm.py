@@ -33,7 +33,7 @@ from tests.collector.snapshot.builders import NodeFacts, TaskFacts
 from wire.resources import Quantities
 
 DISK, SSD = "disk", "ssd"
-CLUSTERS = 200 if os.environ.get("WATTPACK_TESTS") == "fast" else 1000
+CLUSTERS = 30 if os.environ.get("WATTPACK_TESTS") == "fast" else 1000
 LIMITS = {1: 1.0, 2: 1.2, 3: 1.5, 4: 2.0}
 _ROUNDING = 1e-6
 placing = pytest.mark.parametrize(

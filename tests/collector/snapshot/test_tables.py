@@ -88,6 +88,7 @@ def test_rows_are_found_by_name_and_id() -> None:
     assert snapshot.tasks.index == {"x": 0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [4, 70_000], ids=["few", "more than 16 bits can number"])
 def test_tasks_are_found_by_node_and_service(count: int) -> None:
     services = ("db", "web")

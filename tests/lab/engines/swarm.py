@@ -11,6 +11,7 @@ itself has `address` on the bridge, for a collector that the nodes report to.
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from tests.lab.waiting import eventually
 
 _PORT: Final = 2377
 _SETTLE_SECONDS: Final = 60.0
+NO_LIMIT_BYTES: Final = 1 << 60
 _HEARTBEAT_SECONDS: Final = 1
 """A node that misses three of these is down; Docker's default of 5 s would make tests slow."""
 
@@ -90,6 +92,17 @@ class Swarm:
     def kill(self, node: Node) -> None:
         """Kill a node with all its containers."""
         node.engine.kill()
+
+    def clear(self) -> None:
+        """Remove all services and the limits of all nodes, so that other tests can use them.
+
+        Raises TimeoutError if a container is left, because a test removes those that it runs itself.
+        """
+        if services := self.manager.docker("service", "ls", "--quiet").split():
+            self.manager.docker("service", "rm", *services)
+        eventually(lambda: not any(node.engine.get("/containers/json") for node in self.nodes), 60)
+        for node in self.nodes:
+            self.limit(node, cpus=os.cpu_count(), memory_bytes=NO_LIMIT_BYTES)
 
     def node_states(self) -> dict[str, str]:
         """Return the state of each node, as the manager lists it."""

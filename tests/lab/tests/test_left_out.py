@@ -32,9 +32,11 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     part = parts.Part("imaginary", {"no-such-program": "no-such-package"})
     monkeypatch.setitem(parts.PARTS, "imaginary", part)
     monkeypatch.delenv("CI", raising=False)
+    # Plugins take longer to load than the tests run.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makeini("[pytest]\nmarkers = lab: runs on real parts")
     pytester.makepyfile(TESTS)
-    return partial(pytester.runpytest_inprocess, "-p", "tests.lab.left_out", "-p", "no:asyncio")
+    return partial(pytester.runpytest_inprocess, "-p", "tests.lab.left_out")
 
 
 REASON = "imaginary: needs no-such-program (Debian: apt-get install no-such-package) (2 tests)"

@@ -2,7 +2,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,12 +15,6 @@ from tests.lab.traces import traces
 from tests.lab.waiting import eventually
 
 pytestmark = pytest.mark.lab
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Swarm]:
-    with swarm(nodes=3) as three:
-        yield three
 
 
 def names(cluster: Swarm) -> list[str]:
@@ -63,7 +56,7 @@ def test_a_node_has_no_more_cores_and_memory_than_it_is_given(cluster: Swarm) ->
     memory = cgroups.root_of("memory") / node.engine.cgroup_parent
     limits = [memory / "memory.limit_in_bytes", memory / "memory.max"]
     assert [int(path.read_text(encoding="ascii")) for path in limits if path.exists()] == [256 << 20]
-    cluster.remove_service("hungry")
+    cluster.clear()
 
 
 def test_a_node_that_is_cut_off_is_down_until_it_is_healed(cluster: Swarm) -> None:

@@ -134,6 +134,7 @@ def _recording_popen(made: list[list[tuple[str, str]]]) -> Callable[..., object]
     return Idle
 
 
+@pytest.mark.slow
 def test_burners_burn_and_end_with_the_block(tmp_path: Path) -> None:
     phase = next(phase for phase in ramp(1, 0.0).phases if phase.memory and phase.disk and phase.cores_ratio)
     limits = LoadLimits(cores=2, memory_bytes=8 << 20, folder=tmp_path)
@@ -213,6 +214,7 @@ def test_unwritable_recording_is_an_error(tmp_path: Path) -> None:
         write_recording(tmp_path / "file/run.jsonl", CalibrationRecording(HEAD, samples()))
 
 
+@pytest.mark.slow
 def test_fit_to_a_recording_and_its_plots() -> None:
     recorded = CalibrationRecording(HEAD, samples())
     model = fit_and_wait(recorded.request("curve"))

@@ -112,6 +112,7 @@ def recordings(tmp_path: Path) -> list[Path]:
     return paths
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["unseen", "blind20"])
 def test_our_model_finds_a_machine_of_its_own_kind(recordings: list[Path], protocol: str) -> None:
     evaluation = evaluate(recordings, protocol)
@@ -123,6 +124,7 @@ def test_our_model_finds_a_machine_of_its_own_kind(recordings: list[Path], proto
         assert evaluation.baselines[baseline].mean.mape > 2 * evaluation.mean.mape
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_agreed_json(
     recordings: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,6 +141,7 @@ def test_the_command_prints_the_agreed_json(
     assert set(printed["baselines"]) == set(BASELINES)
 
 
+@pytest.mark.slow
 def test_every_model_can_be_evaluated(recordings: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     for model in MODELS:
         assert (
@@ -171,6 +174,7 @@ def test_the_page_s_prior_is_the_present_one() -> None:
     assert stored.prior == evaluate_prior()
 
 
+@pytest.mark.slow
 def test_a_report_is_written_from_recordings(recordings: list[Path], tmp_path: Path) -> None:
     folder = tmp_path / "docs"
     folder.mkdir()

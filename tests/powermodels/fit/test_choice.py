@@ -34,6 +34,7 @@ def test_a_machine_whose_memory_disk_or_network_draws_much_gets_that_term(name: 
     assert {term.removesuffix("_sqrt") for term in chosen(name).extra} == {name}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["steep", "straight", "workloads that differ", "three workloads", "few samples"]
 )
@@ -63,12 +64,14 @@ def test_a_lower_mean_alone_is_not_enough() -> None:
     assert choose_form(workloads_of(samples, 100), cycles_known=False).extra == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
 def test_the_choice_is_never_much_worse_than_the_plain_form(machine: GeneratedMachine) -> None:
     parts = recorded(machine)
     assert expected_error_ratio(parts, cycles_known=False) <= 1.05 * plain_error_ratio(parts)
 
 
+@pytest.mark.slow
 def test_the_stated_error_is_the_one_on_workloads_that_come_later() -> None:
     stated, actual = [], []
     for seed in range(6):
@@ -80,12 +83,14 @@ def test_the_stated_error_is_the_one_on_workloads_that_come_later() -> None:
     assert 1 / 1.3 <= fmean(actual) / fmean(stated) <= 1.3
 
 
+@pytest.mark.slow
 def test_of_a_single_workload_other_loads_are_what_is_left_out() -> None:
     samples = [msgspec.structs.replace(sample, group="") for sample in generate(BY_NAME["steps"], 1)]
     model = fit(FitRequest(samples=tuple(samples), host=""), NOW)
     assert 0.02 < model.error_ratio < 0.5
 
 
+@pytest.mark.slow
 def test_a_machine_is_fitted_by_its_own_samples_alone() -> None:
     """The same bytes, whatever other machines were fitted before."""
 
@@ -98,6 +103,7 @@ def test_a_machine_is_fitted_by_its_own_samples_alone() -> None:
     assert model_of("few samples") == first
 
 
+@pytest.mark.slow
 def test_units_do_not_matter() -> None:
     """A machine ten times as large gets the same form: nothing in the choice is a number of watts."""
     for name in ("memory", "convex", "steep"):

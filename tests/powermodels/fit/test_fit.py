@@ -30,6 +30,7 @@ def request(samples: list[Sample], **kwargs: object) -> FitRequest:
     return msgspec.structs.replace(FitRequest(samples=tuple(samples), host="h"), **kwargs)
 
 
+@pytest.mark.slow
 def test_a_curve_finds_the_machine_behind_the_samples() -> None:
     model = fit(request(metered(noise_ratio=0.02)), MADE)
     assert isinstance(model, CurveModel)
@@ -78,6 +79,7 @@ def test_fit_is_judged_by_the_watts_of_its_model() -> None:
             assert list(fitted.predict(workload)) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_frequency_is_used_if_it_reduces_the_error() -> None:
     def slowed(sample: Sample, frequency_ratio: float) -> Sample:
         used = frequency_ratio * sample.load.cpu_ratio
@@ -118,6 +120,7 @@ def test_a_curve_rises_next_to_a_point_of_its_grid() -> None:
 
 
 # A fit with its choice and stated error takes a second; the forms above are what can fail.
+@pytest.mark.slow
 @settings(deadline=None, max_examples=10)
 @given(st.lists(st.builds(Sample, st.floats(0, 1e9), watts, loads), min_size=10, max_size=40))
 def test_any_samples_make_a_model_within_their_bounds(samples: list[Sample]) -> None:
@@ -135,6 +138,7 @@ def test_too_few_samples_are_an_error() -> None:
         fit(request([*metered(20), Sample(0.0, 100.0, Load(float("nan")))]), MADE)
 
 
+@pytest.mark.slow
 def test_the_child_reads_a_request_writes_a_model_and_ends() -> None:
     child = subprocess.run(
         [sys.executable, "-m", "powermodels.fit"],

@@ -37,6 +37,7 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
+@pytest.mark.slow
 def test_a_fit_in_a_child_gives_a_model_and_is_never_waited_for() -> None:
     refit = Refit()
     assert refit.start(FitRequest(samples=samples(), host="here"), 0.0) is None
@@ -126,6 +127,7 @@ def test_no_descriptor_and_no_child_is_left() -> None:
     assert descriptors() == before
 
 
+@pytest.mark.slow
 def test_too_few_samples_are_an_error() -> None:
     with pytest.raises(UserError, match="2 samples are too few"):
         fit_and_wait(FitRequest(samples=samples(2), host=""))

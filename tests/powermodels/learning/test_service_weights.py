@@ -137,6 +137,7 @@ def watts_per_cpu(estimate: Estimate, name: str, used: dict[str, float]) -> floa
     return estimate.containers[f"{name}-1"].watts / used[name]
 
 
+@pytest.mark.slow
 def test_with_a_meter_watts_follow_the_weights_and_still_add_up() -> None:
     taken = estimates(metered=True)
     for each in taken:

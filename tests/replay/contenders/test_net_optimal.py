@@ -56,6 +56,7 @@ def test_the_optimum_is_that_of_brute_force_where_no_nodes_have_the_same_neighbo
         assert value == pytest.approx(best)
 
 
+@pytest.mark.slow
 def test_the_optimum_is_the_same_without_nodes_that_are_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     problems = [problem_of(seed, nodes=24).problem for seed in range(60)]
     best = [exact.solve(problem, seconds=30.0) for problem in problems]
@@ -69,6 +70,7 @@ def test_the_optimum_is_the_same_without_nodes_that_are_not_needed(monkeypatch: 
         assert found.lower_bound == pytest.approx(optimum.lower_bound)
 
 
+@pytest.mark.slow
 def test_a_large_problem_is_searched_in_part_and_nothing_is_claimed_beyond_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -109,6 +111,7 @@ def test_no_placement_is_better_than_the_lower_bound(seed: int) -> None:
             assert problem.objective(placed).value >= least - 1e-9
 
 
+@pytest.mark.slow
 def test_the_greedy_is_close_to_the_optimum() -> None:
     """Over the same states each time. The benchmark prints the exact figures."""
     ratios, missed, solved = [], 0, 0

@@ -115,6 +115,7 @@ def contents(slo: TaskPromises) -> dict[str, list[Any]]:
     return {name: getattr(slo, name).tolist() for name in COLUMNS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [ServiceMode.INDEPENDENT, ServiceMode.CONCURRENT, ServiceMode.AGGREGATED])
 @pytest.mark.parametrize("seed", range(3))
 def test_promises_are_those_of_a_registry_with_the_same_starts_and_stops(

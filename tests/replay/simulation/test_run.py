@@ -203,6 +203,7 @@ def test_lower_bound_is_all_work_at_the_best_point_of_the_best_host() -> None:
     assert outcome.account.total.lower_bound_joules == pytest.approx(600 * 0.5 * 100)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.floats(0.01, 1.0), st.floats(0, 1e8)), min_size=1, max_size=8),
     st.integers(1, 4),

@@ -1,6 +1,7 @@
 """`wattpack data`, and commands with data sets: what is here, what is not, and a sample for all."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -31,10 +32,20 @@ def write_one_sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def hosts(tmp_path: Path) -> Path:
+    """The hosts of the PlanetLab scenarios, but few of them: a sample has few machines."""
+    text = (ROOT / "scenarios" / "planetlab-hosts.toml").read_text(encoding="utf-8")
+    file = tmp_path / "planetlab-hosts.toml"
+    file.write_text(text.replace("count = 400", "count = 20"), encoding="utf-8")
+    return file
+
+
 def texts(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_it_lists_every_set_with_its_terms_and_where_it_is(
     sample: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -49,6 +60,7 @@ def test_it_lists_every_set_with_its_terms_and_where_it_is(
     assert "  absent\n      put it at" in shown  # what CloudSim gave cannot be generated
 
 
+@pytest.mark.slow
 def test_json_lists_the_same(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "--data", str(sample), "--json"]) == 0
     sets = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
@@ -58,6 +70,7 @@ def test_json_lists_the_same(sample: Path, capsys: pytest.CaptureFixture[str]) -
     assert sets["planetlab-cloudsim-reference"]["path"] is None
 
 
+@pytest.mark.slow
 def test_a_sample_is_the_same_for_the_same_seed(sample: Path, tmp_path: Path) -> None:
     write_sample(tmp_path / "again")
     write_sample(tmp_path / "other", seed=1)
@@ -72,6 +85,7 @@ def test_a_sample_overwrites_nothing(tmp_path: Path) -> None:
         write_sample(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [each.name for each in DATASETS.values() if each.format in FORMATS])
 def test_every_trace_has_a_sample_that_its_reader_takes(sample: Path, name: str) -> None:
     found = require(name, [sample])
@@ -81,6 +95,7 @@ def test_every_trace_has_a_sample_that_its_reader_takes(sample: Path, name: str)
     assert workload.duration_seconds >= 3600
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [each.name for each in DATASETS.values() if each.format == RECORDING])
 def test_every_machine_has_a_sample_that_can_be_evaluated(sample: Path, name: str) -> None:
     workloads = by_group(read_recording(require(name, [sample]).path).samples)
@@ -88,20 +103,23 @@ def test_every_machine_has_a_sample_that_can_be_evaluated(sample: Path, name: st
     assert all(len(samples) >= 10 for samples in workloads.values())
 
 
+@pytest.mark.slow
 def test_replay_of_a_scenario_takes_its_data_set_from_the_folder(
-    sample: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    sample: Path, hosts: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scenario = str(ROOT / "scenarios" / "planetlab-20110309.toml")
+    scenario = shutil.copy(ROOT / "scenarios" / "planetlab-20110309.toml", hosts.parent)
     monkeypatch.setenv("WATTPACK_DATA", str(sample))
-    assert main(["replay", scenario, "--policies", "first-fit", "--json"]) == 0
+    assert main(["replay", str(scenario), "--policies", "first-fit", "--json"]) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out)["policies"]["first-fit"]["placed"] == 60
     assert "mean nothing: planetlab-20110309" in printed.err
 
 
-def test_replay_takes_a_data_set_for_a_trace(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hosts = str(ROOT / "scenarios" / "planetlab-hosts.toml")
-    arguments = ["--hosts", hosts, "--policies", "first-fit", "--data", str(sample), "--json"]
+@pytest.mark.slow
+def test_replay_takes_a_data_set_for_a_trace(
+    sample: Path, hosts: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--hosts", str(hosts), "--policies", "first-fit", "--data", str(sample), "--json"]
     assert main(["replay", "--trace", "planetlab-20110303", *arguments]) == 0
     assert json.loads(capsys.readouterr().out)["policies"]["first-fit"]["placed"] == 60
 

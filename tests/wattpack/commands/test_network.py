@@ -11,6 +11,8 @@ from tests.wattpack.commands.test_hint import complained, printed
 from wire.mesh import MeshReport, PeerResult
 from wire.messages import encode
 
+pytestmark = pytest.mark.slow
+
 NODES = ("far", "near1", "near2")
 SECONDS = {frozenset(("near1", "near2")): 0.0004, frozenset(("near1", "far")): 0.0853}
 

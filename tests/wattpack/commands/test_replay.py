@@ -78,6 +78,7 @@ def test_csv_and_page_are_written(scenario: Path, tmp_path: Path, capsys: pytest
     assert "cannot write" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_trace_runs_on_the_hosts_of_a_file(planetlab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["replay", "--trace", str(planetlab), "--format", "planetlab"]
     hosts = Path("scenarios/planetlab-hosts.toml").read_text().replace("count = 400", "count = 4")
@@ -92,6 +93,7 @@ def test_trace_runs_on_the_hosts_of_a_file(planetlab: Path, capsys: pytest.Captu
     assert figures["energy_kwh"] > figures["lower_bound_kwh"] > 0
 
 
+@pytest.mark.slow
 def test_a_machine_that_pauses_ends_as_in_cloudsim_or_is_served_to_the_end(
     planetlab: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,6 +142,7 @@ def test_seed_can_be_chosen(scenario: Path, capsys: pytest.CaptureFixture[str]) 
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_pareto_compares_several_values_of_a_setting_with_other_policies(
     scenario: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -166,6 +169,7 @@ def test_pareto_compares_several_values_of_a_setting_with_other_policies(
     assert text.count('<circle class="ring') == 1
 
 
+@pytest.mark.slow
 def test_pareto_prints_a_table_and_a_plot_without_colour(
     scenario: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -179,6 +183,7 @@ def test_pareto_prints_a_table_and_a_plot_without_colour(
     assert out.rstrip().endswith("time short, %")
 
 
+@pytest.mark.slow
 def test_requests_wait_in_a_queue_on_hosts_of_a_csv(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

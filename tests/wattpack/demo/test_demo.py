@@ -11,6 +11,7 @@ import pytest
 
 from tests.lab.waiting import eventually
 from tests.processes import free_port, wattpack
+from wattpack.cli import main
 
 SMALL = ("--port", "0", "--nodes", "8", "--containers", "60", "--days", "2")
 
@@ -20,6 +21,7 @@ def get(url: str) -> Any:
         return json.loads(answer.read())
 
 
+@pytest.mark.slow
 def test_a_demo_shows_a_cluster_with_a_past_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,7 +54,10 @@ def test_a_demo_shows_a_cluster_with_a_past_and_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_demo_keeps_its_history_only_in_an_empty_directory(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_demo_keeps_its_history_only_in_an_empty_directory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "kept"
     with wattpack("demo", *SMALL, "--keep", str(folder)).running() as process:
         assert process.stdout is not None
@@ -60,18 +65,18 @@ def test_a_demo_keeps_its_history_only_in_an_empty_directory(tmp_path: Path) -> 
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
     assert (folder / "collector.db").exists()
-    again = wattpack("demo", *SMALL, "--keep", str(folder)).run()
-    assert again.returncode == 2
-    assert again.stderr == (
+    assert main(["demo", *SMALL, "--keep", str(folder)]) == 2
+    assert capsys.readouterr().err == (
         f"wattpack: --keep {folder}: name an empty directory, or one that does not exist yet\n"
     )
     taken = tmp_path / "taken"
     taken.mkdir()
     (taken / "notes").touch()
-    assert wattpack("demo", *SMALL, "--keep", str(taken)).run().returncode == 2
+    assert main(["demo", *SMALL, "--keep", str(taken)]) == 2
     assert [each.name for each in taken.iterdir()] == ["notes"]
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     with free_port() as (port, _):
         done = wattpack("demo", "--port", str(port), "--keep", str(tmp_path / "kept")).run()
@@ -90,8 +95,7 @@ def test_a_port_in_use_is_refused_before_anything_is_written(tmp_path: Path) -> 
     ],
 )
 def test_a_size_that_is_not_possible_is_refused_in_one_sentence(
-    options: tuple[str, str], sentence: str
+    options: tuple[str, str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = wattpack("demo", *options).run()
-    assert done.returncode == 2
-    assert done.stderr == f"wattpack: {sentence}\n"
+    assert main(["demo", *options]) == 2
+    assert capsys.readouterr().err == f"wattpack: {sentence}\n"

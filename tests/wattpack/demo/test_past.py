@@ -33,6 +33,7 @@ def test_means_end_where_reports_begin(starts_at: float, days: float, subjects: 
         assert not mine or mine[-1][1] == plan.reports_from
 
 
+@pytest.mark.slow
 async def test_the_past_has_energy_that_adds_up_and_series(tmp_path: Path) -> None:
     now, days = time.time(), 3
     shop = make_shop(7, 5, 40)

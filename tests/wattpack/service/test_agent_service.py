@@ -58,6 +58,7 @@ def get(url: str) -> str:
         return text
 
 
+@pytest.mark.slow
 def test_sighup_applies_the_changed_file(settings: Path, systemd: NotifySocket) -> None:
     with wattpack("agent", "--config", str(settings)).running() as agent:
         url = started(agent, "before")
@@ -75,6 +76,7 @@ def test_sighup_applies_the_changed_file(settings: Path, systemd: NotifySocket) 
     assert systemd.received()[-1] == "STOPPING=1"
 
 
+@pytest.mark.slow
 def test_sighup_with_an_invalid_file_changes_nothing(settings: Path, systemd: NotifySocket) -> None:
     with wattpack("agent", "--config", str(settings)).running() as agent:
         url = started(agent, "before")

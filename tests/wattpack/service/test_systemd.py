@@ -39,6 +39,7 @@ def test_notify_ignores_a_missing_receiver(tmp_path: Path) -> None:
     notify("WATCHDOG=1", {"NOTIFY_SOCKET": str(tmp_path / "gone")})
 
 
+@pytest.mark.slow
 def test_notify_does_not_wait_for_a_full_receiver(
     systemd: NotifySocket, monkeypatch: pytest.MonkeyPatch
 ) -> None:

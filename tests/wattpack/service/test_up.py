@@ -10,9 +10,13 @@ import urllib.request
 from pathlib import Path
 from typing import IO, Any
 
+import pytest
+
 from tests.lab.waiting import eventually
 from tests.processes import wattpack
 from tests.wattpack.output.fake_terminal import FakeTerminal
+
+pytestmark = pytest.mark.slow
 
 ANY_PORT = ("--set", "collector.http.listen=127.0.0.1:0", "--set", "agent.http.listen=127.0.0.1:0")
 

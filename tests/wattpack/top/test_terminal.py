@@ -24,6 +24,8 @@ from tests.processes import wattpack
 from tests.wattpack.top.scenes import container, node
 from wire.resources import Quantities
 
+pytestmark = pytest.mark.slow
+
 REDRAW = "\x0c"
 """Ctrl-L: curses sends only what changed, so a test asks for all of it."""
 PAGE_DOWN, DOWN = "\x1b[6~", "\x1bOB"
@@ -225,18 +227,3 @@ def test_top_as_json(collector: str) -> None:
     seen = json.loads(ended.stdout)
     assert [each["name"] for each in seen["nodes"]] == ["web1"]
     assert len(seen["containers"]) == 40
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (("--interval", "0"), "--interval 0: use at least 0.2 seconds"),
-        (
-            ("--collector", "web1:8640"),
-            "--collector web1:8640: use a URL such as http://127.0.0.1:8640",
-        ),
-    ],
-)
-def test_invalid_top_arguments_are_user_errors(arguments: tuple[str, ...], complaint: str) -> None:
-    ended = wattpack("top", *arguments).run()
-    assert (ended.returncode, ended.stderr) == (2, f"wattpack: {complaint}\n")

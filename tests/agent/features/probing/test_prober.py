@@ -97,6 +97,7 @@ async def first_probes(prober: ContainerProber, services: int) -> dict[str, Serv
     return found
 
 
+@pytest.mark.slow
 async def test_response_times_are_collected_per_service_and_failures_count_with_the_timeout(
     tmp_path: Path,
 ) -> None:

@@ -203,6 +203,7 @@ async def test_stopped_services_start_again_the_heaviest_first_with_all_replicas
     assert await stage.core.history.get_values("brownout") == {}
 
 
+@pytest.mark.slow
 async def test_services_do_not_flap(stage: Stage) -> None:
     """A node that is short whenever the service runs: the pauses double."""
     driver = Cluster(runs={MANDATORY: 1, LIGHT: 1})
@@ -299,6 +300,7 @@ async def test_a_failed_stop_is_forgotten_once_the_service_runs_and_is_tried_aga
     assert driver.runs[LIGHT] == 0
 
 
+@pytest.mark.slow
 async def test_a_service_that_cannot_be_stopped_does_not_delay_others(stage: Stage) -> None:
     driver = Cluster(broken={LIGHT})
     brownout = await begun(stage, driver)
@@ -308,6 +310,7 @@ async def test_a_service_that_cannot_be_stopped_does_not_delay_others(stage: Sta
     assert len(driver.orders) <= 10, "the pauses double"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_standalone", [False, True])
 async def test_a_service_that_cannot_start_does_not_delay_others(
     stage: Stage, *, is_standalone: bool

@@ -1,5 +1,7 @@
 """ge-kube's learning policy, on a service that can be computed by hand."""
 
+import pytest
+
 from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation, Target
 from collector.features.elastic.scaling.model_based import MODEL_BASED
 
@@ -25,6 +27,7 @@ def run(
     return found
 
 
+@pytest.mark.slow
 def test_the_model_learns_where_the_target_is_broken() -> None:
     found = run(MODEL_BASED, 40)
     assert {seen.replicas for seen, _ in found[-10:]} <= {2, 3}
@@ -35,6 +38,7 @@ def test_the_model_learns_where_the_target_is_broken() -> None:
     assert best["1 replica of 1 cores, 100% used"] == "+1 replica"
 
 
+@pytest.mark.slow
 def test_nothing_unknown_is_tried_on_a_service_that_breaks_its_target() -> None:
     """A reduction to where the service has not been is only tried while the target is met."""
     target = Target(service="web", metric_max=0.001, replicas_max=4, cool_down_seconds=0.0)

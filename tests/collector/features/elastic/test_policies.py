@@ -147,6 +147,7 @@ def test_a_decision_depends_on_nothing_else(
         policy.explain(target, learned)
 
 
+@pytest.mark.slow
 @_EVERY
 @settings(max_examples=30)
 @given(garbage=st.binary(max_size=200), history=_histories(), cut=st.floats(0, 1))
@@ -162,6 +163,7 @@ def test_damaged_or_foreign_bytes_count_as_nothing(
         assert policy.explain(target, damaged) == ()
 
 
+@pytest.mark.slow
 @_EVERY
 @settings(max_examples=30)
 @given(place=st.floats(0, 1), byte=st.integers(0, 255), history=_histories())

@@ -50,34 +50,40 @@ def _capacity(seen: Observation) -> float:
     return seen.replicas * seen.cpu_limit_cores
 
 
+@pytest.mark.slow
 def test_a_steady_load_gets_what_it_needs_and_not_much_more() -> None:
     found = _run([2.0] * 40)
     assert all(seen.metric is not None and seen.metric <= 0.1 for seen, _ in found[2:])
     assert 2.1 < _capacity(found[-1][0]) < 3.5
 
 
+@pytest.mark.slow
 def test_a_step_is_met_at_the_next_decision() -> None:
     found = _run([0.5] * 20 + [4.0] * 10)
     assert [seen.metric is not None and seen.metric > 0.1 for seen, _ in found[20:]] == [True] + [False] * 9
     assert "demand is higher than usage" in found[20][1].reasons[0]
 
 
+@pytest.mark.slow
 def test_replicas_go_when_the_load_goes() -> None:
     found = _run([4.0] * 20 + [0.3] * 20)
     assert _capacity(found[19][0]) > 4
     assert _capacity(found[-1][0]) <= 1.5
 
 
+@pytest.mark.slow
 def test_a_ramp_is_anticipated_once_it_was_observed() -> None:
     ramp = [0.5 * 1.15**step for step in range(14)]
     found = _run((ramp + ramp[::-1]) * 4)
     assert not any(seen.metric is not None and seen.metric > 0.1 for seen, _ in found[-28:])
 
 
+@pytest.mark.slow
 def test_a_load_beyond_the_bounds_gets_all_that_they_allow() -> None:
     assert _capacity(_run([0.5] * 10 + [30.0] * 10)[-1][0]) == 10.0
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from([0.05, 0.5, 2.0, 6.0, 9.9, 30.0]), max_size=16))
 def test_a_service_never_shrinks_while_no_size_is_likely_to_meet_its_target(demands: list[float]) -> None:
     for seen, decision in _run(demands):
@@ -86,6 +92,7 @@ def test_a_service_never_shrinks_while_no_size_is_likely_to_meet_its_target(dema
             assert decision.replicas * decision.cpu_limit_cores >= _capacity(seen) - 1e-9
 
 
+@pytest.mark.slow
 def test_a_metric_that_does_not_depend_on_cpu_is_not_fought_with_replicas() -> None:
     found = _run([0.2, 0.5, 0.4, 0.7, 0.3, 0.6] * 5, extra_seconds=0.5)
     assert "no number of replicas within the bounds is likely to meet the target" in found[-1][1].reasons
@@ -123,6 +130,7 @@ def test_without_usage_replicas_are_added_while_the_target_is_broken() -> None:
     assert QUEUEING.decide(_TARGET, fine, b"").replicas == 2
 
 
+@pytest.mark.slow
 def test_reserved_cores_that_take_little_power_are_kept_more_readily() -> None:
     """What is reserved without being used costs idle power only."""
 
@@ -172,6 +180,7 @@ def test_a_service_that_got_too_little_gets_more() -> None:
     assert decision.replicas * decision.cpu_limit_cores >= 1.0
 
 
+@pytest.mark.slow
 def test_the_model_is_explained_as_a_table() -> None:
     learned = _run([1.0, 1.5, 2.0, 1.2] * 10)[-1][1].learned
     rows = QUEUEING.explain(_TARGET, learned)

@@ -44,7 +44,7 @@ async def run_service(client: Client) -> dict[str, Any]:
             assert status == 200
             if answer["elastic"] and answer["elastic"][0]["change"]:
                 return dict(answer)
-            client.clock.now += 0.01
+            client.clock.now += 0.2
             await asyncio.sleep(0.05)
 
 

@@ -70,6 +70,7 @@ def with_use(cluster: Cluster, share: float) -> Cluster:
     return replace(cluster, nodes=nodes)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 100_000))
 @settings(max_examples=150)
 def test_no_task_is_ever_below_what_its_class_tolerates(seed: int) -> None:

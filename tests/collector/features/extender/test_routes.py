@@ -104,6 +104,7 @@ def asked_for(*names: str, spec: dict[str, Any] | None = None, **parts: Any) -> 
     return json.dumps({"Pod": pod, "Nodes": None, "NodeNames": names}).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", PLACING)
 async def test_limits_of_pods_are_no_reservations(asker: Asker, policy: str) -> None:
     """Six pods a node with limits of three cores each, on eight cores: none of it is promised."""
@@ -121,6 +122,7 @@ async def test_limits_of_pods_are_no_reservations(asker: Asker, policy: str) -> 
     assert answer["NodeNames"] == ["a", "b"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", PLACING)
 async def test_node_without_recent_reports_never_beats_a_node_that_has_them(
     asker: Asker, policy: str
@@ -136,6 +138,7 @@ async def test_node_without_recent_reports_never_beats_a_node_that_has_them(
     assert answer["NodeNames"] == ["dead", "no-agent"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", PLACING)
 async def test_pod_without_requests_does_not_go_to_a_node_with_an_open_alert(
     asker: Asker, policy: str

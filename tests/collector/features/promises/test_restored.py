@@ -88,6 +88,7 @@ _OPERATIONS = st.lists(
 )
 
 
+@pytest.mark.slow
 @hypothesis_settings(max_examples=25)
 @given(_OPERATIONS)
 def test_a_collector_that_is_killed_again_and_again_has_the_same_ledger(
@@ -166,6 +167,7 @@ async def _operate(  # noqa: PLR0913, PLR0917 - the two collectors, and all that
     assert receipt.accepted == 1
 
 
+@pytest.mark.slow
 async def test_events_that_were_acknowledged_before_a_kill_are_not_lost(tmp_path: Path) -> None:
     killed = multiprocessing.get_context("spawn").Process(target=_report_until_killed, args=(tmp_path,))
     killed.start()

@@ -31,6 +31,7 @@ async def run_two_services(collector: Client) -> None:
     collector.clock.now += 40
 
 
+@pytest.mark.slow
 async def test_promises_are_listed_by_urgency(collector: Client) -> None:
     assert await slo(collector) | {"at": 0} == {
         "at": 0,
@@ -67,6 +68,7 @@ async def test_promises_are_listed_by_urgency(collector: Client) -> None:
     assert answer["classes"][1]["met_ratio"] == 1
 
 
+@pytest.mark.slow
 async def test_promises_are_filtered_and_paged(collector: Client) -> None:
     await run_two_services(collector)
     for query, names in (
@@ -82,6 +84,7 @@ async def test_promises_are_filtered_and_paged(collector: Client) -> None:
     assert second["next"] is None
 
 
+@pytest.mark.slow
 async def test_a_promise_that_was_not_kept_has_a_deficit_and_a_penalty(collector: Client) -> None:
     await run_two_services(collector)
     collector.clock.now += 200
@@ -91,6 +94,7 @@ async def test_a_promise_that_was_not_kept_has_a_deficit_and_a_penalty(collector
     assert shop["penalty_seconds"] > 0
 
 
+@pytest.mark.slow
 async def test_metrics_have_a_series_per_promise(collector: Client) -> None:
     await run_two_services(collector)
     values = {

@@ -52,6 +52,7 @@ def sized(
     return table, size_services(table, limits, killed, rules or SizeRules())
 
 
+@pytest.mark.slow
 def test_sizes_cover_the_percentile_and_cost_less_than_those_of_vpa() -> None:
     _, (cpu, memory) = sized({f"s{n}": steady(2.0**n, 6, seed=n + 4) for n in range(-4, 4)})
     for each in (cpu, memory):
@@ -141,6 +142,7 @@ def test_no_services_have_no_sizes() -> None:
     assert not found
 
 
+@pytest.mark.slow
 def test_tuning_follows_the_days_that_are_left_out() -> None:
     """Each day is another level: only the last days predict the next one."""
     services = {}

@@ -129,6 +129,7 @@ async def test_reports_acknowledged_just_before_a_stop_reach_the_store(
     assert set(store.sequences()) == {START}
 
 
+@pytest.mark.slow
 async def test_without_room_the_oldest_is_dropped_and_counted(store: FakeStore, tmp_path: Path) -> None:
     store.status = HTTPStatus.SERVICE_UNAVAILABLE
     async with opened(tmp_path / "db", store.url, outbox_max_bytes=1 << 20) as it:

@@ -67,6 +67,7 @@ async def test_repair_leaves_out_a_row_without_its_checksum(tmp_path: Path) -> N
         assert new.execute(hourly).fetchall() == [(2,)]
 
 
+@pytest.mark.slow
 async def test_a_damaged_page_costs_its_own_rows_and_the_collector_goes_on(tmp_path: Path) -> None:
     whole = tmp_path / "whole.db"
     await fill(whole, 120)
@@ -86,6 +87,7 @@ async def test_a_damaged_page_costs_its_own_rows_and_the_collector_goes_on(tmp_p
     assert sorted(kept)[1] > 0.95 * 120 * 2 * 10
 
 
+@pytest.mark.slow
 async def test_damage_that_is_found_while_it_runs_is_shown_and_repaired_by_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +105,7 @@ async def test_damage_that_is_found_while_it_runs_is_shown_and_repaired_by_the_n
         assert not history.stats().damage
 
 
+@pytest.mark.slow
 async def test_repair_finds_damage_and_mends_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -121,6 +124,7 @@ async def test_repair_finds_damage_and_mends_it(
         assert history.stats().reports > 300
 
 
+@pytest.mark.slow
 async def test_an_account_that_changed_on_disk_is_found_by_its_checksum_and_set_aside(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -253,6 +253,7 @@ _STEPS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(_STEPS, min_size=3, max_size=25), st.lists(st.floats(-HOUR, 80 * HOUR), max_size=6))
 def test_any_partition_of_time_adds_up_to_the_whole(steps: list[tuple[Any, ...]], cuts: list[float]) -> None:
     """Over restarts, lost reports, reports that arrive twice, and rollups that lost their details."""

@@ -153,6 +153,7 @@ def test_retention_deletes_older_samples_only(connection: sqlite3.Connection) ->
     assert connection.execute("SELECT min(received_at) FROM reports").fetchone() == (START + HOUR,)
 
 
+@pytest.mark.slow
 def test_containers_that_come_and_go_do_not_make_the_file_grow_for_ever(
     connection: sqlite3.Connection,
 ) -> None:

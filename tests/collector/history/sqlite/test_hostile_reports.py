@@ -184,6 +184,7 @@ def test_reports_of_an_outage_keep_their_times_after_a_clock_was_set_back(
     assert history.joules(end=START + 300 * 75)["mallory"] == pytest.approx(60_000.0 * 75, abs=60_001.0)
 
 
+@pytest.mark.slow
 def test_a_gap_of_days_on_a_crowded_node_does_not_fill_the_history(history: History) -> None:
     crowd = [drawing(f"c{number}", 0.0) for number in range(400)]
     history.add(claim(1, START - 6 * DAY, 0.0, *crowd), received_at=START)

@@ -74,6 +74,7 @@ def test_no_mix_of_reports_breaks_the_bound(
     asyncio.run(fill())
 
 
+@pytest.mark.slow
 async def test_a_smaller_bound_shrinks_the_file_when_it_is_opened(tmp_path: Path) -> None:
     path = str(tmp_path / "history.db")
     async with open_sqlite(config.HistoryConfig(path=path, max_size_bytes=1 << 30)) as history:

@@ -76,6 +76,7 @@ def waiting(minute: float, sequence: int, pressure: Pressure) -> Report:
     return replace(report_, state=replace(report_.state, pressure=pressure))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step_seconds", [60.0, FINE_SECONDS, COARSE_SECONDS])
 async def test_pressure_is_kept_at_every_resolution(
     settings: config.HistoryConfig, step_seconds: float

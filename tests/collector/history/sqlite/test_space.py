@@ -35,6 +35,7 @@ async def stored_by_node(history: SqliteHistory) -> dict[str, int]:
         return dict(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reports", "new_names"), [(10, True), (60, False)])
 async def test_a_flood_by_one_node_evicts_no_other_nodes_history(
     tmp_path: Path,

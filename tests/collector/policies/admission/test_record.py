@@ -74,6 +74,7 @@ def test_a_window_is_predicted_once_and_scored_when_the_next_is_over() -> None:
     assert (record.of("a").windows, record.of("a").short) == (1.0, 1.0)
 
 
+@pytest.mark.slow
 def test_a_node_that_claims_shortages_changes_its_own_prediction_only() -> None:
     honest, with_liar = ShortageRecord(), ShortageRecord()
     for window in range(50):

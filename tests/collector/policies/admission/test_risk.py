@@ -109,6 +109,7 @@ def test_pending_placements_count_on_their_node_only() -> None:
     assert after[1] == pytest.approx(shortage_probability(snapshot, request)[1], rel=0.05)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 999))
 def test_the_probability_after_many_placements_is_that_of_a_direct_computation(seed: int) -> None:

@@ -56,6 +56,7 @@ def _lies(node: str, count: int, windows: list[float], deviation: float, request
 _absurd = st.floats(0, 1e9) | st.sampled_from([0.0, 1.0, 1e6])
 
 
+@pytest.mark.slow
 @given(
     node=st.sampled_from(_NODES),
     count=st.integers(1, 100),

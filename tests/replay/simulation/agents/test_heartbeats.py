@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -132,6 +133,7 @@ class Twins:
             self.look(int(self.rng.integers(HOSTS)))
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.sampled_from([1, 2, 4]), st.sampled_from([0.0, 10.0]), st.floats(0.0, 1.0))
 def test_reports_made_in_bulk_are_those_of_the_reporters(
     seed: int, resources: int, points: float, changes: float

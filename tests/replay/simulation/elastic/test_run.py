@@ -115,6 +115,7 @@ def _compared(*names: str, **changes: object) -> ElasticComparison:
     )
 
 
+@pytest.mark.slow
 def test_policies_are_compared_on_the_same_requests() -> None:
     found = _compared("queueing", "threshold", "threshold:utilization_target=0.4")
     same = [[point.requests_per_second for point in series] for series in found.points.values()]

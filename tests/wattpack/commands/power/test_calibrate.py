@@ -34,6 +34,7 @@ def test_calibrate_without_a_meter_names_the_remedy(
     assert not out.parent.exists()
 
 
+@pytest.mark.slow
 def test_calibrate_fits_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "run.csv").write_text(RECORDING)
     out = tmp_path / "model.json"
@@ -56,6 +57,7 @@ def test_calibrate_fits_a_recording(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (tmp_path / "model.svg").read_text().startswith("<svg")
 
 
+@pytest.mark.slow
 def test_foreign_recording_is_no_model_of_this_host(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,6 +23,7 @@ def doctor(tree: PowercapTree, *arguments: str) -> int:
         return main(["power", "doctor", *settings, *arguments])
 
 
+@pytest.mark.slow
 def test_doctor_shows_the_meter_in_use_with_its_parts(
     tree: PowercapTree, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -35,6 +36,7 @@ def test_doctor_shows_the_meter_in_use_with_its_parts(
     assert "container names" in shown
 
 
+@pytest.mark.slow
 def test_doctor_prints_the_command_that_enables_a_meter(
     tree: PowercapTree, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -48,6 +50,7 @@ def test_doctor_prints_the_command_that_enables_a_meter(
     assert "No meter answers, so all watts are estimated by this model." in shown
 
 
+@pytest.mark.slow
 def test_doctor_as_json(tree: PowercapTree, capsys: pytest.CaptureFixture[str]) -> None:
     assert doctor(tree, "--json") == 0
     findings = json.loads(capsys.readouterr().out)
@@ -72,6 +75,7 @@ def test_doctor_as_json(tree: PowercapTree, capsys: pytest.CaptureFixture[str]) 
     assert any(gap["what"] == "container names" for gap in findings["missing"])
 
 
+@pytest.mark.slow
 def test_doctor_compares_with_pyrapl(
     tree: PowercapTree, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,6 +127,7 @@ def test_every_application_that_moves_ends_within_its_bound(name: str, seed: int
                 assert (delays.from_node(row)[there] <= bound + 1e-9).all()
 
 
+@pytest.mark.slow
 @net
 def test_bringing_applications_together_does_no_harm(name: str) -> None:
     found, moves = {}, 0

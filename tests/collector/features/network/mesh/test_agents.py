@@ -8,6 +8,7 @@ from typing import Any
 
 import aiohttp
 import msgspec
+import pytest
 
 from agent.config import (
     DeliveryConfig,
@@ -57,6 +58,7 @@ async def network(collector: Client, kind: str) -> dict[str, Any]:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.slow
 async def test_agents_measure_each_other(tmp_path: Path) -> None:
     async with collecting(with_mesh(settings(tmp_path / "history.db"))) as collector:
         for node in NODES:
@@ -80,6 +82,7 @@ async def test_agents_measure_each_other(tmp_path: Path) -> None:
     assert {each["lost_ratio"] for each in one["round_trips"]} == {0}
 
 
+@pytest.mark.slow
 async def test_a_restarted_collector_gets_all_results_again(tmp_path: Path) -> None:
     config = with_mesh(settings(tmp_path / "history.db"))
     async with collecting(config) as collector:

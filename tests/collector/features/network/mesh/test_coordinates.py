@@ -42,6 +42,7 @@ def fitted(table: Floats, pairs: Rows, generator: np.random.Generator) -> tuple[
     return found, Delays.of_coordinates(found.positions, found.heights, pairs, seconds)
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None)
 @given(st.sampled_from((regional, flat)), st.integers(150, 250), st.integers(0, 2**32))
 def test_most_estimates_are_close_to_the_true_times(make: object, count: int, seed: int) -> None:

@@ -46,6 +46,7 @@ def report(mesh: Mesh, names: list[str], table: Floats, now: float) -> None:
         assert mesh.put(member(node), results, now)
 
 
+@pytest.mark.slow
 async def test_a_large_cluster_measures_some_pairs_and_estimates_the_others(mesh: Mesh) -> None:
     names = [f"node{number:03}" for number in range(150)]
     table = flat(len(names), np.random.default_rng(0))

@@ -298,6 +298,7 @@ def test_the_overhead_of_preemptions_counts_the_starts_that_were_preempted() -> 
     assert by_slot(ledger.standings(100))["web", "1"]["preemption_ratio"] == pytest.approx(4 / 90)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ServiceMode)
 def test_what_is_folded_into_sums_still_counts(mode: ServiceMode) -> None:
     turns = 500

@@ -222,6 +222,7 @@ def test_a_lost_start_changes_only_its_own_run(events: list[LifecycleEvent], dat
         assert lossy[key]["waiting_seconds"] == pytest.approx(columns["waiting_seconds"] + missing)
 
 
+@pytest.mark.slow
 @given(turns=st.integers(70, 300), mode=MODES)
 def test_a_long_life_equals_the_sum_of_its_parts(turns: int, mode: ServiceMode) -> None:
     """Enough incarnations that most are folded."""

@@ -54,6 +54,7 @@ def by_promise(slots: Slots, availability: Floats) -> dict[float, Floats]:
     return {target: availability[promised == target] for target in np.unique(promised).tolist()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mix", [THREE_CLASSES, ONE_CLASS])
 def test_with_the_rules_of_the_study_every_instance_comes_close_to_its_promise(mix: Mix) -> None:
     found, slots = simulate(mix, "exact")
@@ -64,6 +65,7 @@ def test_with_the_rules_of_the_study_every_instance_comes_close_to_its_promise(m
         assert found[0.5].min() >= 0.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mix", [THREE_CLASSES, ONE_CLASS, *OTHERS])
 def test_the_hold_saves_two_thirds_of_the_stops_and_keeps_the_promises(mix: Mix) -> None:
     _, churning = simulate(mix, "exact")
@@ -74,6 +76,7 @@ def test_the_hold_saves_two_thirds_of_the_stops_and_keeps_the_promises(mix: Mix)
         assert availability.min() >= availability.mean() - 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mix", [THREE_CLASSES, ONE_CLASS])
 def test_the_hold_keeps_the_promises_also_if_another_host_takes_longer(mix: Mix) -> None:
     found, slots = simulate(mix, "held", (4, 10))
