@@ -30,6 +30,7 @@ class BrownoutList(msgspec.Struct, frozen=True):
     """Optional services that are stopped, in the order in which they start again."""
 
     stopped: list[BrownedOut]
+    """The first one starts first."""
 
 
 async def brownout(core: Core, _query: NoQuery) -> BrownoutList:
