@@ -12,6 +12,7 @@
 | `snapshot` | `PARTS`: a `PartCodec` per type of `SnapshotPart` | the bytes of a snapshot |
 | `pull` | `pull(core, source, nodes, at)`: after nodes were read from a store | the pull |
 | `jobs` | `restoring(core)`: while the registry is restored | the start |
+| `driver` | `open_driver(settings)`: the driver with the name of the feature | the drivers |
 | `jobs` | `restore(core)`: before reports arrive; `running(core)`: while it serves | the start |
 | `findings` | `findings(core)`: bottlenecks now | the alerts of the collector |
 | `routes` | `ROUTES` | the route table |
@@ -29,11 +30,21 @@ from typing import Any
 _PACKAGE = "collector.features"
 
 
+def features_with(module: str) -> tuple[str, ...]:
+    """The features that have a module of this name, in the order of their table; none is imported."""
+    features: tuple[str, ...] = import_module(_PACKAGE).FEATURES
+    return tuple(name for name in features if find_spec(f"{_PACKAGE}.{name}.{module}") is not None)
+
+
+def load(feature: str, module: str) -> ModuleType:
+    """A module of a feature."""
+    return import_module(f"{_PACKAGE}.{feature}.{module}")
+
+
 @cache
 def extensions(module: str) -> tuple[ModuleType, ...]:
     """The modules of this name of all features that have one, in the order of their table."""
-    names = [f"{_PACKAGE}.{feature}.{module}" for feature in import_module(_PACKAGE).FEATURES]
-    return tuple(import_module(name) for name in names if find_spec(name) is not None)
+    return tuple(load(name, module) for name in features_with(module))
 
 
 def extend(module: str, attribute: str) -> tuple[Any, ...]:

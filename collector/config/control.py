@@ -10,7 +10,7 @@ from wire.settings import Section
 
 _WHOLE_GRANTS = ("privileged", "pid=host", "network=host", "ipc=host", "uts=host", "userns=host")
 _NAMED_GRANTS = ("capability", "device", "security", "sysctl", "runtime", "log", "cgroup-parent")
-"""Grants of `driver.allow`: see `collector.drivers.docker.allow_list`."""
+"""Grants of `driver.allow`: see `collector.features.docker.allow_list`."""
 
 
 class PlacementConfig(Section, frozen=True):

@@ -1,35 +1,27 @@
-"""The table of all drivers."""
+"""The table of drivers: `none`, and those that features add."""
 
-import importlib
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import cast
-
+from collector.common.extensions import features_with, load
 from collector.config import DriverConfig
 from collector.drivers.interface import Opening
 from collector.drivers.none import open_none
-
-OpenDriver = Callable[[DriverConfig], Opening]
-
-
-def _in_folder(name: str) -> OpenDriver:
-    """Return a driver that is imported when it is opened, so that a collector imports only one."""
-
-    def open_named(settings: DriverConfig) -> Opening:
-        folder = importlib.import_module(f"collector.drivers.{name}")
-        return cast("OpenDriver", getattr(folder, f"open_{name}"))(settings)
-
-    return open_named
+from wire.errors import UserError
 
 
-DRIVERS: Mapping[str, OpenDriver] = MappingProxyType(
-    {"none": open_none} | {name: _in_folder(name) for name in ("swarm", "docker", "kubernetes")}
-)
+def drivers() -> tuple[str, ...]:
+    """The names of all drivers. A driver has the name of its feature."""
+    return ("none", *features_with("driver"))
 
 
 def open_driver(settings: DriverConfig) -> Opening:
-    """Return the configured driver. Opening it raises `UserError` if its settings are invalid.
+    """Return the configured driver, which is imported here, so that a collector imports only one.
 
-    An orchestrator that does not answer raises `DriverError` when the driver is used.
+    Raise `UserError` if there is no such driver; opening it does if its settings are invalid. An orchestrator
+    that does not answer raises `DriverError` when the driver is used.
     """
-    return DRIVERS[settings.name](settings)
+    if settings.name == "none":
+        return open_none(settings)
+    if settings.name not in drivers():
+        known = ", ".join(drivers())
+        raise UserError(f"driver.name: there is no driver {settings.name!r}: choose one of {known}")
+    opened: Opening = load(settings.name, "driver").open_driver(settings)
+    return opened

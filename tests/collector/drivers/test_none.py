@@ -1,13 +1,14 @@
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from collector.common.orchestrator import OrchestratorState
 from collector.config import DriverConfig
 from collector.drivers.interface import ActionResult
-from collector.drivers.table import DRIVERS, open_driver
+from collector.drivers.table import drivers, open_driver
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
-from tests.collector.drivers.kubernetes.fake import Fake, faking
+from tests.collector.features.kubernetes.fake import Fake, faking
 from wire.resources import Quantities
 
 WHY = ("because",)
@@ -47,6 +48,6 @@ async def test_dry_run_describes_the_action(action: Action, description: str) ->
 
 async def test_every_driver_has_its_name_and_only_none_is_dry(tmp_path: Path) -> None:
     async with faking(Fake(nodes={}, pods={}), tmp_path, engines={"a": "unix:///nowhere"}) as settings:
-        for name, opening in DRIVERS.items():
-            async with opening(settings) as driver:
+        for name in drivers():
+            async with open_driver(msgspec.structs.replace(settings, name=name)) as driver:
                 assert (driver.name, driver.dry) == (name, name == "none")

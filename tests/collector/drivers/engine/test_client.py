@@ -12,7 +12,7 @@ from aiohttp import web
 from collector.config import DriverConfig as Settings
 from collector.drivers.engine.client import EngineError, connect
 from collector.drivers.interface import DriverError
-from collector.drivers.swarm.client import Manager
+from collector.features.swarm.client import Manager
 from tests.certificates import Authority
 from wire.address import Address
 from wire.errors import UserError

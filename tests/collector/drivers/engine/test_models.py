@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from collector.common.orchestrator import Mode
-from collector.drivers.docker.moves import create_request
-from collector.drivers.docker.views import service_view
 from collector.drivers.engine.models import ContainerStats, DockerContainer
+from collector.features.docker.moves import create_request
+from collector.features.docker.views import service_view
 
 ID = "0123456789abcdef"
 LABELS = {"wattpack.move": "allowed"}

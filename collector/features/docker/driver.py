@@ -1,0 +1,227 @@
+"""The driver for Docker hosts without an orchestrator."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from itertools import chain
+
+from collector.common.orchestrator import NodeView, OrchestratorState
+from collector.config import DriverConfig
+from collector.drivers.engine.client import Engine, EngineError, Json
+from collector.drivers.engine.cuts import cut, limits_before, uncut
+from collector.drivers.engine.engines import Engines, open_engines
+from collector.drivers.engine.limits import current_limits, limit_changes
+from collector.drivers.engine.models import DockerContainer, ListedContainer
+from collector.drivers.interface import ActionResult, Driver, DriverError
+from collector.features.docker.moves import DestinationEngine, move, stop, wait_until_healthy
+from collector.features.docker.views import service_names, service_view, task_view
+from collector.policies.actions import (
+    Action,
+    Cut,
+    Kill,
+    Move,
+    PowerOff,
+    PowerOn,
+    Resize,
+    Scale,
+    Start,
+    short_id,
+)
+from wire.errors import UserError
+from wire.resources import Quantities
+
+log = logging.getLogger(__name__)
+
+_LIST_REQUESTS = 3
+"""Time to list and describe the containers of a host, in timeouts of one request."""
+
+
+class DockerHosts(Driver):
+    """Acts on each host through its engine."""
+
+    name = "docker"
+    dry = False
+    has_queue = False
+
+    def __init__(self, engines: Engines, settings: DriverConfig) -> None:
+        self._engines = engines
+        self._settings = settings
+        self._all_grants = frozenset(chain.from_iterable(settings.allow.values()))
+        self._original_limits: dict[str, Json] = {}
+        """Limits of cut containers from before the cut, for their copies."""
+
+    async def view(self) -> OrchestratorState:
+        names = self._engines.names
+        hosts = await asyncio.gather(*(self._containers(name) for name in names))
+        containers = [(name, each) for name, there in zip(names, hosts, strict=True) for each in there or ()]
+        services = service_names(containers)
+        return OrchestratorState(
+            nodes=tuple(
+                NodeView(name=name, ready=there is not None) for name, there in zip(names, hosts, strict=True)
+            ),
+            services=tuple(
+                service_view(container, self._all_grants, service)
+                for service, (_, container) in zip(services, containers, strict=True)
+            ),
+            tasks=tuple(
+                task_view(container, name, service)
+                for service, (name, container) in zip(services, containers, strict=True)
+            ),
+        )
+
+    async def carry_out(self, action: Action) -> ActionResult:
+        match action:
+            case Cut():
+                return await self._cut(action)
+            case Move():
+                return await self._move(action.task, action.node, action.target)
+            case Kill():
+                if action.target is not None:
+                    return await self._move(action.task, action.node, action.target)
+                await self._stop(action.node, action.task)
+                return ActionResult(what=f"stopped {action.title} on {action.node}: it waits there")
+            case Start():
+                return await self._start(action)
+            case PowerOn() | PowerOff():
+                raise DriverError(f"{action.node} cannot be switched: the driver docker cannot drain hosts")
+            case Scale():
+                raise DriverError(
+                    f"{action.service} cannot be scaled: it is a single container, and the driver docker"
+                    " creates none. Run it as a service of a Swarm"
+                )
+            case Resize():
+                return await self._resize(action)
+
+    async def undo(self, action: Action, done: ActionResult) -> None:
+        match action:
+            case Cut() if done.before:
+                await uncut(self._engines.of(action.node), action, done)
+                self._original_limits.pop(action.task, None)
+            case Move(node=source, target=target) | Kill(node=source, target=str(target)):
+                for container in done.containers:
+                    await self._move(container, target, source)
+            case Kill(target=None):
+                await self._engines.of(action.node).post(f"/containers/{action.task}/start")
+            case Start():
+                for container in done.containers:
+                    await self._stop(action.target, container)
+            case Resize():
+                await self._unresize(action, done)
+
+    async def _cut(self, action: Cut) -> ActionResult:
+        done = await cut(self._engines.of(action.node), action)
+        if not done.nothing_to_do:
+            self._original_limits.setdefault(action.task, limits_before(done))
+        return done
+
+    async def _resize(self, action: Resize) -> ActionResult:
+        """Change the CPU limit of the container of this name, while it runs."""
+        node, container = await self._find(action.service)
+        done = await cut(self._engines.of(node), _as_cut(action, node, container.id))
+        return replace(done, containers=(container.id,))
+
+    async def _unresize(self, action: Resize, done: ActionResult) -> None:
+        """Restore the CPU limit, unless someone changed it since."""
+        node, container = await self._find(action.service)
+        now, ours = current_limits(container.host_config), Quantities(action.cpu_limit_cores)
+        if done.before and done.containers == (container.id,) and not limit_changes(now, ours):
+            await uncut(self._engines.of(node), _as_cut(action, node, container.id), done)
+
+    async def _find(self, name: str) -> tuple[str, DockerContainer]:
+        """Return the running container of a service, and its host. Raise `DriverError`."""
+        containers = [
+            (node, each) for node in self._engines.names for each in await self._containers(node) or ()
+        ]
+        for service, (node, container) in zip(service_names(containers), containers, strict=True):
+            # Of two hosts with a container of this name, one may not answer now.
+            if name in {service, f"{service}@{node}"}:
+                return node, container
+        raise DriverError(f"no running container is called {name}")
+
+    async def _move(self, container: str, source: str, target: str) -> ActionResult:
+        here, there = self._engines.of(source), self._engines.of(target)
+        limits = self._original_limits.get(container)
+        if source == target:
+            return ActionResult(what=f"{short_id(container)} already runs on {target}", nothing_to_do=True)
+        try:
+            to = DestinationEngine(there, self._settings.allow.get(target, ()))
+            created, remark = await move(here, to, container, self._settings, limits)
+        except DriverError as error:
+            raise DriverError(
+                f"{short_id(container)} cannot move from {source} to {target}: {error}"
+            ) from error
+        self._original_limits.pop(container, None)
+        return ActionResult(
+            what=f"moved {short_id(container)} from {source} to {target}, as {short_id(created)}{remark}",
+            containers=(created,),
+        )
+
+    async def _stop(self, node: str, container: str) -> None:
+        engine = self._engines.of(node)
+        await stop(engine, await engine.get(f"/containers/{container}/json", DockerContainer))
+
+    async def _start(self, action: Start) -> ActionResult:
+        """Start a stopped container on its host, or a copy of it on the target."""
+        there = self._engines.of(action.target)
+        try:
+            await there.post(f"/containers/{action.task}/start")
+        except EngineError:
+            for name in self._engines.names:
+                if name != action.target and await _has(self._engines.of(name), action.task):
+                    return await self._move(action.task, name, action.target)
+            raise
+        await wait_until_healthy(there, action.task, self._settings)
+        return ActionResult(what=f"started {action.title} on {action.target}", containers=(action.task,))
+
+    async def _containers(self, node: str) -> list[DockerContainer] | None:
+        """Return the containers on a node; None if its engine does not answer."""
+        engine = self._engines.of(node)
+        try:
+            # A slow engine may answer each single request in time.
+            async with asyncio.timeout(_LIST_REQUESTS * self._settings.request_seconds):
+                listed = await engine.get("/containers/json", list[ListedContainer])
+                found = await asyncio.gather(*(_inspect(engine, each.id) for each in listed))
+            containers = [container for container in found if container is not None]
+            for each in containers:
+                service_view(each, self._all_grants)  # an invalid one would later fail the view of all hosts
+        except (DriverError, TimeoutError):
+            return None
+        except Exception:
+            log.exception("the description of a container on %s is invalid: the host counts as down", node)
+            return None
+        return containers
+
+
+def _as_cut(action: Resize, node: str, container: str) -> Cut:
+    return Cut(
+        task=container,
+        name=action.service,
+        node=node,
+        allocated=Quantities(action.cpu_limit_cores),
+        reasons=action.reasons,
+    )
+
+
+async def _inspect(engine: Engine, container: str) -> DockerContainer | None:
+    try:
+        return await engine.get(f"/containers/{container}/json", DockerContainer)
+    except EngineError:  # gone since it was listed
+        return None
+
+
+async def _has(engine: Engine, container: str) -> bool:
+    try:
+        return await _inspect(engine, container) is not None
+    except DriverError:
+        return False
+
+
+@asynccontextmanager
+async def open_driver(settings: DriverConfig) -> AsyncIterator[Driver]:
+    """Connect to the engines of all hosts. Raise `UserError` if none is configured."""
+    if not settings.engines:
+        raise UserError("driver.name is docker, but [driver.engines] is empty: add a line for each host")
+    async with open_engines(settings) as engines:
+        yield DockerHosts(engines, settings)

@@ -1,0 +1,277 @@
+"""Routes for Kubernetes. The verb ends the path, as kube-scheduler expects."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+
+from collector.api.control import Api
+from collector.api.nodes import no_such_node
+from collector.common.errors import ApiError, LimitError
+from collector.core.parts import Core
+from collector.core.placing import warm_up_with
+from collector.features.kubernetes.extender.models import (
+    ExtenderArgs,
+    ExtenderFilterResult,
+    ExtenderPreemptionArgs,
+    ExtenderPreemptionResult,
+    HostPriority,
+    MetaPod,
+    MetaVictims,
+    NodeList,
+    NodeObject,
+    SchedulerPod,
+)
+from collector.features.kubernetes.extender.pods import (
+    PodRequest,
+    is_bound_to_its_node,
+    is_essential,
+    pod_request,
+)
+from collector.features.kubernetes.extender.scheduling import SplitNodes, keep_only, score_nodes, split_nodes
+from collector.features.kubernetes.extender.watcher import WatcherMetrics, watcher_metrics
+from collector.placement.question import complete_labels, resolve_policy
+from collector.placement.ranking import rank
+from collector.policies.interface import Ranking, Request
+from collector.policies.table import POLICIES
+from collector.snapshot.tables import Snapshot
+from collector.web.bodies import parse_body, read_body
+from collector.web.routes import (
+    BAD_BODY,
+    FORBIDDEN,
+    NO_NODE,
+    ResponseSpec,
+    Route,
+    get,
+    json_response,
+    parse_query,
+    problem,
+)
+from collector.web.scopes import Scope
+from wire.errors import UserError
+
+log = logging.getLogger(__name__)
+Args = TypeVar("Args", bound=msgspec.Struct)
+_node_decoder = msgspec.json.Decoder(NodeObject)
+
+
+class ExtenderQuery(msgspec.Struct, frozen=True):
+    """Parameters of a verb, as in `filterVerb: filter?policy=draps`."""
+
+    policy: Annotated[str | None, Meta(description="Policy to use instead of the configured one.")] = None
+
+
+class WatcherQuery(msgspec.Struct, frozen=True):
+    """Parameters of load-watcher."""
+
+    host: Annotated[str | None, Meta(description="Only the node with this name.")] = None
+
+
+async def _rank(
+    core: Core, pod: SchedulerPod, policy_name: str | None
+) -> tuple[Snapshot, PodRequest, Ranking]:
+    chosen = resolve_policy(core.config, policy_name, {}, "place")
+    # A new request for the same pod replaces the reservation of the earlier one.
+    core.reservations.release(_pod_name(pod))
+    if pod.status.nominated_node_name is not None:
+        core.reservations.preempt(_pod_name(pod), pod.status.nominated_node_name)
+    snapshot = await core.snapshot()
+    try:
+        wanted = pod_request(pod, snapshot, core.config.placement.default_class)
+    except UserError as error:
+        raise ApiError(HTTPStatus.BAD_REQUEST, str(error), "$.Pod") from error
+    left = core.reservations.left_by(wanted.names, core.clock())
+    warm_up_with(core, wanted.request, chosen)
+    ranking = rank(snapshot, wanted.request, chosen.policy, chosen.settings, left, admission=core.admission)
+    return snapshot, wanted, ranking
+
+
+def _pod_name(pod: SchedulerPod) -> str:
+    return _reservation_name(pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}")
+
+
+def _reservation_name(uid: str) -> str:
+    return f"pod/{uid}"
+
+
+async def filter_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> ExtenderFilterResult:
+    """Split the candidate nodes into those that fit a pod and those that do not."""
+    items = _complete_nodes(args)
+    names = list(items) if args.nodes is not None else (args.node_names or [])
+    snapshot, wanted, ranking = await _rank(core, args.pod, query.policy)
+    kept = core.reservations.kept_on(args.pod.metadata.uid, core.clock())
+    if is_essential(args.pod):
+        found = SplitNodes(names, {}, {})
+    elif kept is not None:
+        found = keep_only(kept, names)
+    else:
+        found = split_nodes(snapshot, ranking, names, args.pod.status.nominated_node_name)
+    log.debug("pod %s fits on %d of %d nodes", wanted.pod, len(found.passed), len(names))
+    nodes = args.nodes
+    return ExtenderFilterResult(
+        nodes=None
+        if nodes is None
+        else NodeList(metadata=nodes.metadata, items=[items[each] for each in found.passed]),
+        node_names=found.passed if nodes is None else None,
+        failed_nodes=found.failed,
+        failed_and_unresolvable_nodes=found.unresolvable,
+    )
+
+
+async def prioritize_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> list[HostPriority]:
+    """Score the candidate nodes for a pod, and reserve the best one until the pod starts."""
+    names = list(_complete_nodes(args)) if args.nodes is not None else (args.node_names or [])
+    snapshot, wanted, ranking = await _rank(core, args.pod, query.policy)
+    if is_bound_to_its_node(args.pod):
+        return [HostPriority(host=name, score=0) for name in names]
+    kept = core.reservations.kept_on(args.pod.metadata.uid, core.clock())
+    scores = score_nodes(snapshot, ranking, names, kept or args.pod.status.nominated_node_name)
+    seconds = 0.0 if kept is not None else core.config.placement.scheduled_seconds
+    if seconds and max(scores, default=0) > 0:
+        best = names[scores.index(max(scores))]
+        request = replace(wanted.request, service=wanted.workload)
+        try:
+            core.reservations.place(
+                snapshot, request, best, now=core.clock(), seconds=seconds, name=_pod_name(args.pod)
+            )
+        except LimitError as error:
+            log.warning("no reservation for pod %s on node %s: %s", wanted.pod, best, error)
+    unknown = [name for name in names if name not in snapshot.nodes.index]
+    if unknown:
+        log.info("nodes without an agent get score 0: %d, such as %s", len(unknown), unknown[0])
+    return [HostPriority(host=name, score=score) for name, score in zip(names, scores, strict=True)]
+
+
+async def check_preemption(
+    core: Core, args: ExtenderPreemptionArgs, query: ExtenderQuery
+) -> ExtenderPreemptionResult:
+    """Keep the nodes where preemption helps the pod, and where the victims can wait longer than it can."""
+    by_id = dict(args.node_name_to_meta_victims or {})
+    for name, victims in (args.node_name_to_victims or {}).items():
+        pods = [MetaPod(uid=each.metadata.uid) for each in victims.pods or ()]
+        by_id[name] = MetaVictims(pods=pods, num_pdb_violations=victims.num_pdb_violations)
+    kept = core.reservations.kept_on(args.pod.metadata.uid, core.clock())
+    if kept is not None:
+        # A decision makes room on that node; kube-scheduler must not make room elsewhere.
+        return ExtenderPreemptionResult(
+            node_name_to_meta_victims={name: victims for name, victims in by_id.items() if name == kept}
+        )
+    snapshot, wanted, ranking = await _rank(core, args.pod, query.policy)
+    unresolvable = split_nodes(snapshot, ranking, by_id).unresolvable
+    helps = {name: victims for name, victims in by_id.items() if name not in unresolvable}
+    if not is_essential(args.pod):
+        chosen = await _least_urgent(core, args.pod, wanted.request, helps)
+        helps = {name: victims for name, victims in helps.items() if name in chosen}
+    core.reservations.plan_preemption(
+        _pod_name(args.pod),
+        {
+            name: frozenset(_reservation_name(each.uid) for each in victims.pods or ())
+            for name, victims in helps.items()
+        },
+    )
+    return ExtenderPreemptionResult(node_name_to_meta_victims=helps)
+
+
+async def _least_urgent(
+    core: Core, pod: SchedulerPod, request: Request, victims: Mapping[str, MetaVictims]
+) -> frozenset[str]:
+    """Return the nodes whose victims can wait longest, without nodes where one of them cannot wait."""
+    policy = next((each for each in POLICIES.values() if each.preempt is not None), None)
+    if policy is None or policy.preempt is None:
+        return frozenset(victims)
+    assert isinstance(core, Api), "this route needs the orchestrator's state"
+    situation = core.control.actor.situation
+    containers: defaultdict[str, list[str]] = defaultdict(list)
+    for task in situation.view.tasks:
+        containers[task.id].append(task.container)
+    by_node = {
+        name: [each for victim in there.pods or () for each in containers.get(victim.uid, ())]
+        for name, there in victims.items()
+    }
+    settings = resolve_policy(core.config, policy.name, {}, "rebalance").settings
+    request = replace(request, labels=complete_labels(pod.metadata.labels, core.config))
+    return policy.preempt(await situation.snapshot(), pod.metadata.uid, request, by_node, settings)
+
+
+def _complete_nodes(args: ExtenderArgs) -> dict[str, msgspec.Raw]:
+    """The complete nodes of a request, by name."""
+    items = (args.nodes.items or []) if args.nodes is not None else []
+    return {parse_body(bytes(item), _node_decoder.decode).metadata.name: item for item in items}
+
+
+async def node_load(core: Core, query: WatcherQuery) -> WatcherMetrics:
+    """Get the load of nodes."""
+    snapshot = await core.snapshot()
+    if query.host is not None and query.host not in snapshot.nodes.index:
+        raise no_such_node(query.host, "host")
+    return watcher_metrics(snapshot, query.host)
+
+
+def _verb(
+    verb: str,
+    summary: str,
+    response: Any,  # noqa: ANN401 - a type, or a list of one
+    handler: Callable[[Core, Args, ExtenderQuery], Awaitable[Any]],
+    body: type[Args],
+) -> Route:
+    decoder = msgspec.json.Decoder(body)
+
+    async def serve(core: Core, request: web.Request) -> web.Response:
+        query = parse_query(request, ExtenderQuery)
+        args = parse_body(await read_body(request), decoder.decode)
+        return json_response(await handler(core, args, query))
+
+    return Route(
+        method="POST",
+        path=f"/v1/kubernetes/{verb}",
+        summary=summary,
+        serve=serve,
+        query=ExtenderQuery,
+        body=body,
+        needs=Scope.PLACE,
+        responses={
+            HTTPStatus.OK: ResponseSpec("A response of the extender protocol.", response),
+            **BAD_BODY,
+            **problem(HTTPStatus.BAD_REQUEST, "The body or a parameter is invalid."),
+            **FORBIDDEN,
+        },
+    )
+
+
+ROUTES: tuple[Route, ...] = (
+    _verb(
+        "filter",
+        "Filter nodes for a pod (kube-scheduler extender).",
+        ExtenderFilterResult,
+        filter_nodes,
+        ExtenderArgs,
+    ),
+    _verb(
+        "prioritize",
+        "Score nodes for a pod (kube-scheduler extender).",
+        list[HostPriority],
+        prioritize_nodes,
+        ExtenderArgs,
+    ),
+    _verb(
+        "preempt",
+        "Choose the nodes where preemption helps a pod and breaks no promise (kube-scheduler extender).",
+        ExtenderPreemptionResult,
+        check_preemption,
+        ExtenderPreemptionArgs,
+    ),
+    get(
+        "/watcher",
+        "Get the load of nodes in the format of load-watcher, for Trimaran and PEAKS.",
+        WatcherMetrics,
+        node_load,
+        query=WatcherQuery,
+        problems=NO_NODE,
+    ),
+)

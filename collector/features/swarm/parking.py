@@ -1,0 +1,259 @@
+"""Parking: a task is stopped for more urgent ones, waits for its turn, and starts on a chosen node.
+
+Swarm restarts every task that stops, on any node. So a service with one replica gets a constraint that no
+node meets: its task is pending, as Swarm lists it. In a larger service that would stop all tasks, so that it
+gets one replica less. Swarm then removes a task that does not run, or else one on the node with the most
+tasks of the service (tested with 20.10). To make it remove the chosen task, a constraint first closes its
+node, which stops only that task. If several tasks of the service run on the node, Swarm chooses by their
+number.
+
+A label of the service contains the settings to restore, so that any collector can start the task, or let
+Swarm start it.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import msgspec
+
+from collector.config import DriverConfig
+from collector.drivers.interface import ActionResult, DriverError
+from collector.drivers.polling import NotYet, undone_on_failure, wait_for
+from collector.features.swarm.client import Manager
+from collector.features.swarm.models import (
+    ENDED,
+    SwarmService,
+    SwarmState,
+    SwarmTask,
+    parked_id,
+    stop_seconds,
+)
+from collector.features.swarm.specs import (
+    Order,
+    ParkedTask,
+    groups_of,
+    has_temporary_changes,
+    parked_tasks,
+    replicas_of,
+    user_spec,
+    with_constraints,
+    with_parked,
+    with_unparked,
+    without_constraints,
+)
+from collector.policies.actions import short_id
+
+_FULL_SECONDS = 5.0
+"""Time in which Swarm must find room on a node where it was just made."""
+
+
+class _ParkedSlot(msgspec.Struct, frozen=True):
+    service: str
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class _WaitingTask:
+    """A task that waits for a node."""
+
+    service: SwarmService
+    slot: int
+    known: frozenset[str]
+    """The tasks of the service before its start."""
+    is_assigned: bool = False
+    """Whether Swarm has already found a node for it."""
+
+
+class Parker:
+    """Stops tasks until their turn comes, and starts them."""
+
+    def __init__(
+        self, manager: Manager, settings: DriverConfig, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._manager = manager
+        self._settings = settings
+        self._clock = clock
+
+    async def park(self, container: str, source: str) -> ActionResult:
+        """Stop a container until `start`; return when it has stopped."""
+        cluster = await self._manager.read_state()
+        task = cluster.task(container)
+        if task is None or cluster.node_of[task.node_id].name != source:
+            return ActionResult.gone(container, source)
+        service = cluster.service_of[task.service_id]
+        _require_parkable(service)
+        waiting = [ParkedTask(task.slot, source, self._clock())]
+        if (replicas_of(user_spec(service.spec)) or 0) > 1:
+            # Swarm removes tasks without a node first, so that these wait here as well.
+            siblings = [each for each in cluster.wanted_tasks(service) if not each.node_id]
+            waiting += [ParkedTask(each.slot, "", self._clock()) for each in siblings]
+            await self._single_out(cluster, service, task)
+        await self._manager.change_service(service.id, lambda spec: with_parked(spec, waiting))
+        await self._wait_until_stopped(service, task)
+        return ActionResult(
+            what=f"stopped a task of {service.name} on {source}: it waits for its turn",
+            before=msgspec.json.encode(_ParkedSlot(service.id, task.slot)),
+        )
+
+    async def start(self, waiting: str, target_name: str) -> ActionResult:
+        """Start a waiting task on a node; return when it is healthy and its constraints are removed.
+
+        `waiting` is the id of a pending task, or that of a parked replica.
+        """
+        cluster = await self._manager.read_state()
+        found = _find(cluster, waiting)
+        if found.is_assigned:
+            task = await self._wait_until_runs(found)
+            where = cluster.node_of[task.node_id].name
+            return ActionResult(
+                what=f"Swarm started a task of {found.service.name} on {where} itself",
+                containers=(task.container,),
+            )
+        target = cluster.accepting_node(target_name)
+        before = next((each for each in parked_tasks(found.service.spec) if each.slot == found.slot), None)
+        only = cluster.only_on(found.service, {target.id})
+        seconds = self._settings.stable_seconds
+        await self._manager.change_service(
+            found.service.id, lambda spec: with_unparked(spec, found.slot, only, Order.START, seconds)
+        )
+
+        async def undo() -> None:
+            await self._manager.change_service(
+                found.service.id,
+                lambda spec: without_constraints(spec) if before is None else with_parked(spec, [before]),
+            )
+
+        async with undone_on_failure(f"{found.service.name} did not start on {target.name}", undo):
+            task = await self._wait_until_runs(found)
+        where = cluster.node_of[task.node_id].name
+        what = f"started a task of {found.service.name} on {where}"
+        what = await self._manager.remove_constraints(found.service.id, what)
+        return ActionResult(what=what, containers=(task.container,))
+
+    async def hold_back(self, tasks: Collection[str]) -> tuple[str, ...]:
+        """Park tasks that Swarm finds no node for: it would give them the room that is made for others."""
+        cluster = await self._manager.read_state()
+        held = []
+        for service in cluster.services:
+            slots = {
+                each.slot for each in cluster.wanted_tasks(service) if each.id in tasks and each.has_no_place
+            }
+            is_free = replicas_of(service.spec) is not None and not has_temporary_changes(service.spec)
+            if slots and is_free and not service.is_updating:
+                await self._park_slots(service, slots)
+                held.append(f"parked {service.name}, which waits for its turn")
+        return tuple(held)
+
+    async def _park_slots(self, service: SwarmService, slots: Collection[int]) -> None:
+        waiting = [ParkedTask(slot, "", self._clock()) for slot in sorted(slots)]
+        await self._manager.change_service(service.id, lambda spec: with_parked(spec, waiting))
+
+    async def unpark(self, done: ActionResult) -> None:
+        """Let Swarm start a parked task wherever it fits."""
+        before = msgspec.json.decode(done.before, type=_ParkedSlot)
+        await self._manager.change_service(before.service, lambda spec: with_unparked(spec, before.slot))
+
+    async def release(self, cluster: SwarmState) -> tuple[str, ...]:
+        """Let Swarm start all parked tasks wherever they fit."""
+        left = [service for service in cluster.services if parked_tasks(service.spec)]
+        for service in left:
+            await self._manager.change_service(service.id, user_spec)
+        return tuple(f"unparked {service.name}: Swarm starts it as soon as it fits" for service in left)
+
+    async def _single_out(self, cluster: SwarmState, service: SwarmService, task: SwarmTask) -> None:
+        """Let Swarm remove this task when the service has one replica less."""
+        count = Counter(each.node_id for each in cluster.wanted_tasks(service) if each.node_id)
+        here = count[task.node_id]
+        most = max((number for node, number in count.items() if node != task.node_id), default=0)
+        if not most or here > max(most, 1):
+            return  # Swarm removes a task on this node
+        if here > 1:
+            raise DriverError(
+                f"{service.name} runs {here} tasks on {cluster.node_of[task.node_id].name}, and no fewer on"
+                " another node: Swarm would stop one there"
+            )
+        closed = [node.id for node in cluster.nodes if node.id == task.node_id or node.id not in count]
+        constraints = [f"node.id!={node}" for node in closed]
+        await self._manager.change_service(
+            service.id, lambda spec: with_constraints(spec, constraints, Order.STOP, 0.0)
+        )
+
+        async def is_stopping() -> None:
+            tasks = await self._manager.tasks(service.id)
+            if any(each.id == task.id and each.wanted for each in tasks):
+                raise NotYet("Swarm did not react")
+
+        async with undone_on_failure(
+            f"{service.name} cannot be stopped",
+            lambda: self._manager.change_service(service.id, without_constraints),
+        ):
+            await wait_for(is_stopping, self._settings.request_seconds)
+
+    async def _wait_until_stopped(self, service: SwarmService, task: SwarmTask) -> None:
+        """Wait until a task has ended and no other takes its place."""
+
+        async def has_stopped() -> None:
+            now, tasks = await asyncio.gather(
+                self._manager.service(service.id), self._manager.tasks(service.id)
+            )
+            has_ended = all(each.id != task.id or each.status.state in ENDED for each in tasks)
+            if not has_ended or sum(each.wanted for each in tasks) > (replicas_of(now.spec) or 0):
+                raise NotYet("it still runs")
+
+        async with undone_on_failure(
+            f"a task of {service.name} did not stop",
+            lambda: self._manager.change_service(service.id, lambda spec: with_unparked(spec, task.slot)),
+        ):
+            await wait_for(has_stopped, stop_seconds(service.spec) + self._settings.request_seconds)
+
+    async def _wait_until_runs(self, found: _WaitingTask) -> SwarmTask:
+        """Wait until the task that replaces a waiting one is healthy. Raise `DriverError`."""
+        clock = asyncio.get_running_loop().time
+        full_since: float | None = None
+
+        async def running() -> SwarmTask:
+            nonlocal full_since
+            tasks = [
+                each for each in await self._manager.tasks(found.service.id) if each.id not in found.known
+            ]
+            if (runs := next((each for each in tasks if each.wanted and each.runs), None)) is not None:
+                return runs
+            if failed := next((each for each in tasks if each.status.state in {"failed", "rejected"}), None):
+                raise DriverError(failed.status.err or f"its task is {failed.status.state}")
+            full = next((each for each in tasks if each.wanted and each.has_no_place), None)
+            full_since = None if full is None else full_since or clock()
+            if full is not None and full_since is not None and clock() - full_since >= _FULL_SECONDS:
+                raise DriverError(full.status.err)
+            raise NotYet("it was not healthy")
+
+        return await wait_for(running, self._settings.healthy_seconds)
+
+
+def _require_parkable(service: SwarmService) -> None:
+    if replicas_of(service.spec) is None:
+        raise DriverError(f"{service.name} cannot wait: it is a job, or runs on every node")
+    if groups_of(service.spec):
+        raise DriverError(f"{service.name} cannot wait yet: it is being deployed")
+    if service.is_updating and not parked_tasks(service.spec):
+        raise DriverError(f"{service.name} is being updated: wait until the update ends")
+
+
+def _find(cluster: SwarmState, waiting: str) -> _WaitingTask:
+    """Find a waiting task by its id. Raise `DriverError` if it no longer waits."""
+    for service in cluster.services:
+        tasks = cluster.wanted_tasks(service)
+        known = frozenset(each.id for each in tasks)
+        if (task := next((each for each in tasks if each.id == waiting), None)) is not None:
+            if task.node_id:
+                return _WaitingTask(service, task.slot, known - {task.id}, is_assigned=True)
+            is_parked = bool(parked_tasks(service.spec))
+            if groups_of(service.spec) or (service.is_updating and not is_parked):
+                raise DriverError(f"{service.name} is being updated: wait until the update ends")
+            return _WaitingTask(service, task.slot, known)
+        for each in parked_tasks(service.spec):
+            if parked_id(service, each) == waiting:
+                return _WaitingTask(service, each.slot, known)
+    raise DriverError(f"task {short_id(waiting)} no longer waits")

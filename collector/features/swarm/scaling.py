@@ -1,0 +1,241 @@
+"""Changes of a service: its number of replicas, and the CPU limit of its tasks.
+
+More replicas start where temporary constraints leave room, and Swarm chooses among these nodes. With fewer,
+Swarm removes tasks that do not run first, then those of nodes with the most tasks of the service. Another
+limit replaces every task, one after the other, each after its replacement runs.
+
+A request states the desired numbers, so it can be repeated. After a crash, the service has either the old
+numbers or the new ones.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from collector.common.orchestrator import Mode
+from collector.config import DriverConfig
+from collector.drivers.engine.client import Json
+from collector.drivers.interface import ActionResult, DriverError
+from collector.drivers.polling import NotYet, undone_on_failure, wait_for
+from collector.features.swarm.client import Manager
+from collector.features.swarm.models import (
+    ENDED,
+    FAILED_UPDATES,
+    SwarmService,
+    SwarmState,
+    SwarmTask,
+    local_data,
+    stop_seconds,
+)
+from collector.features.swarm.specs import (
+    Order,
+    cpu_limit_of,
+    groups_of,
+    has_temporary_changes,
+    nano_cpus,
+    parked_tasks,
+    replicas_of,
+    user_spec,
+    with_constraints,
+    with_cpu_limit,
+    with_replicas,
+    with_stopped,
+)
+from collector.features.swarm.views import service_view
+from collector.policies.actions import Resize, Scale, ServiceAction, describe_cores
+
+_FAILED = frozenset({"failed", "rejected"})
+
+
+@dataclass(frozen=True, slots=True)
+class _DesiredTasks:
+    """The number of tasks that a service should have, and their CPU limit."""
+
+    replicas: int
+    nano_cpus: int
+    """CPU limit of each; 0 without one."""
+    rounds: int = 1
+    """How many tasks start one after the other, each within the time limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TasksBefore:
+    """The tasks of a service before a change."""
+
+    ids: frozenset[str]
+    """Including tasks that have ended."""
+    running: frozenset[str]
+
+
+class SwarmScaler:
+    """Scales services, and changes their CPU limits."""
+
+    def __init__(self, manager: Manager, settings: DriverConfig) -> None:
+        self._manager = manager
+        self._settings = settings
+
+    async def scale(self, action: Scale) -> ActionResult:
+        """Give a service this many replicas; return when all run, and surplus tasks have ended."""
+        cluster = await self._manager.read_state()
+        service = _changeable(cluster, action)
+        before = replicas_of(user_spec(service.spec))
+        earlier = await self._tasks_of(cluster, service)
+        chosen = {cluster.node(name).id for name in action.nodes}
+        only = cluster.only_on(service, chosen) if chosen and (before or 0) < action.replicas else []
+
+        def change(spec: Json) -> Json:
+            plain = with_replicas(user_spec(spec), action.replicas)
+            if action.sheds:
+                plain = with_stopped(plain, None if action.replicas else before)
+            return with_constraints(plain, only, Order.START, 0.0) if only else plain
+
+        await self._manager.change_service(service.id, change)
+
+        async def undo() -> None:
+            if before is not None:
+                await self._restore(service, action, before)
+
+        desired = _DesiredTasks(action.replicas, cpu_limit_of(service.spec))
+        async with undone_on_failure(f"{service.name} was not scaled to {action.replicas}", undo):
+            tasks = await self._wait(service, desired, earlier)
+        what = f"scaled {service.name} from {before} to {action.replicas} replicas"
+        new = sorted({cluster.node_of[each.node_id].name for each in tasks if each.id not in earlier.ids})
+        what = f"{what}, on {', '.join(new)}" if new else what
+        return await self._done(service, what, tasks, nothing_to_do=before == action.replicas)
+
+    async def unscale(self, action: Scale) -> None:
+        """Restore the number of replicas, unless someone changed it since."""
+        cluster = await self._manager.read_state()
+        await self._restore(cluster.service(action.service), action, action.replicas_before)
+
+    async def resize(self, action: Resize) -> ActionResult:
+        """Change the CPU limit of all tasks of a service; return when all tasks have it."""
+        cluster = await self._manager.read_state()
+        service = _changeable(cluster, action)
+        view = service_view(service)
+        reserved = view.reserve.cpu_cores
+        if reserved is not None and reserved > action.cpu_limit_cores:
+            raise DriverError(
+                f"{service.name} reserves {describe_cores(reserved)} per task: lower the reservation to limit"
+                f" it to {describe_cores(action.cpu_limit_cores)}"
+            )
+        earlier = await self._tasks_of(cluster, service)
+        await self._limit(service, action.cpu_limit_cores)
+        desired = _DesiredTasks(
+            view.replicas, nano_cpus(action.cpu_limit_cores), rounds=max(1, view.replicas)
+        )
+        async with undone_on_failure(
+            f"{service.name} keeps its CPU limit", lambda: self._limit_again(service, action)
+        ):
+            tasks = await self._wait(service, desired, earlier)
+        what = f"limited each task of {service.name} to {describe_cores(action.cpu_limit_cores)}"
+        return await self._done(service, what, tasks)
+
+    async def unresize(self, action: Resize) -> None:
+        """Restore the CPU limit, unless someone changed it since."""
+        cluster = await self._manager.read_state()
+        await self._limit_again(cluster.service(action.service), action)
+
+    async def _limit(self, service: SwarmService, cores: float | None) -> None:
+        written = user_spec(service.spec)
+        order = Order.STOP if any(local_data(written, writable_only=True)) else Order.START
+
+        def change(spec: Json) -> Json:
+            plain = user_spec(spec)
+            wanted = with_cpu_limit(plain, cores)
+            return (
+                plain
+                if wanted == plain
+                else with_constraints(wanted, (), order, self._settings.stable_seconds)
+            )
+
+        await self._manager.change_service(service.id, change)
+
+    async def _limit_again(self, service: SwarmService, action: Resize) -> None:
+        now = await self._manager.service(service.id)
+        if with_cpu_limit(now.spec, action.cpu_limit_cores) == now.spec:
+            await self._limit(service, action.cpu_limit_cores_before)
+
+    async def _restore(self, service: SwarmService, action: Scale, before: int) -> None:
+        def change(spec: Json) -> Json:
+            plain = user_spec(spec)
+            if replicas_of(plain) != action.replicas:
+                return plain
+            restored = with_replicas(plain, before)
+            return with_stopped(restored, None if before else action.replicas) if action.sheds else restored
+
+        await self._manager.change_service(service.id, change)
+
+    async def _done(
+        self, service: SwarmService, what: str, tasks: Sequence[SwarmTask], *, nothing_to_do: bool = False
+    ) -> ActionResult:
+        what = await self._manager.remove_constraints(service.id, what)
+        containers = tuple(sorted(task.container for task in tasks))
+        return ActionResult(what=what, containers=containers, nothing_to_do=nothing_to_do)
+
+    async def _tasks_of(self, cluster: SwarmState, service: SwarmService) -> _TasksBefore:
+        tasks = await self._manager.tasks(service.id)
+        # Tasks of a node that is down are listed as running until it comes back.
+        up = {node.id for node in cluster.nodes if node.ready}
+        return _TasksBefore(
+            frozenset(each.id for each in tasks),
+            frozenset(each.id for each in tasks if each.node_id in up and each.status.state not in ENDED),
+        )
+
+    async def _wait(
+        self, service: SwarmService, desired: _DesiredTasks, earlier: _TasksBefore
+    ) -> list[SwarmTask]:
+        """Wait until as many tasks as wanted are healthy and no other is left. Raise `DriverError`."""
+        settings = self._settings
+
+        async def complete() -> list[SwarmTask]:
+            try:
+                now, tasks = await asyncio.gather(
+                    self._manager.service(service.id), self._manager.tasks(service.id)
+                )
+            except DriverError as error:  # the Swarm works without a manager for a moment
+                raise NotYet(str(error)) from error
+            if (found := _complete(now, tasks, desired, earlier)) is None:
+                raise NotYet(_obstacle(now, tasks, earlier))
+            return found
+
+        seconds = settings.healthy_seconds + settings.stable_seconds + stop_seconds(service.spec)
+        return await wait_for(complete, desired.rounds * seconds)
+
+
+def _complete(
+    service: SwarmService, tasks: Sequence[SwarmTask], desired: _DesiredTasks, earlier: _TasksBefore
+) -> list[SwarmTask] | None:
+    wanted = [task for task in tasks if task.wanted]
+    is_whole = len(wanted) == desired.replicas and all(
+        task.runs and task.nano_cpus == desired.nano_cpus for task in wanted
+    )
+    has_ended = all(task.wanted or task.status.state in ENDED for task in tasks if task.id in earlier.running)
+    return wanted if is_whole and has_ended and not service.is_updating else None
+
+
+def _obstacle(service: SwarmService, tasks: Sequence[SwarmTask], earlier: _TasksBefore) -> str:
+    """Return why the tasks are not complete yet. Raise `DriverError` if they will not be."""
+    if service.update.state in FAILED_UPDATES:
+        raise DriverError(service.update.message or "Swarm rolled the update back")
+    for task in tasks:
+        if task.wanted and task.has_no_place:
+            raise DriverError(task.status.err)
+        if task.id not in earlier.ids and task.status.state in _FAILED:
+            raise DriverError(task.status.err or f"a new task is {task.status.state}")
+    left = next((task for task in tasks if task.wanted != (task.status.state == "running")), None)
+    return "it is being updated" if left is None else f"a task is still {left.status.state}"
+
+
+def _changeable(cluster: SwarmState, action: ServiceAction) -> SwarmService:
+    """Return a service that can be changed now. Raise `DriverError`."""
+    service = cluster.service(action.service)
+    if service_view(service).mode is not Mode.REPLICATED or replicas_of(service.spec) is None:
+        raise DriverError(f"{service.name} cannot be changed: it is a job, or runs on every node")
+    if groups_of(service.spec):
+        raise DriverError(f"{service.name} cannot be changed yet: it is being deployed")
+    if parked_tasks(service.spec):
+        raise DriverError(f"{service.name} cannot be changed yet: one of its tasks waits for its turn")
+    if service.is_updating and not has_temporary_changes(service.spec):
+        raise DriverError(f"{service.name} is being updated: wait until the update ends")
+    return service
