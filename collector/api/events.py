@@ -147,7 +147,7 @@ async def stream(core: Core, request: web.Request) -> web.StreamResponse:
     if len(core.events) >= limit or core.events.count(owner) >= own_limit:
         raise ApiError(
             HTTPStatus.TOO_MANY_REQUESTS,
-            f"too many open streams: http.max_streams allows {limit}, {own_limit} per token; retry later",
+            f"too many open streams: {limit} are allowed, {own_limit} per token; retry later",
             headers={"Retry-After": "30"},
         )
     response = web.StreamResponse(headers={"Content-Type": STREAM_TYPE, "Cache-Control": "no-store"})

@@ -1,6 +1,6 @@
 """Liveness of nodes, rules for nodes and applications, envelopes, analysis."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, field
 
@@ -20,14 +20,8 @@ class LivenessConfig(Section, frozen=True):
         float,
         Meta(gt=0, le=1000, description="Beacon intervals without a report before a node is down."),
     ] = 4.0
-    shortest_beacon_seconds: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=3600,
-            description="Lower bound of the beacon interval; also used before a node has reported its own.",
-        ),
-    ] = 5.0
+    shortest_beacon_seconds: ClassVar[float] = 5.0
+    """Lower bound of the beacon interval; also used before a node has reported its own."""
     forget_after_hours: Annotated[
         float,
         Meta(gt=0, le=24 * 366, description="Time without a report before a node is no longer listed."),
@@ -78,13 +72,10 @@ class EnvelopeConfig(Section, frozen=True):
             " percentile itself, to account for the size of bursts."
         ),
     ] = (Resource.DISK, Resource.NETWORK)
-    window_hours: Annotated[
-        float,
-        Meta(ge=8, le=24, description="Age at which samples are dropped, in steps of eight hours."),
-    ] = 24.0
-    half_life_hours: Annotated[
-        float, Meta(gt=0, le=24 * 366, description="Age at which a sample counts half.")
-    ] = 24.0
+    window_hours: ClassVar[float] = 24.0
+    """Age at which samples are dropped, in steps of eight hours."""
+    half_life_hours: ClassVar[float] = 24.0
+    """Age at which a sample counts half."""
 
 
 class AnalysisConfig(Section, frozen=True):
@@ -118,24 +109,10 @@ class AnalysisConfig(Section, frozen=True):
             description="Number of container groups (k-means). 0 chooses the number that fits best.",
         ),
     ] = 4
-    profile_seconds: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=30 * 86_400,
-            description="Observed running time of its containers after which a service counts as profiled.",
-        ),
-    ] = 600.0
-    forget_services_after_days: Annotated[
-        float,
-        Meta(gt=0, le=366, description="Time after which a service that no longer runs is forgotten."),
-    ] = 30.0
-    max_ended_services_per_node: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=1_000_000,
-            description="Maximum number of remembered services that no longer run and ran on one node only,"
-            " per node. Beyond it the oldest are forgotten.",
-        ),
-    ] = 2500
+    profile_seconds: ClassVar[float] = 600.0
+    """Observed running time of its containers after which a service counts as profiled."""
+    forget_services_after_days: ClassVar[float] = 30.0
+    """Time after which a service that no longer runs is forgotten."""
+    max_ended_services_per_node: ClassVar[int] = 2500
+    """Maximum number of remembered services that no longer run and ran on one node only, per node. Beyond
+    it the oldest are forgotten."""

@@ -1,6 +1,6 @@
 """Placement, the control loop, and the driver."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, field
 
@@ -29,10 +29,8 @@ class PlacementConfig(Section, frozen=True):
         str,
         Meta(description="Node label that names the failure domain: a rack or a zone."),
     ] = "zone"
-    failure_half_life_hours: Annotated[
-        float,
-        Meta(gt=0, le=24 * 366, description="Age at which a container failure counts half."),
-    ] = 1.0
+    failure_half_life_hours: ClassVar[float] = 1.0
+    """Age at which a container failure counts half."""
     snapshot_seconds: Annotated[
         float,
         Meta(ge=0, le=60, description="Maximum age of the snapshot that a decision uses."),
@@ -59,15 +57,9 @@ class PlacementConfig(Section, frozen=True):
             " it, a node is refused only if it was short more often than predicted. 1 admits all.",
         ),
     ] = 0.05
-    scheduled_seconds: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=3600,
-            description="After kube-scheduler asks about a pod, time that the pod counts as running on its"
-            " best node, unless an agent reports it earlier. 0 does not count it.",
-        ),
-    ] = 30.0
+    scheduled_seconds: ClassVar[float] = 30.0
+    """After kube-scheduler asks about a pod, time that the pod counts as running on its best node, unless
+    an agent reports it earlier. 0 does not count it."""
 
     def __post_init__(self) -> None:
         # Policies import numpy; the commands that only read settings stay without it.
@@ -206,9 +198,8 @@ class ControlConfig(Section, frozen=True):
         float,
         Meta(ge=3, le=3600, description="Time without renewal after which the lease is lost."),
     ] = 30.0
-    keep_decisions: Annotated[
-        int, Meta(ge=10, le=100_000, description="Number of decisions kept in the journal.")
-    ] = 1000
+    keep_decisions: ClassVar[int] = 1000
+    """Number of decisions kept in the journal."""
 
     def __post_init__(self) -> None:
         # Policies import numpy; the commands that only read settings stay without it.

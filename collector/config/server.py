@@ -1,6 +1,6 @@
 """The address of the collector, TLS, tokens, and limits of requests and reports."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
@@ -42,19 +42,11 @@ class HttpConfig(Section, frozen=True):
         ),
     ] = 8 << 20
 
-    body_timeout_seconds: Annotated[
-        float,
-        Meta(gt=0, le=3600, description="Maximum time to receive a body. Slower requests get status 408."),
-    ] = 20.0
-    max_streams: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=10_000,
-            description="Maximum number of clients of `/v1/stream`, of which at most a quarter may use the"
-            " same token. Further clients get status 429.",
-        ),
-    ] = 100
+    body_timeout_seconds: ClassVar[float] = 20.0
+    """Maximum time to receive a body. Slower requests get status 408."""
+    max_streams: ClassVar[int] = 100
+    """Maximum number of clients of `/v1/stream`, of which at most a quarter may use the same token.
+    Further clients get status 429."""
 
     def __post_init__(self) -> None:
         parse_address(self.listen, "http.listen")
@@ -124,20 +116,12 @@ class AccessConfig(Section, frozen=True):
 class IngestConfig(Section, frozen=True):
     """Limits of reports that wait to be stored. Beyond them the status is 429, and agents retry."""
 
-    max_waiting_reports: Annotated[
-        int, Meta(ge=100, le=1_000_000, description="Maximum number of waiting reports of all nodes.")
-    ] = 5000
-    max_waiting_reports_per_node: Annotated[
-        int, Meta(ge=100, le=1_000_000, description="Maximum number of waiting reports of one node.")
-    ] = 300
-    max_waiting_bytes: Annotated[
-        int,
-        Meta(
-            ge=1 << 20,
-            le=1 << 40,
-            description="Maximum total size of bodies that are being received or wait, after decompression.",
-        ),
-    ] = 64 << 20
+    max_waiting_reports: ClassVar[int] = 5000
+    """Maximum number of waiting reports of all nodes."""
+    max_waiting_reports_per_node: ClassVar[int] = 300
+    """Maximum number of waiting reports of one node."""
+    max_waiting_bytes: ClassVar[int] = 64 << 20
+    """Maximum total size of bodies that are being received or wait, after decompression."""
     max_reports_per_second_per_node: Annotated[
         float,
         Meta(
@@ -147,16 +131,10 @@ class IngestConfig(Section, frozen=True):
             " times what an agent sends with the shortest `sampling.interval_seconds`.",
         ),
     ] = 20.0
-    max_bytes_per_second_per_node: Annotated[
-        int,
-        Meta(
-            ge=1024,
-            le=1 << 40,
-            description="Maximum rate of bodies of one node after decompression, as a mean over a minute."
-            " With the default, an agent sends 2500 containers with 3 kB of labels each every minute, and a"
-            " full spool of the default size in about nine minutes.",
-        ),
-    ] = 128 << 10
+    max_bytes_per_second_per_node: ClassVar[int] = 128 << 10
+    """Maximum rate of bodies of one node after decompression, as a mean over a minute. With the default,
+    an agent sends 2500 containers with 3 kB of labels each every minute, and a full spool of the default
+    size in about nine minutes."""
 
 
 class LimitsConfig(Section, frozen=True):
@@ -171,23 +149,11 @@ class LimitsConfig(Section, frozen=True):
             " of pods per node that a Kubernetes distribution supports.",
         ),
     ] = 2500
-    max_new_containers_per_hour: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=100_000_000,
-            description="Maximum number of containers of a node that are new, or change their name, image,"
-            " labels or limits, in an hour. The default is more than five a second, as on a busy CI host.",
-        ),
-    ] = 20_000
-    max_labels: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=100_000,
-            description="Maximum number of labels of a container. Labels `wattpack.*` are kept first.",
-        ),
-    ] = 256
+    max_new_containers_per_hour: ClassVar[int] = 20_000
+    """Maximum number of containers of a node that are new, or change their name, image, labels or limits,
+    in an hour. The default is more than five a second, as on a busy CI host."""
+    max_labels: ClassVar[int] = 256
+    """Maximum number of labels of a container. Labels `wattpack.*` are kept first."""
     max_bytes: Annotated[
         int,
         Meta(

@@ -1,6 +1,6 @@
 """Where data is stored, and the Prometheus that nodes are pulled from."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -27,7 +27,8 @@ class EndpointConfig(Section, frozen=True):
     key_file: Annotated[
         str, Meta(description="Key file of `cert_file`. Empty if `cert_file` contains the key.")
     ] = ""
-    timeout_seconds: Annotated[float, Meta(gt=0, le=600, description="Timeout of one request.")] = 30.0
+    timeout_seconds: ClassVar[float] = 30.0
+    """Timeout of one request."""
 
 
 class HistoryConfig(Section, frozen=True):
@@ -110,15 +111,8 @@ class PullConfig(EndpointConfig, frozen=True):
     """
 
     interval_seconds: Annotated[float, Meta(ge=1, le=3600, description="Time between two queries.")] = 15.0
-    settle_seconds: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=300,
-            description="Delay before samples are read, because a scrape becomes visible only after some"
-            " time.",
-        ),
-    ] = 5.0
+    settle_seconds: ClassVar[float] = 5.0
+    """Delay before samples are read, because a scrape becomes visible only after some time."""
     node_label: Annotated[
         str,
         Meta(description="Label that contains the node's name.", pattern="^[a-zA-Z_][a-zA-Z0-9_]*$"),

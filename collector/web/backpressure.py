@@ -166,8 +166,9 @@ class Backpressure:
         ):
             self._on_surplus(nodes)
             raise self._retry_later(
-                "this node sends more than ingest.max_reports_per_second_per_node or"
-                " ingest.max_bytes_per_second_per_node allows"
+                f"this node sends more than {settings.max_reports_per_second_per_node:g} reports"
+                f" (ingest.max_reports_per_second_per_node) or {settings.max_bytes_per_second_per_node} bytes"
+                " per second"
             )
         bucket.reports += 1
 

@@ -31,6 +31,7 @@ from wire.messages import (
     parse_receipt,
 )
 from wire.resources import Quantities
+from wire.settings import AnySection
 
 START = 1_800_000_000.0
 HEARTBEAT = Heartbeat(agent_version="0.1.0", sample_seconds=3.0, beacon_seconds=5.0)
@@ -165,6 +166,14 @@ class Client:
         status, answer = await self.ask("/v1/containers" + query)
         assert status == HTTPStatus.OK, answer
         return list(answer["containers"])
+
+
+def altered(section: AnySection, **constants: Any) -> AnySection:
+    """The same settings with other constants of their class."""
+    kind = type(section)
+    changed = type(kind.__name__, (kind,), constants)
+    made: AnySection = changed(**msgspec.structs.asdict(section))
+    return made
 
 
 def settings(

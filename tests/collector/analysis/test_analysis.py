@@ -21,6 +21,7 @@ from collector.analysis.usage import (
     add_heartbeat,
 )
 from collector.config import AnalysisConfig
+from tests.collector.builders import altered
 from tests.collector.report_strategies import patient
 from tests.collector.snapshot.builders import assemble
 from wire.messages import ContainerUsage
@@ -67,7 +68,7 @@ def test_a_service_of_one_container_has_the_statistics_of_that_container(
 
 def test_names_that_one_node_invents_do_not_pile_up() -> None:
     """Services that ended are remembered: those of one node up to a number, the others all."""
-    settings, at = AnalysisConfig(max_ended_services_per_node=3, profile_seconds=0.0), 1000.0
+    settings, at = altered(AnalysisConfig(), max_ended_services_per_node=3, profile_seconds=0.0), 1000.0
     latest = LatestAnalysis().latest
 
     def run(running: RunningServices, now: float) -> None:

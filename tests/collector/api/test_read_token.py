@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 
 from collector.config import IngestConfig
@@ -17,7 +18,7 @@ from collector.web.backpressure import Backpressure
 from collector.web.scopes import TRUSTED, Caller, Scope
 from collector.web.token_file import edit_tokens
 from collector.web.tokens import make_token
-from tests.collector.builders import JSON, Clock, report, settings
+from tests.collector.builders import JSON, Clock, altered, report, settings
 from wire.messages import encode
 
 
@@ -39,7 +40,8 @@ async def readers(tmp_path: Path) -> AsyncIterator[Readers]:
         for name in ("eve", "bob"):
             token, secrets[name] = make_token(Scope.READ, name, 0.0)
             tokens.append(token)
-    config = settings(tokens=tmp_path / "tokens.jsonl", max_streams=8)
+    config = settings(tokens=tmp_path / "tokens.jsonl")
+    config = msgspec.structs.replace(config, http=altered(config.http, max_streams=8))
     async with running(config) as collector, aiohttp.ClientSession() as http:
         collector.core.registry.apply(report("alpha"), collector.core.clock())
         yield Readers(collector.address.url, http, secrets)

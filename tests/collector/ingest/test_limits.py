@@ -20,6 +20,7 @@ from tests.collector.builders import (
     START,
     Client,
     Clock,
+    altered,
     apply_report,
     collecting,
     container,
@@ -43,18 +44,15 @@ from wire.messages import (
 from wire.resources import Quantities, Resource
 from wire.sketch import Sketch, bin_of
 
-LIMITS = LimitsConfig(
-    max_containers=20,
+LIMITS = altered(
+    LimitsConfig(max_containers=20, max_bytes=1 << 17, max_node_watts=1000.0),
     max_new_containers_per_hour=40,
     max_labels=5,
-    max_bytes=1 << 17,
-    max_node_watts=1000.0,
 )
 
 
-def limited(path: Path | str = ":memory:", **changes: Any) -> CollectorConfig:
-    limits = msgspec.structs.replace(LIMITS, **changes)
-    return msgspec.structs.replace(settings(path), limits=limits)
+def limited(path: Path | str = ":memory:", **constants: Any) -> CollectorConfig:
+    return msgspec.structs.replace(settings(path), limits=altered(LIMITS, **constants))
 
 
 def many(count: int, prefix: str = "flood", **changes: Any) -> list[ContainerState]:

@@ -15,7 +15,7 @@ from collector.config import PullConfig
 from collector.core.parts import Core
 from collector.history.prometheus.reader import STORE_GAP
 from collector.main import running
-from tests.collector.builders import settings
+from tests.collector.builders import altered, settings
 from tests.collector.history.prometheus.waiting import until
 from tests.collector.listed import list_containers
 from tests.lab.engines.docker import Engine
@@ -56,7 +56,9 @@ async def test_nodes_are_pulled_from_a_real_prometheus_across_its_restart(
         with prometheus({"agents": target}, data=tmp_path / "data") as first:
             config = msgspec.structs.replace(
                 settings(tmp_path / "db"),
-                pull=PullConfig(url=first.url, interval_seconds=1.0, settle_seconds=1.0, backfill_hours=1.0),
+                pull=altered(
+                    PullConfig(url=first.url, interval_seconds=1.0, backfill_hours=1.0), settle_seconds=1.0
+                ),
             )
             collector = await stack.enter_async_context(running(config, clock=time.time))
             core, registry = collector.core, collector.core.registry

@@ -25,6 +25,7 @@ from tests.collector.builders import (
     HEARTBEAT,
     START,
     Clock,
+    altered,
     container,
     partial_report,
     report,
@@ -46,7 +47,7 @@ class Reading:
 
     def __init__(self, core: Core, clock: Clock, store: TinyStore, **pull: Any) -> None:
         self.core, self.clock, self.store = core, clock, store
-        self.settings = PullConfig(interval_seconds=EVERY_SECONDS, settle_seconds=0.0, **pull)
+        self.settings = altered(PullConfig(interval_seconds=EVERY_SECONDS, **pull), settle_seconds=0.0)
         self.puller = Puller(core, store, self.settings)
 
     async def look(self, at: float) -> None:

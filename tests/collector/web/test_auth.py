@@ -22,7 +22,7 @@ from collector.web.scopes import Scope
 from collector.web.token_file import edit_tokens
 from collector.web.tokens import make_token
 from tests.certificates import Authority, trusting
-from tests.collector.builders import JSON, START, Client, Clock, collecting, report, settings
+from tests.collector.builders import JSON, START, Client, Clock, altered, collecting, report, settings
 from wire.http.connections import ConnectionLimits
 from wire.messages import encode
 
@@ -178,7 +178,7 @@ async def test_connections_of_one_token_are_limited(tmp_path: Path) -> None:
 
 async def test_every_body_counts_against_the_waiting_bytes(tmp_path: Path) -> None:
     config = msgspec.structs.replace(
-        settings(tokens=tmp_path / "tokens.jsonl"), ingest=IngestConfig(max_waiting_bytes=1 << 20)
+        settings(tokens=tmp_path / "tokens.jsonl"), ingest=altered(IngestConfig(), max_waiting_bytes=1 << 20)
     )
     async with guarding(tmp_path, config) as guarded:
         address = urlsplit(guarded.client.url)

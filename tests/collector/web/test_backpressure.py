@@ -23,7 +23,7 @@ from collector.web.backpressure import Backpressure
 from collector.web.scopes import TRUSTED, Caller, Scope
 from collector.web.token_file import edit_tokens
 from collector.web.tokens import make_token
-from tests.collector.builders import JSON, Client, Clock, collecting, partial_report, settings
+from tests.collector.builders import JSON, Client, Clock, altered, collecting, partial_report, settings
 from wire.messages import Report, encode
 
 
@@ -32,7 +32,7 @@ def batch(node: str, count: int, first: int = 1) -> list[Report]:
 
 
 def test_waiting_reports_are_limited_and_released() -> None:
-    waiting = Backpressure(IngestConfig(max_waiting_reports=250, max_waiting_reports_per_node=100))
+    waiting = Backpressure(altered(IngestConfig(), max_waiting_reports=250, max_waiting_reports_per_node=100))
     with ExitStack() as held:
         held.enter_context(waiting.storing(batch("alpha", 100)))
         with pytest.raises(ApiError, match="of node alpha"), waiting.storing(batch("alpha", 1)):
@@ -64,7 +64,7 @@ def test_requests_per_node_are_limited() -> None:
 
 
 def test_total_body_size_is_limited_except_for_a_single_request() -> None:
-    waiting = Backpressure(IngestConfig(max_waiting_bytes=1 << 20))
+    waiting = Backpressure(altered(IngestConfig(), max_waiting_bytes=1 << 20))
     with waiting.request(TRUSTED) as grow:
         grow(2 << 20)
         with waiting.request(TRUSTED) as other, pytest.raises(ApiError, match="request bodies"):
@@ -111,7 +111,7 @@ def test_a_node_has_a_rate_of_reports_and_the_others_keep_theirs() -> None:
 
 def test_a_node_has_a_rate_of_bytes_and_a_large_body_is_paid_for_later() -> None:
     clock = Clock(0.0)
-    waiting = Backpressure(IngestConfig(max_bytes_per_second_per_node=1 << 10), monotonic=clock)
+    waiting = Backpressure(altered(IngestConfig(), max_bytes_per_second_per_node=1 << 10), monotonic=clock)
     node = Caller(Scope.NODE, frozenset({"alpha"}))
     with waiting.request(node) as grow:
         grow(8 << 20)
@@ -153,7 +153,7 @@ async def test_decompression_bombs_count_by_their_size(tmp_path: Path) -> None:
     with edit_tokens(tmp_path / "tokens.jsonl") as tokens:
         token, secret = make_token(Scope.NODE, "mallory", 0.0)
         tokens.append(token)
-    limits = IngestConfig(max_bytes_per_second_per_node=1 << 17)
+    limits = altered(IngestConfig(), max_bytes_per_second_per_node=1 << 17)
     config = msgspec.structs.replace(settings(tokens=tmp_path / "tokens.jsonl"), ingest=limits)
     headers = {"Authorization": f"Bearer {secret}", "Content-Encoding": "gzip"}
     bomb = gzip.compress(b"[" + bytes(16 << 20), 1)
@@ -164,7 +164,7 @@ async def test_decompression_bombs_count_by_their_size(tmp_path: Path) -> None:
 
 @given(chance=st.floats(0, 1))
 def test_retry_after_is_random(chance: float) -> None:
-    waiting = Backpressure(IngestConfig(max_waiting_reports=100), lambda: chance)
+    waiting = Backpressure(altered(IngestConfig(), max_waiting_reports=100), lambda: chance)
     with pytest.raises(ApiError) as refusal, waiting.storing(batch("alpha", 101)):
         pass
     answer = refusal.value.response()
@@ -200,7 +200,7 @@ class Jam:
 
 async def test_overload_delays_requests_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     config = msgspec.structs.replace(
-        settings(), ingest=IngestConfig(max_waiting_reports=300, max_waiting_reports_per_node=200)
+        settings(), ingest=altered(IngestConfig(), max_waiting_reports=300, max_waiting_reports_per_node=200)
     )
     async with collecting(config) as collector:
         jam = Jam(monkeypatch)

@@ -5,6 +5,7 @@ import gzip
 import tracemalloc
 import zlib
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from collector.common.errors import ApiError
 from collector.ingest.push import parse_reports
 from collector.web.bodies import decompress
-from tests.collector.builders import Client, collecting, settings
+from tests.collector.builders import Client, altered, collecting, settings
 from tests.collector.ingest.test_push import BODY
 from tests.collector.report_strategies import clusters, patient
 from wire.messages import Report, encode
@@ -83,7 +84,9 @@ async def test_multiple_content_encodings_are_rejected(collector: Client) -> Non
 
 
 async def test_slow_body_times_out_without_blocking_others() -> None:
-    async with collecting(settings(body_timeout_seconds=0.2)) as collector:
+    config = settings()
+    config = msgspec.structs.replace(config, http=altered(config.http, body_timeout_seconds=0.2))
+    async with collecting(config) as collector:
         port = int(collector.url.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(

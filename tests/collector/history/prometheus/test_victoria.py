@@ -18,7 +18,7 @@ from collector.core.parts import Core
 from collector.history.interface import SubjectKind
 from collector.ingest.push import store_reports
 from collector.main import running
-from tests.collector.builders import HEARTBEAT, container, partial_report, settings, state
+from tests.collector.builders import HEARTBEAT, altered, container, partial_report, settings, state
 from tests.collector.history.prometheus.waiting import until
 from tests.collector.listed import list_containers
 from tests.lab.stores.victoria import VictoriaMetrics, victoria_metrics
@@ -79,7 +79,7 @@ def on_store(path: Path, url: str) -> CollectorConfig:
         plain,
         history=msgspec.structs.replace(plain.history, store="prometheus"),
         store=StoreConfig(url=url),
-        pull=PullConfig(interval_seconds=1.0, settle_seconds=0.0, backfill_hours=3.0),
+        pull=altered(PullConfig(interval_seconds=1.0, backfill_hours=3.0), settle_seconds=0.0),
     )
 
 
