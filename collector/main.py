@@ -27,8 +27,7 @@ from collector.core.tariff import open_tariffs
 from collector.drivers.interface import Driver
 from collector.drivers.table import open_driver
 from collector.history.factory import open_history
-from collector.history.prometheus.client import connect
-from collector.ingest.pull import pulling
+from collector.history.promql import connect
 from collector.jobs.admission import recording_shortages, restore_shortages
 from collector.jobs.analysis import AnalysisJob, analysing, restored_analysis
 from collector.jobs.retention import retention
@@ -96,7 +95,6 @@ async def running(
             ) as address,
             # These start after the server, so that agents do not wait for the first passes.
             analysing(core, analysis),
-            pulling(core),
             retention(core),
             storing_traits(core),
             recording_shortages(core),

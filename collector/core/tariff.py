@@ -10,7 +10,7 @@ from statistics import fmean
 
 from collector.config import CollectorConfig, EnergyConfig
 from collector.history.interface import HistoryUnavailable
-from collector.history.prometheus.client import Client, connect
+from collector.history.promql import Client, connect
 
 log = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ FEATURES: tuple[str, ...] = (
     "brownout",
     "elastic",
     "deployments",
+    "prometheus",
     "swarm",
     "docker",
     "kubernetes",

@@ -9,7 +9,7 @@ from bench.common.progress import Progress
 from bench.elastic.swarm import Phases, measure
 from collector.config import EndpointConfig
 from collector.features.elastic.metric import Metric, query_metric
-from collector.history.prometheus.client import connect
+from collector.history.promql import connect
 from tests.lab.parts import require
 from tests.lab.stores.prometheus import prometheus
 from tests.lab.tests.test_prometheus import endpoint

@@ -213,7 +213,7 @@ def test_collector_imports_no_driver_and_no_store_before_it_needs_one() -> None:
     ).stdout.split()
     assert "collector.main" in seen
     optional = {f"collector.drivers.{name}" for name in ("docker", "kubernetes", "swarm")}
-    assert set(seen) & (optional | {"collector.history.prometheus.history"}) == set()
+    assert set(seen) & (optional | {"collector.features.prometheus.history"}) == set()
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ from collector.features.elastic.status import (
 )
 from collector.features.elastic.targets import ElasticTarget, elastic_target
 from collector.history.interface import HistoryUnavailable
-from collector.history.prometheus.client import Client, connect
+from collector.history.promql import Client, connect
 from collector.policies.actions import describe
 from collector.policies.interface import Plan
 from collector.policies.resolve import PolicyChoice

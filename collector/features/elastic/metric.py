@@ -9,7 +9,7 @@ from math import isfinite
 from collector.core.parts import Core
 from collector.features.elastic.targets import ElasticTarget
 from collector.history.interface import HistoryUnavailable
-from collector.history.prometheus.client import Client
+from collector.history.promql import Client
 
 QUANTILE = 0.95
 

@@ -9,8 +9,7 @@ import msgspec
 
 from collector.core.parts import Core
 from collector.features.network.mesh.mesh import Mesh
-from collector.history.prometheus.client import Instant, regex_of
-from collector.ingest.pull import Source
+from collector.history.promql import Instant, Source, regex_of
 from wire.mesh import PeerResult
 
 ROUND_TRIP: Final = "wattpack_peer_round_trip_seconds"

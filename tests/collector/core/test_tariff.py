@@ -5,7 +5,7 @@ import pytest
 from collector.config import CollectorConfig, EnergyConfig, PullConfig
 from collector.core.tariff import Tariff, TariffSource, open_tariffs
 from collector.history.interface import HistoryUnavailable
-from collector.history.prometheus.client import Client, Range
+from collector.history.promql import Client, Range
 from wire.errors import UserError
 
 START, END = 1_790_000_000.0, 1_790_086_400.0

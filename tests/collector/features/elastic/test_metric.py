@@ -9,7 +9,7 @@ from aiohttp import web
 
 from collector.config import EndpointConfig
 from collector.features.elastic.metric import Metric, query_metric
-from collector.history.prometheus.client import Client, connect
+from collector.history.promql import Client, connect
 from wire.address import Address
 from wire.http.serving import serving
 

@@ -11,7 +11,7 @@ from collector.features.network.settings import MeshConfig
 from collector.history.sqlite.history import open_sqlite
 from collector.live.registry import Registry
 from tests.collector.builders import START, Clock, report, settings
-from tests.collector.ingest.tiny import TinyStore
+from tests.collector.features.prometheus.tiny import TinyStore
 
 NODES = ("alpha", "beta")
 

@@ -8,8 +8,8 @@ from http import HTTPStatus
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from collector.history.prometheus.encoding import decompress
-from tests.collector.history.prometheus.decoding import Written, decode
+from collector.features.prometheus.encoding import decompress
+from tests.collector.features.prometheus.decoding import Written, decode
 
 
 @dataclass

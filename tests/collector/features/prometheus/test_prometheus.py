@@ -13,10 +13,10 @@ import pytest
 from collector.api.nodes import list_nodes
 from collector.config import PullConfig
 from collector.core.parts import Core
-from collector.history.prometheus.reader import STORE_GAP
+from collector.features.prometheus.reader import STORE_GAP
 from collector.main import running
 from tests.collector.builders import altered, settings
-from tests.collector.history.prometheus.waiting import until
+from tests.collector.features.prometheus.waiting import until
 from tests.collector.listed import list_containers
 from tests.lab.engines.docker import Engine
 from tests.lab.stores.prometheus import prometheus

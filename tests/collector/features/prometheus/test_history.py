@@ -14,13 +14,13 @@ import pytest
 
 from collector.common.outages import Dependency, Outages
 from collector.config import CollectorConfig, StoreConfig
+from collector.features.prometheus import shipper as shipping
+from collector.features.prometheus.history import PrometheusHistory, open_history
 from collector.history.interface import PULLED, HistoryUnavailable, OutboxStatus
-from collector.history.prometheus import shipper as shipping
-from collector.history.prometheus.client import connect
-from collector.history.prometheus.history import PrometheusHistory, open_prometheus
+from collector.history.promql import connect
 from tests.collector.builders import HEARTBEAT, START, collecting, container, partial_report, report, settings
-from tests.collector.history.prometheus.fake import FakeStore, fake_store
-from tests.collector.history.prometheus.waiting import until
+from tests.collector.features.prometheus.fake import FakeStore, fake_store
+from tests.collector.features.prometheus.waiting import until
 from wire.errors import UserError
 from wire.messages import ContainerUsage
 from wire.sketch import Sketch
@@ -44,7 +44,7 @@ def config(path: Path | str, url: str, **store: Any) -> CollectorConfig:
 @asynccontextmanager
 async def opened(path: Path | str, url: str, **store: Any) -> AsyncIterator[Opened]:
     troubles = Outages()
-    async with open_prometheus(config(path, url, **store), troubles, lambda: START) as history:
+    async with open_history(config(path, url, **store), troubles, lambda: START) as history:
         yield Opened(history, troubles)
 
 

@@ -3,22 +3,20 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
 from collector.analysis.usage import end_within_bucket
 from collector.common.extensions import extensions
 from collector.common.outages import Dependency
-from collector.common.periodic import in_background, repeat
+from collector.common.periodic import repeat
 from collector.config import PullConfig
 from collector.core.parts import Core
-from collector.history.interface import PULLED, HistoryUnavailable
-from collector.history.prometheus.client import Instant, Range, connect
-from collector.history.prometheus.reader import (
+from collector.features.prometheus.pulled_reports import Pull, PulledNode, batches, list_alerts
+from collector.features.prometheus.reader import (
     NodeTimestamps,
     NodeUsage,
     nodes_query,
@@ -28,7 +26,8 @@ from collector.history.prometheus.reader import (
     state_query,
     usage_query,
 )
-from collector.ingest.pulled_reports import Pull, PulledNode, batches, list_alerts
+from collector.history.interface import PULLED, HistoryUnavailable
+from collector.history.promql import Source
 from collector.ingest.push import store_reports
 from collector.reports.alerts import AlertState
 from wire.messages import Alert, Report
@@ -53,16 +52,6 @@ Spans = Mapping[str, tuple[float, float]]
 def _end(after: float, until: float) -> float:
     """The end of the next query: the samples of one report must belong to one usage bucket."""
     return end_within_bucket(after, min(until, after + _AT_ONCE_SECONDS))
-
-
-class Source(Protocol):
-    """A store; `Client` implements it. Both methods raise `HistoryUnavailable`."""
-
-    url: str
-
-    async def query(self, promql: str, at: float) -> list[Instant]: ...
-
-    async def query_raw(self, selector: str, at: float, seconds: float) -> list[Range]: ...
 
 
 @dataclass(slots=True)
@@ -259,15 +248,3 @@ class Puller:
             self._progress[node].counted_until = max(until, self._progress[node].counted_until)
         entries = {node: msgspec.msgpack.encode(self._progress[node].counted_until) for node in spans}
         await self._core.history.put_values(_KIND, entries)
-
-
-@asynccontextmanager
-async def pulling(core: Core) -> AsyncIterator[None]:
-    """Pull nodes from the configured store, if there is one, while the block runs."""
-    settings = core.config
-    key, source = ("pull", settings.pull) if settings.pull.url else ("store", settings.store)
-    if not settings.pull.url and settings.history.store != "prometheus":
-        yield
-        return
-    async with connect(source, key) as client, in_background(Puller(core, client, settings.pull).run()):
-        yield

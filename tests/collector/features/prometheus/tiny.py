@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from collector.features.prometheus.writer import SampleWriter
 from collector.history.interface import HistoryUnavailable
-from collector.history.prometheus.client import Instant, Range
-from collector.history.prometheus.writer import SampleWriter
-from tests.collector.history.prometheus.decoding import decode
+from collector.history.promql import Instant, Range
+from tests.collector.features.prometheus.decoding import decode
 from wire.messages import Report
 
 Labels = tuple[tuple[str, str], ...]

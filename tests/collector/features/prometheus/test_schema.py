@@ -9,7 +9,7 @@ from agent.exposition.catalogue import (
     NODE_METRICS,
     NODE_PRESSURE_METRICS,
 )
-from collector.history.prometheus.schema import (
+from collector.features.prometheus.schema import (
     ALERT,
     BUILD_INFO,
     CONTAINER_FIELDS,

@@ -19,7 +19,7 @@ from collector.history.interface import SubjectKind
 from collector.ingest.push import store_reports
 from collector.main import running
 from tests.collector.builders import HEARTBEAT, altered, container, partial_report, settings, state
-from tests.collector.history.prometheus.waiting import until
+from tests.collector.features.prometheus.waiting import until
 from tests.collector.listed import list_containers
 from tests.lab.stores.victoria import VictoriaMetrics, victoria_metrics
 from tests.lab.waiting import eventually
@@ -125,7 +125,7 @@ def unsent(core: Core) -> int:
 async def test_a_new_collector_restores_from_the_store_what_sqlite_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("collector.ingest.pull._VISIBLE_SECONDS", 1.0)
+    monkeypatch.setattr("collector.features.prometheus.puller._VISIBLE_SECONDS", 1.0)
     clock = clock_within_a_bucket()
     rounds = spoken(Random(7), clock())  # noqa: S311 - the same in every run
     async with AsyncExitStack() as stack:

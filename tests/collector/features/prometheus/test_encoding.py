@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.history.prometheus.encoding import (
+from collector.features.prometheus.encoding import (
     EARLIEST,
     LATEST,
     STALE,
@@ -16,7 +16,7 @@ from collector.history.prometheus.encoding import (
     series,
     time_bytes,
 )
-from tests.collector.history.prometheus.decoding import decode
+from tests.collector.features.prometheus.decoding import decode
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300)
 label_sets = st.dictionaries(texts, texts, max_size=5)

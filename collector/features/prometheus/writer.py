@@ -18,8 +18,8 @@ from typing import Final
 import numpy as np
 
 from collector.common.arrays import Floats
-from collector.history.prometheus.encoding import STALE, labels, sample, series, time_bytes
-from collector.history.prometheus.schema import (
+from collector.features.prometheus.encoding import STALE, labels, sample, series, time_bytes
+from collector.features.prometheus.schema import (
     ALERT,
     BUILD_INFO,
     CONTAINER_FIELDS,

@@ -12,12 +12,12 @@ from collector.api.containers import Container
 from collector.api.nodes import list_nodes
 from collector.config import PullConfig
 from collector.core.parts import Core
+from collector.features.prometheus.puller import Puller
+from collector.features.prometheus.reader import STORE_GAP
+from collector.features.prometheus.schema import ALERT, INFO, SAMPLED_AT, USAGE_METRICS
+from collector.features.prometheus.writer import SampleWriter
 from collector.history.interface import PULLED, HistoryUnavailable
-from collector.history.prometheus.reader import STORE_GAP
-from collector.history.prometheus.schema import ALERT, INFO, SAMPLED_AT, USAGE_METRICS
-from collector.history.prometheus.writer import SampleWriter
 from collector.history.sqlite.history import open_sqlite
-from collector.ingest.pull import Puller
 from collector.ingest.push import store_reports
 from collector.live.registry import Registry
 from collector.reports.alerts import AlertState
@@ -32,7 +32,7 @@ from tests.collector.builders import (
     settings,
     state,
 )
-from tests.collector.ingest.tiny import TinyStore
+from tests.collector.features.prometheus.tiny import TinyStore
 from tests.collector.listed import list_alerts, list_containers
 from wire.messages import ContainerUsage
 from wire.resources import Resource

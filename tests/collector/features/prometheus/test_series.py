@@ -2,9 +2,9 @@ from typing import Any, cast
 
 import pytest
 
+from collector.features.prometheus.series import StoreSeries
 from collector.history.interface import SubjectKind
-from collector.history.prometheus.client import Client, Range
-from collector.history.prometheus.series import StoreSeries
+from collector.history.promql import Client, Range
 from wire.messages import Pressure
 
 START, STEP = 1_790_000_000.0, 600

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.history.prometheus.client import Instant, Range
-from collector.history.prometheus.reader import STORE_GAP, parse_nodes, parse_states, parse_usage
-from collector.history.prometheus.schema import COUNTED_UNTIL, INFO, SAMPLED_AT, SAMPLED_METRICS
-from collector.history.prometheus.writer import (
+from collector.features.prometheus.reader import STORE_GAP, parse_nodes, parse_states, parse_usage
+from collector.features.prometheus.schema import COUNTED_UNTIL, INFO, SAMPLED_AT, SAMPLED_METRICS
+from collector.features.prometheus.writer import (
     MAX_SAMPLES,
     REPEAT_SECONDS,
     SampleWriter,
     expand_samples,
 )
+from collector.history.promql import Instant, Range
 from tests.collector.builders import HEARTBEAT, START, container, partial_report, report, state
-from tests.collector.history.prometheus.decoding import Written, decode
+from tests.collector.features.prometheus.decoding import Written, decode
 from wire.messages import Alert, ContainerUsage, PowerSource, Report
 from wire.resources import Quantities, Resource
 from wire.sketch import Sketch, merged

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from collector.common.outages import Dependency, Outages, log
+from collector.features.prometheus.encoding import compress, decompress
+from collector.features.prometheus.outbox import Entry, Outbox
 from collector.history.interface import HistoryUnavailable
-from collector.history.prometheus.client import Client, StoreRejected
-from collector.history.prometheus.encoding import compress, decompress
-from collector.history.prometheus.outbox import Entry, Outbox
+from collector.history.promql import Client, StoreRejected
 from collector.history.sqlite.files.connection import DiskThread
 
 _REQUEST_BYTES: Final = 1 << 20

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from collector.features.prometheus.reader import NodeTimestamps, StoredNodeState
 from collector.history.interface import PULLED
-from collector.history.prometheus.reader import NodeTimestamps, StoredNodeState
 from wire.messages import Alert, ContainerUsage, Heartbeat, Report
 from wire.resources import ratio
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.history.prometheus.outbox import Outbox
+from collector.features.prometheus.outbox import Outbox
 from wire.errors import UserError
 
 ROOM = 1000

@@ -17,6 +17,11 @@ import msgspec
 
 from collector.common.outages import Dependency, Outages
 from collector.config import CollectorConfig, LimitsConfig
+from collector.features.prometheus.encoding import compress
+from collector.features.prometheus.outbox import Outbox
+from collector.features.prometheus.series import StoreSeries
+from collector.features.prometheus.shipper import Shipper
+from collector.features.prometheus.writer import SampleWriter
 from collector.history.interface import (
     DEFAULT_LIMITS,
     Account,
@@ -39,19 +44,14 @@ from collector.history.interface import (
     WindowEnd,
     is_pulled,
 )
-from collector.history.prometheus.client import Client, connect
-from collector.history.prometheus.encoding import compress
-from collector.history.prometheus.outbox import Outbox
-from collector.history.prometheus.series import StoreSeries
-from collector.history.prometheus.shipper import Shipper
-from collector.history.prometheus.writer import SampleWriter
+from collector.history.promql import Client, connect
 from collector.history.sqlite.files.connection import IN_MEMORY, DiskThread, disk_thread
 from collector.history.sqlite.history import open_sqlite
 from wire.messages import Report
 
 
 class PrometheusHistory:
-    """Implements `History`; created by `open_prometheus`."""
+    """Implements `History`; created by `open_history`."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ _BEGAN_AT: Final = "began_at"
 
 
 @asynccontextmanager
-async def open_prometheus(
+async def open_history(
     config: CollectorConfig, troubles: Outages, clock: Callable[[], float]
 ) -> AsyncIterator[PrometheusHistory]:
     """Open the file and the outbox, and send while the block runs; raises `UserError` if that fails."""

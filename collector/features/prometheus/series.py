@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from math import fsum
 from typing import Final
 
+from collector.features.prometheus.schema import INFO, INSTANCE, USAGE_METRICS
+from collector.features.prometheus.writer import REPEAT_SECONDS
 from collector.history.interface import ClusterPoint, ClusterSeries, Point, Series, SubjectKind
 from collector.history.points import MAX_POINTS, point_of
-from collector.history.prometheus.client import Client, quoted
-from collector.history.prometheus.schema import INFO, INSTANCE, USAGE_METRICS
-from collector.history.prometheus.writer import REPEAT_SECONDS
+from collector.history.promql import Client, quoted
 from wire.resources import RESOURCES, Resource
 
 _NODE_USAGE_METRICS: Final = {

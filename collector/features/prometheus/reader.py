@@ -14,8 +14,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from collector.history.prometheus.client import Instant, Range, regex_of
-from collector.history.prometheus.schema import (
+from collector.features.prometheus.schema import (
     ALERT,
     BUILD_INFO,
     CONTAINER_FIELDS,
@@ -30,6 +29,7 @@ from collector.history.prometheus.schema import (
     MetricField,
     metric_names,
 )
+from collector.history.promql import Instant, Range, regex_of
 from wire.messages import ContainerState, ContainerUsage, Gap, NodeState
 from wire.resources import RESOURCES, Quantities, Resource
 from wire.sketch import FLOORS, Sketch
