@@ -52,7 +52,7 @@ def wattpack(
     nodes: Cluster, collector: Collector, command: str, *arguments: str
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "wattpack", command, "--collector", collector.url, *arguments],
+        [sys.executable, "-m", "wattpack", "deploy", command, "--collector", collector.url, *arguments],
         check=False,
         capture_output=True,
         text=True,
@@ -87,9 +87,7 @@ def wait_until_free(nodes: Cluster, service: str, replicas: int) -> list[str]:
 
 def planned_nodes(collector: Collector, nodes: Cluster, policy: str, file: Path) -> dict[str, list[str]]:
     """Return the nodes that the policy chooses, from the output of the command."""
-    done = wattpack(
-        nodes, collector, "deploy", "stack", str(file), "--name", "shop", "--policy", policy, "--pack"
-    )
+    done = wattpack(nodes, collector, "stack", str(file), "--name", "shop", "--policy", policy, "--pack")
     assert done.returncode == 0, done.stdout + done.stderr
     print(done.stdout)
     found: dict[str, list[str]] = {}
@@ -159,13 +157,13 @@ def test_a_service_that_fits_nowhere_is_not_created(nodes: Cluster) -> None:
     nodes.watch(collector)
     eventually(lambda: _known(collector), _TIMEOUT_SECONDS)
     huge = ("--cpu", str(NODE_CORES * 2), "--policy", "draps")
-    done = wattpack(nodes, collector, "deploy", "service", *huge, "huge", image.NAME, "sleep", "1000")
+    done = wattpack(nodes, collector, "service", *huge, "huge", image.NAME, "sleep", "1000")
     assert done.returncode == 2
     assert "huge fits on no node: not enough free CPU (3)" in done.stderr
     assert "huge" not in nodes.swarm.manager.docker("service", "ls", "--format={{.Name}}").split()
     options = ("--docker-option=--network=host", "--docker-option=--no-resolve-image")
     small = ("--cpu", "0.02", "--replicas", "3", "--policy", "draps", *options)
-    done = wattpack(nodes, collector, "deploy", "service", *small, "small", image.NAME, "sleep", "1000")
+    done = wattpack(nodes, collector, "service", *small, "small", image.NAME, "sleep", "1000")
     assert done.returncode == 0, done.stderr
     assert wait_until_free(nodes, "small", 3) == ["node1", "node2", "node3"], "replicas are spread"
     nodes.remove("small")
