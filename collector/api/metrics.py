@@ -20,8 +20,8 @@ from collector.control.actor import Actor
 from collector.control.records import StepState, Trigger
 from collector.core.parts import Core, ReportKind, ReportOutcome
 from collector.history.interface import HistoryStats, OutboxStatus
+from collector.live.entries import ServicePower
 from collector.live.limits.node_account import Limit
-from collector.live.service_energy import ServicePower
 from collector.policies.admission.record import NodeShortages
 from collector.reports.alerts import AlertState
 from wire.http.serving import metrics_handler

@@ -1,8 +1,10 @@
-"""The parts of the control loop that act: situation, planner, executor."""
+"""The parts of the control loop that act: situation, planner, executor; and the controllers of features."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import ClassVar, TypeVar
 
 from collector.control.executor import Executor
 from collector.control.journal import Journal
@@ -11,6 +13,7 @@ from collector.control.planner import Planner
 from collector.control.situation import Situation
 from collector.core.parts import Core
 from collector.drivers.interface import Driver
+from collector.policies.resolve import PolicyChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +36,23 @@ class Actor:
         """Create the actor of a driver. Without a lease, this collector always acts."""
         situation = Situation(core, driver, journal, lease)
         return cls(situation, Planner(situation), Executor(situation, driver, wait))
+
+
+class Controller:
+    """Decides about one aspect of the cluster, and acts through the planner and the executor."""
+
+    is_before_timer: ClassVar[bool] = False
+    """Whether it runs before the timer policy; otherwise it runs last."""
+
+    def __init__(self, actor: Actor) -> None:
+        raise NotImplementedError
+
+    async def start(self, stack: AsyncExitStack) -> None:
+        """Load the stored state, and open what stays open while the control loop runs."""
+
+    async def run(self, alert_policy: PolicyChoice | None) -> bool:
+        """Decide and act; return whether the round ends here, so that the effect can show."""
+        raise NotImplementedError
+
+
+AnyController = TypeVar("AnyController", bound=Controller)

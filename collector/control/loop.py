@@ -16,8 +16,7 @@ from collector.common.extensions import extend
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
-from collector.control.actor import Actor
-from collector.control.controllers import AnyController, Controller
+from collector.control.actor import Actor, AnyController, Controller
 from collector.control.journal import open_journal
 from collector.control.lease import Lease, lease_path
 from collector.control.make_room import ROOM_POLICY, plan_room, room_policy, room_seconds

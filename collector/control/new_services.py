@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from collector.common.applications import application_traits
 from collector.common.orchestrator import NodeView
-from collector.control.constraints import ROLE, require_known
+from collector.control.orchestrator_state import ROLE, require_known
 from collector.placement.question import Name, PlacementQuestion
 from collector.snapshot.constraints import Operator
 from wire.resources import Quantities

@@ -24,13 +24,12 @@ from collector.analysis.usage import UsageWeights
 from collector.common.liveness import Liveness, liveness_of
 from collector.config import CollectorConfig
 from collector.history.interface import UsageKey, UsageTotal, WindowEnd, is_pulled
-from collector.live.entries import AlertEntry, NodeEntry, TrackedNode
+from collector.live.entries import AlertEntry, NodeEntry, ServiceEnergy, ServicePower, TrackedNode, sum_watts
 from collector.live.limits.admission import Admission
 from collector.live.limits.node_account import Limit
 from collector.live.live_tables import LiveTables
 from collector.live.parts import AnyLivePart
 from collector.live.probes import ServiceProbes
-from collector.live.service_energy import ServiceEnergy, ServicePower, sum_watts
 from collector.live.updates import NodeUpdate, Succession
 from collector.live.usage.cluster import ClusterUsage
 from collector.reports.agent_run import NO_CHANGES, AgentRun

@@ -9,7 +9,7 @@ from typing import Any
 
 from collector.common.applications import is_named, parse_delay
 from collector.common.labels import DELAY_MAX_LABEL, TALKS_TO_LABEL
-from collector.control.constraints import ROLE, parse_constraint
+from collector.control.orchestrator_state import ROLE, parse_constraint
 from collector.features.network.applications.hints import MAX_CONTAINERS, MAX_SERVICES, ApplicationHint
 from collector.policies.actions import describe
 from wattpack.client.collector import add_collector_options, post_as

@@ -11,8 +11,7 @@ from dataclasses import replace
 
 import msgspec
 
-from collector.control.actor import Actor
-from collector.control.controllers import Controller
+from collector.control.actor import Actor, Controller
 from collector.control.guards import first_refusal
 from collector.control.planner import Decider
 from collector.control.records import CARRIED_OUT, Decision, Step, StepState, Trigger

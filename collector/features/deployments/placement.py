@@ -15,9 +15,9 @@ import msgspec
 
 from collector.common.applications import application_traits
 from collector.common.errors import ApiError
-from collector.control.constraints import UnknownConstraintError, require_known
 from collector.control.loop import ControlLoop
 from collector.control.new_services import NewService, container_question
+from collector.control.orchestrator_state import UnknownConstraintError, require_known
 from collector.control.records import DecisionOutcome
 from collector.control.situation import Situation
 from collector.core.placing import place_now

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from collector.common.orchestrator import Mode, ServiceView
-from collector.control.actor import Actor
-from collector.control.controllers import Controller
+from collector.control.actor import Actor, Controller
 from collector.control.planner import Decider
 from collector.control.records import CARRIED_OUT, Decision, Trigger
 from collector.features.elastic.actions import service_actions

@@ -5,8 +5,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from collector.common.orchestrator import ServiceView
-from collector.control.constraints import UnknownConstraintError
 from collector.control.new_services import NewService, container_question
+from collector.control.orchestrator_state import UnknownConstraintError
 from collector.control.situation import Situation
 from collector.placement.placing import place_container
 from collector.placement.question import PlacementQuestion, resolve_policy, with_complete_labels

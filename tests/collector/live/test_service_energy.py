@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.live.service_energy import ServiceEnergy, ServicePower
+from collector.live.entries import ServiceEnergy, ServicePower
 from tests.collector.api.test_metrics import scraped
 from tests.collector.builders import START, Client, container, report
 
