@@ -32,6 +32,7 @@ from collector.drivers.table import open_driver
 from collector.history.interface import HistoryUnavailable
 from collector.placement.question import PlacementQuestion, with_complete_labels
 from collector.policies.resolve import PolicyChoice, resolve
+from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,8 @@ class ControlLoop:
         self._core, self._settings = core, config.control
         self._alert_policy = _resolve(config, config.control.policy)
         self._timer_policy = _resolve(config, config.control.timer_policy)
-        self._room_policy = _resolve(config, ROOM_POLICY)
+        # The feature with this policy may be missing.
+        self._room_policy = _resolve(config, ROOM_POLICY if ROOM_POLICY in POLICIES else "")
         self._keeps_promises = self._timer_policy is not None and self._timer_policy.policy.keeps_promises
         self._timer_ran_at = core.clock()
         self._queue: QueueState | None = None

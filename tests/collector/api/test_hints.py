@@ -269,7 +269,7 @@ async def test_configured_policy_settings_are_the_default() -> None:
 async def test_a_policy_to_compare_with_is_not_for_a_cluster(asker: Asker) -> None:
     refusal = await asker.refusal("/v1/hints/rebalance", policy="spread")
     assert "there is no policy 'spread'" in refusal["detail"]
-    assert "one of least-watts, draps, genpack" in refusal["detail"]
+    assert "one of least-watts, draps" in refusal["detail"]
     assert "`wattpack replay` only" in refusal["detail"]
 
 

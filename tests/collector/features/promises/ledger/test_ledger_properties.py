@@ -40,7 +40,7 @@ def any_events(draw: st.DrawFn) -> list[LifecycleEvent]:
         service=st.sampled_from(["web", "api"]),
         incarnation=st.sampled_from(["a", "b", "c"]),
         slot=st.sampled_from(["1", "2"]),
-        node=st.sampled_from([None, "n1", "n2"]),
+        node=st.sampled_from(["", "n1", "n2"]),
         startup_seconds=st.sampled_from([None, 1.0, 7.0]),
         ending=st.sampled_from([None, *Ending]),
     )
