@@ -38,9 +38,13 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+_BEFORE = {"zsh": "autoload -U compinit; compinit -D -u; "}
+"""What a shell needs before it can load a completion."""
+
+
 def completed(shell: str, scripts: Path, script: str) -> list[str]:
     done = subprocess.run(
-        [shell, "-c", f"source {scripts}/{shell}; {script}"],
+        [shell, "-c", f"{_BEFORE.get(shell, '')}source {scripts}/{shell}; {script}"],
         capture_output=True,
         text=True,
         check=True,
@@ -78,6 +82,5 @@ def test_fish_completes(line: str, expected: list[str], scripts: Path) -> None:
 @pytest.mark.lab
 def test_zsh_defines_the_completion(scripts: Path) -> None:
     require("shells")
-    script = f"autoload -U compinit; compinit -D -u; source {scripts}/zsh; print $_comps[wattpack]"
-    loaded = completed("zsh", scripts, script)
+    loaded = completed("zsh", scripts, "print $_comps[wattpack]")
     assert loaded == ["_wattpack"]
