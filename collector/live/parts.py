@@ -1,6 +1,6 @@
 """What features keep about the cluster now.
 
-The registry passes on what it is told to each part. A part may add to snapshots.
+The registry passes each change on to every part. A part may add to snapshots.
 """
 
 from collections.abc import Collection, Iterator, Sequence
