@@ -92,7 +92,7 @@ def test_a_parked_service_runs_again_when_it_is_released_or_the_stop_is_undone(
         assert release(settings) == ("unparked returned: Swarm starts it as soon as it fits",)
         assert spec(cluster, "returned") == before
         eventually(lambda: not is_updating(cluster, "returned"), 30)
-        [again] = running(cluster, "returned")
+        [again] = eventually(lambda: running(cluster, "returned"), 30)
         action = stop(again)
         undo(settings, action, carry_out(settings, action))
         assert spec(cluster, "returned") == before

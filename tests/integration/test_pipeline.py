@@ -98,13 +98,17 @@ def _about(cores: float) -> Any:
 
 
 def test_memory_is_the_working_set_and_not_the_page_cache(engine: Engine, running: Suite) -> None:
-    cached = running.containers()[SLEEPERS[-1]]
-    folder = engine.cgroup(cached["id"], "memory")
-    usage = int((folder / "memory.usage_in_bytes").read_text())
-    stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-    assert usage > 20 << 20, "the page cache was not charged: this test would show nothing"
-    expected = max(0, usage - int(stat["total_inactive_file"]))
-    assert cached["used"]["memory_bytes"] == pytest.approx(expected, abs=1 << 20)
+    folder = engine.cgroup(running.containers()[SLEEPERS[-1]]["id"], "memory")
+
+    def is_working_set() -> bool:
+        usage = int((folder / "memory.usage_in_bytes").read_text())
+        stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        assert usage > 20 << 20, "the page cache was not charged: this test would show nothing"
+        expected = max(0, usage - int(stat["total_inactive_file"]))
+        cached = running.containers()[SLEEPERS[-1]]
+        return bool(cached["used"]["memory_bytes"] == pytest.approx(expected, abs=1 << 20))
+
+    eventually(is_working_set, 30)  # on a busy machine, the container still writes its file
     assert all(each["used"]["memory_bytes"] >= 0 for each in running.containers().values())
 
 
