@@ -40,7 +40,7 @@ from collector.config import (
 )
 from collector.control import loop as control_loop
 from collector.drivers.interface import ActionResult, Driver, DriverError
-from collector.drivers.none import DryRun
+from collector.drivers.table import DryRun
 from collector.main import running
 from collector.policies.actions import Action, Move
 from wire.messages import Alert, ContainerState, Report

@@ -8,10 +8,6 @@ from collector.config.schedule import Schedule
 from wire.errors import UserError
 from wire.settings import Section
 
-_WHOLE_GRANTS = ("privileged", "pid=host", "network=host", "ipc=host", "uts=host", "userns=host")
-_NAMED_GRANTS = ("capability", "device", "security", "sysctl", "runtime", "log", "cgroup-parent")
-"""Grants of `driver.allow`: see `collector.features.docker.allow_list`."""
-
 
 class PlacementConfig(Section, frozen=True):
     """Defaults of placement hints and plans."""
@@ -253,16 +249,6 @@ class DriverConfig(Section, frozen=True):
             " `docker` needs all hosts, `swarm` only those whose containers may be cut."
         ),
     ] = field(default_factory=dict)
-    allow: Annotated[
-        dict[str, tuple[str, ...]],
-        Meta(
-            description="`[driver.allow]`: what the driver `docker` may start on a host beyond plain"
-            ' containers, such as web2 = ["capability=NET_ADMIN", "device=/dev/fuse"]. Also `privileged`,'
-            " `pid=host`, `network=host`, `ipc=host`, `uts=host`, `userns=host`, `security=OPTION`,"
-            " `sysctl=NAME`, `runtime=NAME`, `log=DRIVER` and `cgroup-parent=PATH`. A container that"
-            " needs more stays where it is, and so does every container with binds or volumes."
-        ),
-    ] = field(default_factory=dict)
     ca_file: Annotated[str, Meta(description="CA file for tcp:// addresses, in PEM. Empty disables TLS.")] = (
         ""
     )
@@ -318,16 +304,6 @@ class DriverConfig(Section, frozen=True):
             " must be ready after `power_on_command`.",
         ),
     ] = 300.0
-
-    def __post_init__(self) -> None:
-        for host, grants in self.allow.items():
-            for grant in grants:
-                name, _, value = grant.partition("=")
-                if grant not in _WHOLE_GRANTS and not (name in _NAMED_GRANTS and value):
-                    forms = ", ".join([*_WHOLE_GRANTS, *(f"{each}=..." for each in _NAMED_GRANTS)])
-                    raise UserError(
-                        f"driver.allow: {host} grants {grant!r}, which is unknown: write one of {forms}"
-                    )
 
     @property
     def spans_nodes(self) -> bool:

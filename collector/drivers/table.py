@@ -1,10 +1,30 @@
-"""The table of drivers: `none`, and those that features add."""
+"""The table of drivers: `none`, which carries out nothing, and those that features add."""
+
+from contextlib import nullcontext
 
 from collector.common.extensions import features_with, load
+from collector.common.orchestrator import OrchestratorState
 from collector.config import DriverConfig
-from collector.drivers.interface import Opening
-from collector.drivers.none import open_none
+from collector.drivers.interface import ActionResult, Driver, Opening
+from collector.policies.actions import Action, describe
 from wire.errors import UserError
+
+
+class DryRun(Driver):
+    """The driver `none`: it describes actions, and carries out none."""
+
+    name = "none"
+    dry = True
+    has_queue = False
+
+    async def view(self) -> OrchestratorState:
+        return OrchestratorState()
+
+    async def carry_out(self, action: Action) -> ActionResult:
+        return ActionResult(what=f"would {describe(action)}")
+
+    async def undo(self, action: Action, done: ActionResult) -> None:
+        """Do nothing."""
 
 
 def drivers() -> tuple[str, ...]:
@@ -19,7 +39,7 @@ def open_driver(settings: DriverConfig) -> Opening:
     that does not answer raises `DriverError` when the driver is used.
     """
     if settings.name == "none":
-        return open_none(settings)
+        return nullcontext(DryRun())
     if settings.name not in drivers():
         known = ", ".join(drivers())
         raise UserError(f"driver.name: there is no driver {settings.name!r}: choose one of {known}")

@@ -5,9 +5,8 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from itertools import chain
 
-from collector.common.orchestrator import NodeView, OrchestratorState
+from collector.common.orchestrator import NodeView, OrchestratorState, TaskView
 from collector.config import DriverConfig
 from collector.drivers.engine.client import Engine, EngineError, Json
 from collector.drivers.engine.cuts import cut, limits_before, uncut
@@ -15,8 +14,7 @@ from collector.drivers.engine.engines import Engines, open_engines
 from collector.drivers.engine.limits import current_limits, limit_changes
 from collector.drivers.engine.models import DockerContainer, ListedContainer
 from collector.drivers.interface import ActionResult, Driver, DriverError
-from collector.features.docker.moves import DestinationEngine, move, stop, wait_until_healthy
-from collector.features.docker.views import service_names, service_view, task_view
+from collector.features.docker.containers import move, named, service_view, stop, wait_until_healthy
 from collector.policies.actions import (
     Action,
     Cut,
@@ -48,26 +46,18 @@ class DockerHosts(Driver):
     def __init__(self, engines: Engines, settings: DriverConfig) -> None:
         self._engines = engines
         self._settings = settings
-        self._all_grants = frozenset(chain.from_iterable(settings.allow.values()))
         self._original_limits: dict[str, Json] = {}
         """Limits of cut containers from before the cut, for their copies."""
 
     async def view(self) -> OrchestratorState:
-        names = self._engines.names
-        hosts = await asyncio.gather(*(self._containers(name) for name in names))
-        containers = [(name, each) for name, there in zip(names, hosts, strict=True) for each in there or ()]
-        services = service_names(containers)
+        hosts = await self._hosts()
+        containers = tuple(named(hosts))
         return OrchestratorState(
-            nodes=tuple(
-                NodeView(name=name, ready=there is not None) for name, there in zip(names, hosts, strict=True)
-            ),
-            services=tuple(
-                service_view(container, self._all_grants, service)
-                for service, (_, container) in zip(services, containers, strict=True)
-            ),
+            nodes=tuple(NodeView(name=name, ready=there is not None) for name, there in hosts.items()),
+            services=tuple(service_view(each, service) for service, _, each in containers),
             tasks=tuple(
-                task_view(container, name, service)
-                for service, (name, container) in zip(services, containers, strict=True)
+                TaskView(container=each.id, service=service, node=node, state=each.state.status)
+                for service, node, each in containers
             ),
         )
 
@@ -75,11 +65,9 @@ class DockerHosts(Driver):
         match action:
             case Cut():
                 return await self._cut(action)
-            case Move():
-                return await self._move(action.task, action.node, action.target)
+            case Move(target=target) | Kill(target=str(target)):
+                return await self._move(action.task, action.node, target)
             case Kill():
-                if action.target is not None:
-                    return await self._move(action.task, action.node, action.target)
                 await self._stop(action.node, action.task)
                 return ActionResult(what=f"stopped {action.title} on {action.node}: it waits there")
             case Start():
@@ -131,10 +119,7 @@ class DockerHosts(Driver):
 
     async def _find(self, name: str) -> tuple[str, DockerContainer]:
         """Return the running container of a service, and its host. Raise `DriverError`."""
-        containers = [
-            (node, each) for node in self._engines.names for each in await self._containers(node) or ()
-        ]
-        for service, (node, container) in zip(service_names(containers), containers, strict=True):
+        for service, node, container in named(await self._hosts()):
             # Of two hosts with a container of this name, one may not answer now.
             if name in {service, f"{service}@{node}"}:
                 return node, container
@@ -146,8 +131,7 @@ class DockerHosts(Driver):
         if source == target:
             return ActionResult(what=f"{short_id(container)} already runs on {target}", nothing_to_do=True)
         try:
-            to = DestinationEngine(there, self._settings.allow.get(target, ()))
-            created, remark = await move(here, to, container, self._settings, limits)
+            created, remark = await move(here, there, container, self._settings, limits)
         except DriverError as error:
             raise DriverError(
                 f"{short_id(container)} cannot move from {source} to {target}: {error}"
@@ -175,6 +159,10 @@ class DockerHosts(Driver):
         await wait_until_healthy(there, action.task, self._settings)
         return ActionResult(what=f"started {action.title} on {action.target}", containers=(action.task,))
 
+    async def _hosts(self) -> dict[str, list[DockerContainer] | None]:
+        names = self._engines.names
+        return dict(zip(names, await asyncio.gather(*map(self._containers, names)), strict=True))
+
     async def _containers(self, node: str) -> list[DockerContainer] | None:
         """Return the containers on a node; None if its engine does not answer."""
         engine = self._engines.of(node)
@@ -185,7 +173,7 @@ class DockerHosts(Driver):
                 found = await asyncio.gather(*(_inspect(engine, each.id) for each in listed))
             containers = [container for container in found if container is not None]
             for each in containers:
-                service_view(each, self._all_grants)  # an invalid one would later fail the view of all hosts
+                service_view(each)  # an invalid one would later fail the view of all hosts
         except (DriverError, TimeoutError):
             return None
         except Exception:

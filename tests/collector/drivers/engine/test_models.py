@@ -5,8 +5,7 @@ import pytest
 
 from collector.common.orchestrator import Mode
 from collector.drivers.engine.models import ContainerStats, DockerContainer
-from collector.features.docker.moves import create_request
-from collector.features.docker.views import service_view
+from collector.features.docker.containers import create_request, service_view
 
 ID = "0123456789abcdef"
 LABELS = {"wattpack.move": "allowed"}

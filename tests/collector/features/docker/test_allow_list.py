@@ -13,51 +13,44 @@ from hypothesis import strategies as st
 from collector.config import DriverConfig
 from collector.drivers.interface import DriverError
 from collector.drivers.table import open_driver
-from collector.features.docker.allow_list import (
-    CONFIG_FIELDS,
-    HOST_FIELDS,
-    portable_config,
-    portable_host_config,
-    refusals,
-)
+from collector.features.docker.allow_list import portable_config, portable_host_config, refusals
 from collector.policies.actions import Move
-from wire.errors import UserError
 
 ID = "0123456789abcdef"
-NEVER = {"Binds", "VolumesFrom", "DeviceCgroupRules", "DeviceRequests", "CpuRealtimeRuntime", "VolumeDriver"}
-GUARDED: Mapping[str, tuple[Any, str]] = {
-    "Privileged": (True, "privileged"),
-    "PidMode": ("host", "pid=host"),
-    "NetworkMode": ("host", "network=host"),
-    "IpcMode": ("host", "ipc=host"),
-    "UTSMode": ("host", "uts=host"),
-    "UsernsMode": ("host", "userns=host"),
-    "CapAdd": (["SYS_ADMIN"], "capability=SYS_ADMIN"),
-    "Devices": (
-        [{"PathOnHost": "/dev/sda", "PathInContainer": "/dev/sda", "CgroupPermissions": "rwm"}],
-        "device=/dev/sda",
-    ),
-    "SecurityOpt": (["seccomp=unconfined"], "security=seccomp=unconfined"),
-    "Sysctls": ({"net.core.somaxconn": "1"}, "sysctl=net.core.somaxconn"),
-    "Runtime": ("evil", "runtime=evil"),
-    "CgroupParent": ("/", "cgroup-parent=/"),
-    "LogConfig": ({"Type": "syslog", "Config": {"syslog-address": "tcp://evil:1"}}, "log=syslog"),
+PLAIN: Mapping[str, Any] = {
+    "Memory": 1 << 20,
+    "NetworkMode": "shop",
+    "CapDrop": ["ALL"],
+    "SecurityOpt": ["no-new-privileges"],
+    "ReadonlyRootfs": True,
+    "PidsLimit": 100,
+    "LogConfig": {"Type": "json-file", "Config": {"max-size": "10m"}},
+    "Mounts": [{"Type": "tmpfs", "Target": "/tmp"}],
+    "IpcMode": "private",
 }
-UNGRANTABLE: Mapping[str, Any] = {
+DANGEROUS: Mapping[str, Any] = {
+    "Privileged": True,
+    "PidMode": "host",
+    "NetworkMode": "host",
+    "IpcMode": "host",
+    "UTSMode": "host",
+    "UsernsMode": "host",
+    "CapAdd": ["SYS_ADMIN"],
+    "Devices": [{"PathOnHost": "/dev/sda", "PathInContainer": "/dev/sda", "CgroupPermissions": "rwm"}],
+    "SecurityOpt": ["no-new-privileges", "seccomp=unconfined"],
+    "Sysctls": {"net.core.somaxconn": "1"},
+    "Runtime": "evil",
+    "CgroupParent": "/",
+    "LogConfig": {"Type": "syslog", "Config": {"syslog-address": "tcp://evil:1"}},
     "Binds": ["/:/host"],
     "VolumesFrom": ["other"],
     "Mounts": [{"Type": "bind", "Source": "/", "Target": "/host"}],
     "DeviceCgroupRules": ["a *:* rwm"],
     "DeviceRequests": [{"Count": -1}],
-    "PidMode": "container:other",
-    "IpcMode": "container:other",
-    "MaskedPaths": [],
-    "Privileged": "yes",
     "privileged": True,  # an engine reads names in any case
-    "ReadonlyPaths": [],
 }
 
-names = st.sampled_from([*HOST_FIELDS, *GUARDED, *UNGRANTABLE]) | st.text(max_size=12)
+names = st.sampled_from([*PLAIN, *DANGEROUS]) | st.text(max_size=12)
 values = st.recursive(
     st.none()
     | st.booleans()
@@ -71,45 +64,30 @@ values = st.recursive(
     ),
     max_leaves=6,
 )
-dangerous = st.fixed_dictionaries(
-    {},
-    optional={
-        **{name: st.just(value) for name, (value, _) in GUARDED.items()},
-        **{name: st.just(value) for name, value in UNGRANTABLE.items()},
-    },
-)
-grants = st.sets(st.sampled_from([grant for _, grant in GUARDED.values()]))
+dangerous = st.fixed_dictionaries({}, optional={name: st.just(each) for name, each in DANGEROUS.items()})
 
 
-@given(st.dictionaries(names, values, max_size=12), dangerous, grants)
-def test_whatever_a_host_describes_only_granted_rights_are_copied(
-    described: dict[str, Any], danger: dict[str, Any], granted: set[str]
+@given(st.dictionaries(names, values, max_size=12), dangerous)
+def test_whatever_a_host_describes_no_rights_beyond_a_container_are_copied(
+    described: dict[str, Any], danger: dict[str, Any]
 ) -> None:
-    body = portable_host_config({**described, **danger}, granted)
-    assert {*body} <= {*HOST_FIELDS, *GUARDED}
-    assert not {*body} & NEVER
-    assert body.get("Privileged") in (None, *([True] if "privileged" in granted else []))
-    for field, kind in (("PidMode", "pid"), ("IpcMode", "ipc"), ("UTSMode", "uts"), ("UsernsMode", "userns")):
-        allowed = {None, "private", "none", "shareable", *(["host"] if f"{kind}=host" in granted else [])}
-        assert body.get(field) in allowed
+    body = portable_host_config({**described, **danger})
+    assert not {*body} & ({*DANGEROUS} - {*PLAIN})
+    assert body.get("IpcMode", "none") in {"private", "none", "shareable"}
     network = body.get("NetworkMode", "")
     assert ":" not in network
-    assert network != "host" or "network=host" in granted
-    assert {f"capability={each}" for each in body.get("CapAdd", ())} <= granted
-    assert {f"device={each['PathOnHost']}" for each in body.get("Devices", ())} <= granted
-    assert {
-        f"security={each}" for each in body.get("SecurityOpt", ()) if "no-new-privileges" not in each
-    } <= granted
+    assert network != "host"
+    assert all("no-new-privileges" in each for each in body.get("SecurityOpt", ()))
     assert all(mount["Type"] == "tmpfs" for mount in body.get("Mounts", ()))
 
 
-@given(st.dictionaries(names, values, max_size=12), dangerous, grants)
+@given(st.dictionaries(names, values, max_size=12), dangerous)
 def test_a_container_moves_with_all_its_settings_or_not_at_all(
-    described: dict[str, Any], danger: dict[str, Any], granted: set[str]
+    described: dict[str, Any], danger: dict[str, Any]
 ) -> None:
     host_config = {**described, **danger}
-    if next(refusals(host_config, granted), None) is None:
-        body = portable_host_config(host_config, granted)
+    if next(refusals(host_config), None) is None:
+        body = portable_host_config(host_config)
         left = {"ContainerIDFile", "Links", "ConsoleSize", "AutoRemove"}
         for name, value in host_config.items():
             is_default = name in {"MaskedPaths", "ReadonlyPaths", "CgroupnsMode", "Isolation", "Runtime"}
@@ -117,35 +95,19 @@ def test_a_container_moves_with_all_its_settings_or_not_at_all(
             assert body.get(name) == value or value in (None, "", 0, [], {}) or name in left or is_default
 
 
-@pytest.mark.parametrize(("field", "value", "grant"), [(name, *each) for name, each in GUARDED.items()])
-def test_a_right_needs_its_own_grant(field: str, value: Any, grant: str) -> None:
-    others = {other for _, other in GUARDED.values()} - {grant}
-    assert field not in portable_host_config({field: value}, others)
-    assert list(refusals({field: value}, others)) == [
-        f"it needs {grant}, which [driver.allow] does not grant on the other host"
-    ]
-    assert portable_host_config({field: value}, {grant}) == {field: value}
-    assert not list(refusals({field: value}, {grant}))
-
-
-@pytest.mark.parametrize(("field", "value"), [item for item in UNGRANTABLE.items() if item[1]])
-def test_some_fields_no_grant_allows(field: str, value: Any) -> None:
-    granted = {grant for _, grant in GUARDED.values()}
-    assert field not in portable_host_config({field: value}, granted)
-    (reason,) = refusals({field: value}, granted)
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [*DANGEROUS.items(), ("PidMode", "container:x"), ("IpcMode", "container:x"), ("Privileged", "yes")],
+)
+def test_a_container_with_rights_beyond_itself_stays(field: str, value: Any) -> None:
+    assert field not in portable_host_config({field: value})
+    (reason,) = refusals({field: value})
     assert reason.endswith("which may not move to another host")
 
 
-def test_restrictions_are_copied_without_a_grant() -> None:
-    strict = {
-        "CapDrop": ["ALL"],
-        "SecurityOpt": ["no-new-privileges"],
-        "ReadonlyRootfs": True,
-        "PidsLimit": 100,
-        "LogConfig": {"Type": "json-file", "Config": {"max-size": "10m"}},
-    }
-    assert portable_host_config(strict) == strict
-    assert not list(refusals(strict))
+def test_settings_of_a_plain_container_are_copied() -> None:
+    assert portable_host_config({**PLAIN}) == PLAIN
+    assert not list(refusals({**PLAIN}))
 
 
 def test_defaults_of_an_engine_do_not_prevent_a_move() -> None:
@@ -173,15 +135,9 @@ def test_defaults_of_an_engine_do_not_prevent_a_move() -> None:
     assert not list(refusals(defaults))
 
 
-@given(st.dictionaries(st.sampled_from([*CONFIG_FIELDS, "HostConfig", "hostconfig"]) | names, values))
-def test_a_description_cannot_smuggle_a_second_host_config(config: dict[str, Any]) -> None:
-    assert {*portable_config(config)} <= {*CONFIG_FIELDS}
-
-
-@pytest.mark.parametrize("grant", ["everything", "pid=other", "capability=", "bind=/"])
-def test_an_unknown_grant_is_an_error_of_the_settings(grant: str) -> None:
-    with pytest.raises(UserError, match=r"driver\.allow: web2 grants .* write one of privileged, pid=host"):
-        DriverConfig(allow={"web2": (grant,)})
+def test_a_description_cannot_smuggle_a_second_host_config() -> None:
+    config = {"Image": "web", "HostConfig": {"Binds": ["/:/host"]}, "hostconfig": {}, "Tty": "yes"}
+    assert portable_config(config) == {"Image": "web"}
 
 
 # --- The whole way: an engine that lies, and the engine of the target ------------------------------
@@ -235,19 +191,17 @@ class FakeEngine:
 
 
 @pytest.mark.parametrize(
-    ("host_config", "allow", "may_move"),
+    ("host_config", "may_move"),
     [
-        ({"Binds": ["/:/host"]}, ("privileged",), False),
-        ({"Privileged": True}, (), False),
-        ({"PidMode": "host"}, ("ipc=host",), False),
-        ({"PidMode": "host"}, ("pid=host",), True),
-        ({"Memory": 1 << 20}, (), True),
+        ({"Binds": ["/:/host"]}, False),
+        ({"Privileged": True}, False),
+        ({"PidMode": "host"}, False),
+        ({"Memory": 1 << 20}, True),
     ],
 )
-async def test_a_compromised_host_starts_nothing_on_another_that_the_target_does_not_allow(
+async def test_a_compromised_host_starts_nothing_on_another_that_reaches_beyond_its_container(
     tmp_path: Path,
     host_config: dict[str, Any],
-    allow: tuple[str, ...],
     may_move: bool,  # noqa: FBT001 - the expected
 ) -> None:
     bad, good = FakeEngine(host_config), FakeEngine({})
@@ -256,11 +210,7 @@ async def test_a_compromised_host_starts_nothing_on_another_that_the_target_does
             name: await stack.enter_async_context(engine.serving(tmp_path / name))
             for name, engine in (("bad", bad), ("good", good))
         }
-        # What the source allows on itself counts for nothing.
-        own = ("privileged", "pid=host")
-        settings = DriverConfig(
-            name="docker", engines=engines, allow={"bad": own, "good": allow}, stable_seconds=0
-        )
+        settings = DriverConfig(name="docker", engines=engines, stable_seconds=0)
         driver = await stack.enter_async_context(open_driver(settings))
         action = Move(task=ID, node="bad", target="good", reasons=("because",))
         if may_move:

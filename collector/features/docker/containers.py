@@ -1,20 +1,24 @@
-"""Moves: create a container on another host, wait until it is healthy, then remove the old one."""
+"""Containers of Docker hosts: as services and tasks; and moves.
+
+A move creates a container on another host, waits until it is healthy, and removes the old one.
+"""
 
 import asyncio
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from urllib.parse import quote
 
 import msgspec
 
+from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
+from collector.common.orchestrator import Mode, ServiceView
 from collector.config import DriverConfig
 from collector.drivers.engine.client import Engine, EngineError, Json
-from collector.drivers.engine.limits import current_limits
+from collector.drivers.engine.limits import current_limits, limit_of
 from collector.drivers.engine.models import DockerContainer
 from collector.drivers.interface import DriverError
 from collector.drivers.polling import NotYet, wait_for
-from collector.features.docker.allow_list import portable_config, portable_host_config
-from collector.features.docker.views import service_view
+from collector.features.docker.allow_list import portable_config, portable_host_config, refusals
 
 _SHORT_ID = 12
 _NO_ADDRESS = ("bridge", "host", "none", "default")
@@ -33,24 +37,59 @@ class _Network(msgspec.Struct, rename="pascal", frozen=True):
     driver: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DestinationEngine:
-    """The host that a container moves to."""
+def named(
+    hosts: Mapping[str, list[DockerContainer] | None],
+) -> Iterator[tuple[str, str, DockerContainer]]:
+    """Return each container of some hosts with a unique name and its host.
 
-    engine: Engine
-    grants: Collection[str]
-    """Grants of its settings to moved containers, in addition to the allow-list."""
+    That is its own name, or `NAME@HOST` if several hosts have one: labels of one must not apply to the other.
+    """
+    count = Counter(name for there in hosts.values() for name in {each.plain_name for each in there or ()})
+    for host, there in hosts.items():
+        for each in there or ():
+            name = each.plain_name
+            yield f"{name}@{host}" if count[name] > 1 or "@" in name else name, host, each
+
+
+def service_view(container: DockerContainer, name: str = "") -> ServiceView:
+    """Return a single container as a service."""
+    return ServiceView(
+        name=name or container.plain_name,
+        mode=Mode.STANDALONE,
+        limit=limit_of(container.host_config),
+        image=str(container.config.get("Image", "")),
+        labels=container.labels,
+        stays=next(_reasons_to_stay(container), None),
+    )
+
+
+def _reasons_to_stay(container: DockerContainer) -> Iterator[str]:
+    """Return why a container must not move, the strongest reason first."""
+    label = container.labels.get(MOVE_LABEL)
+    if label == NEVER:
+        yield f"its label {MOVE_LABEL} is {NEVER}"
+    if container.is_swarm_task:
+        yield "a Swarm manages it"
+    for mount in container.mounts:
+        if mount.get("Type") != "tmpfs":
+            yield f"it has data on this host, in {mount.get('Name') or mount.get('Source')}"
+    if str(container.host_config.get("NetworkMode", "")).startswith("container:"):
+        yield "it shares the network of another container"
+    yield from refusals(container.host_config)
+    if container.host_config.get("AutoRemove"):
+        yield "it is removed when it stops, so that the move could not be undone"
+    if label != ALLOWED:
+        yield f"it has one replica {NO_MOVE_LABEL}"
 
 
 async def move(
-    source: Engine, to: DestinationEngine, container: str, settings: DriverConfig, limits: Json | None
+    source: Engine, target: Engine, container: str, settings: DriverConfig, limits: Json | None
 ) -> tuple[str, str]:
     """Move a container to another engine; return the id of the new one, and a remark."""
-    target = to.engine
     old = await source.get(f"/containers/{container}/json", DockerContainer)
-    if (stays := service_view(old, to.grants).stays) is not None:
+    if (stays := service_view(old).stays) is not None:
         raise DriverError(f"{old.plain_name} cannot move: {stays}")
-    body = create_request(old, limits, to.grants)
+    body = create_request(old, limits)
     await _require_same_image(source, target, old)
     await _require_networks(target, body)
     response = await target.post("/containers/create", body, name=old.plain_name)
@@ -93,9 +132,8 @@ async def wait_until_healthy(engine: Engine, container: str, settings: DriverCon
 async def _require_same_image(source: Engine, target: Engine, container: DockerContainer) -> None:
     """Raise `DriverError` if the target lacks the image, or has another one of that name."""
     name = str(container.config.get("Image", ""))
-    path = f"/images/{quote(name, safe='')}/json"
     try:
-        there = await target.get(path, _Image)
+        there = await target.get(f"/images/{quote(name, safe='')}/json", _Image)
     except EngineError as error:
         raise DriverError(f"the image {name} is not on the other host: pull it there first") from error
     here = await source.get(f"/images/{quote(container.image, safe='')}/json", _Image)
@@ -109,52 +147,30 @@ async def _require_networks(target: Engine, body: Json) -> None:
 
     An engine also finds a network by the first digits of its id: a name must not select the host's network.
     """
-    for name in network_names(body):
+    mode = body["HostConfig"].get("NetworkMode", "default")
+    endpoints = body.get("NetworkingConfig", {}).get("EndpointsConfig", {})
+    for name in {mode, *endpoints} - {*_NO_ADDRESS}:
         try:
             found = await target.get(f"/networks/{quote(name, safe='')}", _Network)
-        except EngineError as error:
-            raise DriverError(
-                f"the network {name} is not on the other host: create it there first"
-            ) from error
+        except EngineError:
+            found = _Network("")
         if found.name != name or found.driver == "host":
             raise DriverError(f"the other host has no network called {name}: create it there first")
 
 
-def create_request(
-    container: DockerContainer, limits: Json | None = None, grants: Collection[str] = ()
-) -> Json:
-    """Return the body of `POST /containers/create` on a host with these grants.
-
-    `limits` are those from before a cut.
-    """
+def create_request(container: DockerContainer, limits: Json | None = None) -> Json:
+    """Return the body of `POST /containers/create`; `limits` are those from before a cut."""
+    from_id = container.id[:_SHORT_ID]
     config = portable_config(container.config)
-    if config.get("Hostname") == container.id[:_SHORT_ID]:
-        config.pop("Hostname")  # derived from the id
+    if config.get("Hostname") == from_id:
+        config.pop("Hostname")
     before_cut = {} if limits is None else current_limits(limits)
-    body: Json = {
-        **config,
-        "HostConfig": portable_host_config({**container.host_config, **before_cut}, grants),
-    }
-    named = {
-        name: {"Aliases": _aliases(settings.get("Aliases") or [], container.id)}
-        for name, settings in _networks(container).items()
+    body: Json = {**config, "HostConfig": portable_host_config({**container.host_config, **before_cut})}
+    endpoints = {
+        name: {"Aliases": [alias for alias in settings.get("Aliases") or [] if alias != from_id]}
+        for name, settings in (container.network_settings.get("Networks") or {}).items()
         if name not in _NO_ADDRESS
     }
-    if named:
-        body["NetworkingConfig"] = {"EndpointsConfig": named}
+    if endpoints:
+        body["NetworkingConfig"] = {"EndpointsConfig": endpoints}
     return body
-
-
-def network_names(body: Json) -> set[str]:
-    """Return the networks that the request names."""
-    mode = body["HostConfig"].get("NetworkMode", "default")
-    named = body.get("NetworkingConfig", {}).get("EndpointsConfig", {})
-    return {mode, *named} - {*_NO_ADDRESS}
-
-
-def _networks(container: DockerContainer) -> Json:
-    return container.network_settings.get("Networks") or {}
-
-
-def _aliases(aliases: list[str], container_id: str) -> list[str]:
-    return [alias for alias in aliases if alias != container_id[:_SHORT_ID]]
