@@ -15,7 +15,6 @@ from hashlib import blake2s
 import numpy as np
 
 from collector.common.liveness import Liveness
-from collector.policies.overbooking import LIMITS
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES, Resource
 
@@ -119,7 +118,7 @@ def _containers_were(count: int) -> str:
 
 def _find_overbooked(snapshot: Snapshot) -> Iterator[Finding]:
     nodes = snapshot.nodes
-    limits = np.array(LIMITS)[nodes.strictest_class]
+    limits = nodes.overbooking_limit
     for row in np.flatnonzero(nodes.overbooking > limits).tolist():
         place = int(np.nan_to_num(nodes.allocated_ratio[row, :2], nan=0.0).argmax())
         times, limit, resource = float(nodes.overbooking[row]), float(limits[row]), RESOURCES[place]

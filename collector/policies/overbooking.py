@@ -15,14 +15,12 @@ import numpy as np
 from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.policies.interface import LAXEST_CLASS, Rejection, Request
 from collector.snapshot.columns import four, sum_by_node
-from collector.snapshot.tables import DEGRADED_RATIO, NOWHERE, Region, Snapshot, Tasks
+from collector.snapshot.tables import DEGRADED_RATIO, NOWHERE, OVERBOOKING_LIMITS, Region, Snapshot, Tasks
 from wire.resources import Quantities
 
 RESERVED = 2
 """Number of resources that tasks reserve: CPU and memory, the first two."""
-LIMITS = (np.inf, 1.0, 1.2, 1.5, 2.0)
-"""Overbooking limit by class. A node without tasks (0) has none."""
-TOLERANCES: Floats = np.array([0.0, *(1 - 1 / limit for limit in LIMITS[1:])])
+TOLERANCES: Floats = np.array([0.0, *(1 - 1 / limit for limit in OVERBOOKING_LIMITS[1:])])
 """Share that a task can lose, by class."""
 ROUNDING = 1e-9
 
@@ -92,7 +90,7 @@ def reject_overbooked(snapshot: Snapshot, request: Request, refused: Codes) -> C
     if not more.any():
         return refused
     book = snapshot.cached_with_pending("reservations", lambda: ReservationBook.of(snapshot))
-    fits = book.fits(more, LIMITS[request.task_class])
+    fits = book.fits(more, OVERBOOKING_LIMITS[request.task_class])
     return np.where((refused == Rejection.NOT) & ~fits, np.int8(Rejection.OVERBOOKED), refused)
 
 
@@ -117,7 +115,7 @@ class ReservationBook:
         """Take the reservations of a snapshot."""
         nodes, tasks = snapshot.nodes, snapshot.tasks
         # Most tasks are not cut; of these the strictest decides.
-        limit = np.array(LIMITS)[nodes.strictest_class]
+        limit = nodes.overbooking_limit.copy()
         cut = cut_tasks(snapshot)
         left = limit_left(tasks.task_class[cut], cut_received(tasks, cut))
         np.minimum.at(limit, tasks.node[cut], left)

@@ -216,6 +216,11 @@ class Nodes:
         return highest_ratio(self.allocated, self.capacity)
 
     @cached_property
+    def overbooking_limit(self) -> Floats:
+        """The limit of `overbooking`, by the strictest class of its tasks."""
+        return np.array(OVERBOOKING_LIMITS)[self.strictest_class]
+
+    @cached_property
     def region(self) -> Codes:
         return region_of(self.utilisation)
 
@@ -470,6 +475,8 @@ BUSY_RATIO = 0.8
 and the wait grows without bound from there."""
 DESIRED_RATIO, DEGRADED_RATIO = 0.5, 0.85
 """Lower and upper bound of the region DEE."""
+OVERBOOKING_LIMITS = (np.inf, 1.0, 1.2, 1.5, 2.0)
+"""How far reservations may exceed the capacity of a node, by class. A node without tasks (0) has no limit."""
 
 
 def region_of(utilisation: Floats) -> Codes:

@@ -26,7 +26,6 @@ from collector.policies.filters import eligible
 from collector.policies.interface import Plan, Policy, PolicySettings, Ranking, Rejection, Request
 from collector.policies.node_filters import OpenNodes
 from collector.policies.overbooking import (
-    LIMITS,
     ReservationBook,
     allocations,
     cut_tasks,
@@ -35,7 +34,7 @@ from collector.policies.overbooking import (
     reserved_quantities,
 )
 from collector.policies.stability import estimate_watts, opted_out
-from collector.snapshot.tables import Snapshot, TaskKind
+from collector.snapshot.tables import OVERBOOKING_LIMITS, Snapshot, TaskKind
 from wire.resources import Quantities
 
 
@@ -138,7 +137,7 @@ def _start(
     found = Search(snapshot, wanted, books, candidates, borrowed_counts=borrowed_counts).as_it_is()
     if found is None:
         return None
-    books.add(found, reservation_of(wanted), task_class, LIMITS[task_class])
+    books.add(found, reservation_of(wanted), task_class, OVERBOOKING_LIMITS[task_class])
     return Start(
         task=tasks.ids[task],
         name=tasks.names[task],
@@ -156,7 +155,7 @@ def _restored(snapshot: Snapshot, settings: Energy4CloudSettings, books: Reserva
         row = int(tasks.node[task])
         first = originals(tasks, np.array([task]))[0]
         back = first - allocations(tasks, np.array([task]))[0]
-        allowed = min(float(books.limit[row]), LIMITS[tasks.task_class[task]])
+        allowed = min(float(books.limit[row]), OVERBOOKING_LIMITS[tasks.task_class[task]])
         if books.factor(back, np.array([row]))[0] > allowed * settings.restore_below:
             continue
         books.reserved[row] += back

@@ -13,7 +13,6 @@ from collector.policies.actions import Action, Cut, Kill
 from collector.policies.interface import LAXEST_CLASS, STRICTEST_CLASS, Request
 from collector.policies.node_filters import OpenNodes
 from collector.policies.overbooking import (
-    LIMITS,
     RESERVED,
     ROUNDING,
     TOLERANCES,
@@ -26,7 +25,7 @@ from collector.policies.overbooking import (
 )
 from collector.policies.sorting import stable_argsort
 from collector.policies.stability import keeps_awake
-from collector.snapshot.tables import NOWHERE, Region, Snapshot, TaskKind
+from collector.snapshot.tables import NOWHERE, OVERBOOKING_LIMITS, Region, Snapshot, TaskKind
 
 _KILL_ORDER = {1: (1, 2, 3, 4), 2: (2, 3, 4, 1), 3: (3, 4, 2, 1), 4: (4, 3, 2, 1)}
 _NO_STEP = np.int8(100)
@@ -63,7 +62,7 @@ class Search:
         self._candidates = candidates
         self._borrowed_counts = borrowed_counts
         self._more = reservation_of(request)
-        self._limit = LIMITS[request.task_class]
+        self._limit = OVERBOOKING_LIMITS[request.task_class]
         self._open_nodes = OpenNodes(snapshot)
 
     # --- The three algorithms -----------------------------------------------------------------
@@ -95,7 +94,7 @@ class Search:
         strictest = int(self._snapshot.nodes.strictest_class[row])
         if 0 < strictest < self._request.task_class:
             gets = self._more * self._own_share(strictest)
-            limit = LIMITS[strictest]
+            limit = OVERBOOKING_LIMITS[strictest]
             if self._books.fits_on(row, gets, limit):
                 return Candidate(row, gets=gets)
             return Candidate(row, partial(self._cuts, row, self._peers(), gets, limit), gets)
@@ -111,7 +110,7 @@ class Search:
     def _fits_itself_cut(self, freed: Floats) -> Flags:
         """Return the nodes where the cut request fits once others have freed this much."""
         strictest = self._snapshot.nodes.strictest_class
-        limits = np.array(LIMITS)[strictest]
+        limits = np.array(OVERBOOKING_LIMITS)[strictest]
         return self._books.fits(self._more * self._own_share(strictest)[:, None] - freed, limits)
 
     def kill(self, *, may_wait: bool) -> Candidate | None:
@@ -331,7 +330,7 @@ class Search:
             self._snapshot, wanted, books, elsewhere, borrowed_counts=self._borrowed_counts
         ).as_it_is()
         if found is not None:
-            books.add(found, reservation_of(wanted), task_class, LIMITS[task_class])
+            books.add(found, reservation_of(wanted), task_class, OVERBOOKING_LIMITS[task_class])
             home[victim] = found
         return found
 

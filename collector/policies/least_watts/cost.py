@@ -6,14 +6,15 @@ import numpy as np
 
 from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.policies.interface import LAXEST_CLASS, STRICTEST_CLASS
-from collector.policies.overbooking import LIMITS
 from collector.snapshot.columns import CPU
 from collector.snapshot.power_curves import picked
-from collector.snapshot.tables import Snapshot
+from collector.snapshot.tables import OVERBOOKING_LIMITS, Snapshot
 
 UNKNOWN_WATTS = 1e6
 """Cost of a node without a power curve: it ranks after all that have one."""
-_LIMIT_OF_CLASS = np.array([LIMITS[max(each, STRICTEST_CLASS)] for each in range(LAXEST_CLASS + 1)])
+_LIMIT_OF_CLASS = np.array(
+    [OVERBOOKING_LIMITS[max(each, STRICTEST_CLASS)] for each in range(LAXEST_CLASS + 1)]
+)
 
 
 def share_or_zero(amounts: Floats, capacity: Floats) -> Floats:

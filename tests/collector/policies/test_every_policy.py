@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from collector.policies.actions import Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.policies.filters import describe_rejection
 from collector.policies.interface import Plan, Policy, Rejection, Stability
-from collector.policies.overbooking import LIMITS
-from collector.snapshot.tables import Snapshot
+from collector.snapshot.tables import OVERBOOKING_LIMITS, Snapshot
 from replay.contenders.table import POLICIES
 from tests.collector.policies.clusters import random_cluster, random_request
 
@@ -103,7 +102,9 @@ def test_no_placement_takes_more_than_the_strictest_class_allows(
         after = cluster.after(ranking.needs(int(row))).snapshot()
         strictest = min([task_class, *after.tasks.task_class[after.tasks_on(int(row))]])
         promised = after.nodes.allocated[row, :2] + [gets.cpu_cores, gets.memory_bytes]
-        assert (promised <= after.nodes.capacity[row, :2] * LIMITS[strictest] * (1 + _ROUNDING)).all()
+        assert (
+            promised <= after.nodes.capacity[row, :2] * OVERBOOKING_LIMITS[strictest] * (1 + _ROUNDING)
+        ).all()
 
 
 @moving
@@ -151,7 +152,7 @@ def test_a_plan_fills_no_node_beyond_what_its_class_allows(policy: Policy, seed:
     before = cluster.snapshot()
     after = cluster.after(plan_of(policy, before).actions).snapshot()
     classes = np.where(after.nodes.strictest_class == 0, 1, after.nodes.strictest_class)
-    limits = np.array([LIMITS[int(each)] for each in classes])
+    limits = np.array([OVERBOOKING_LIMITS[int(each)] for each in classes])
     allowed = np.maximum(before.nodes.allocated, after.nodes.capacity * limits[:, np.newaxis])
     assert (after.nodes.allocated <= allowed * (1 + _ROUNDING)).all()
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from collector.features.energy4cloud.policies import Energy4CloudSettings, place, rebalance
 from collector.policies.actions import Cut, Kill, Start
 from collector.policies.interface import Rejection, Request
-from collector.policies.overbooking import LIMITS, TOLERANCES, lenders
+from collector.policies.overbooking import TOLERANCES, lenders
 from collector.policies.pending import pending_task
 from collector.snapshot.pending import with_pending
-from collector.snapshot.tables import Snapshot, TaskKind
+from collector.snapshot.tables import OVERBOOKING_LIMITS, Snapshot, TaskKind
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities
 
@@ -151,7 +151,7 @@ def test_a_request_is_cut_to_fit_next_to_a_stricter_task() -> None:
 def test_a_request_loses_only_what_overbooking_leaves_of_its_tolerance(
     host_class: int, task_class: int, share: float
 ) -> None:
-    limit = LIMITS[host_class]
+    limit = OVERBOOKING_LIMITS[host_class]
     room = (1 - share) * 2.0
     snapshot = assemble([node("n", 0.3)], [task("a", "n", 8 * limit - room, 1, host_class)])
     ranking = place(snapshot, request(2.0, 1, task_class), SETTINGS)
