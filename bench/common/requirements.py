@@ -42,14 +42,11 @@ def program(name: str, packages: Sequence[str], comparison: str | None = None) -
 
 
 def dataset(name: str, folder: Path | None, comparison: str | None = None) -> Need:
-    """Require a data set; a generated sample is not accepted, because it holds no measurements."""
+    """Require a data set."""
 
     def why_not() -> str | None:
         folders = search_path(folder)
-        found = find(name, folders)
-        if found is None:
-            return describe_missing(dataset_named(name), folders)
-        return f"{found.path} is a generated sample: get {name} itself" if found.is_sample else None
+        return None if find(name, folders) else describe_missing(dataset_named(name), folders)
 
     return Need(name, why_not, comparison)
 

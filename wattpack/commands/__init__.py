@@ -109,11 +109,7 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
         Command("plan", "show what a policy would move or switch off; change nothing"),
         Command("size", "recommend requests and limits of services, with a patch to paste"),
         Command("replay", "compare policies on a recorded workload: energy, moves, overload"),
-        Command(
-            "data",
-            "list data sets for 'replay' and 'power evaluate'",
-            (Command("data sample", "write a small generated sample of each set, in its published format"),),
-        ),
+        Command("data", "list data sets for 'replay' and 'power evaluate'"),
     ),
     "Act": (
         _group(

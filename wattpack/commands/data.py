@@ -34,7 +34,6 @@ def _as_json(dataset: Dataset, found: Found | None) -> dict[str, object]:
         "packed": dataset.packed,
         "used_by": list(dataset.used_by),
         "path": None if found is None else str(found.path),
-        "is_sample": found is not None and found.is_sample,
     }
 
 
@@ -48,13 +47,12 @@ def _list_lines(folders: Sequence[Path]) -> Iterator[str]:
         yield f"  licence: {source.licence}"
         for each in datasets:
             found = find(each.name, folders)
-            state = "absent" if found is None else "sample" if found.is_sample else "present"
+            state = "absent" if found is None else "present"
             yield f"  {each.name:<{width}}  {each.size:>{size_width}}  {state}"
             yield f"      {_location_text(each, found, folders)}"
             yield f"      used by {', '.join(each.used_by)}"
         yield ""
     yield f"searched: {', '.join(map(str, folders))}"
-    yield "a generated sample of all sets: wattpack data sample DIR"
 
 
 def _location_text(dataset: Dataset, found: Found | None, folders: Sequence[Path]) -> str:

@@ -11,7 +11,7 @@ from powermodels.evaluate.run import DEFAULT_MODEL, Evaluation, evaluate
 from powermodels.evaluate.scores import Score
 from wattpack.config.arguments import add
 from wattpack.datasets.catalogue import DATASETS, RECORDING
-from wattpack.datasets.search import add_data_option, find, require, sample_note, search_path
+from wattpack.datasets.search import add_data_option, find, require, search_path
 from wattpack.output.text import print_result
 from wire.errors import UserError
 
@@ -47,8 +47,6 @@ def _paths(files: Sequence[Path], folders: Sequence[Path]) -> list[Path]:
         recordings = [each for each in DATASETS.values() if each.format == RECORDING]
         found = {each.name: where for each in recordings if (where := find(each.name, folders))}
         found = found or {recordings[0].name: require(recordings[0].name, folders)}
-    if (note := sample_note(found.values())) is not None:
-        print(note, file=sys.stderr)
     return [found[str(file)].path if str(file) in found else file for file in files] or [
         each.path for each in found.values()
     ]

@@ -3,7 +3,7 @@
 import argparse
 import difflib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,11 +12,8 @@ from wattpack.datasets.catalogue import DATASETS, Dataset
 from wire.errors import UserError
 
 VARIABLE = "WATTPACK_DATA"
-SAMPLE_MARK = "GENERATED-SAMPLE.txt"
-"""A folder with this file contains a generated sample, and no measured data."""
 _DEFAULTS = (Path("data"), Path("../shared/data"))
 _PACKED = ".gz"
-_TRY = "wattpack data sample DIR, and then --data DIR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +24,6 @@ class Found:
     path: Path
     is_published: bool
     """Whether it has the published format instead of our own."""
-    is_sample: bool
 
 
 def add_data_option(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +49,7 @@ def find(name: str, folders: Sequence[Path]) -> Found | None:
     for folder in folders:
         for path, is_published in _candidates(dataset, folder):
             if path.exists():
-                return Found(dataset, path, is_published, (folder / SAMPLE_MARK).exists())
+                return Found(dataset, path, is_published)
     return None
 
 
@@ -61,9 +57,7 @@ def require(name: str, folders: Sequence[Path]) -> Found:
     """The first match of a set. Raise a `UserError` that says what to download if there is none."""
     found = find(name, folders)
     if found is None:
-        dataset = dataset_named(name)
-        sample = "" if dataset.format in {"table", "lifecycle"} else f", or try a sample: {_TRY}"
-        raise UserError(f"{describe_missing(dataset, folders)}{sample}")
+        raise UserError(describe_missing(dataset_named(name), folders))
     return found
 
 
@@ -75,14 +69,6 @@ def describe_missing(dataset: Dataset, folders: Sequence[Path]) -> str:
         f"the data set {dataset.name} is not installed: "
         f"download it from {dataset.source.url} and put it at {target / (name or dataset.name)}"
     )
-
-
-def sample_note(found: Iterable[Found]) -> str | None:
-    """The notice for figures from a sample; None if there is none."""
-    names = [each.dataset.name for each in found if each.is_sample]
-    if not names:
-        return None
-    return f"generated sample, not the real data, so its figures mean nothing: {', '.join(names)}"
 
 
 def dataset_named(name: str) -> Dataset:

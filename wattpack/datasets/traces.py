@@ -1,12 +1,11 @@
 """Data sets as traces that replay reads."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from replay.readers.period import Period
 from replay.sources import FORMATS, HOSTS_FORMAT, STARTUP_FORMAT, Locate, TraceFile
-from wattpack.datasets.search import Found, require, sample_note
+from wattpack.datasets.search import Found, require
 from wire.errors import UserError
 
 
@@ -21,12 +20,5 @@ def trace_file(found: Found) -> TraceFile:
 
 
 def locate_in(folders: Sequence[Path]) -> Locate:
-    """Finds sets in these folders, the first one first; says on standard error if one is a sample."""
-
-    def locate(name: str) -> TraceFile:
-        found = require(name, folders)
-        if (text := sample_note([found])) is not None:
-            print(text, file=sys.stderr)
-        return trace_file(found)
-
-    return locate
+    """Finds sets in these folders, the first one first."""
+    return lambda name: trace_file(require(name, folders))

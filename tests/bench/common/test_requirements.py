@@ -9,8 +9,7 @@ import pytest
 from bench.__main__ import main
 from bench.common import requirements
 from bench.common.progress import Progress
-from bench.common.requirements import Need, check, dataset
-from wattpack.datasets.sample import write_sample
+from bench.common.requirements import Need, check
 from wire.errors import UserError
 
 COMPARES = """
@@ -65,11 +64,3 @@ def test_an_installation_that_fails_leaves_the_comparison_out(monkeypatch: pytes
     output: list[str] = []
     assert check([Need("peer", lambda: "absent", "peer", ("peer",))], output.append) == {"peer": "absent"}
     assert output == ["not installed: no mirror: see to it", "left out: peer: absent"]
-
-
-@pytest.mark.slow
-def test_a_generated_sample_is_no_data_for_a_benchmark(tmp_path: Path) -> None:
-    write_sample(tmp_path / "sample")
-    reason = dataset("planetlab-20110303", tmp_path / "sample").why_not()
-    assert reason is not None
-    assert "is a generated sample: get planetlab-20110303 itself" in reason

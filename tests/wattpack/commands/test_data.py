@@ -1,4 +1,4 @@
-"""`wattpack data`, and commands with data sets: what is here, what is not, and a sample for all."""
+"""`wattpack data`, and commands with data sets: what is here, and what is not."""
 
 import json
 import shutil
@@ -9,12 +9,11 @@ import pytest
 from powermodels.fit.arrays import by_group
 from powermodels.fit.recording import read_recording
 from replay.sources import FORMATS, read_trace
+from tests.samples import write_sample
 from wattpack.cli import main
 from wattpack.datasets.catalogue import DATASETS, RECORDING
-from wattpack.datasets.sample import write_sample
-from wattpack.datasets.search import find, require
+from wattpack.datasets.search import require
 from wattpack.datasets.traces import trace_file
-from wire.errors import UserError
 
 ROOT = Path(__file__).parents[3]
 
@@ -41,10 +40,6 @@ def hosts(tmp_path: Path) -> Path:
     return file
 
 
-def texts(folder: Path) -> dict[str, str]:
-    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
-
-
 @pytest.mark.slow
 def test_it_lists_every_set_with_its_terms_and_where_it_is(
     sample: Path, capsys: pytest.CaptureFixture[str]
@@ -56,7 +51,7 @@ def test_it_lists_every_set_with_its_terms_and_where_it_is(
         assert each.source.licence in shown
         assert each.source.url in shown
         assert all(command in shown for command in each.used_by)
-    assert f"  sample\n      at {sample / 'planetlab/20110303'}\n" in shown
+    assert f"  present\n      at {sample / 'planetlab/20110303'}\n" in shown
     assert "  absent\n      put it at" in shown  # what CloudSim gave cannot be generated
 
 
@@ -66,23 +61,7 @@ def test_json_lists_the_same(sample: Path, capsys: pytest.CaptureFixture[str]) -
     sets = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
     assert set(sets) == set(DATASETS)
     assert sets["planetlab-20110303"]["path"] == str(sample / "planetlab" / "20110303")
-    assert sets["planetlab-20110303"]["is_sample"]
     assert sets["planetlab-cloudsim-reference"]["path"] is None
-
-
-@pytest.mark.slow
-def test_a_sample_is_the_same_for_the_same_seed(sample: Path, tmp_path: Path) -> None:
-    write_sample(tmp_path / "again")
-    write_sample(tmp_path / "other", seed=1)
-    assert texts(sample) == texts(tmp_path / "again")
-    assert texts(sample).keys() == texts(tmp_path / "other").keys()
-    assert texts(sample) != texts(tmp_path / "other")
-
-
-def test_a_sample_overwrites_nothing(tmp_path: Path) -> None:
-    (tmp_path / "mine").write_text("")
-    with pytest.raises(UserError, match="is not empty"):
-        write_sample(tmp_path)
 
 
 @pytest.mark.slow
@@ -110,9 +89,7 @@ def test_replay_of_a_scenario_takes_its_data_set_from_the_folder(
     scenario = shutil.copy(ROOT / "scenarios" / "planetlab-20110309.toml", hosts.parent)
     monkeypatch.setenv("WATTPACK_DATA", str(sample))
     assert main(["replay", str(scenario), "--policies", "first-fit", "--json"]) == 0
-    printed = capsys.readouterr()
-    assert json.loads(printed.out)["policies"]["first-fit"]["placed"] == 60
-    assert "mean nothing: planetlab-20110309" in printed.err
+    assert json.loads(capsys.readouterr().out)["policies"]["first-fit"]["placed"] == 60
 
 
 @pytest.mark.slow
@@ -141,18 +118,6 @@ def test_evaluate_takes_a_name_and_refuses_an_unknown_one(capsys: pytest.Capture
 
 
 @pytest.mark.slow
-def test_evaluate_reads_every_installed_machine_and_marks_a_sample(
-    sample: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_evaluate_reads_every_installed_machine(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["power", "evaluate", "--protocol", "unseen", "--data", str(sample), "--json"]) == 0
-    printed = capsys.readouterr()
-    assert len(json.loads(printed.out)["files"]) == 5
-    assert "opteron-6140, opteron-6234" in printed.err
-    assert "generated sample" in printed.err
-
-
-def test_what_is_not_a_sample_is_not_called_one(tmp_path: Path) -> None:
-    (tmp_path / "planetlab" / "20110303").mkdir(parents=True)
-    found = find("planetlab-20110303", [tmp_path])
-    assert found is not None
-    assert not found.is_sample
+    assert len(json.loads(capsys.readouterr().out)["files"]) == 5
