@@ -187,7 +187,7 @@ def make_app(
     )
     app[REGISTRY] = metrics_registry(api)
     app[HTTP_LIMITS] = api.config.http
-    app[BACKPRESSURE] = Backpressure(api.config.ingest, on_surplus=partial(_note_surplus, api))
+    app[BACKPRESSURE] = Backpressure(api.config.limits, on_surplus=partial(_note_surplus, api))
 
     async def end_streams(_app: web.Application) -> None:
         for part in api.registry.parts:

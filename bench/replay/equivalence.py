@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, fields
 from http import HTTPStatus
-from typing import Any
+from typing import Any, ClassVar
 
 import aiohttp
 import msgspec
@@ -143,13 +143,17 @@ def _is_equal(left: Any, right: Any) -> bool:  # noqa: ANN401 - columns of all t
     return bool(left == right)
 
 
+class _Never(AnalysisConfig, frozen=True):
+    bottleneck_seconds: ClassVar[float] = _NEVER_SECONDS
+
+
 def _config() -> CollectorConfig:
     return CollectorConfig(
         http=HttpConfig(listen="127.0.0.1:0"),
         access=AccessConfig(tokens=""),
         history=HistoryConfig(path=":memory:"),
         # The passes are run at simulated times, not by the real clock.
-        analysis=AnalysisConfig(interval_seconds=_NEVER_SECONDS, bottleneck_seconds=3600.0),
+        analysis=_Never(interval_seconds=_NEVER_SECONDS),
         control=ControlConfig(policy=""),
     )
 

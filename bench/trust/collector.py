@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import ClassVar
 
 from collector.common.clocks import SteadyClock
 from collector.config import AccessConfig, CollectorConfig, HistoryConfig, HttpConfig
@@ -22,14 +23,16 @@ def compressed_time(speed: float, began_at: float) -> float:
     return began_at + (time.time() - began_at) * speed
 
 
+class _SmallDisk(HistoryConfig, frozen=True):
+    min_free_bytes: ClassVar[int] = 4 << 20
+
+
 def settings(folder: Path) -> CollectorConfig:
     """Settings with which nothing expires during the run."""
     return CollectorConfig(
         http=HttpConfig(listen="127.0.0.1:0"),
         access=AccessConfig(tokens=str(folder / "tokens.jsonl")),
-        history=HistoryConfig(
-            path=str(folder / "disk" / "history.db"), retention_hours=72.0, min_free_bytes=4 << 20
-        ),
+        history=_SmallDisk(path=str(folder / "disk" / "history.db"), retention_hours=72.0),
     )
 
 

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import aiohttp
 import msgspec
@@ -118,15 +118,18 @@ def _editing(folder: Path) -> Iterator[dict[str, str]]:
         part.rename(folder / _PLACES)
 
 
+class _Control(ControlConfig, frozen=True):
+    lease_seconds: ClassVar[float] = _LEASE_SECONDS
+
+
 def _settings(folder: Path, name: str) -> CollectorConfig:
     return CollectorConfig(
         http=HttpConfig(listen="127.0.0.1:0"),
         access=AccessConfig(tokens=str(folder / "tokens.jsonl")),
         history=HistoryConfig(path=str(folder / f"{name}.db")),
         # Shorter times than the defaults, so that the run is short.
-        control=ControlConfig(
+        control=_Control(
             lease_file=str(folder / _LEASE),
-            lease_seconds=_LEASE_SECONDS,
             check_seconds=0.4,
             verify_seconds=10.0,
             settle_seconds=1.0,

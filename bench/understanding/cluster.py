@@ -30,6 +30,11 @@ PERIOD_SECONDS = 1.0
 """Time between two passes: short, so that a pass is nearly always running."""
 _BUCKET_SECONDS = 8 * 3600.0
 _BUCKETS = 3
+_COLLECTOR = (
+    "from collector.config import AnalysisConfig; from wattpack.cli import main;"
+    " AnalysisConfig.full_pass_seconds = 0.0; raise SystemExit(main())"
+)
+"""Every pass covers all containers, not only those that were reported since the last one."""
 _LOADS = (
     # Cores, bytes of memory, bytes per second of disk and network; and the scatter of each.
     ((2.0, 4e8, 1e5, 1e5), (0.3, 0.02, 0.8, 0.8)),
@@ -131,12 +136,10 @@ def collector(folder: Path) -> Iterator[tuple[psutil.Popen, str]]:
     config.write_text(
         f'[http]\nlisten = "127.0.0.1:0"\n[history]\npath = "{folder / "collector.db"}"\n'
         f'[access]\ntokens = ""\n[analysis]\ninterval_seconds = {PERIOD_SECONDS}\n'
-        # Every pass covers all containers, not only those that were reported since the last one.
-        "full_pass_seconds = 0\n"
     )
     with log.open("w") as output:
         process = psutil.Popen(
-            [sys.executable, "-m", "wattpack", "collector", "--config", str(config)],
+            [sys.executable, "-c", _COLLECTOR, "collector", "--config", str(config)],
             stdout=output,
             stderr=subprocess.STDOUT,
         )

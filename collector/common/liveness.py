@@ -26,11 +26,13 @@ class Liveness(IntEnum):
         return LIVENESS_LABELS[self]
 
 
+_SUSPECT_RATIO = 0.5
+"""A node is suspect after half of the beacons after which it is down."""
+
+
 class LivenessLimits(Protocol):
     """The settings of the rule."""
 
-    @property
-    def suspect_after_beacons(self) -> float: ...
     @property
     def down_after_beacons(self) -> float: ...
     @property
@@ -42,7 +44,7 @@ def liveness_of(limits: LivenessLimits, report_age_seconds: float, beacon_second
     beacon_seconds = max(beacon_seconds, limits.shortest_beacon_seconds)
     if report_age_seconds > limits.down_after_beacons * beacon_seconds:
         return Liveness.DOWN
-    is_late = report_age_seconds > limits.suspect_after_beacons * beacon_seconds
+    is_late = report_age_seconds > _SUSPECT_RATIO * limits.down_after_beacons * beacon_seconds
     return Liveness.SUSPECT if is_late else Liveness.UP
 
 
@@ -52,6 +54,6 @@ def liveness_column(
     """Return the liveness of many nodes, as `liveness_of` does for one."""
     beacon_seconds = np.maximum(beacon_seconds, limits.shortest_beacon_seconds)
     codes = np.full(report_age_seconds.size, Liveness.UP, dtype=np.int8)
-    codes[report_age_seconds > limits.suspect_after_beacons * beacon_seconds] = Liveness.SUSPECT
+    codes[report_age_seconds > _SUSPECT_RATIO * limits.down_after_beacons * beacon_seconds] = Liveness.SUSPECT
     codes[report_age_seconds > limits.down_after_beacons * beacon_seconds] = Liveness.DOWN
     return codes

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, field
 
 from collector.common.extensions import extend, extensions
-from collector.config.cluster import AnalysisConfig, EnvelopeConfig, LivenessConfig, NodeRule
+from collector.config.cluster import AnalysisConfig, EnvelopeConfig, LivenessConfig
 from collector.config.control import ControlConfig, DriverConfig, PlacementConfig
 from collector.config.energy import EnergyConfig
-from collector.config.server import AccessConfig, HttpConfig, IngestConfig, LimitsConfig, TlsConfig
+from collector.config.server import AccessConfig, HttpConfig, LimitsConfig, TlsConfig
 from collector.config.storage import EndpointConfig, HistoryConfig, PullConfig, StoreConfig
 from wire.errors import UserError
 from wire.settings import Settings, add_tables
@@ -28,10 +28,8 @@ __all__ = [
     "EnvelopeConfig",
     "HistoryConfig",
     "HttpConfig",
-    "IngestConfig",
     "LimitsConfig",
     "LivenessConfig",
-    "NodeRule",
     "PlacementConfig",
     "PullConfig",
     "StoreConfig",
@@ -45,7 +43,6 @@ class _CoreConfig(Settings, frozen=True):
     http: HttpConfig = HttpConfig()
     tls: TlsConfig = TlsConfig()
     access: AccessConfig = AccessConfig()
-    ingest: IngestConfig = IngestConfig()
     limits: LimitsConfig = LimitsConfig()
     history: HistoryConfig = HistoryConfig()
     store: StoreConfig = StoreConfig()
@@ -58,11 +55,11 @@ class _CoreConfig(Settings, frozen=True):
     control: ControlConfig = ControlConfig()
     driver: DriverConfig = DriverConfig()
     nodes: Annotated[
-        dict[str, NodeRule],
+        dict[str, dict[str, str]],
         Meta(
-            description='`[nodes."rack1-*"]`: a table per node name or pattern with `labels` (a table of'
-            " strings), `generation` (any, nursery, young, old) and `accepts` (true, false). The last"
-            " matching table wins. The labels `wattpack.generation` and `wattpack.accept` mean the same."
+            description='`[nodes."rack1-*"]`: a table per node name or pattern with labels in addition to'
+            ' those from the orchestrator, such as `zone = "a"` or `"wattpack.generation" = "old"`. The last'
+            " matching table wins."
         ),
     ] = field(default_factory=dict)
     policies: Annotated[

@@ -1,10 +1,9 @@
-"""Liveness of nodes, rules for nodes and applications, envelopes, analysis."""
+"""Liveness of nodes, envelopes, analysis."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
-from msgspec import Meta, field
+from msgspec import Meta
 
-from wire.errors import UserError
 from wire.resources import Resource
 from wire.settings import Section
 
@@ -12,13 +11,14 @@ from wire.settings import Section
 class LivenessConfig(Section, frozen=True):
     """When a node is suspect, down, or no longer listed."""
 
-    suspect_after_beacons: Annotated[
-        float,
-        Meta(gt=0, le=1000, description="Beacon intervals without a report before a node is suspect."),
-    ] = 2.0
     down_after_beacons: Annotated[
         float,
-        Meta(gt=0, le=1000, description="Beacon intervals without a report before a node is down."),
+        Meta(
+            gt=0,
+            le=1000,
+            description="Beacon intervals without a report before a node is down. After half of them it is"
+            " suspect.",
+        ),
     ] = 4.0
     shortest_beacon_seconds: ClassVar[float] = 5.0
     """Lower bound of the beacon interval; also used before a node has reported its own."""
@@ -26,23 +26,6 @@ class LivenessConfig(Section, frozen=True):
         float,
         Meta(gt=0, le=24 * 366, description="Time without a report before a node is no longer listed."),
     ] = 6.0
-
-    def __post_init__(self) -> None:
-        if self.down_after_beacons < self.suspect_after_beacons:
-            raise UserError(
-                f"liveness.down_after_beacons ({self.down_after_beacons:g}) must not be below "
-                f"suspect_after_beacons ({self.suspect_after_beacons:g}): a node is suspect before it is down"
-            )
-
-
-class NodeRule(Section, frozen=True):
-    """Labels and traits of the nodes whose name matches a pattern; the last matching rule wins."""
-
-    labels: dict[str, str] = field(default_factory=dict)
-    """Labels in addition to those from the orchestrator."""
-    generation: Literal["any", "nursery", "young", "old"] | None = None
-    accepts: bool | None = None
-    """Whether containers may be placed on it."""
 
 
 class EnvelopeConfig(Section, frozen=True):
@@ -85,22 +68,10 @@ class AnalysisConfig(Section, frozen=True):
         float,
         Meta(ge=1, le=86_400, description="Time between two passes over the services that changed."),
     ] = 60.0
-    full_pass_seconds: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=86_400,
-            description="Time between two passes over every container. 0 makes every pass a full one.",
-        ),
-    ] = 3600.0
-    bottleneck_seconds: Annotated[
-        float,
-        Meta(
-            ge=1,
-            le=3600,
-            description="Time between two checks for bottlenecks that no single node can detect.",
-        ),
-    ] = 10.0
+    full_pass_seconds: ClassVar[float] = 3600.0
+    """Time between two passes over every container, which correct missed changes."""
+    bottleneck_seconds: ClassVar[float] = 10.0
+    """Time between two checks for bottlenecks that no single node can detect."""
     groups: Annotated[
         int,
         Meta(

@@ -29,16 +29,13 @@ class PlacementConfig(Section, frozen=True):
     """Age at which a container failure counts half."""
     snapshot_seconds: Annotated[
         float,
-        Meta(ge=0, le=60, description="Maximum age of the snapshot that a decision uses."),
-    ] = 1.0
-    oldest_seconds: Annotated[
-        float,
         Meta(
             ge=0,
-            le=600,
-            description="Maximum age of the snapshot while a newer one is being taken.",
+            le=60,
+            description="Maximum age of the snapshot that a decision uses; five times as old while a newer"
+            " one is being taken.",
         ),
-    ] = 5.0
+    ] = 1.0
     policy: Annotated[
         str,
         Meta(description="Policy of requests that do not name one. `GET /v1/policies` lists the policies."),
@@ -143,15 +140,9 @@ class ControlConfig(Section, frozen=True):
         float,
         Meta(ge=0, le=30 * 86_400, description="Minimum time between two moves of the same service."),
     ] = 600.0
-    reservation_seconds: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=86_400,
-            description="Time that room made for a container stays reserved until an agent reports the"
-            " container. A request can set its own.",
-        ),
-    ] = 600.0
+    reservation_seconds: ClassVar[float] = 600.0
+    """Time that room made for a container stays reserved until an agent reports the container. A request can
+    set its own."""
     max_moving_ratio: Annotated[
         float,
         Meta(
@@ -190,10 +181,8 @@ class ControlConfig(Section, frozen=True):
             ' `history.store = "prometheus"`.'
         ),
     ] = ""
-    lease_seconds: Annotated[
-        float,
-        Meta(ge=3, le=3600, description="Time without renewal after which the lease is lost."),
-    ] = 30.0
+    lease_seconds: ClassVar[float] = 30.0
+    """Time without renewal after which the lease is lost."""
     keep_decisions: ClassVar[int] = 1000
     """Number of decisions kept in the journal."""
 
@@ -249,12 +238,12 @@ class DriverConfig(Section, frozen=True):
             " `docker` needs all hosts, `swarm` only those whose containers may be cut."
         ),
     ] = field(default_factory=dict)
-    ca_file: Annotated[str, Meta(description="CA file for tcp:// addresses, in PEM. Empty disables TLS.")] = (
-        ""
-    )
-    cert_file: Annotated[str, Meta(description="Client certificate file for tcp:// addresses, in PEM.")] = ""
-    key_file: Annotated[
-        str, Meta(description="Key file of `cert_file`. Empty if `cert_file` contains the key.")
+    certificates: Annotated[
+        str,
+        Meta(
+            description="Folder with `ca.pem`, `cert.pem` and `key.pem` for tcp:// addresses, as Docker's"
+            " DOCKER_CERT_PATH. Empty disables TLS."
+        ),
     ] = ""
     kubeconfig: Annotated[
         str,
@@ -263,7 +252,8 @@ class DriverConfig(Section, frozen=True):
             " kubectl's default."
         ),
     ] = ""
-    request_seconds: Annotated[float, Meta(gt=0, le=600, description="Timeout of one request.")] = 10.0
+    request_seconds: ClassVar[float] = 10.0
+    """Timeout of one request."""
     healthy_seconds: Annotated[
         float,
         Meta(

@@ -113,30 +113,6 @@ class AccessConfig(Section, frozen=True):
         return frozenset(name for each in self.schedulers.split(",") if (name := each.strip()))
 
 
-class IngestConfig(Section, frozen=True):
-    """Limits of reports that wait to be stored. Beyond them the status is 429, and agents retry."""
-
-    max_waiting_reports: ClassVar[int] = 5000
-    """Maximum number of waiting reports of all nodes."""
-    max_waiting_reports_per_node: ClassVar[int] = 300
-    """Maximum number of waiting reports of one node."""
-    max_waiting_bytes: ClassVar[int] = 64 << 20
-    """Maximum total size of bodies that are being received or wait, after decompression."""
-    max_reports_per_second_per_node: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=1e6,
-            description="Maximum rate of reports of one node, as a mean over a minute. The default is four"
-            " times what an agent sends with the shortest `sampling.interval_seconds`.",
-        ),
-    ] = 20.0
-    max_bytes_per_second_per_node: ClassVar[int] = 128 << 10
-    """Maximum rate of bodies of one node after decompression, as a mean over a minute. With the default,
-    an agent sends 2500 containers with 3 kB of labels each every minute, and a full spool of the default
-    size in about nine minutes."""
-
-
 class LimitsConfig(Section, frozen=True):
     """Limits per node. Reported data beyond them is refused, counted and shown as an alert."""
 
@@ -145,8 +121,9 @@ class LimitsConfig(Section, frozen=True):
         Meta(
             ge=1,
             le=1_000_000,
-            description="Maximum number of running containers of a node. The default is the highest number"
-            " of pods per node that a Kubernetes distribution supports.",
+            description="Maximum number of running containers of a node, which take up to 6.7 kB of memory"
+            " each, labels included, and as much again for their usage. The default is the highest number of"
+            " pods per node that a Kubernetes distribution supports.",
         ),
     ] = 2500
     max_new_containers_per_hour: ClassVar[int] = 20_000
@@ -154,16 +131,22 @@ class LimitsConfig(Section, frozen=True):
     in an hour. The default is more than five a second, as on a busy CI host."""
     max_labels: ClassVar[int] = 256
     """Maximum number of labels of a container. Labels `wattpack.*` are kept first."""
-    max_bytes: Annotated[
-        int,
-        Meta(
-            ge=1 << 16,
-            le=1 << 40,
-            description="Maximum memory of the collector for the containers of a node; their usage may take"
-            " as much again. A container takes 3 kB and its labels. The default is enough for"
-            " `max_containers` with 3 kB of labels each.",
-        ),
-    ] = 16 << 20
+    max_waiting_reports: ClassVar[int] = 5000
+    """Maximum number of reports of all nodes that wait to be stored. Beyond it, and beyond the next four
+    limits, the status is 429, and agents retry."""
+    max_waiting_reports_per_node: ClassVar[int] = 300
+    """Maximum number of waiting reports of one node."""
+    max_waiting_bytes: ClassVar[int] = 64 << 20
+    """Maximum total size of bodies that are being received or wait, after decompression."""
+    max_reports_per_second: ClassVar[float] = 20.0
+    """Maximum rate of reports of one node, as a mean over a minute: four times what an agent sends with the
+    shortest `sampling.interval_seconds`."""
+    max_bytes_per_second: ClassVar[int] = 128 << 10
+    """Maximum rate of bodies of one node after decompression, as a mean over a minute: an agent sends 2500
+    containers with 3 kB of labels each every minute, and a full spool of the default size in about nine
+    minutes."""
+    bytes_per_container: ClassVar[int] = 6700
+    """Memory of the collector for one container of a node: 3 kB, and 3 kB of labels."""
     max_node_watts: Annotated[
         float,
         Meta(
@@ -174,3 +157,8 @@ class LimitsConfig(Section, frozen=True):
             " little above the largest machine of the cluster.",
         ),
     ] = 50_000.0
+
+    @property
+    def max_bytes(self) -> int:
+        """Maximum memory for the containers of a node; their usage may take as much again."""
+        return self.max_containers * self.bytes_per_container

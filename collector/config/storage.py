@@ -13,10 +13,12 @@ class EndpointConfig(Section, frozen=True):
     url: Annotated[
         str, Meta(description="URL of the server, such as http://prometheus:9090. Empty disables it.")
     ] = ""
-    username: Annotated[str, Meta(description="User name for basic authentication. Empty sends none.")] = ""
-    password_file: Annotated[str, Meta(description="File with the password for basic authentication.")] = ""
-    token_file: Annotated[
-        str, Meta(description="File with a bearer token. Excludes `username` and `password_file`.")
+    credentials_file: Annotated[
+        str,
+        Meta(
+            description="File with `USER:PASSWORD` for basic authentication, or with a bearer token. Empty"
+            " sends neither."
+        ),
     ] = ""
     ca_file: Annotated[
         str, Meta(description="CA file for the server's certificate, in PEM. Empty uses the system's CAs.")
@@ -75,15 +77,12 @@ class HistoryConfig(Section, frozen=True):
             " before their retention ends, starting with the oldest of the nodes that take the most space.",
         ),
     ] = 4 << 30
-    min_free_bytes: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=1 << 50,
-            description="Free space on the disk below which the history is read-only: reports are refused and"
-            " wait in the agents' spools, queries are answered.",
-        ),
-    ] = 128 << 20
+    min_free_bytes: ClassVar[int] = 128 << 20
+    """Free space on the disk below which the history is read-only: reports are refused and wait in the
+    agents' spools, queries are answered."""
+    outbox_share: ClassVar[int] = 16
+    """Samples that a store has not accepted yet may take this part of `max_size_bytes`, in a file of their
+    own. Beyond it the oldest are deleted."""
 
 
 class StoreConfig(EndpointConfig, frozen=True):
@@ -92,15 +91,6 @@ class StoreConfig(EndpointConfig, frozen=True):
     write_url: Annotated[
         str, Meta(description="Remote write URL, if it is not `/api/v1/write` below `url`.")
     ] = ""
-    outbox_max_bytes: Annotated[
-        int,
-        Meta(
-            ge=1 << 20,
-            le=1 << 40,
-            description="Maximum size on disk of samples that the store has not accepted yet. Beyond it the"
-            " oldest are deleted.",
-        ),
-    ] = 256 << 20
 
 
 class PullConfig(EndpointConfig, frozen=True):
@@ -117,7 +107,5 @@ class PullConfig(EndpointConfig, frozen=True):
         str,
         Meta(description="Label that contains the node's name.", pattern="^[a-zA-Z_][a-zA-Z0-9_]*$"),
     ] = "instance"
-    backfill_hours: Annotated[
-        float,
-        Meta(ge=0, le=24 * 31, description="How far back the data of a new node is read."),
-    ] = 24.0
+    backfill_hours: ClassVar[float] = 24.0
+    """How far back the data of a new node is read: as far as envelopes reach."""

@@ -23,6 +23,8 @@ from collector.policies.admission.rule import AdmissionRule
 from collector.snapshot.tables import Snapshot
 from collector.web.event_stream import EventStream
 
+_OLDEST_RATIO = 5.0
+"""How much older a snapshot may be while a newer one is being taken."""
 INGEST_DURATION = (
     "wattpack_collector_ingest_duration_seconds",
     "Time from the headers of a request with reports to its response.",
@@ -107,6 +109,6 @@ class Core:
             self.registry.tables,
             now,
             fresh_seconds=placement.snapshot_seconds,
-            oldest_seconds=placement.oldest_seconds,
+            oldest_seconds=_OLDEST_RATIO * placement.snapshot_seconds,
         )
         return self.reservations.fold(snapshot, now)

@@ -165,20 +165,18 @@ async def connect(settings: EndpointConfig, key: str) -> AsyncIterator[Client]:
 
 
 def _credentials(settings: EndpointConfig, key: str) -> dict[str, str]:
-    if settings.token_file:
-        return {hdrs.AUTHORIZATION: f"Bearer {_secret(settings.token_file, f'{key}.token_file')}"}
-    if settings.username:
-        password = _secret(settings.password_file, f"{key}.password_file") if settings.password_file else ""
-        return {hdrs.AUTHORIZATION: aiohttp.encode_basic_auth(settings.username, password)}
-    return {}
-
-
-def _secret(path: str, key: str) -> str:
+    path = settings.credentials_file
+    if not path:
+        return {}
     try:
-        return Path(path).read_text(encoding="utf-8").strip()
+        secret = Path(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise UserError(f"cannot read {path} ({str(why).lower()}): check {key}") from error
+        raise UserError(f"cannot read {path} ({str(why).lower()}): check {key}.credentials_file") from error
+    # A bearer token has no colon (RFC 6750).
+    user, colon, password = secret.partition(":")
+    sent = aiohttp.encode_basic_auth(user, password) if colon else f"Bearer {secret}"
+    return {hdrs.AUTHORIZATION: sent}
 
 
 def _tls(settings: EndpointConfig, key: str) -> ssl.SSLContext | bool:

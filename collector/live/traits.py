@@ -14,7 +14,6 @@ from collector.common.labels import (
     NEVER,
     POWER_LABEL,
 )
-from collector.config import NodeRule
 from collector.snapshot.tables import Generation, TaskKind
 
 _CLASSES = {"1": 1, "2": 2, "3": 3, "4": 4}
@@ -54,21 +53,22 @@ class NodeTraits:
 
 
 def node_traits(
-    name: str, rules: Mapping[str, NodeRule], own_labels: Mapping[str, str], *, runs_collector: bool = False
+    name: str,
+    rules: Mapping[str, Mapping[str, str]],
+    own_labels: Mapping[str, str],
+    *,
+    runs_collector: bool = False,
 ) -> NodeTraits:
     """The traits of a node. Rules whose pattern matches override its own labels; the last rule wins.
 
     The node that runs the collector is never switched off.
     """
-    matching = [rule for pattern, rule in rules.items() if fnmatchcase(name, pattern)]
     labels = dict(own_labels)
-    for rule in matching:
-        labels |= rule.labels
+    for pattern, more in rules.items():
+        if fnmatchcase(name, pattern):
+            labels |= more
     if runs_collector:
         labels[POWER_LABEL] = NEVER
     generation = _GENERATIONS.get(labels.get(GENERATION_LABEL, ""), Generation.ANY)
     accepts = labels.get(ACCEPT_LABEL) != NEVER
-    for rule in matching:
-        generation = generation if rule.generation is None else _GENERATIONS[rule.generation]
-        accepts = accepts if rule.accepts is None else rule.accepts
     return NodeTraits(labels, generation, accepts)

@@ -19,7 +19,7 @@ from typing import TypeVar
 from aiohttp import hdrs, web
 
 from collector.common.errors import ApiError
-from collector.config import IngestConfig
+from collector.config import LimitsConfig
 from collector.web.scopes import TRUSTED, Caller
 from wire.messages import Report
 
@@ -82,7 +82,7 @@ class Backpressure:
 
     def __init__(
         self,
-        settings: IngestConfig,
+        settings: LimitsConfig,
         rng: Callable[[], float] = random.random,
         *,
         monotonic: Callable[[], float] = time.monotonic,
@@ -152,8 +152,8 @@ class Backpressure:
         now, settings = self._monotonic(), self._settings
         bucket = self._buckets.setdefault(nodes, _Bucket(at=now))
         elapsed, bucket.at = now - bucket.at, now
-        bucket.reports = max(0.0, bucket.reports - elapsed * settings.max_reports_per_second_per_node)
-        bucket.size_bytes = max(0.0, bucket.size_bytes - elapsed * settings.max_bytes_per_second_per_node)
+        bucket.reports = max(0.0, bucket.reports - elapsed * settings.max_reports_per_second)
+        bucket.size_bytes = max(0.0, bucket.size_bytes - elapsed * settings.max_bytes_per_second)
         return bucket
 
     def _check_rate(self, nodes: frozenset[str]) -> None:
@@ -161,14 +161,13 @@ class Backpressure:
         settings, bucket = self._settings, self._bucket(nodes)
         # The last request may exceed the burst, so a body of any size is accepted after a while.
         if (
-            bucket.reports >= _BURST_SECONDS * settings.max_reports_per_second_per_node
-            or bucket.size_bytes >= _BURST_SECONDS * settings.max_bytes_per_second_per_node
+            bucket.reports >= _BURST_SECONDS * settings.max_reports_per_second
+            or bucket.size_bytes >= _BURST_SECONDS * settings.max_bytes_per_second
         ):
             self._on_surplus(nodes)
             raise self._retry_later(
-                f"this node sends more than {settings.max_reports_per_second_per_node:g} reports"
-                f" (ingest.max_reports_per_second_per_node) or {settings.max_bytes_per_second_per_node} bytes"
-                " per second"
+                f"this node sends more than {settings.max_reports_per_second:g} reports"
+                f" or {settings.max_bytes_per_second} bytes per second"
             )
         bucket.reports += 1
 

@@ -183,7 +183,7 @@ def settings(
         http=HttpConfig(listen="127.0.0.1:0", **http),
         access=AccessConfig(tokens=str(tokens)),
         history=HistoryConfig(path=str(path), retention_hours=retention_hours),
-        liveness=LivenessConfig(suspect_after_beacons=3.0, down_after_beacons=6.0, forget_after_hours=6.0),
+        liveness=LivenessConfig(down_after_beacons=6.0, forget_after_hours=6.0),
     )
 
 

@@ -116,14 +116,14 @@ def test_check_config_rejects_what_the_service_rejects(
     file.write_text('[driver]\nname = "docker"\n')
     assert main(["admin", "check-config", "collector", str(file)]) == 2
     assert "[driver.engines] is empty" in capsys.readouterr().err
-    file.write_text('[pull]\nurl = "http://127.0.0.1:9090"\ntoken_file = "/absent"\n')
+    file.write_text('[pull]\nurl = "http://127.0.0.1:9090"\ncredentials_file = "/absent"\n')
     assert main(["admin", "check-config", "collector", str(file)]) == 2
-    assert "check pull.token_file" in capsys.readouterr().err
-    store = '[store]\nurl = "http://127.0.0.1:9090"\ntoken_file = "/absent"\n'
+    assert "check pull.credentials_file" in capsys.readouterr().err
+    store = '[store]\nurl = "http://127.0.0.1:9090"\ncredentials_file = "/absent"\n'
     for asking in ('[elastic.web]\nquery = "up"\n', '[energy]\nprice_query = "up"\n'):
         file.write_text(store + asking)
         assert main(["admin", "check-config", "collector", str(file)]) == 2
-        assert "check store.token_file" in capsys.readouterr().err
+        assert "check store.credentials_file" in capsys.readouterr().err
     file.write_text('[host]\ncgroup = "/absent"\n')
     assert main(["admin", "check-config", "agent", str(file)]) == 2
     assert "host.cgroup" in capsys.readouterr().err

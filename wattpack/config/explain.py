@@ -75,17 +75,20 @@ def explain(
     own = _OWN_KEY.fullmatch(message)
     if own and _split(own["key"])[0] in tree:
         return f"{origin.of(_split(own['key']))}: {own['key']}: {own['rest']}"
-    value, kind = _at(tree, path), types.get(path)
-    # msgspec does not name which of several tables or items is wrong.
+    return _sentence(*_innermost(message, path, _at(tree, path), types.get(path)), origin)
+
+
+def _innermost(message: str, path: KeyPath, value: Any, kind: Any) -> tuple[str, KeyPath, Any, Any]:  # noqa: ANN401 - of a file
+    """Find which of several tables or items is wrong, which msgspec does not name."""
     for name, entry, entry_kind in _entries(value, kind):
         try:
             msgspec.convert(entry, entry_kind)
         except msgspec.ValidationError as inner:
             message, inside = _parse(inner)
-            path = (*path, *name, *inside)
-            value, kind = _at(entry, inside), _type_of(entry_kind, inside)
-            break
-    return _sentence(message, path, value, kind, origin)
+            return _innermost(
+                message, (*path, *name, *inside), _at(entry, inside), _type_of(entry_kind, inside)
+            )
+    return message, path, value, kind
 
 
 def _parse(error: msgspec.ValidationError) -> tuple[str, KeyPath]:

@@ -21,7 +21,6 @@ from collector.config import (
     EnergyConfig,
     HistoryConfig,
     HttpConfig,
-    NodeRule,
 )
 from collector.features.network.mesh.members import Member
 from collector.features.network.mesh.mesh import Mesh
@@ -107,7 +106,7 @@ def demo_config(shop: Shop, path: Path, listen: str) -> CollectorConfig:
         # Services span nodes, as those of a Swarm do.
         driver=DriverConfig(name="swarm"),
         energy=EnergyConfig(price_per_kwh=0.29, currency="EUR", co2_grams_per_kwh=310.0),
-        nodes={each.name: NodeRule(labels={"zone": each.zone}) for each in shop.nodes},
+        nodes={each.name: {"zone": each.zone} for each in shop.nodes},
     )
     rules = {APPLICATION: ApplicationRule(delay_max_seconds=_DELAY_MAX_SECONDS)}
     return msgspec.structs.replace(config, mesh=MeshConfig(enabled=True), applications=rules)

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -246,17 +247,15 @@ def _port(netloc: str) -> bool:
 
 def _tls(docker: Any, settings: DriverConfig) -> Any:  # noqa: ANN401 - an extra
     """Return the TLS settings of the SDK; False without TLS."""
-    if not (settings.ca_file or settings.cert_file):
+    if not settings.certificates:
         return False
+    ca, own, key = (str(Path(settings.certificates, f"{name}.pem")) for name in ("ca", "cert", "key"))
     try:
         # The SDK reads these files with its first request only.
-        context = ssl.create_default_context(cafile=settings.ca_file or None)
-        if settings.cert_file:
-            context.load_cert_chain(settings.cert_file, settings.key_file or None)
+        ssl.create_default_context(cafile=ca).load_cert_chain(own, key)
     except OSError as error:  # an SSLError is one too
         raise UserError(
             f"cannot use the certificates for the Docker engines ({str(error).lower()}): "
-            "check ca_file, cert_file and key_file in [driver]"
+            f"check ca.pem, cert.pem and key.pem in {settings.certificates} (driver.certificates)"
         ) from error
-    own = (settings.cert_file, settings.key_file or settings.cert_file) if settings.cert_file else None
-    return docker.tls.TLSConfig(client_cert=own, ca_cert=settings.ca_file or None, verify=True)
+    return docker.tls.TLSConfig(client_cert=(own, key), ca_cert=ca, verify=True)

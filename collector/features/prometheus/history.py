@@ -164,7 +164,10 @@ async def open_history(
         file = await stack.enter_async_context(open_sqlite(config.history))
         client = await stack.enter_async_context(connect(config.store, "store"))
         disk = stack.enter_context(disk_thread("outbox", "cannot use the outbox: "))
-        outbox = Outbox(path if path == IN_MEMORY else f"{path}.outbox", config.store.outbox_max_bytes)
+        outbox = Outbox(
+            path if path == IN_MEMORY else f"{path}.outbox",
+            config.history.max_size_bytes // config.history.outbox_share,
+        )
         stack.callback(outbox.close)
         troubles.watch(Dependency.STORE)
         shipper = Shipper(outbox, client, config.store.write_url, disk, troubles)

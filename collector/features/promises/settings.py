@@ -1,7 +1,7 @@
 """Classes of promises of availability, and who gets one."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
@@ -31,15 +31,9 @@ class PromisesConfig(Section, frozen=True):
             " service is promised nothing, and its containers are not stopped for others."
         ),
     ] = ""
-    warning_seconds: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=86_400,
-            description="An alert opens this long before a promise of availability breaks. Only a service"
-            " with an instance that waits can break its promise.",
-        ),
-    ] = 60.0
+    warning_seconds: ClassVar[float] = 60.0
+    """An alert opens this long before a promise of availability breaks. Only a service with an instance that
+    waits can break its promise."""
 
 
 def _default_classes() -> dict[str, PromiseClass]:

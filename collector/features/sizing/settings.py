@@ -1,6 +1,6 @@
 """Recommended sizes of services."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
@@ -10,9 +10,8 @@ from wire.settings import Section
 class SizingConfig(Section, frozen=True):
     """Recommended requests and limits. They are only shown; nothing is changed."""
 
-    interval_seconds: Annotated[
-        float, Meta(ge=1, le=86_400, description="Time between two computations of all sizes.")
-    ] = 300.0
+    interval_seconds: ClassVar[float] = 300.0
+    """Time between two computations of all sizes."""
     keep_days: Annotated[
         int, Meta(ge=1, le=90, description="Days of usage that recommendations are based on.")
     ] = 14
@@ -26,15 +25,8 @@ class SizingConfig(Section, frozen=True):
             " requests less often.",
         ),
     ] = 0.95
-    oom_raise_ratio: Annotated[
-        float,
-        Meta(
-            ge=1,
-            le=10,
-            description="Memory that is recommended after an out-of-memory kill, relative to the memory"
-            " that the container had.",
-        ),
-    ] = 1.2
+    oom_raise_ratio: ClassVar[float] = 1.2
+    """Memory that is recommended after an out-of-memory kill, relative to what the container had."""
     cost_per_core_hour: Annotated[
         float,
         Meta(

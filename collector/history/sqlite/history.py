@@ -124,8 +124,8 @@ class _Writing:
         free_bytes = found.f_bavail * found.f_frsize
         if free_bytes < self._min_free_bytes:
             raise HistoryUnavailable(
-                f"it is read-only, because only {free_bytes >> 20} MiB are free on its disk"
-                f" (history.min_free_bytes = {self._min_free_bytes}): free some space"
+                f"it is read-only, because only {free_bytes >> 20} MiB are free on its disk,"
+                f" of the {self._min_free_bytes >> 20} MiB that it leaves to others: free some space"
             )
 
     def set_wrong_rows_aside(self) -> int:

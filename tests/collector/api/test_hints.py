@@ -52,9 +52,7 @@ class Asker(Client):
         return dict(answer)
 
 
-ALWAYS_NEW = msgspec.structs.replace(
-    settings(), placement=PlacementConfig(snapshot_seconds=0, oldest_seconds=0)
-)
+ALWAYS_NEW = msgspec.structs.replace(settings(), placement=PlacementConfig(snapshot_seconds=0))
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from collector.config import IngestConfig
+from collector.config import LimitsConfig
 from collector.main import running
 from collector.placement.answers import PlanHint
 from collector.placement.planning import plan
@@ -85,7 +85,7 @@ async def test_plans_are_made_one_at_a_time(readers: Readers, monkeypatch: pytes
 
 
 async def test_requests_of_one_token_wait_for_one_another_and_others_do_not() -> None:
-    backpressure = Backpressure(IngestConfig())
+    backpressure = Backpressure(LimitsConfig())
     eve, bob = (Caller(Scope.READ, None, token) for token in ("eve", "bob"))
     done, started = asyncio.Event(), []
 
@@ -107,7 +107,7 @@ async def test_requests_of_one_token_wait_for_one_another_and_others_do_not() ->
 async def test_a_token_that_asks_all_the_time_leaves_half_of_the_time_to_others() -> None:
     clock = Clock(0.0)
     pauses: list[float] = []
-    backpressure = Backpressure(IngestConfig(), monotonic=clock)
+    backpressure = Backpressure(LimitsConfig(), monotonic=clock)
     eve = Caller(Scope.READ, None, "eve")
     loop = asyncio.get_running_loop()
     call_later = loop.call_later

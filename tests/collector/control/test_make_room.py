@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from collector.common.orchestrator import NodeView, OrchestratorState, ServiceView, TaskView
+from collector.config import ControlConfig
 from collector.control.loop import ControlLoop
 from collector.control.make_room import room_seconds
 from collector.control.records import DecisionOutcome, StepState
@@ -18,7 +19,7 @@ from wire.resources import Quantities
 
 _PROMISED = Quantities(3.0, 2_000_000_000)
 _LOOK_SECONDS = 5.0
-_ROOM_SECONDS = 120.0
+_ROOM_SECONDS = ControlConfig.reservation_seconds
 STRICT = PlacementQuestion(service="strict", reserve=Quantities(2.0, 1_000_000_000), task_class=1)
 
 
@@ -94,7 +95,7 @@ class Scene:
 @pytest.fixture
 async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     settings = {"policy": "", "timer_policy": "energy4cloud", "timer_seconds": _LOOK_SECONDS}
-    async with staged(tmp_path, reservation_seconds=_ROOM_SECONDS, **settings) as stage:
+    async with staged(tmp_path, **settings) as stage:
         lax = Lax(stage)
         lax.send_reports()
         yield Scene(stage, lax, ControlLoop(stage.core, await actor_of(stage, Cutter(lax))))

@@ -10,7 +10,7 @@ import pytest
 
 from collector.config import CollectorConfig
 from collector.main import running
-from tests.collector.builders import collecting, container, report, settings
+from tests.collector.builders import altered, collecting, container, report, settings
 from tests.lab.reaper import Reaper
 from wire.errors import UserError
 from wire.messages import encode
@@ -31,7 +31,7 @@ def small_disk() -> Iterator[Path]:
 def to_the_last_byte(disk: Path) -> CollectorConfig:
     """Settings without a floor of free space."""
     config = settings(disk / "history.db")
-    return msgspec.structs.replace(config, history=msgspec.structs.replace(config.history, min_free_bytes=0))
+    return msgspec.structs.replace(config, history=altered(config.history, min_free_bytes=0))
 
 
 def fill(disk: Path) -> Path:

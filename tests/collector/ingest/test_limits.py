@@ -45,7 +45,8 @@ from wire.resources import Quantities, Resource
 from wire.sketch import Sketch, bin_of
 
 LIMITS = altered(
-    LimitsConfig(max_containers=20, max_bytes=1 << 17, max_node_watts=1000.0),
+    LimitsConfig(max_containers=20, max_node_watts=1000.0),
+    bytes_per_container=(1 << 17) // 20,
     max_new_containers_per_hour=40,
     max_labels=5,
 )

@@ -4,7 +4,6 @@ from pathlib import Path
 import msgspec
 
 from collector.common.orchestrator import NodeView
-from collector.config import NodeRule
 from collector.core.parts import Core
 from collector.history.sqlite.history import open_sqlite
 from collector.jobs.traits import (
@@ -20,7 +19,7 @@ from tests.collector.builders import START, Clock, container, report, settings
 
 
 async def test_traits_from_settings_and_orchestrator_are_stored(tmp_path: Path) -> None:
-    rules = {"alpha": NodeRule(generation="old", labels={"zone": "north"})}
+    rules = {"alpha": {"zone": "north", "wattpack.generation": "old"}}
     config = msgspec.structs.replace(settings(tmp_path / "history.db"), nodes=rules)
     async with open_sqlite(config.history) as history:
         core = Core(config, Registry(config), history, Clock())
@@ -45,5 +44,7 @@ async def test_traits_from_settings_and_orchestrator_are_stored(tmp_path: Path) 
         )
         [node] = (await history.get_values(NODE_TRAITS)).values()
         assert msgspec.json.decode(node, type=StoredNodeTraits) == StoredNodeTraits(
-            "old", "north", labels={"wattpack.power": "never", "zone": "north"}
+            "old",
+            "north",
+            labels={"wattpack.power": "never", "zone": "north", "wattpack.generation": "old"},
         )

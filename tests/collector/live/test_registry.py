@@ -18,7 +18,7 @@ from wire.sketch import Sketch
 
 
 def make_registry() -> Registry:
-    patience = LivenessConfig(suspect_after_beacons=3.0, down_after_beacons=6.0, forget_after_hours=1.0)
+    patience = LivenessConfig(down_after_beacons=6.0, forget_after_hours=1.0)
     return Registry(CollectorConfig(liveness=patience))
 
 

@@ -1,12 +1,11 @@
 import pytest
 
-from collector.config import NodeRule
 from collector.live.traits import node_traits, task_traits
 from collector.snapshot.tables import Generation, TaskKind
 
 RULES = {
-    "web-*": NodeRule(labels={"zone": "a", "disk": "ssd"}, generation="young"),
-    "web-1": NodeRule(labels={"zone": "b"}, accepts=False),
+    "web-*": {"zone": "a", "disk": "ssd", "wattpack.generation": "young"},
+    "web-1": {"zone": "b", "wattpack.accept": "never"},
 }
 
 
@@ -25,7 +24,11 @@ def test_a_class_that_there_is_not_is_the_default(bad: str) -> None:
 
 def test_the_last_matching_rule_wins() -> None:
     traits = node_traits("web-1", RULES, {"zone": "told", "cpu": "arm"})
-    assert traits.labels == {"zone": "b", "disk": "ssd", "cpu": "arm"}
+    assert {key: traits.labels[key] for key in ("zone", "disk", "cpu")} == {
+        "zone": "b",
+        "disk": "ssd",
+        "cpu": "arm",
+    }
     assert (traits.generation, traits.accepts) == (Generation.YOUNG, False)
     assert node_traits("db", RULES, {}).labels == {}
 
@@ -35,4 +38,4 @@ def test_the_labels_of_a_node_count_where_no_rule_matches() -> None:
     traits = node_traits("db", RULES, node_labels)
     assert (traits.generation, traits.accepts) == (Generation.NURSERY, False)
     assert node_traits("web-2", RULES, node_labels).generation is Generation.YOUNG
-    assert node_traits("db", {"*": NodeRule(accepts=True)}, node_labels).accepts
+    assert node_traits("db", {"*": {"wattpack.accept": "allowed"}}, node_labels).accepts

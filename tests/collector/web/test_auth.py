@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from collector.api.table import ROUTES
-from collector.config import AccessConfig, CollectorConfig, IngestConfig, TlsConfig
+from collector.config import AccessConfig, CollectorConfig, LimitsConfig, TlsConfig
 from collector.web.auth import certificate_names
 from collector.web.scopes import Scope
 from collector.web.token_file import edit_tokens
@@ -178,7 +178,7 @@ async def test_connections_of_one_token_are_limited(tmp_path: Path) -> None:
 
 async def test_every_body_counts_against_the_waiting_bytes(tmp_path: Path) -> None:
     config = msgspec.structs.replace(
-        settings(tokens=tmp_path / "tokens.jsonl"), ingest=altered(IngestConfig(), max_waiting_bytes=1 << 20)
+        settings(tokens=tmp_path / "tokens.jsonl"), limits=altered(LimitsConfig(), max_waiting_bytes=1 << 20)
     )
     async with guarding(tmp_path, config) as guarded:
         address = urlsplit(guarded.client.url)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.common.errors import ApiError
-from collector.config import IngestConfig
+from collector.config import LimitsConfig
 from collector.core.parts import ReportOutcome
 from collector.history.sqlite.history import SqliteHistory
 from collector.main import running
@@ -32,7 +32,7 @@ def batch(node: str, count: int, first: int = 1) -> list[Report]:
 
 
 def test_waiting_reports_are_limited_and_released() -> None:
-    waiting = Backpressure(altered(IngestConfig(), max_waiting_reports=250, max_waiting_reports_per_node=100))
+    waiting = Backpressure(altered(LimitsConfig(), max_waiting_reports=250, max_waiting_reports_per_node=100))
     with ExitStack() as held:
         held.enter_context(waiting.storing(batch("alpha", 100)))
         with pytest.raises(ApiError, match="of node alpha"), waiting.storing(batch("alpha", 1)):
@@ -48,7 +48,7 @@ def test_waiting_reports_are_limited_and_released() -> None:
 
 
 def test_requests_per_node_are_limited() -> None:
-    waiting = Backpressure(IngestConfig())
+    waiting = Backpressure(LimitsConfig())
     alpha, beta = (Caller(Scope.NODE, frozenset({name})) for name in ("alpha", "beta"))
     with ExitStack() as held:
         for _ in range(4):
@@ -64,7 +64,7 @@ def test_requests_per_node_are_limited() -> None:
 
 
 def test_total_body_size_is_limited_except_for_a_single_request() -> None:
-    waiting = Backpressure(altered(IngestConfig(), max_waiting_bytes=1 << 20))
+    waiting = Backpressure(altered(LimitsConfig(), max_waiting_bytes=1 << 20))
     with waiting.request(TRUSTED) as grow:
         grow(2 << 20)
         with waiting.request(TRUSTED) as other, pytest.raises(ApiError, match="request bodies"):
@@ -74,7 +74,7 @@ def test_total_body_size_is_limited_except_for_a_single_request() -> None:
 
 def test_a_node_has_a_rate_of_reports_and_the_others_keep_theirs() -> None:
     clock, surplus = Clock(0.0), Counter[frozenset[str]]()
-    limits = IngestConfig(max_reports_per_second_per_node=2.0)
+    limits = altered(LimitsConfig(), max_reports_per_second=2.0)
 
     def count(nodes: frozenset[str]) -> None:
         surplus[nodes] += 1
@@ -111,7 +111,7 @@ def test_a_node_has_a_rate_of_reports_and_the_others_keep_theirs() -> None:
 
 def test_a_node_has_a_rate_of_bytes_and_a_large_body_is_paid_for_later() -> None:
     clock = Clock(0.0)
-    waiting = Backpressure(altered(IngestConfig(), max_bytes_per_second_per_node=1 << 10), monotonic=clock)
+    waiting = Backpressure(altered(LimitsConfig(), max_bytes_per_second=1 << 10), monotonic=clock)
     node = Caller(Scope.NODE, frozenset({"alpha"}))
     with waiting.request(node) as grow:
         grow(8 << 20)
@@ -131,8 +131,8 @@ async def test_a_flood_of_one_node_is_answered_with_429_and_shown(tmp_path: Path
         for name in ("mallory", "alpha"):
             token, secrets[name] = make_token(Scope.NODE, name, 0.0)
             tokens.append(token)
-    limits = IngestConfig(max_reports_per_second_per_node=1e-6)
-    config = msgspec.structs.replace(settings(tokens=tmp_path / "tokens.jsonl"), ingest=limits)
+    limits = altered(LimitsConfig(), max_reports_per_second=1e-6)
+    config = msgspec.structs.replace(settings(tokens=tmp_path / "tokens.jsonl"), limits=limits)
     async with running(config) as collector, aiohttp.ClientSession() as http:
         client = Client(collector.address.url, http, Clock())
 
@@ -153,8 +153,8 @@ async def test_decompression_bombs_count_by_their_size(tmp_path: Path) -> None:
     with edit_tokens(tmp_path / "tokens.jsonl") as tokens:
         token, secret = make_token(Scope.NODE, "mallory", 0.0)
         tokens.append(token)
-    limits = altered(IngestConfig(), max_bytes_per_second_per_node=1 << 17)
-    config = msgspec.structs.replace(settings(tokens=tmp_path / "tokens.jsonl"), ingest=limits)
+    limits = altered(LimitsConfig(), max_bytes_per_second=1 << 17)
+    config = msgspec.structs.replace(settings(tokens=tmp_path / "tokens.jsonl"), limits=limits)
     headers = {"Authorization": f"Bearer {secret}", "Content-Encoding": "gzip"}
     bomb = gzip.compress(b"[" + bytes(16 << 20), 1)
     async with collecting(config) as collector:
@@ -164,7 +164,7 @@ async def test_decompression_bombs_count_by_their_size(tmp_path: Path) -> None:
 
 @given(chance=st.floats(0, 1))
 def test_retry_after_is_random(chance: float) -> None:
-    waiting = Backpressure(altered(IngestConfig(), max_waiting_reports=100), lambda: chance)
+    waiting = Backpressure(altered(LimitsConfig(), max_waiting_reports=100), lambda: chance)
     with pytest.raises(ApiError) as refusal, waiting.storing(batch("alpha", 101)):
         pass
     answer = refusal.value.response()
@@ -200,7 +200,7 @@ class Jam:
 
 async def test_overload_delays_requests_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     config = msgspec.structs.replace(
-        settings(), ingest=altered(IngestConfig(), max_waiting_reports=300, max_waiting_reports_per_node=200)
+        settings(), limits=altered(LimitsConfig(), max_waiting_reports=300, max_waiting_reports_per_node=200)
     )
     async with collecting(config) as collector:
         jam = Jam(monkeypatch)

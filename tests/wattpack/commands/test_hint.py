@@ -25,9 +25,7 @@ from wire.resources import Quantities
 @pytest.fixture
 async def collector() -> AsyncIterator[Client]:
     clock = Clock()
-    always_new = msgspec.structs.replace(
-        settings(), placement=PlacementConfig(snapshot_seconds=0, oldest_seconds=0)
-    )
+    always_new = msgspec.structs.replace(settings(), placement=PlacementConfig(snapshot_seconds=0))
     async with running(always_new, clock=clock) as running_one, aiohttp.ClientSession() as http:
         yield Client(running_one.address.url, http, clock)
 

@@ -172,9 +172,9 @@ async def test_requests_use_tls(tmp_path: Path) -> None:
     tls.verify_mode = ssl.CERT_REQUIRED
     app = web.Application()
     app.router.add_get("/info", well)
-    settings = Settings(
-        ca_file=str(authority.certificate), cert_file=str(client.certificate), key_file=str(client.key)
-    )
+    for name, file in (("ca", authority.certificate), ("cert", client.certificate), ("key", client.key)):
+        (tmp_path / f"{name}.pem").write_bytes(file.read_bytes())
+    settings = Settings(certificates=str(tmp_path))
     async with serving(app, Address("127.0.0.1", 0), "engine", tls=tls) as at:
         async with connect([f"tcp://{at}"], settings) as engine:
             assert await engine.get("/info", dict[str, str]) == {"said": "yes"}
@@ -191,6 +191,6 @@ async def test_invalid_address_is_a_user_error_at_once(address: str) -> None:
 
 
 async def test_unusable_certificates_are_a_user_error_at_once(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"check ca_file, cert_file and key_file in \[driver\]"):
-        async with connect(["tcp://127.0.0.1:1"], Settings(ca_file=str(tmp_path / "none"))):
+    with pytest.raises(UserError, match=r"check ca\.pem, cert\.pem and key\.pem in "):
+        async with connect(["tcp://127.0.0.1:1"], Settings(certificates=str(tmp_path / "none"))):
             pass

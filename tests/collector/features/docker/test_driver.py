@@ -16,6 +16,7 @@ from collector.drivers.table import open_driver
 from collector.features.brownout.optional_services import optional_services
 from collector.features.docker.driver import DockerHosts
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Resize, Start
+from tests.collector.builders import altered
 from wire.errors import UserError
 from wire.resources import Quantities
 
@@ -169,7 +170,7 @@ async def test_an_endless_list_of_containers_times_out() -> None:
                 await asyncio.Event().wait()
             return await super().get(path, _kind, **_query)
 
-    settings = Settings(name="docker", engines=AWAY.engines, request_seconds=0.1)
+    settings = altered(Settings(name="docker", engines=AWAY.engines), request_seconds=0.1)
     engines = {"honest": FakeEngine("1", "web"), "liar": Slow("2", "ads")}
     driver = DockerHosts(Engines({name: cast("Engine", each) for name, each in engines.items()}), settings)
     assert [each.container for each in (await driver.view()).tasks] == ["1"]

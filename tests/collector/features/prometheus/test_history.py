@@ -18,7 +18,16 @@ from collector.features.prometheus import shipper as shipping
 from collector.features.prometheus.history import PrometheusHistory, open_history
 from collector.history.interface import PULLED, HistoryUnavailable, OutboxStatus
 from collector.history.promql import connect
-from tests.collector.builders import HEARTBEAT, START, collecting, container, partial_report, report, settings
+from tests.collector.builders import (
+    HEARTBEAT,
+    START,
+    altered,
+    collecting,
+    container,
+    partial_report,
+    report,
+    settings,
+)
 from tests.collector.features.prometheus.fake import FakeStore, fake_store
 from tests.collector.features.prometheus.waiting import until
 from wire.errors import UserError
@@ -132,7 +141,10 @@ async def test_reports_acknowledged_just_before_a_stop_reach_the_store(
 @pytest.mark.slow
 async def test_without_room_the_oldest_is_dropped_and_counted(store: FakeStore, tmp_path: Path) -> None:
     store.status = HTTPStatus.SERVICE_UNAVAILABLE
-    async with opened(tmp_path / "db", store.url, outbox_max_bytes=1 << 20) as it:
+    small = config(tmp_path / "db", store.url)
+    small = msgspec.structs.replace(small, history=altered(small.history, outbox_share=4 << 10))
+    async with open_history(small, Outages(), lambda: START) as history:
+        it = Opened(history, Outages())
         various = Sketch(dict.fromkeys(range(1, 1001), 1))
         usage = tuple(ContainerUsage(str(number), various, various, various) for number in range(12))
         heartbeat = msgspec.structs.replace(HEARTBEAT, usage=usage)
@@ -196,10 +208,11 @@ async def test_an_outage_of_the_store_is_visible(store: FakeStore, tmp_path: Pat
 async def test_credentials_are_shown(store: FakeStore, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("s3cret\n")
     secret = str(tmp_path / "secret")
-    async with connect(StoreConfig(url=store.url, token_file=secret), "store") as client:
+    async with connect(StoreConfig(url=store.url, credentials_file=secret), "store") as client:
         await client.query("up", START)
     assert store.authorization == "Bearer s3cret"
-    async with connect(StoreConfig(url=store.url, username="me", password_file=secret), "store") as client:
+    (tmp_path / "secret").write_text("me:s3cret\n")
+    async with connect(StoreConfig(url=store.url, credentials_file=secret), "store") as client:
         await client.query("up", START)
     assert store.authorization == "Basic " + base64.b64encode(b"me:s3cret").decode()
 
@@ -209,8 +222,8 @@ async def test_invalid_settings_are_an_error_of_one_sentence(tmp_path: Path) -> 
         async with opened(tmp_path / "db", ""):
             pass
     absent = str(tmp_path / "absent")
-    with pytest.raises(UserError, match=r"no such file or directory\): check store\.token_file"):
-        async with opened(tmp_path / "db", "http://127.0.0.1:1", token_file=absent):
+    with pytest.raises(UserError, match=r"no such file or directory\): check store\.credentials_file"):
+        async with opened(tmp_path / "db", "http://127.0.0.1:1", credentials_file=absent):
             pass
     with pytest.raises(UserError, match=r"check ca_file, cert_file and key_file in \[store\]"):
         async with opened(tmp_path / "db", "https://127.0.0.1:1", ca_file=absent):

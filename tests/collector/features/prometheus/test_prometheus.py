@@ -57,7 +57,7 @@ async def test_nodes_are_pulled_from_a_real_prometheus_across_its_restart(
             config = msgspec.structs.replace(
                 settings(tmp_path / "db"),
                 pull=altered(
-                    PullConfig(url=first.url, interval_seconds=1.0, backfill_hours=1.0), settle_seconds=1.0
+                    PullConfig(url=first.url, interval_seconds=1.0), settle_seconds=1.0, backfill_hours=1.0
                 ),
             )
             collector = await stack.enter_async_context(running(config, clock=time.time))

@@ -47,7 +47,7 @@ class Reading:
 
     def __init__(self, core: Core, clock: Clock, store: TinyStore, **pull: Any) -> None:
         self.core, self.clock, self.store = core, clock, store
-        self.settings = altered(PullConfig(interval_seconds=EVERY_SECONDS, **pull), settle_seconds=0.0)
+        self.settings = altered(PullConfig(interval_seconds=EVERY_SECONDS), settle_seconds=0.0, **pull)
         self.puller = Puller(core, store, self.settings)
 
     async def look(self, at: float) -> None:

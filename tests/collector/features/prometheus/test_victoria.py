@@ -79,7 +79,7 @@ def on_store(path: Path, url: str) -> CollectorConfig:
         plain,
         history=msgspec.structs.replace(plain.history, store="prometheus"),
         store=StoreConfig(url=url),
-        pull=altered(PullConfig(interval_seconds=1.0, backfill_hours=3.0), settle_seconds=0.0),
+        pull=altered(PullConfig(interval_seconds=1.0), settle_seconds=0.0, backfill_hours=3.0),
     )
 
 

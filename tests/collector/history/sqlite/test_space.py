@@ -12,7 +12,7 @@ from collector import config
 from collector.history.interface import GroupBy, HistoryUnavailable
 from collector.history.sqlite.history import SqliteHistory, open_sqlite
 from collector.history.sqlite.space import Cell, SpaceAccounts
-from tests.collector.builders import START, collecting, container, report, settings
+from tests.collector.builders import START, altered, collecting, container, report, settings
 from wire.messages import Report, encode
 
 BOUND = 16 << 20
@@ -103,16 +103,14 @@ async def test_below_the_free_space_floor_it_is_read_only_and_says_so(tmp_path: 
     config_ = settings(tmp_path / "history.db")
     async with collecting(config_) as collector:
         await collector.send(report())
-    low = msgspec.structs.replace(
-        config_, history=msgspec.structs.replace(config_.history, min_free_bytes=1 << 50)
-    )
+    low = msgspec.structs.replace(config_, history=altered(config_.history, min_free_bytes=1 << 50))
     async with collecting(low) as collector:
         status, answer = await collector.post(encode([report(sequence=2)]))
         assert status == 503
         assert "read-only, because only" in answer["detail"]
         status, answer = await collector.ask("/readyz")
         assert status == 503
-        assert "history.min_free_bytes" in answer["detail"]
+        assert "MiB that it leaves to others" in answer["detail"]
         # What is stored is still shown, with the problem.
         assert [node["name"] for node in await collector.nodes()] == ["alpha"]
         assert "read-only" in (await collector.ask("/v1/cluster"))[1]["problems"][0]

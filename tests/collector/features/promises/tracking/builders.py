@@ -22,7 +22,7 @@ def config(*, driver: Literal["none", "swarm"] = "none", default_class: str = ""
     made = CollectorConfig(
         placement=PlacementConfig(snapshot_seconds=0),
         driver=DriverConfig(name=driver),
-        liveness=LivenessConfig(suspect_after_beacons=3.0, down_after_beacons=6.0, forget_after_hours=6.0),
+        liveness=LivenessConfig(down_after_beacons=6.0, forget_after_hours=6.0),
     )
     return made.with_section(PromisesConfig(default_class=default_class))
 
