@@ -104,8 +104,8 @@ LABELS = (
         "service",
         "a time: `200ms`, `0.2s`, or a number",
         "not scaled",
-        "The service is scaled with its load: bound of the 95th percentile of its response times, or of the"
-        " metric that `[elastic.NAME]` queries.",
+        "The service is scaled with its load: bound of the 95th percentile of its response times. A table"
+        " `[elastic.NAME]` replaces these labels.",
     ),
     Label(
         ELASTIC_REPLICAS_LABEL,

@@ -1,8 +1,12 @@
 """The actions of a plan: one type for each kind, for policies, journal, API and drivers alike."""
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 from wire.resources import Quantities
+from wire.settings import Section
 
 _SHORT_ID = 12
 
@@ -28,18 +32,18 @@ class _ContainerAction(_BaseAction, frozen=True, kw_only=True):
         return self.name or short_id(self.task)
 
 
-class SizeBounds(msgspec.Struct, frozen=True, kw_only=True):
+class SizeBounds(Section, frozen=True, kw_only=True):
     """The bounds of the size of a service."""
 
-    replicas_min: int = 1
+    replicas_min: Annotated[int, Meta(ge=1, le=10_000)] = 1
     """Fewest replicas that it may have."""
-    replicas_max: int = 10
+    replicas_max: Annotated[int, Meta(ge=1, le=10_000)] = 10
     """Most replicas that it may have."""
-    cpu_min_cores: float = 0.1
+    cpu_min_cores: Annotated[float, Meta(gt=0, le=1e4)] = 0.1
     """Smallest CPU limit of a replica."""
-    cpu_max_cores: float = 1.0
+    cpu_max_cores: Annotated[float, Meta(gt=0, le=1e4)] = 1.0
     """Largest CPU limit of a replica."""
-    cool_down_seconds: float = 180.0
+    cool_down_seconds: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
     """Minimum time from the start of one change to the start of the next."""
 
 

@@ -10,16 +10,18 @@ from collector.features.elastic.scaling.bounds import (
     decide_within,
     may_explore,
 )
-from collector.features.elastic.scaling.costs import ACTIONS, CHANGES, NO_CHANGE
 from collector.features.elastic.scaling.interface import (
     ElasticDecision,
     ElasticPolicy,
     LearnedRow,
     Observation,
-    Target,
+    decode_learned,
+    encode_learned,
 )
-from collector.features.elastic.scaling.learned import decode_learned, encode_learned
 from collector.features.elastic.scaling.states import (
+    ACTIONS,
+    CHANGES,
+    NO_CHANGE,
     Grid,
     GridStep,
     ObservedState,
@@ -28,6 +30,7 @@ from collector.features.elastic.scaling.states import (
     observed_state,
     performance_cost,
 )
+from collector.features.elastic.settings import Target
 
 _VERSION = "q-learning/1"
 _LEARNING_RATE = 0.1
@@ -60,7 +63,7 @@ def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDec
     of_state = values.get(now.grid.number(now.state), {})
     allowed = now.grid.allowed(now.state)
     best = min(allowed, key=lambda action: _cost(of_state, action))
-    chance, which = _draw_uniform_pair(target, observed)
+    chance, which = _draw_uniform_pair(observed)
     explores = may_explore(target, observed) and chance < _EXPLORED_RATIO
     action = allowed[int(which * len(allowed))] if explores else best
     replicas, limit = now.after(action)
@@ -84,9 +87,9 @@ def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDec
     return msgspec.structs.replace(decision, learned=kept)
 
 
-def _draw_uniform_pair(target: Target, observed: Observation) -> tuple[float, float]:
+def _draw_uniform_pair(observed: Observation) -> tuple[float, float]:
     """Two pseudo-random numbers from 0 to 1 that depend only on the service and the time."""
-    digest = sha256(f"{target.service}\n{observed.at_seconds!r}".encode()).digest()
+    digest = sha256(f"{observed.service}\n{observed.at_seconds!r}".encode()).digest()
     one, other = (
         int.from_bytes(digest[place : place + _WORD_BYTES], "big") / 2 ** (8 * _WORD_BYTES)
         for place in (0, _WORD_BYTES)
@@ -151,7 +154,6 @@ def _explain(target: Target, learned: bytes) -> tuple[LearnedRow, ...]:  # noqa:
 
 Q_LEARNING = ElasticPolicy(
     name="q-learning",
-    summary="model-free reinforcement learning, the baseline of ge-kube",
     decide=_decide,
     explain=_explain,
 )

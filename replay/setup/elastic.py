@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from collector.features.elastic.scaling.interface import Target, Weights
+from collector.features.elastic.settings import Target, Weights
 
 _Positive = Annotated[float, Meta(gt=0)]
 _NotNegative = Annotated[float, Meta(ge=0)]
@@ -61,7 +61,6 @@ class ElasticService(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     def target(self, decide_seconds: float, utilization_target: float | None) -> Target:
         """The target of the service for the policies."""
         target = Target(
-            service=self.service,
             metric_max=self.metric_max,
             replicas_min=self.replicas_min,
             replicas_max=self.replicas_max,

@@ -8,7 +8,7 @@ import pytest
 from bench.common.progress import Progress
 from bench.elastic.swarm import Phases, measure
 from collector.config import EndpointConfig
-from collector.features.elastic.metric import Metric, query_metric
+from collector.features.elastic.observation import Metric, query_metric
 from collector.history.promql import connect
 from tests.lab.parts import require
 from tests.lab.stores.prometheus import prometheus

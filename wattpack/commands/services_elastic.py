@@ -33,16 +33,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _row(status: Json) -> tuple[str, ...]:
-    target = status["target"]
+    target, observed = status["target"], status["observed"] or {}
     return (
         status["service"],
-        status["policy"],
-        _metric(status["metric"], status["source"]),
-        _metric(target["metric_max"], status["source"]),
-        _count(status["running"]),
+        target["policy"],
+        _metric(observed.get("metric"), target),
+        _metric(target["metric_max"], target),
+        str(observed.get("replicas", "-")),
         f"{target['replicas_min']}-{target['replicas_max']}",
-        _cores(status["cpu_limit_cores"]),
-        _cores(status["cpu_used_cores"]),
+        _cores(observed.get("cpu_limit_cores")),
+        _cores(observed.get("cpu_used_cores")),
         status["problem"] or "-",
     )
 
@@ -50,8 +50,9 @@ def _row(status: Json) -> tuple[str, ...]:
 def format_service(detail: Json) -> Iterator[str]:
     """Return the lines about one service."""
     status, learned = detail["status"], detail["learned"]
-    target, source = status["target"], status["source"]
-    yield f"{status['service']}: {_replicas(status['running'])}, policy {status['policy']}"
+    target, observed = status["target"], status["observed"] or {}
+    source = "query" if target["query"] else "probe"
+    yield f"{status['service']}: {_replicas(observed.get('replicas'))}, policy {target['policy']}"
     bounds = f"{target['replicas_min']} to {target['replicas_max']} replicas"
     if target["cpu_step_cores"]:
         bounds += (
@@ -59,17 +60,17 @@ def format_service(detail: Json) -> Iterator[str]:
             f" {target['cpu_step_cores']:g}"
         )
     yield f"  bounds:   {bounds}; at most one change every {seconds_text(target['cool_down_seconds'])}"
-    requests = (
-        "" if status["requests"] is None else f" ({status['requests']} requests, {status['failed']} failed)"
-    )
+    requests = ""
+    if observed.get("requests") is not None:
+        requests = f" ({observed['requests']} requests, {observed['failed']} failed)"
     yield (
-        f"  metric:   {_metric(status['metric'], source)} of at most"
-        f" {_metric(target['metric_max'], source)}, by {source}{requests}"
+        f"  metric:   {_metric(observed.get('metric'), target)} of at most"
+        f" {_metric(target['metric_max'], target)}, by {source}{requests}"
     )
-    used, limit = _cores(status["cpu_used_cores"]), _cores(status["cpu_limit_cores"])
+    used, limit = _cores(observed.get("cpu_used_cores")), _cores(observed.get("cpu_limit_cores"))
     yield f"  CPU:      {used} used, limit {limit} each"
-    if status["used_core_watts"] is not None:
-        yield f"  power:    {status['used_core_watts']:.1f} W per core in use on its nodes"
+    if observed.get("used_core_watts") is not None:
+        yield f"  power:    {observed['used_core_watts']:.1f} W per core in use on its nodes"
     if status["decided_at"] is not None:
         wanted = _replicas(status["wanted_replicas"])
         tried = ", to learn its effect" if status["explored"] else ""
@@ -93,18 +94,14 @@ def format_service(detail: Json) -> Iterator[str]:
         yield f"... and {len(learned) - _MOST_ROWS} more: use --json"
 
 
-def _metric(value: float | None, source: str) -> str:
+def _metric(value: float | None, target: Json) -> str:
     if value is None:
         return "unknown"
-    return f"{value * 1000:.0f} ms" if source == "probe" else number_text(value)
+    return number_text(value) if target["query"] else f"{value * 1000:.0f} ms"
 
 
 def _replicas(value: int | None) -> str:
     return "unknown replicas" if value is None else count_text(value, "replica")
-
-
-def _count(value: int | None) -> str:
-    return "-" if value is None else str(value)
 
 
 def _cores(value: float | None) -> str:

@@ -9,17 +9,20 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from collector.common.orchestrator import Mode, ServiceView
+from collector.common.orchestrator import ServiceView
 from collector.control.actor import Actor, Controller
 from collector.control.planner import Decider
 from collector.control.records import CARRIED_OUT, Decision, Trigger
-from collector.features.elastic.actions import service_actions
-from collector.features.elastic.metric import Metric, probed_metric, query_metrics
+from collector.control.verification import same_limit
 from collector.features.elastic.observation import (
-    CpuReading,
-    core_power,
+    Metric,
+    Reading,
+    core_watts,
     cpu_cores,
-    observe,
+    last_change,
+    probed_metric,
+    query_metrics,
+    read_containers,
     reported_containers,
     running_containers,
 )
@@ -31,22 +34,19 @@ from collector.features.elastic.scaling.interface import (
     Observation,
 )
 from collector.features.elastic.scaling.table import ELASTIC_POLICIES
-from collector.features.elastic.settings import ElasticRule, has_queries
+from collector.features.elastic.settings import Target
 from collector.features.elastic.status import (
     STORED_STATES,
     ElasticStatus,
-    StoredElasticState,
     expired_services,
-    pack_state,
     unpack_states,
 )
-from collector.features.elastic.targets import ElasticTarget, elastic_target
+from collector.features.elastic.targets import elastic_target
 from collector.history.interface import HistoryUnavailable
 from collector.history.promql import Client, connect
-from collector.policies.actions import describe
+from collector.policies.actions import Action, Resize, Scale, describe
 from collector.policies.interface import Plan
 from collector.policies.resolve import PolicyChoice
-from collector.snapshot.tables import Snapshot
 from wire.resources import Quantities
 
 log = logging.getLogger(__name__)
@@ -58,18 +58,12 @@ class _TrackedService:
 
     learned: bytes
     status: ElasticStatus
-    readings: Mapping[str, CpuReading] = field(default_factory=dict)
-    """CPU time of its containers at the last decision."""
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    """Its containers at the last decision."""
 
-
-@dataclass(frozen=True, slots=True)
-class _DecisionInput:
-    """The input of a decision about a service."""
-
-    elastic: ElasticTarget
-    service: ServiceView
-    observation: Observation
-    snapshot: Snapshot
+    def note(self, **changes: object) -> None:
+        """Change the status."""
+        self.status = msgspec.structs.replace(self.status, **changes)
 
 
 class ElasticController(Controller):
@@ -83,21 +77,21 @@ class ElasticController(Controller):
     ) -> None:
         self._actor, self._store, self._policies = actor, store, policies
         self._core = actor.situation.core
-        self._rules = self._core.config.tables(ElasticRule)
+        self._settings = self._core.config.tables(Target)
         self._tracked: dict[str, _TrackedService] = {}
         self.decided: Counter[tuple[str, str]] = Counter()
         """Number of decisions since the start, by service and result: kept, changed, failed."""
 
     async def start(self, stack: AsyncExitStack) -> None:
         """Connect to the store that answers queries, and load the stored states of services."""
-        if has_queries(self._rules):
+        if any(target.query for target in self._settings.values()):
             self._store = await stack.enter_async_context(connect(self._core.config.store, "store"))
         await self.load()
 
     async def load(self) -> None:
         """Load the stored states of services. Raise `HistoryUnavailable`."""
         stored = unpack_states(await self._core.history.get_values(STORED_STATES))
-        self._tracked = {name: _TrackedService(each.learned, each.status) for name, each in stored.items()}
+        self._tracked = {name: _TrackedService(*each) for name, each in stored.items()}
 
     def statuses(self) -> list[ElasticStatus]:
         """Return the elastic services, by name."""
@@ -107,35 +101,53 @@ class ElasticController(Controller):
     def learned(self, service: str) -> tuple[LearnedRow, ...]:
         """Return what the policy of a service learned."""
         tracked = self._tracked[service]
-        policy = self._policies.get(tracked.status.policy)
+        policy = self._policies.get(tracked.status.target.policy)
         return () if policy is None else policy.explain(tracked.status.target, tracked.learned)
-
-    @property
-    def policies(self) -> Mapping[str, ElasticPolicy]:
-        return self._policies
 
     async def run(self, _alert_policy: PolicyChoice | None = None) -> bool:
         """Decide about every service that is due."""
         services = await self._services()
         targets = {
-            name: found
+            name: target
             for name, service in services.items()
-            if (found := elastic_target(service, self._rule(service))) is not None
+            if (target := elastic_target(service, self._settings)) is not None
         }
-        self._actor.situation.bounds = {name: each.target for name, each in targets.items()}
-        for each in targets.values():
-            self._track(each)
+        self._actor.situation.bounds = targets
+        for name, target in targets.items():
+            self._track(name, target)
         await self._forget()
-        due = [
-            each
-            for name, each in targets.items()
-            # Brownout alone starts a service that it stopped.
-            if self._is_due(each) and not services[name].stopped_replicas
-        ]
+        # Brownout alone starts a service that it stopped.
+        due = {
+            name: target
+            for name, target in targets.items()
+            if self._is_due(name, target) and not services[name].stopped_replicas
+        }
         queried = await query_metrics(self._store, due, self._core.clock())
-        for each in due:
-            await self._try_to_decide(each, queried.get(each.target.service))
+        for name in due:
+            await self._try_to_decide(name, queried.get(name))
         return False
+
+    async def _services(self) -> dict[str, ServiceView]:
+        """Return all services; without an orchestrator, the services of the settings that agents report."""
+        situation = self._actor.situation
+        if situation.view.nodes or not self._settings:
+            return {each.name: each for each in situation.view.services}
+        snapshot = await situation.snapshot()
+        services = {}
+        for name in self._settings:
+            if found := reported_containers(name, snapshot):
+                limits = [each.limit_cores for each in read_containers(self._core, found).values()]
+                limit = min((each for each in limits if each is not None), default=None)
+                services[name] = ServiceView(name=name, replicas=len(found), limit=Quantities(limit))
+        return services
+
+    def _track(self, name: str, target: Target) -> None:
+        """Track the target of a service; with another policy, start without what the last one learned."""
+        tracked = self._tracked.get(name)
+        if tracked is None or tracked.status.target.policy != target.policy:
+            self._tracked[name] = _TrackedService(b"", ElasticStatus(service=name, target=target))
+        elif tracked.status.target != target:
+            tracked.note(target=target)
 
     async def _forget(self) -> None:
         """Forget services that are gone: creating many services must not fill the memory."""
@@ -151,67 +163,37 @@ class ElasticController(Controller):
             del self._tracked[name]
         self.decided = Counter({key: n for key, n in self.decided.items() if key[0] in self._tracked})
 
-    def _rule(self, service: ServiceView) -> ElasticRule | None:
-        """Return the settings of a service; those of `NAME` also apply to `NAME@HOST`."""
-        plain = service.name.rpartition("@")[0] if service.mode is Mode.STANDALONE else ""
-        return self._rules.get(service.name) or self._rules.get(plain)
-
-    def _is_due(self, target: ElasticTarget) -> bool:
-        last = self._tracked[target.target.service].status.decided_at
+    def _is_due(self, name: str, target: Target) -> bool:
+        last = self._tracked[name].status.decided_at
         # A decision in the future comes from a wrong clock before a restart.
-        return last is None or not 0 <= self._core.clock() - last < target.target.decide_seconds
+        return last is None or not 0 <= self._core.clock() - last < target.decide_seconds
 
-    async def _services(self) -> dict[str, ServiceView]:
-        """Return all services; without an orchestrator, the services of the settings that agents report."""
-        situation = self._actor.situation
-        if situation.view.nodes or not self._rules:
-            return {each.name: each for each in situation.view.services}
-        snapshot = await situation.snapshot()
-        return {
-            name: ServiceView(
-                name=name,
-                replicas=len(found),
-                limit=Quantities(_smallest_limit(self._readings(found))),
-            )
-            for name in self._rules
-            if (found := reported_containers(name, snapshot))
-        }
-
-    def _track(self, target: ElasticTarget) -> None:
-        """Track the target of a service; with another policy, start without what the last one learned."""
-        name = target.target.service
-        tracked = self._tracked.get(name)
-        source = "query" if target.query else "probe"
-        if tracked is None or tracked.status.policy != target.policy:
-            status = ElasticStatus(service=name, policy=target.policy, target=target.target, source=source)
-            self._tracked[name] = _TrackedService(b"", status)
-        elif (tracked.status.target, tracked.status.source) != (target.target, source):
-            tracked.status = msgspec.structs.replace(tracked.status, target=target.target, source=source)
-
-    async def _try_to_decide(self, target: ElasticTarget, queried: Metric | None) -> None:
+    async def _try_to_decide(self, name: str, queried: Metric | None) -> None:
         """Decide about a service. An error affects neither other services nor the control loop."""
-        name = target.target.service
         try:
-            await self._decide(target, queried)
+            await self._decide(name, queried)
         except HistoryUnavailable:
             raise  # nothing can be recorded now
         except Exception as error:
             log.exception("the decision about elastic service %s failed", name)
-            self._note(name, "failed", f"the decision failed: {error}; see the log of the collector")
-            tracked = self._tracked[name]
-            tracked.status = msgspec.structs.replace(tracked.status, decided_at=self._core.clock())
+            self._note_result(name, "failed", f"the decision failed: {error}; see the log of the collector")
+            self._tracked[name].note(decided_at=self._core.clock())
 
-    async def _decide(self, target: ElasticTarget, queried: Metric | None) -> None:
-        name = target.target.service
-        tracked = self._tracked[name]
-        policy = self._policies.get(target.policy)
-        case = await self._observe(target, tracked, queried)
-        if case is None or policy is None:
+    async def _decide(self, name: str, queried: Metric | None) -> None:
+        situation, tracked = self._actor.situation, self._tracked[name]
+        target = tracked.status.target
+        await situation.refresh()
+        service = (await self._services()).get(name)
+        if service is None or service.is_updating:
+            # It is gone, or still changes: the next check looks again.
             return
-        decided = await asyncio.to_thread(policy.decide, target.target, case.observation, tracked.learned)
+        observed = await self._observe(service, tracked, queried)
+        policy = self._policies.get(target.policy)
+        if policy is None:
+            return
+        decided = await asyncio.to_thread(policy.decide, target, observed, tracked.learned)
         tracked.learned = decided.learned
-        tracked.status = msgspec.structs.replace(
-            tracked.status,
+        tracked.note(
             wanted_replicas=decided.replicas,
             wanted_cpu_limit_cores=decided.cpu_limit_cores,
             reasons=decided.reasons,
@@ -219,131 +201,118 @@ class ElasticController(Controller):
         )
         # The state is stored before anything is changed.
         await self._store_state(name)
-        await self._carry_out(case, decided)
+        await self._carry_out(service, observed, decided)
         await self._store_state(name)
 
     async def _observe(
-        self, target: ElasticTarget, tracked: _TrackedService, queried: Metric | None
-    ) -> _DecisionInput | None:
-        """Observe a service; None if it cannot be decided about now."""
-        situation, now = self._actor.situation, self._core.clock()
-        name = target.target.service
-        await situation.refresh()
-        service = (await self._services()).get(name)
-        if service is None or service.is_updating:
-            # It is gone, or still changes: the next check looks again.
-            return None
+        self, service: ServiceView, tracked: _TrackedService, queried: Metric | None
+    ) -> Observation:
+        situation, now, last = self._actor.situation, self._core.clock(), tracked.status.decided_at
         snapshot = await situation.snapshot()
-        found = running_containers(name, situation.view) or reported_containers(name, snapshot)
-        since = now - target.target.decide_seconds
-        since = since if tracked.status.decided_at is None else max(since, tracked.status.decided_at)
-        metric = probed_metric(self._core, found, since) if queried is None else queried
-        readings = self._readings(found)
-        observation = observe(
-            now=now,
-            service=service,
-            running=len(found),
-            cpu_used_cores=cpu_cores(readings, tracked.readings),
-            metric=metric.value,
-            steps=(step for _, step in situation.journal.started_steps(0.0)),
-            power=core_power(snapshot, sorted(found.values())),
+        found = running_containers(service.name, situation.view) or reported_containers(
+            service.name, snapshot
         )
-        tracked.readings = readings
-        tracked.status = msgspec.structs.replace(
-            tracked.status,
-            decided_at=now,
+        readings = read_containers(self._core, found)
+        since = max(now - tracked.status.target.decide_seconds, last or 0.0)
+        metric = queried or probed_metric(self._core, found, readings, since)
+        steps = (step for _, step in situation.journal.started_steps(0.0))
+        changed_at, effect_seconds = last_change(service.name, steps)
+        used_watts, reserved_watts = core_watts(snapshot, sorted(found.values()))
+        observed = Observation(
+            service=service.name,
+            at_seconds=now,
+            replicas=len(found),
+            cpu_limit_cores=service.limit.cpu_cores,
+            cpu_used_cores=cpu_cores(readings, tracked.readings),
             metric=metric.value,
             requests=metric.requests,
             failed=metric.failed,
-            replicas=service.replicas,
-            running=len(found),
-            cpu_limit_cores=observation.cpu_limit_cores,
-            cpu_used_cores=observation.cpu_used_cores,
-            used_core_watts=observation.used_core_watts,
-            problem=metric.problem,
+            changed_at_seconds=changed_at,
+            effect_seconds=effect_seconds,
+            used_core_watts=used_watts,
+            reserved_core_watts=reserved_watts,
         )
-        return _DecisionInput(target, service, observation, snapshot)
+        tracked.readings = readings
+        tracked.note(decided_at=now, observed=observed, problem=metric.problem)
+        return observed
 
-    async def _carry_out(self, case: _DecisionInput, decided: ElasticDecision) -> None:
-        name = case.service.name
-        new = decided.replicas - case.service.replicas
-        placement = ReplicaPlacement()
-        if new > 0:
-            placement = await place_replicas(self._actor.situation, case.service, new)
+    async def _carry_out(self, service: ServiceView, observed: Observation, decided: ElasticDecision) -> None:
+        name, situation = service.name, self._actor.situation
+        target = self._tracked[name].status.target
+        new = decided.replicas - service.replicas
+        placement = await place_replicas(situation, service, new) if new > 0 else ReplicaPlacement()
         try:
-            actions = service_actions(case.service, decided, placement)
+            actions = _actions(service, decided, placement.nodes)
             if placement.why_not is not None or not actions:
-                self._note(name, "kept", placement.why_not)
+                self._note_result(name, "kept", placement.why_not)
                 return
             decider = Decider(
-                policy=case.elastic.policy,
+                policy=target.policy,
                 settings={
-                    "target": msgspec.to_builtins(case.elastic.target),
-                    "observation": msgspec.to_builtins(case.observation),
+                    "target": msgspec.to_builtins(target),
+                    "observation": msgspec.to_builtins(observed),
                 },
                 subject=name,
             )
-            reasons = (
-                decided.reasons
-                if placement.left_to_orchestrator is None
-                else (*decided.reasons, placement.left_to_orchestrator)
-            )
-            plan = Plan(actions=actions, reasons=reasons)
+            left = () if placement.left_to_orchestrator is None else (placement.left_to_orchestrator,)
+            plan = Plan(actions=actions, reasons=(*decided.reasons, *left))
             # Reservations made above count from now on.
-            snapshot = await self._actor.situation.snapshot() if placement.reserved else case.snapshot
+            snapshot = await situation.snapshot()
             decision = await self._actor.planner.record(Trigger.ELASTIC, decider, snapshot, plan)
             if decision is None:
-                self._note(name, "failed", self._tracked[name].status.problem)
-                return
-            self._note_change(name, await self._actor.executor.carry_out(decision))
+                self._note_result(name, "failed", None)
+            else:
+                self._note_change(name, await self._actor.executor.carry_out(decision))
         finally:
-            release_reservations(self._actor.situation, placement.reserved)
-
-    def _note(self, name: str, result: str, problem: str | None) -> None:
-        self.decided[name, result] += 1
-        tracked = self._tracked[name]
-        if problem is not None:
-            tracked.status = msgspec.structs.replace(tracked.status, problem=problem)
+            release_reservations(situation, placement.reserved)
 
     def _note_change(self, name: str, decision: Decision) -> None:
-        done = [step for step in decision.steps if step.state in CARRIED_OUT]
+        is_done = decision.dry or any(step.state in CARRIED_OUT for step in decision.steps)
         why = next((step.why for step in decision.steps if step.why), None)
-        self._note(name, "changed" if done or decision.dry else "failed", why)
-        if done or decision.dry:
-            tracked = self._tracked[name]
-            tracked.status = msgspec.structs.replace(
-                tracked.status,
+        self._note_result(name, "changed" if is_done else "failed", why)
+        if is_done:
+            self._tracked[name].note(
                 changed_at=decision.at,
                 change="; ".join(describe(step.action) for step in decision.steps),
                 change_reasons=decision.reasons,
                 decision=decision.id,
             )
 
+    def _note_result(self, name: str, result: str, problem: str | None) -> None:
+        self.decided[name, result] += 1
+        if problem is not None:
+            self._tracked[name].note(problem=problem)
+
     async def _store_state(self, name: str) -> None:
         tracked = self._tracked[name]
-        packed = pack_state(StoredElasticState(learned=tracked.learned, status=tracked.status))
+        packed = msgspec.msgpack.encode((tracked.learned, tracked.status))
         await self._core.history.put_values(STORED_STATES, {name: packed})
 
-    def _readings(self, found: Mapping[str, str]) -> dict[str, CpuReading]:
-        """Return the CPU time of containers, as their nodes reported it last."""
-        readings = {}
-        for node in set(found.values()):
-            for entry in self._core.registry.nodes(self._core.clock(), node=node):
-                for container, reported in entry.run.containers.items():
-                    if found.get(container) == node:
-                        value = reported.value
-                        readings[container] = CpuReading(
-                            reported.at,
-                            value.cpu_seconds_total,
-                            value.used.cpu_cores,
-                            value.limit.cpu_cores,
-                            None if entry.run.state is None else entry.run.state.value.capacity.cpu_cores,
-                        )
-        return readings
 
-
-def _smallest_limit(readings: Mapping[str, CpuReading]) -> float | None:
-    return min((each.limit_cores for each in readings.values() if each.limit_cores is not None), default=None)
+def _actions(service: ServiceView, decided: ElasticDecision, nodes: tuple[str, ...]) -> tuple[Action, ...]:
+    """Return the actions that give a service the decided replicas and CPU limit."""
+    actions: list[Action] = []
+    limit = decided.cpu_limit_cores
+    if limit is not None and not same_limit(limit, service.limit.cpu_cores):
+        actions.append(
+            Resize(
+                service=service.name,
+                cpu_limit_cores=limit,
+                cpu_limit_cores_before=service.limit.cpu_cores,
+                reasons=decided.reasons,
+            )
+        )
+    if decided.replicas != service.replicas:
+        actions.append(
+            Scale(
+                service=service.name,
+                replicas=decided.replicas,
+                replicas_before=service.replicas,
+                nodes=nodes,
+                reasons=decided.reasons,
+            )
+        )
+    return tuple(actions)
 
 
 CONTROLLERS = (ElasticController,)

@@ -11,46 +11,51 @@ from collector.features.elastic.status import ElasticStatus
 from wire.metrics import MetricSpec, metric_families
 
 
-def _gauge(name: str, text: str, value: Callable[[ElasticStatus], float | None]) -> MetricSpec[ElasticStatus]:
-    return MetricSpec(
+def _observed(name: str) -> Callable[[ElasticStatus], float | None]:
+    return lambda each: None if each.observed is None else getattr(each.observed, name)
+
+
+_GAUGES: tuple[tuple[str, str, Callable[[ElasticStatus], float | None]], ...] = (
+    (
+        "metric",
+        "95th percentile of the response times of an elastic service in seconds, or the result of its query.",
+        _observed("metric"),
+    ),
+    (
+        "metric_max",
+        "Maximum of the metric of an elastic service, by its target.",
+        lambda each: each.target.metric_max,
+    ),
+    (
+        "replicas",
+        "Running replicas of an elastic service at the last decision.",
+        _observed("replicas"),
+    ),
+    (
+        "wanted_replicas",
+        "Replicas that the last decision about an elastic service chose.",
+        lambda each: each.wanted_replicas,
+    ),
+    (
+        "cpu_limit_cores",
+        "CPU limit of each replica of an elastic service at the last decision, in cores.",
+        _observed("cpu_limit_cores"),
+    ),
+    (
+        "cpu_used_cores",
+        "CPU usage of all replicas of an elastic service before the last decision, in cores.",
+        _observed("cpu_used_cores"),
+    ),
+)
+_STATUS_METRICS = tuple(
+    MetricSpec(
         name=f"wattpack_elastic_{name}",
         kind="gauge",
         help=text,
         value=value,
         labels={"service": lambda each: each.service},
     )
-
-
-_STATUS_METRICS: tuple[MetricSpec[ElasticStatus], ...] = (
-    _gauge(
-        "metric",
-        "Metric of an elastic service at the last decision: the 95th percentile of its response times in"
-        " seconds, or the result of its query.",
-        lambda each: each.metric,
-    ),
-    _gauge(
-        "metric_max",
-        "Maximum of the metric of an elastic service, by its target.",
-        lambda each: each.target.metric_max,
-    ),
-    _gauge(
-        "replicas", "Running replicas of an elastic service at the last decision.", lambda each: each.running
-    ),
-    _gauge(
-        "wanted_replicas",
-        "Replicas that the last decision about an elastic service chose.",
-        lambda each: each.wanted_replicas,
-    ),
-    _gauge(
-        "cpu_limit_cores",
-        "CPU limit of each replica of an elastic service at the last decision, in cores.",
-        lambda each: each.cpu_limit_cores,
-    ),
-    _gauge(
-        "cpu_used_cores",
-        "CPU usage of all replicas of an elastic service before the last decision, in cores.",
-        lambda each: each.cpu_used_cores,
-    ),
+    for name, text, value in _GAUGES
 )
 
 _DECISION_METRICS: tuple[MetricSpec[tuple[tuple[str, str], int]], ...] = (

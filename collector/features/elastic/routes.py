@@ -16,22 +16,9 @@ from collector.features.elastic.status import ElasticStatus
 from collector.web.routes import NoQuery, Route, get, problem
 
 
-class ElasticPolicySummary(msgspec.Struct, frozen=True):
-    """An elasticity policy."""
-
-    name: str
-    """Name of the policy, for `policy` under `[elastic.NAME]`."""
-    summary: str
-    """How it decides, in one line."""
-    for_whom: str
-    """For which services, in one line."""
-
-
 class ElasticList(msgspec.Struct, frozen=True):
     """All elastic services."""
 
-    policies: list[ElasticPolicySummary]
-    """The policies that can be chosen."""
     elastic: list[ElasticStatus]
     """One entry per elastic service."""
 
@@ -57,11 +44,7 @@ def _controller(core: Core) -> ElasticController:
 
 async def elastic_services(core: Core, _query: NoQuery) -> ElasticList:
     """List elastic services."""
-    controller = _controller(core)
-    policies = [
-        ElasticPolicySummary(each.name, each.summary, each.for_whom) for each in controller.policies.values()
-    ]
-    return ElasticList(policies, controller.statuses())
+    return ElasticList(_controller(core).statuses())
 
 
 async def elastic_service(core: Core, query: ElasticQuery) -> ElasticDetail:
@@ -81,7 +64,7 @@ ROUTES: tuple[Route, ...] = (
     get(
         "/v1/elastic",
         "List services whose replicas and CPU limits follow their load, with their targets and the last"
-        " decision about each; and the elasticity policies.",
+        " decision about each.",
         ElasticList,
         elastic_services,
         query=NoQuery,

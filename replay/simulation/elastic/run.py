@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from collector.common.arrays import Floats
-from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation, Target
+from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation
+from collector.features.elastic.settings import Target
 from replay.generators.arrivals import Arrivals
 from replay.setup.elastic import MILLI, ElasticService
 from replay.setup.hosts import Hosts
@@ -150,6 +151,7 @@ class _Run:
         self, now: float, running: Sequence[Replica], used_cores: float, metric: float | None
     ) -> ElasticDecision:
         observed = Observation(
+            service=self._settings.service,
             at_seconds=now,
             replicas=len(running),
             cpu_limit_cores=running[0].limit_cores,

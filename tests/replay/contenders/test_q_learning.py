@@ -1,6 +1,6 @@
 """Q-learning on the service of the tests of the other learning policy."""
 
-from collector.features.elastic.scaling.interface import Target
+from collector.features.elastic.settings import Target
 from replay.contenders.q_learning import Q_LEARNING
 from tests.collector.features.elastic.test_learning import TARGET, run
 
@@ -17,7 +17,6 @@ def test_q_learning_explores_only_while_the_target_is_met() -> None:
 
 def test_never_explore_is_never() -> None:
     target = Target(
-        service="web",
         metric_max=0.1,
         replicas_max=4,
         cpu_step_cores=0.0,

@@ -52,26 +52,15 @@ def test_what_was_learned_is_a_table_of_limited_length() -> None:
         "cpu_max_cores": 1.0,
         "cpu_step_cores": 0.1,
         "cool_down_seconds": 60.0,
-    }
-    empty = dict.fromkeys(
-        (
-            "metric",
-            "requests",
-            "failed",
-            "cpu_used_cores",
-            "cpu_limit_cores",
-            "decided_at",
-            "change",
-            "running",
-        )
-    )
-    status = {
-        **empty,
-        "service": "web",
         "policy": "model-based",
-        "source": "query",
+        "query": "up",
+    }
+    status = {
+        "service": "web",
         "target": target,
-        "used_core_watts": 12.34,
+        "observed": {"used_core_watts": 12.34},
+        "decided_at": None,
+        "change": None,
         "problem": "the query has no result",
     }
     rows = [

@@ -12,7 +12,7 @@ import pytest
 
 from collector.config import CollectorConfig, ControlConfig
 from collector.features.brownout.settings import BrownoutConfig
-from collector.features.elastic.settings import ElasticRule
+from collector.features.elastic.settings import Target
 from tests.lab.waiting import eventually
 from wattpack.demo import load, run
 from wattpack.demo.run import DemoOptions, running_demo
@@ -31,7 +31,15 @@ def hurried(make: Callable[..., CollectorConfig]) -> Callable[..., CollectorConf
             make(*arguments),
             control=ControlConfig(check_seconds=0.4, settle_seconds=1.0),
             brownout=BrownoutConfig(step_seconds=1.0, calm_seconds=1.0),
-            elastic={"search_suggest": ElasticRule(decide_seconds=2.0, cool_down_seconds=2.0)},
+            elastic={
+                "search_suggest": Target(
+                    metric_max=0.25,
+                    replicas_min=2,
+                    replicas_max=20,
+                    decide_seconds=2.0,
+                    cool_down_seconds=2.0,
+                )
+            },
         )
 
     return make_config
@@ -61,7 +69,7 @@ async def test_the_load_scales_one_service_and_a_shortage_stops_another_for_a_wh
         (scaled, *_) = await wait(lambda: steps("elastic"))
         assert (scaled["action"]["service"], scaled["state"]) == ("search_suggest", "verified")
         assert scaled["action"]["replicas"] > scaled["action"]["replicas_before"]
-        await wait(lambda: get(f"{url}/v1/elastic")["elastic"][0]["metric"])
+        await wait(lambda: get(f"{url}/v1/elastic")["elastic"][0]["observed"]["metric"])
 
         (stopped,) = await wait(lambda: steps("brownout"))
         assert (stopped["action"]["service"], stopped["state"]) == ("data_dashboards", "verified")

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from math import ceil, isfinite
 
-from collector.features.elastic.scaling.interface import ElasticDecision, Observation, Target
+from collector.features.elastic.scaling.interface import ElasticDecision, Observation
+from collector.features.elastic.settings import Target
 
 _ROUNDING = 1e-9
 _DIGITS = 6

@@ -2,44 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 
-from collector.policies.actions import SizeBounds
-
-
-class Weights(msgspec.Struct, frozen=True, kw_only=True):
-    """How much each part of the cost counts; ge-kube's defaults."""
-
-    performance: float = 0.90
-    """Weight of a broken target."""
-    resources: float = 0.09
-    """Weight of reserved CPU, relative to the most that the bounds allow."""
-    adaptation: float = 0.01
-    """Weight of a change of size."""
-
-
-class Target(SizeBounds, frozen=True, kw_only=True):
-    """The bound of the metric of a service, and the bounds of its size."""
-
-    service: str
-    metric_max: float
-    """The bound of its metric: for a response time, in seconds."""
-    cpu_step_cores: float = 0.1
-    """Step between CPU limits; 0 keeps the CPU limit as it is."""
-    weights: Weights = Weights()
-    """Weights of the parts of the cost of a size."""
-    decide_seconds: float = 180.0
-    """Time between two decisions."""
-    utilization_target: float = 0.8
-    """Share of its CPU limit that a replica is to use, for policies that need it; HPA's default."""
-    explore: bool = True
-    """Whether a policy may try actions whose effect it does not know."""
+from collector.features.elastic.settings import Target
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """A service at the time of a decision."""
 
+    service: str = ""
     at_seconds: float
     """Unix time."""
     replicas: int
@@ -50,6 +23,10 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """CPU time of all replicas, in cores, since the last decision; None if unknown."""
     metric: float | None
     """The metric since the last decision; None if unknown."""
+    requests: int | None = None
+    """Probed requests that the metric is computed from; None if it comes from a query."""
+    failed: int | None = None
+    """How many of these requests failed."""
     changed_at_seconds: float | None = None
     """When the last change began; None if there was none."""
     effect_seconds: float | None = None
@@ -90,12 +67,28 @@ class ElasticPolicy:
     """An elasticity policy. Pure: the same arguments give the same decision."""
 
     name: str
-    summary: str
-    for_whom: str = ""
-    """For which services; empty for a policy that is only there to compare with."""
     decide: Callable[[Target, Observation, bytes], ElasticDecision]
     """Decide for a service. The last argument is `learned` of its last decision, empty at first; data of
     another version counts as empty. The random numbers of exploration derive from the service and the time
     of the observation."""
     explain: Callable[[Target, bytes], tuple[LearnedRow, ...]]
     """Return what was learned so far, as a table."""
+
+
+_State = TypeVar("_State", bound=msgspec.Struct)
+
+
+def encode_learned(version: str, state: msgspec.Struct) -> bytes:
+    """Encode what a policy learned; `version` names the policy and the layout of its state."""
+    return msgspec.msgpack.encode((version, state))
+
+
+def decode_learned(learned: bytes, version: str, kind: type[_State]) -> _State:
+    """Decode it; returns an empty state if the bytes are damaged, or of another policy or version."""
+    if not learned:
+        return kind()
+    try:
+        found: tuple[str, _State] = msgspec.msgpack.decode(learned, type=tuple[str, kind])  # type: ignore[valid-type]
+    except (msgspec.DecodeError, ValueError, OverflowError):
+        return kind()
+    return found[1] if found[0] == version else kind()

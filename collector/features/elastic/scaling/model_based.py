@@ -11,16 +11,18 @@ import numpy as np
 
 from collector.common.arrays import Floats
 from collector.features.elastic.scaling.bounds import USAGE_UNKNOWN, changes_size, decide_within, may_explore
-from collector.features.elastic.scaling.costs import ACTIONS, CHANGES, NO_CHANGE
 from collector.features.elastic.scaling.interface import (
     ElasticDecision,
     ElasticPolicy,
     LearnedRow,
     Observation,
-    Target,
+    decode_learned,
+    encode_learned,
 )
-from collector.features.elastic.scaling.learned import decode_learned, encode_learned
 from collector.features.elastic.scaling.states import (
+    ACTIONS,
+    CHANGES,
+    NO_CHANGE,
     UTILIZATIONS,
     Grid,
     GridStep,
@@ -30,6 +32,7 @@ from collector.features.elastic.scaling.states import (
     observed_state,
     performance_cost,
 )
+from collector.features.elastic.settings import Target
 
 _VERSION = "model-based/1"
 _DISCOUNT = 0.99
@@ -196,8 +199,6 @@ def _explain(target: Target, learned: bytes) -> tuple[LearnedRow, ...]:
 
 MODEL_BASED = ElasticPolicy(
     name="model-based",
-    summary="ge-kube's model-based reinforcement learning over replicas and CPU limits",
-    for_whom="services that no queueing model fits, and that run for days, so that it can learn",
     decide=_decide,
     explain=_explain,
 )

@@ -25,16 +25,15 @@ from collector.features.elastic.scaling.bounds import (
     utilization,
     valid_metric,
 )
-from collector.features.elastic.scaling.costs import adaptation_cost, resource_cost
 from collector.features.elastic.scaling.demand import CpuDemand, Expected, forecast_demand, observe_demand
 from collector.features.elastic.scaling.interface import (
     ElasticDecision,
     ElasticPolicy,
     LearnedRow,
     Observation,
-    Target,
+    decode_learned,
+    encode_learned,
 )
-from collector.features.elastic.scaling.learned import decode_learned, encode_learned
 from collector.features.elastic.scaling.response import (
     SATURATED,
     Response,
@@ -42,6 +41,8 @@ from collector.features.elastic.scaling.response import (
     observe_start,
     predict_metric,
 )
+from collector.features.elastic.scaling.states import adaptation_cost, resource_cost
+from collector.features.elastic.settings import Target
 
 _VERSION = "queueing/1"
 _POINTS = 64
@@ -194,14 +195,14 @@ def _options(
     weights = target.weights
     lasts = (model.decisions + 2) / (model.changes + 1)
     highest = levels[-1]
-    price = _resource_price(observed, expected.cores, max(target.replicas_min, target.replicas_max) * highest)
+    price = _resource_price(observed, expected.cores, target.replicas_max * highest)
     may_shrink = model.response.is_known and not breaks_target(target, observed)
     capacity = observed.replicas * (highest if observed.cpu_limit_cores is None else observed.cpu_limit_cores)
     found = []
     demands = expected.cores * expected.factors
     for limit in levels:
         vertical = observed.cpu_limit_cores is not None and limit != observed.cpu_limit_cores
-        for replicas in range(target.replicas_min, max(target.replicas_min, target.replicas_max) + 1):
+        for replicas in range(target.replicas_min, target.replicas_max + 1):
             load = demands / (replicas * limit)
             new = _new_ratio(observed.replicas, replicas, vertical=vertical)
             steady = _broken_ratio(
@@ -296,8 +297,6 @@ def _explain(target: Target, learned: bytes) -> tuple[LearnedRow, ...]:
 
 QUEUEING = ElasticPolicy(
     name="queueing",
-    summary="plan by a queueing model and a forecast of the load, both corrected by observations",
-    for_whom="any service with a bound on its response time; the default",
     decide=_decide,
     explain=_explain,
 )

@@ -1,4 +1,4 @@
-"""The discrete states of the learning policies: replicas, utilization in tenths, and CPU limit in steps."""
+"""The discrete states of the learning policies, their actions, and the costs of both, as in ge-kube."""
 
 from dataclasses import dataclass
 
@@ -11,11 +11,28 @@ from collector.features.elastic.scaling.bounds import (
     utilization,
     valid_metric,
 )
-from collector.features.elastic.scaling.costs import CHANGES, adaptation_cost, resource_cost
-from collector.features.elastic.scaling.interface import Observation, Target
+from collector.features.elastic.scaling.interface import Observation
+from collector.features.elastic.settings import Target
 
+ACTIONS = ("-CPU limit", "-1 replica", "no change", "+1 replica", "+CPU limit")
+"""In the order of ge-kube. Of actions with equal costs, the first is taken."""
+CHANGES = ((0, -1), (-1, 0), (0, 0), (1, 0), (0, 1))
+"""Per action: how many replicas and how many steps of the CPU limit it adds."""
+NO_CHANGE = CHANGES.index((0, 0))
 UTILIZATIONS = 11
 """From 0 to 1 in tenths."""
+
+
+def resource_cost(target: Target, replicas: int, limit_cores: float, highest_cores: float) -> float:
+    """Resources of this size, relative to those of the largest allowed size."""
+    return replicas * limit_cores / (target.replicas_max * highest_cores)
+
+
+def adaptation_cost(before: int, after: int, *, vertical: bool) -> float:
+    """1 for a change of the limit, which replaces every replica; the share of new replicas for one more."""
+    if vertical:
+        return 1.0
+    return 1.0 / max(1, before) if after > before else 0.0
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
@@ -92,7 +109,7 @@ def observed_state(target: Target, observed: Observation) -> ObservedState | Non
     )
     if used is None:
         return None
-    grid = Grid(target.replicas_min, max(target.replicas_min, target.replicas_max), levels)
+    grid = Grid(target.replicas_min, target.replicas_max, levels)
     tenths = min(UTILIZATIONS - 1, int(used * (UTILIZATIONS - 1) + 0.5))
     return ObservedState(grid, State(bounded(target, observed.replicas) - target.replicas_min, level, tenths))
 

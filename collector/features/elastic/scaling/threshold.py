@@ -14,9 +14,10 @@ from collector.features.elastic.scaling.interface import (
     ElasticPolicy,
     LearnedRow,
     Observation,
-    Target,
+    decode_learned,
+    encode_learned,
 )
-from collector.features.elastic.scaling.learned import decode_learned, encode_learned
+from collector.features.elastic.settings import Target
 
 _VERSION = "threshold/1"
 _TOLERANCE = 0.1
@@ -69,8 +70,6 @@ def _explain(target: Target, learned: bytes) -> tuple[LearnedRow, ...]:  # noqa:
 
 THRESHOLD = ElasticPolicy(
     name="threshold",
-    summary="the rule of Kubernetes' Horizontal Pod Autoscaler: keep CPU utilization at a target",
-    for_whom="services whose utilization is all that is known, or that move from an HPA",
     decide=_decide,
     explain=_explain,
 )

@@ -12,7 +12,7 @@ from collector.common.orchestrator import Mode, ServiceView
 from collector.config import ControlConfig
 from collector.control.guards import GuardContext, first_refusal
 from collector.control.records import Pause, Step, StepState
-from collector.features.elastic.scaling.interface import Target
+from collector.features.elastic.settings import Target
 from collector.features.promises.guards import keeps_promises
 from collector.policies.actions import Resize, Scale, ServiceAction
 from tests.collector.control.guards.builders import NOW, guard_context
@@ -22,7 +22,7 @@ from wire.resources import Quantities
 WHY = ("because",)
 SCALE = Scale(service="web", replicas=3, replicas_before=2, reasons=WHY)
 RESIZE = Resize(service="web", cpu_limit_cores=0.5, cpu_limit_cores_before=1.0, reasons=WHY)
-TARGET = Target(service="web", metric_max=0.1, replicas_min=1, replicas_max=4, cool_down_seconds=100.0)
+TARGET = Target(metric_max=0.1, replicas_min=1, replicas_max=4, cool_down_seconds=100.0)
 WEB = ServiceView(name="web", replicas=2, limit=Quantities(1.0))
 
 

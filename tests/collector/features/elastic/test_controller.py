@@ -17,10 +17,9 @@ from collector.features.elastic.scaling.interface import (
     ElasticPolicy,
     LearnedRow,
     Observation,
-    Target,
 )
-from collector.features.elastic.settings import ElasticRule
-from collector.features.elastic.status import STORED_STATES, StoredElasticState, pack_state
+from collector.features.elastic.settings import Target
+from collector.features.elastic.status import STORED_STATES
 from collector.policies.actions import Action, Resize, Scale
 from tests.collector.builders import HEARTBEAT, container, state
 from tests.collector.control.builders import HOG, NODES, FakeDriver, Stage, actor_of, hog_id, staged, view
@@ -28,7 +27,7 @@ from wire.messages import ServiceProbe
 from wire.resources import Quantities
 from wire.sketch import Sketch
 
-RULE = ElasticRule(metric_max=0.5, replicas_max=3, cpu_step_cores=0.5, decide_seconds=30.0, policy="scripted")
+RULE = Target(metric_max=0.5, replicas_max=3, cpu_step_cores=0.5, decide_seconds=30.0, policy="scripted")
 
 
 @dataclass
@@ -53,7 +52,7 @@ class Script:
 
     @property
     def policies(self) -> dict[str, ElasticPolicy]:
-        made = ElasticPolicy(name="scripted", summary="", decide=self.decide, explain=self.explain)
+        made = ElasticPolicy(name="scripted", decide=self.decide, explain=self.explain)
         return {"scripted": made}
 
 
@@ -115,8 +114,8 @@ def report(
         )
 
 
-def rules(config: CollectorConfig) -> dict[str, ElasticRule]:
-    found = config.tables(ElasticRule)
+def rules(config: CollectorConfig) -> dict[str, Target]:
+    found = config.tables(Target)
     assert isinstance(found, dict)
     return found
 
@@ -150,7 +149,8 @@ async def test_a_service_is_scaled_as_its_policy_decides_and_new_replicas_are_pl
     assert seen.metric == pytest.approx(2.0, rel=0.02)
     assert (seen.replicas, seen.changed_at_seconds) == (1, None)
     [status] = controller.statuses()
-    assert (status.wanted_replicas, status.requests, status.problem) == (2, 10, None)
+    assert status.observed == seen
+    assert (status.wanted_replicas, seen.requests, status.problem) == (2, 10, None)
     assert status.change == f"scale hog from 1 to 2 replicas, the new ones on {action.nodes[0]}"
     assert status.change_reasons == ("it was asked to",)
     assert controller.decided == {(HOG, "changed"): 1}
@@ -338,7 +338,8 @@ async def test_without_an_orchestrator_decisions_are_described(stage: Stage) -> 
     controller = await controller_of(stage, driver, Script(replicas=1))
     await controller.run()
     [status] = controller.statuses()
-    assert (status.replicas, status.cpu_limit_cores) == (2, 1.0)
+    assert status.observed is not None
+    assert (status.observed.replicas, status.observed.cpu_limit_cores) == (2, 1.0)
     assert status.change == "scale hog from 2 to 1 replica"
     assert driver.orders == []
     # A service that no agent reports is not there.
@@ -356,7 +357,7 @@ async def test_a_change_that_fails_is_recorded_with_its_reason(stage: Stage) -> 
     await controller.run()
     [decision] = actor.situation.journal.decisions()
     assert (decision.outcome, decision.steps[0].state) == (DecisionOutcome.FAILED, StepState.FAILED)
-    assert decision.settings["target"]["service"] == HOG
+    assert decision.settings["observation"]["service"] == HOG
     assert controller.statuses()[0].problem == "no room"
     assert stage.core.reservations.placements(stage.clock.now) == []
 
@@ -370,11 +371,11 @@ async def test_a_failed_decision_does_not_affect_other_services(stage: Stage) ->
     script = Script()
 
     def decide(target: Target, observation: Observation, learned: bytes) -> ElasticDecision:
-        if target.service == "absurd":
+        if observation.service == "absurd":
             raise OverflowError("too large")
         return script.decide(target, observation, learned)
 
-    policy = ElasticPolicy(name="scripted", summary="", decide=decide, explain=script.explain)
+    policy = ElasticPolicy(name="scripted", decide=decide, explain=script.explain)
     actor = await actor_of(stage, driver)
     controller = ElasticController(actor, policies={"scripted": policy})
     await controller.load()
@@ -402,7 +403,7 @@ async def test_a_clock_that_was_ahead_before_a_restart_stops_no_decisions(stage:
     await ahead.run()
     [status] = ahead.statuses()
     later = msgspec.structs.replace(status, decided_at=stage.core.clock() + 1e7)
-    packed = pack_state(StoredElasticState(learned=b"x", status=later))
+    packed = msgspec.msgpack.encode((b"x", later))
     await stage.core.history.put_values(STORED_STATES, {HOG: packed})
     restarted = await controller_of(stage, driver, script)
     await restarted.run()

@@ -2,10 +2,11 @@
 
 import pytest
 
-from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation, Target
+from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation
 from collector.features.elastic.scaling.model_based import MODEL_BASED
+from collector.features.elastic.settings import Target
 
-TARGET = Target(service="web", metric_max=0.1, replicas_max=4, cpu_step_cores=0.0, cool_down_seconds=0.0)
+TARGET = Target(metric_max=0.1, replicas_max=4, cpu_step_cores=0.0, cool_down_seconds=0.0)
 
 
 def run(
@@ -41,7 +42,7 @@ def test_the_model_learns_where_the_target_is_broken() -> None:
 @pytest.mark.slow
 def test_nothing_unknown_is_tried_on_a_service_that_breaks_its_target() -> None:
     """A reduction to where the service has not been is only tried while the target is met."""
-    target = Target(service="web", metric_max=0.001, replicas_max=4, cool_down_seconds=0.0)
+    target = Target(metric_max=0.001, replicas_max=4, cpu_step_cores=0.1, cool_down_seconds=0.0)
     tried = set()
     for seen, decision in run(MODEL_BASED, 20, target):
         tried.add(seen.replicas)

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from collector.config import EndpointConfig
-from collector.features.elastic.metric import Metric, query_metric
+from collector.features.elastic.observation import Metric, query_metric
 from collector.history.promql import Client, connect
 from wire.address import Address
 from wire.http.serving import serving

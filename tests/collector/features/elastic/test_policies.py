@@ -6,13 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.features.elastic.scaling.bounds import cpu_levels
-from collector.features.elastic.scaling.interface import (
-    ElasticDecision,
-    ElasticPolicy,
-    Observation,
-    Target,
-    Weights,
-)
+from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation
+from collector.features.elastic.settings import Target, Weights
 from replay.contenders.table import ELASTIC_POLICIES
 
 _POLICIES = tuple(ELASTIC_POLICIES.values())
@@ -24,7 +19,6 @@ def _targets(draw: st.DrawFn) -> Target:
     fewest = draw(st.integers(1, 4))
     least = draw(st.sampled_from([0.1, 0.25, 0.5]))
     return Target(
-        service=draw(st.sampled_from(["web", "shop-api"])),
         metric_max=draw(st.sampled_from([0.05, 0.1, 2.0])),
         replicas_min=fewest,
         replicas_max=fewest + draw(st.integers(0, 8)),
@@ -181,7 +175,7 @@ def test_one_wrong_byte_leads_to_a_valid_decision(
 
 def test_a_learned_state_out_of_bounds_counts_as_damage() -> None:
     policy = next(each for each in _POLICIES if each.name == "model-based")
-    target = Target(service="web", metric_max=0.1)
+    target = Target(metric_max=0.1, cpu_step_cores=0.1)
     seen = Observation(at_seconds=1e9, replicas=3, cpu_limit_cores=1.0, cpu_used_cores=1.0, metric=0.05)
     version, model = msgspec.msgpack.decode(policy.decide(target, seen, b"").learned)
     ((_, *rest),) = model["states"]
@@ -193,14 +187,14 @@ def test_a_learned_state_out_of_bounds_counts_as_damage() -> None:
 @_EVERY
 def test_without_observations_nothing_changes(policy: ElasticPolicy) -> None:
     seen = Observation(at_seconds=1e9, replicas=3, cpu_limit_cores=1.0, cpu_used_cores=None, metric=None)
-    decision = policy.decide(Target(service="web", metric_max=0.1), seen, b"")
+    decision = policy.decide(Target(metric_max=0.1, cpu_step_cores=0.1), seen, b"")
     assert not _changes(seen, decision)
     assert "unknown" in decision.reasons[0]
 
 
 @_EVERY
 def test_a_service_out_of_its_bounds_is_brought_back(policy: ElasticPolicy) -> None:
-    target = Target(service="web", metric_max=0.1, replicas_max=5, cpu_max_cores=1.0)
+    target = Target(metric_max=0.1, replicas_max=5, cpu_max_cores=1.0, cpu_step_cores=0.1)
     seen = Observation(at_seconds=1e9, replicas=9, cpu_limit_cores=2.0, cpu_used_cores=9.0, metric=0.02)
     decision = policy.decide(target, seen, b"")
     assert decision.replicas <= target.replicas_max
@@ -210,7 +204,6 @@ def test_a_service_out_of_its_bounds_is_brought_back(policy: ElasticPolicy) -> N
 
 def test_bounds_that_someone_may_write_on_a_service_do_not_take_the_memory_of_the_collector() -> None:
     absurd = Target(
-        service="web",
         metric_max=1.0,
         replicas_max=10_000,
         cpu_min_cores=1e-6,
@@ -225,7 +218,7 @@ def test_bounds_that_someone_may_write_on_a_service_do_not_take_the_memory_of_th
 @_EVERY
 @pytest.mark.parametrize("metric", [1e-300, 1e200, 1e308])
 def test_absurd_metrics_are_no_error(policy: ElasticPolicy, metric: float) -> None:
-    target = Target(service="web", metric_max=0.2, replicas_max=5)
+    target = Target(metric_max=0.2, replicas_max=5, cpu_step_cores=0.1)
     learned = b""
     for number in range(3):
         seen = Observation(

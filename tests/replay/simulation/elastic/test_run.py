@@ -6,7 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation, Target
+from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation
+from collector.features.elastic.settings import Target
 from replay.reporting.elastic import elastic_page, elastic_rows_of
 from replay.setup.elastic import ElasticService
 from replay.setup.hosts import build_hosts
@@ -43,7 +44,7 @@ def _script(*plan: tuple[int, float]) -> tuple[ElasticPolicy, list[Observation]]
         kept = str(len(seen)).encode()
         return ElasticDecision(replicas=replicas, cpu_limit_cores=limit, reasons=("scripted",), learned=kept)
 
-    return ElasticPolicy(name="script", summary="", decide=decide, explain=lambda _target, _learned: ()), seen
+    return ElasticPolicy(name="script", decide=decide, explain=lambda _target, _learned: ()), seen
 
 
 def _run(scenario: Scenario, *plan: tuple[int, float]) -> tuple[list[Interval], list[Observation]]:
