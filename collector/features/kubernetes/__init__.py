@@ -1,8 +1,8 @@
 """Kubernetes: the driver evicts pods and switches nodes; kube-scheduler asks the extender.
 
-`models` parses responses and `views` converts them, both pure; `extender` shares `objects`; `client` uses
+`models` parses objects and `views` converts them, both pure, for the driver and the `extender`; `client` uses
 the official client, an extra (`wattpack[kubernetes]`) that is imported when this driver is opened, in threads
-since it blocks; `moves`, `scaling` and `power` act.
+since it blocks; `driver` and `scaling` act.
 
 Kubernetes chooses the new node itself, and refuses an eviction that would break a disruption budget. Since
 the scheduler could choose the same node again, a move is noted first, and the scheduler extender refuses the

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -12,7 +11,7 @@ import msgspec
 
 from collector.config import DriverConfig
 from collector.drivers.interface import DriverError
-from collector.features.kubernetes.models import KubeList, KubeNode, KubePod, KubeRefusal, KubeWorkload
+from collector.features.kubernetes.models import KubeList, KubeNode, KubePod, KubeWorkload
 from wire.errors import INVALID_JSON, UserError
 
 Response = TypeVar("Response")
@@ -26,14 +25,15 @@ class ApiServerError(DriverError):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
-class _WorkloadApi:
-    """The requests about one kind of workload that has replicas."""
+class _Details(msgspec.Struct, frozen=True):
+    causes: tuple[dict[str, Any], ...] = ()
 
-    name: str
-    read: Callable[..., Any]
-    scale: Callable[..., Any]
-    change: Callable[..., Any]
+
+class _Refusal(msgspec.Struct, frozen=True):
+    """The `Status` with which the API server refuses a request."""
+
+    message: str = ""
+    details: _Details = _Details()
 
 
 class ApiServer:
@@ -42,17 +42,7 @@ class ApiServer:
     def __init__(self, client: Any, api: Any, seconds: float) -> None:  # noqa: ANN401 - an extra, not always there
         self._client = client
         self._core = client.CoreV1Api(api)
-        apps = client.AppsV1Api(api)
-        self._apps = apps
-        self._kinds = tuple(
-            _WorkloadApi(
-                kind,
-                read=getattr(apps, f"read_namespaced_{kind}_scale"),
-                scale=getattr(apps, f"patch_namespaced_{kind}_scale"),
-                change=getattr(apps, f"patch_namespaced_{kind}"),
-            )
-            for kind in ("deployment", "stateful_set", "replica_set")
-        )
+        self._apps = client.AppsV1Api(api)
         self._seconds = seconds
 
     async def nodes(self) -> tuple[KubeNode, ...]:
@@ -95,26 +85,27 @@ class ApiServer:
                 found += (await self._request(KubeList[KubeWorkload], list_all)).items
         return tuple(found)
 
-    async def replicas(self, namespace: str, name: str) -> int:
+    async def replicas(self, service: str) -> int:
         """Return the number of replicas that a workload should have."""
-        _, scale = await self._of_workload(namespace, name, lambda kind: (kind.read, ()))
+        _, scale = await self._of_workload(service, "read_namespaced_{}_scale")
         return scale.spec.replicas
 
-    async def scale(self, namespace: str, name: str, replicas: int) -> str:
+    async def scale(self, service: str, replicas: int) -> str:
         """Set the number of replicas of a workload, and return its kind."""
-        body = {"spec": {"replicas": replicas}}
-        kind, _ = await self._of_workload(namespace, name, lambda kind: (kind.scale, (body,)))
+        kind, _ = await self._of_workload(
+            service, "patch_namespaced_{}_scale", {"spec": {"replicas": replicas}}
+        )
         return kind
 
-    async def change_template(self, namespace: str, name: str, containers: list[dict[str, Any]]) -> None:
+    async def change_template(self, service: str, containers: list[dict[str, Any]]) -> None:
         """Merge changes of containers into the template of a workload; its controller replaces the pods."""
         body = {"spec": {"template": {"spec": {"containers": containers}}}}
-        await self._of_workload(namespace, name, lambda kind: (kind.change, (body,)))
+        await self._of_workload(service, "patch_namespaced_{}", body)
 
-    async def annotate(self, namespace: str, name: str, annotations: Mapping[str, str | None]) -> None:
+    async def annotate(self, service: str, annotations: Mapping[str, str | None]) -> None:
         """Merge annotations into a workload; None removes one."""
         body = {"metadata": {"annotations": dict(annotations)}}
-        await self._of_workload(namespace, name, lambda kind: (kind.change, (body,)))
+        await self._of_workload(service, "patch_namespaced_{}", body)
 
     async def resize(self, pod: KubePod, containers: list[dict[str, Any]]) -> bool:
         """Change the resources of a pod in place; return whether the server supports it."""
@@ -132,20 +123,20 @@ class ApiServer:
         return True
 
     async def _of_workload(
-        self,
-        namespace: str,
-        name: str,
-        call: Callable[["_WorkloadApi"], tuple[Callable[..., Any], tuple[Any, ...]]],
+        self, service: str, method: str, *body: dict[str, Any]
     ) -> tuple[str, KubeWorkload]:
         """Send a request about a workload whose kind is unknown; return its kind and the response."""
-        for kind in self._kinds:
-            method, arguments = call(kind)
+        namespace, _, name = service.partition("/")
+        if not name:
+            raise DriverError(f"{service} is not a workload: write NAMESPACE/NAME")
+        for kind in ("deployment", "stateful_set", "replica_set"):
+            call = getattr(self._apps, method.format(kind))
             try:
-                return kind.name, await self._request(KubeWorkload, method, name, namespace, *arguments)
+                return kind, await self._request(KubeWorkload, call, name, namespace, *body)
             except ApiServerError as error:
                 if error.status != HTTPStatus.NOT_FOUND:
                     raise
-        raise DriverError(f"there is no Deployment, StatefulSet or ReplicaSet {namespace}/{name}")
+        raise DriverError(f"there is no Deployment, StatefulSet or ReplicaSet {service}")
 
     async def _request(
         self,
@@ -182,11 +173,12 @@ class ApiServer:
 
 def _refusal(status: int | None, body: bytes | str | None) -> str:
     try:
-        refusal = msgspec.json.decode(body or b"", type=KubeRefusal)
+        refusal = msgspec.json.decode(body or b"", type=_Refusal)
     except INVALID_JSON:
         message = body.decode(errors="replace") if isinstance(body, bytes) else body or ""
     else:
-        if refusal.is_by_disruption_budget:
+        # Its status code, 429, also stands for too many requests.
+        if any(cause.get("reason") == "DisruptionBudget" for cause in refusal.details.causes):
             return "a disruption budget currently forbids it"
         message = refusal.message
     return f"the API server refused the request ({status}): {message}"

@@ -1,4 +1,7 @@
-"""Responses of the API server about nodes and pods. Pure."""
+"""Nodes, pods and workloads of the Kubernetes API, as far as they are read. Pure.
+
+Kubernetes omits an empty map or list.
+"""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -8,12 +11,6 @@ import msgspec
 
 from collector.common.labels import STOPPED_LABEL, parse_stopped_replicas
 from collector.common.quantities import parse_quantity
-from collector.features.kubernetes.objects import (
-    KubernetesObject,
-    ObjectMeta,
-    OwnerReference,
-    ResourceRequirements,
-)
 from wire.resources import Quantities
 
 Item = TypeVar("Item")
@@ -21,6 +18,12 @@ Item = TypeVar("Item")
 HOSTNAME = "kubernetes.io/hostname"
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 _CLOSING = frozenset({"NoSchedule", "NoExecute"})
+_MIRROR, _SOURCE, _API = "kubernetes.io/config.mirror", "kubernetes.io/config.source", "api"
+_LARGEST = 2**62
+
+
+class KubernetesObject(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+    """Base of the objects: camel case, with defaults for omitted fields."""
 
 
 class KubeList(KubernetesObject, Generic[Item], frozen=True, kw_only=True):
@@ -29,24 +32,30 @@ class KubeList(KubernetesObject, Generic[Item], frozen=True, kw_only=True):
     items: tuple[Item, ...] = ()
 
 
-class _Cause(KubernetesObject, frozen=True, kw_only=True):
-    reason: str = ""
+class OwnerReference(KubernetesObject, frozen=True, kw_only=True):
+    """The owner of a pod, such as a ReplicaSet."""
+
+    kind: str = ""
+    name: str = ""
+    controller: bool = False
 
 
-class _Details(KubernetesObject, frozen=True, kw_only=True):
-    causes: tuple[_Cause, ...] = ()
+class ObjectMeta(KubernetesObject, frozen=True, kw_only=True):
+    """Metadata of an object."""
 
-
-class KubeRefusal(KubernetesObject, frozen=True, kw_only=True):
-    """The `Status` with which the API server refuses a request."""
-
-    message: str = ""
-    details: _Details = _Details()
+    name: str = ""
+    namespace: str = "default"
+    uid: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: str | None = None
+    """None unless its deletion was requested."""
 
     @property
-    def is_by_disruption_budget(self) -> bool:
-        """Whether evictions exceed a budget. Its status code, 429, also stands for too many requests."""
-        return any(cause.reason == "DisruptionBudget" for cause in self.details.causes)
+    def full_name(self) -> str:
+        return f"{self.namespace}/{self.name}"
 
 
 class Condition(KubernetesObject, frozen=True, kw_only=True):
@@ -59,7 +68,6 @@ class Condition(KubernetesObject, frozen=True, kw_only=True):
 
 
 class _Taint(KubernetesObject, frozen=True, kw_only=True):
-    key: str
     effect: str = ""
 
 
@@ -97,39 +105,32 @@ class KubeNode(KubernetesObject, frozen=True, kw_only=True):
         return _CONTROL_PLANE in self.metadata.labels
 
 
+class ResourceRequirements(KubernetesObject, frozen=True, kw_only=True):
+    """Requests and limits of a container, or of a whole pod."""
+
+    requests: dict[str, str | int | float] = {}
+    limits: dict[str, str | int | float] = {}
+
+
 class _Container(KubernetesObject, frozen=True, kw_only=True):
     name: str = ""
     image: str = ""
     resources: ResourceRequirements = ResourceRequirements()
-
-
-class _LabelSelector(KubernetesObject, frozen=True, kw_only=True):
-    match_labels: dict[str, str] = msgspec.field(default_factory=dict)
-
-
-class _AffinityTerm(KubernetesObject, frozen=True, kw_only=True):
-    topology_key: str = ""
-    label_selector: _LabelSelector | None = None
-
-
-class _PodAntiAffinity(KubernetesObject, frozen=True, kw_only=True):
-    required: tuple[_AffinityTerm, ...] = msgspec.field(
-        name="requiredDuringSchedulingIgnoredDuringExecution", default=()
-    )
-
-
-class _Affinity(KubernetesObject, frozen=True, kw_only=True):
-    pod_anti_affinity: _PodAntiAffinity | None = None
+    restart_policy: str = ""
 
 
 class _PodSpec(KubernetesObject, frozen=True, kw_only=True):
     node_name: str = ""
-    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
+    node_selector: dict[str, str] = {}
     volumes: tuple[dict[str, Any], ...] = ()
     containers: tuple[_Container, ...] = ()
+    init_containers: tuple[_Container, ...] = ()
     resources: ResourceRequirements = ResourceRequirements()
     """Resources of the whole pod; they replace the sum over its containers."""
-    affinity: _Affinity | None = None
+    overhead: dict[str, str | int | float] = {}
+    affinity: dict[str, Any] = {}
+    priority: int = 0
+    priority_class_name: str = ""
 
 
 class _Running(KubernetesObject, frozen=True, kw_only=True):
@@ -153,20 +154,21 @@ class _ContainerStatus(KubernetesObject, frozen=True, kw_only=True):
 
     @property
     def running_since(self) -> float | None:
-        running = self.state.running
-        return None if running is None else _unix_seconds(running.started_at)
+        return None if self.state.running is None else _unix_seconds(self.state.running.started_at)
 
 
 class _PodStatus(KubernetesObject, frozen=True, kw_only=True):
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[_ContainerStatus, ...] = ()
+    nominated_node_name: str | None = None
+    """The node on which pods were preempted for this pod."""
 
 
 class KubePod(KubernetesObject, frozen=True, kw_only=True):
     """A pod."""
 
-    metadata: ObjectMeta
+    metadata: ObjectMeta = ObjectMeta()
     spec: _PodSpec = _PodSpec()
     status: _PodStatus = _PodStatus()
 
@@ -175,12 +177,34 @@ class KubePod(KubernetesObject, frozen=True, kw_only=True):
         return self.metadata.full_name
 
     @property
-    def workload(self) -> str:
-        return self.metadata.workload
+    def owner(self) -> OwnerReference | None:
+        """The controller that replaces it."""
+        return next((owner for owner in self.metadata.owner_references if owner.controller), None)
 
     @property
-    def owner(self) -> OwnerReference | None:
-        return self.metadata.owner
+    def workload(self) -> str:
+        """Its workload, `namespace/name`; the Deployment rather than its ReplicaSet."""
+        if (owner := self.owner) is None:
+            return self.name
+        revision = self.metadata.labels.get("pod-template-hash")
+        name = owner.name.removesuffix(f"-{revision}") if owner.kind == "ReplicaSet" else owner.name
+        return f"{self.metadata.namespace}/{name}"
+
+    @property
+    def is_daemon(self) -> bool:
+        """Whether it runs on every node."""
+        return any(owner.kind == "DaemonSet" for owner in self.metadata.owner_references)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the kubelet manages it, and the API server only mirrors it."""
+        notes = self.metadata.annotations
+        return _MIRROR in notes or notes.get(_SOURCE, _API) != _API
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it belongs to one node."""
+        return self.is_daemon or self.is_static
 
     @property
     def lives(self) -> bool:
@@ -190,6 +214,10 @@ class KubePod(KubernetesObject, frozen=True, kw_only=True):
     def has_ended(self) -> bool:
         """Whether its containers have ended for good."""
         return self.status.phase in {"Succeeded", "Failed"}
+
+    @property
+    def is_ready(self) -> bool:
+        return self.lives and _holds(self.status.conditions, "Ready")
 
     @property
     def resize_refused(self) -> str | None:
@@ -211,20 +239,26 @@ class KubePod(KubernetesObject, frozen=True, kw_only=True):
         return sum_quantities(limits).cpu_cores
 
     @property
-    def is_ready(self) -> bool:
-        return self.lives and _holds(self.status.conditions, "Ready")
-
-    @property
     def requests(self) -> Quantities:
-        """The requests as the scheduler counts them: a limit is no request, and an omitted request is 0."""
-        cpu, memory = (self._request(resource) for resource in ("cpu", "memory"))
-        return Quantities(cpu, round(memory))
+        """The requests as the scheduler counts them. The API server has made a limit without one a request.
+
+        They are set for the pod itself; otherwise they are the sum over its containers, or the request of its
+        largest init container if that is higher.
+        """
+        return Quantities(self._request("cpu"), min(round(self._request("memory")), _LARGEST))
 
     def _request(self, resource: str) -> float:
-        whole = self.spec.resources.requests.get(resource)
-        if whole is not None:
-            return amount(whole)
-        return sum(amount(each.resources.requests.get(resource, 0)) for each in self.spec.containers)
+        spec = self.spec
+        overhead = _amount(spec.overhead, resource)
+        if resource in spec.resources.requests:
+            return _amount(spec.resources.requests, resource) + overhead
+        request = sum(_amount(each.resources.requests, resource) for each in spec.containers)
+        if spec.init_containers:
+            starting = [(each, _amount(each.resources.requests, resource)) for each in spec.init_containers]
+            # An init container that always restarts is a sidecar.
+            request += sum(amount for each, amount in starting if each.restart_policy == "Always")
+            request = max(request, *(amount for _, amount in starting))
+        return request + overhead
 
     @property
     def containers(self) -> tuple[str, ...]:
@@ -234,25 +268,19 @@ class KubePod(KubernetesObject, frozen=True, kw_only=True):
     @property
     def slot(self) -> str | None:
         """Its number in a StatefulSet, or its node in a DaemonSet; None for all others."""
-        owner = self.owner
-        if owner is not None and owner.kind == "StatefulSet":
-            return self.metadata.name.removeprefix(f"{owner.name}-")
-        return self.spec.node_name or None if self.metadata.is_daemon else None
+        if self.owner is not None and self.owner.kind == "StatefulSet":
+            return self.metadata.name.removeprefix(f"{self.owner.name}-")
+        return self.spec.node_name or None if self.is_daemon else None
 
     @property
     def spreads(self) -> bool:
         """Whether no other pod of its workload may run on its node."""
-        affinity = self.spec.affinity
-        terms = (
-            ()
-            if affinity is None or affinity.pod_anti_affinity is None
-            else affinity.pod_anti_affinity.required
-        )
+        rules: dict[str, Any] = self.spec.affinity.get("podAntiAffinity") or {}
         return any(
-            term.topology_key == HOSTNAME
-            and term.label_selector is not None
-            and term.label_selector.match_labels.items() <= self.metadata.labels.items()
-            for term in terms
+            term.get("topologyKey") == HOSTNAME
+            and term.get("labelSelector") is not None
+            and (term["labelSelector"].get("matchLabels") or {}).items() <= self.metadata.labels.items()
+            for term in rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
         )
 
     @property
@@ -288,6 +316,17 @@ class KubeWorkload(KubernetesObject, frozen=True, kw_only=True):
         return self.metadata.full_name
 
     @property
+    def described_pod(self) -> KubePod:
+        """A pod as its template describes it."""
+        template = self.spec.template
+        metadata = msgspec.structs.replace(
+            template.metadata,
+            namespace=self.metadata.namespace,
+            owner_references=(OwnerReference(kind="Deployment", name=self.metadata.name, controller=True),),
+        )
+        return KubePod(metadata=metadata, spec=template.spec)
+
+    @property
     def stopped_replicas(self) -> int:
         """How many replicas it had before brownout stopped it; 0 if it is not stopped."""
         noted = self.metadata.annotations.get(STOPPED_LABEL, "")
@@ -300,20 +339,21 @@ class KubeWorkload(KubernetesObject, frozen=True, kw_only=True):
         return not self.spec.replicas == status.replicas == status.ready_replicas == status.updated_replicas
 
 
-def amount(text: str | float) -> float:
-    """Return a quantity of Kubernetes as a number."""
-    return float(parse_quantity(str(text)))
-
-
 def sum_quantities(resources: Iterable[Mapping[str, str | int | float]]) -> Quantities:
     """Sum over the containers of a pod; unset unless every container has a value."""
     listed = list(resources)
-    cpus = [amount(each["cpu"]) for each in listed if "cpu" in each]
-    memory = [amount(each["memory"]) for each in listed if "memory" in each]
-    return Quantities(
-        sum(cpus) if cpus and len(cpus) == len(listed) else None,
-        round(sum(memory)) if memory and len(memory) == len(listed) else None,
+    cpu, memory = (
+        sum(_amount(each, name) for each in listed)
+        if listed and all(name in each for each in listed)
+        else None
+        for name in ("cpu", "memory")
     )
+    return Quantities(cpu, None if memory is None else round(memory))
+
+
+def _amount(resources: Mapping[str, str | int | float], name: str) -> float:
+    """Return a quantity of Kubernetes as a number; 0 if it is omitted."""
+    return max(float(parse_quantity(str(resources[name]))), 0.0) if name in resources else 0.0
 
 
 def _unix_seconds(at: datetime | None) -> float | None:

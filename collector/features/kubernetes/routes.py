@@ -25,17 +25,11 @@ from collector.features.kubernetes.extender.models import (
     MetaPod,
     MetaVictims,
     NodeList,
-    NodeObject,
-    SchedulerPod,
 )
-from collector.features.kubernetes.extender.pods import (
-    PodRequest,
-    is_bound_to_its_node,
-    is_essential,
-    pod_request,
-)
+from collector.features.kubernetes.extender.pods import is_essential, parse_pod, pod_request
 from collector.features.kubernetes.extender.scheduling import SplitNodes, keep_only, score_nodes, split_nodes
 from collector.features.kubernetes.extender.watcher import WatcherMetrics, watcher_metrics
+from collector.features.kubernetes.models import KubePod
 from collector.placement.question import complete_labels, resolve_policy
 from collector.placement.ranking import rank
 from collector.policies.interface import Ranking, Request
@@ -58,7 +52,17 @@ from wire.errors import UserError
 
 log = logging.getLogger(__name__)
 Args = TypeVar("Args", bound=msgspec.Struct)
-_node_decoder = msgspec.json.Decoder(NodeObject)
+
+
+class _NodeName(msgspec.Struct):
+    name: str
+
+
+class _NodeMetadata(msgspec.Struct):
+    metadata: _NodeName
+
+
+_node_decoder = msgspec.json.Decoder(_NodeMetadata)
 
 
 class ExtenderQuery(msgspec.Struct, frozen=True):
@@ -73,46 +77,39 @@ class WatcherQuery(msgspec.Struct, frozen=True):
     host: Annotated[str | None, Meta(description="Only the node with this name.")] = None
 
 
-async def _rank(
-    core: Core, pod: SchedulerPod, policy_name: str | None
-) -> tuple[Snapshot, PodRequest, Ranking]:
+async def _rank(core: Core, pod: KubePod, policy_name: str | None) -> tuple[Snapshot, Request, Ranking]:
     chosen = resolve_policy(core.config, policy_name, {}, "place")
     # A new request for the same pod replaces the reservation of the earlier one.
-    core.reservations.release(_pod_name(pod))
+    core.reservations.release(_reservation_name(pod))
     if pod.status.nominated_node_name is not None:
-        core.reservations.preempt(_pod_name(pod), pod.status.nominated_node_name)
+        core.reservations.preempt(_reservation_name(pod), pod.status.nominated_node_name)
     snapshot = await core.snapshot()
     try:
-        wanted = pod_request(pod, snapshot, core.config.placement.default_class)
+        request = pod_request(pod, snapshot, core.config.placement.default_class)
     except UserError as error:
         raise ApiError(HTTPStatus.BAD_REQUEST, str(error), "$.Pod") from error
-    left = core.reservations.left_by(wanted.names, core.clock())
-    warm_up_with(core, wanted.request, chosen)
-    ranking = rank(snapshot, wanted.request, chosen.policy, chosen.settings, left, admission=core.admission)
-    return snapshot, wanted, ranking
+    left = core.reservations.left_by((pod.workload, pod.name), core.clock())
+    warm_up_with(core, request, chosen)
+    ranking = rank(snapshot, request, chosen.policy, chosen.settings, left, admission=core.admission)
+    return snapshot, request, ranking
 
 
-def _pod_name(pod: SchedulerPod) -> str:
-    return _reservation_name(pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}")
-
-
-def _reservation_name(uid: str) -> str:
-    return f"pod/{uid}"
+def _reservation_name(pod: KubePod) -> str:
+    return f"pod/{pod.metadata.uid or pod.name}"
 
 
 async def filter_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> ExtenderFilterResult:
     """Split the candidate nodes into those that fit a pod and those that do not."""
-    items = _complete_nodes(args)
-    names = list(items) if args.nodes is not None else (args.node_names or [])
-    snapshot, wanted, ranking = await _rank(core, args.pod, query.policy)
-    kept = core.reservations.kept_on(args.pod.metadata.uid, core.clock())
-    if is_essential(args.pod):
-        found = SplitNodes(names, {}, {})
+    pod, items = _pod(args.pod), _candidates(args)
+    snapshot, _, ranking = await _rank(core, pod, query.policy)
+    kept = core.reservations.kept_on(pod.metadata.uid, core.clock())
+    if is_essential(pod):
+        found = SplitNodes(list(items), {}, {})
     elif kept is not None:
-        found = keep_only(kept, names)
+        found = keep_only(kept, items)
     else:
-        found = split_nodes(snapshot, ranking, names, args.pod.status.nominated_node_name)
-    log.debug("pod %s fits on %d of %d nodes", wanted.pod, len(found.passed), len(names))
+        found = split_nodes(snapshot, ranking, items, pod.status.nominated_node_name)
+    log.debug("pod %s fits on %d of %d nodes", pod.name, len(found.passed), len(items))
     nodes = args.nodes
     return ExtenderFilterResult(
         nodes=None
@@ -126,22 +123,22 @@ async def filter_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> 
 
 async def prioritize_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> list[HostPriority]:
     """Score the candidate nodes for a pod, and reserve the best one until the pod starts."""
-    names = list(_complete_nodes(args)) if args.nodes is not None else (args.node_names or [])
-    snapshot, wanted, ranking = await _rank(core, args.pod, query.policy)
-    if is_bound_to_its_node(args.pod):
+    pod, names = _pod(args.pod), list(_candidates(args))
+    snapshot, request, ranking = await _rank(core, pod, query.policy)
+    if pod.is_bound:
         return [HostPriority(host=name, score=0) for name in names]
-    kept = core.reservations.kept_on(args.pod.metadata.uid, core.clock())
-    scores = score_nodes(snapshot, ranking, names, kept or args.pod.status.nominated_node_name)
+    kept = core.reservations.kept_on(pod.metadata.uid, core.clock())
+    scores = score_nodes(snapshot, ranking, names, kept or pod.status.nominated_node_name)
     seconds = 0.0 if kept is not None else core.config.placement.scheduled_seconds
     if seconds and max(scores, default=0) > 0:
         best = names[scores.index(max(scores))]
-        request = replace(wanted.request, service=wanted.workload)
+        request = replace(request, service=pod.workload)
         try:
             core.reservations.place(
-                snapshot, request, best, now=core.clock(), seconds=seconds, name=_pod_name(args.pod)
+                snapshot, request, best, now=core.clock(), seconds=seconds, name=_reservation_name(pod)
             )
         except LimitError as error:
-            log.warning("no reservation for pod %s on node %s: %s", wanted.pod, best, error)
+            log.warning("no reservation for pod %s on node %s: %s", pod.name, best, error)
     unknown = [name for name in names if name not in snapshot.nodes.index]
     if unknown:
         log.info("nodes without an agent get score 0: %d, such as %s", len(unknown), unknown[0])
@@ -152,26 +149,26 @@ async def check_preemption(
     core: Core, args: ExtenderPreemptionArgs, query: ExtenderQuery
 ) -> ExtenderPreemptionResult:
     """Keep the nodes where preemption helps the pod, and where the victims can wait longer than it can."""
-    by_id = dict(args.node_name_to_meta_victims or {})
+    pod, by_id = _pod(args.pod), dict(args.node_name_to_meta_victims or {})
     for name, victims in (args.node_name_to_victims or {}).items():
-        pods = [MetaPod(uid=each.metadata.uid) for each in victims.pods or ()]
+        pods = [MetaPod(uid=_pod(each).metadata.uid) for each in victims.pods or ()]
         by_id[name] = MetaVictims(pods=pods, num_pdb_violations=victims.num_pdb_violations)
-    kept = core.reservations.kept_on(args.pod.metadata.uid, core.clock())
+    kept = core.reservations.kept_on(pod.metadata.uid, core.clock())
     if kept is not None:
         # A decision makes room on that node; kube-scheduler must not make room elsewhere.
         return ExtenderPreemptionResult(
             node_name_to_meta_victims={name: victims for name, victims in by_id.items() if name == kept}
         )
-    snapshot, wanted, ranking = await _rank(core, args.pod, query.policy)
+    snapshot, request, ranking = await _rank(core, pod, query.policy)
     unresolvable = split_nodes(snapshot, ranking, by_id).unresolvable
     helps = {name: victims for name, victims in by_id.items() if name not in unresolvable}
-    if not is_essential(args.pod):
-        chosen = await _least_urgent(core, args.pod, wanted.request, helps)
+    if not is_essential(pod):
+        chosen = await _least_urgent(core, pod, request, helps)
         helps = {name: victims for name, victims in helps.items() if name in chosen}
     core.reservations.plan_preemption(
-        _pod_name(args.pod),
+        _reservation_name(pod),
         {
-            name: frozenset(_reservation_name(each.uid) for each in victims.pods or ())
+            name: frozenset(f"pod/{each.uid}" for each in victims.pods or ())
             for name, victims in helps.items()
         },
     )
@@ -179,7 +176,7 @@ async def check_preemption(
 
 
 async def _least_urgent(
-    core: Core, pod: SchedulerPod, request: Request, victims: Mapping[str, MetaVictims]
+    core: Core, pod: KubePod, request: Request, victims: Mapping[str, MetaVictims]
 ) -> frozenset[str]:
     """Return the nodes whose victims can wait longest, without nodes where one of them cannot wait."""
     policy = next((each for each in POLICIES.values() if each.preempt is not None), None)
@@ -199,10 +196,16 @@ async def _least_urgent(
     return policy.preempt(await situation.snapshot(), pod.metadata.uid, request, by_node, settings)
 
 
-def _complete_nodes(args: ExtenderArgs) -> dict[str, msgspec.Raw]:
-    """The complete nodes of a request, by name."""
-    items = (args.nodes.items or []) if args.nodes is not None else []
-    return {parse_body(bytes(item), _node_decoder.decode).metadata.name: item for item in items}
+def _pod(described: msgspec.Raw) -> KubePod:
+    return parse_body(bytes(described), parse_pod)
+
+
+def _candidates(args: ExtenderArgs) -> Mapping[str, msgspec.Raw]:
+    """The candidate nodes by name, each as it is in the request."""
+    if args.nodes is None:
+        return dict.fromkeys(args.node_names or (), msgspec.Raw())
+    nodes = args.nodes.items or ()
+    return {parse_body(bytes(item), _node_decoder.decode).metadata.name: item for item in nodes}
 
 
 async def node_load(core: Core, query: WatcherQuery) -> WatcherMetrics:

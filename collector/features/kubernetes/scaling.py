@@ -4,7 +4,6 @@ The limit is changed in place, by the subresource `resize` of pods, where the se
 still get the limit of the template. Elsewhere the template changes, and the controller replaces the pods.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -14,17 +13,13 @@ from collector.config import DriverConfig
 from collector.drivers.interface import ActionResult, DriverError
 from collector.drivers.polling import NotYet, undone_on_failure, wait_for
 from collector.features.kubernetes.client import ApiServer
-from collector.features.kubernetes.models import KubePod
-from collector.features.kubernetes.views import resources_with_cpu_limit
+from collector.features.kubernetes.models import KubePod, sum_quantities
 from collector.policies.actions import Resize, Scale, describe_cores
 
 _ROUNDING_CORES = 0.001
 """Kubernetes counts in thousandths of a core."""
-
-
-class _ResourcesBefore(msgspec.Struct, frozen=True):
-    limits: dict[str, dict[str, Any]]
-    """The resources of each container before the change, by its name."""
+_Resources = dict[str, dict[str, Any]]
+"""Limits and requests of containers, by their names."""
 
 
 class KubernetesScaler:
@@ -58,35 +53,46 @@ class KubernetesScaler:
 
     async def unscale(self, action: Scale) -> None:
         """Restore the number of replicas, unless someone changed it since."""
-        namespace, name = _split(action.service)
-        if await self._server.replicas(namespace, name) == action.replicas:
+        if await self._server.replicas(action.service) == action.replicas:
             await self._set_replicas(action, action.replicas_before, action.replicas)
 
     async def _set_replicas(self, action: Scale, replicas: int, before: int) -> str:
         """Set the number of replicas, and note those of an optional workload that stops; return its kind."""
-        namespace, name = _split(action.service)
         if action.sheds:
-            noted = None if replicas else str(before)
-            await self._server.annotate(namespace, name, {STOPPED_LABEL: noted})
-        return await self._server.scale(namespace, name, replicas)
+            await self._server.annotate(action.service, {STOPPED_LABEL: None if replicas else str(before)})
+        return await self._server.scale(action.service, replicas)
 
     async def resize(self, action: Resize) -> ActionResult:
         """Change the CPU limit of all pods of a workload; return when all pods have it."""
         pods = await self._pods(action.service)
         if not pods:
             raise DriverError(f"{action.service} has no pods")
-        before = _resources(pods[0])
-        wanted = resources_with_cpu_limit(pods[0], action.cpu_limit_cores)
+        before = {
+            each.name: {"limits": dict(each.resources.limits), "requests": dict(each.resources.requests)}
+            for each in pods[0].spec.containers
+            if each.resources.limits
+        }
+        wanted = _resources_with(pods[0], action.cpu_limit_cores)
         how = await self._apply(action.service, pods, wanted)
 
         async def undo() -> None:
             await self._apply(action.service, await self._pods(action.service), before)
 
+        async def resized() -> list[KubePod]:
+            now = await self._pods(action.service)
+            for pod in now:
+                if (reason := pod.resize_refused) is not None:
+                    raise DriverError(f"{pod.name}: {reason}")
+            late = [pod.name for pod in now if not pod.is_ready or not _has(pod, action.cpu_limit_cores)]
+            if late or not now:
+                raise NotYet(f"{', '.join(late[:1]) or 'no pod'} was not ready with the CPU limit")
+            return now
+
         async with undone_on_failure(f"{action.service} keeps its CPU limit", undo):
-            pods = await self._wait(action.service, action.cpu_limit_cores)
+            pods = await wait_for(resized, self._settings.healthy_seconds)
         return ActionResult(
             what=f"limited each pod of {action.service} to {describe_cores(action.cpu_limit_cores)}, {how}",
-            before=msgspec.json.encode(_ResourcesBefore(before)),
+            before=msgspec.json.encode(before),
             containers=tuple(sorted(id_ for pod in pods for id_ in pod.containers)),
         )
 
@@ -94,33 +100,16 @@ class KubernetesScaler:
         """Restore the CPU limits of the pods, unless someone changed them since."""
         pods = await self._pods(action.service)
         if done.before and any(_has(pod, action.cpu_limit_cores) for pod in pods):
-            before = msgspec.json.decode(done.before, type=_ResourcesBefore)
-            await self._apply(action.service, pods, before.limits)
+            await self._apply(action.service, pods, msgspec.json.decode(done.before, type=_Resources))
 
-    async def _apply(
-        self, service: str, pods: list[KubePod], resources: Mapping[str, Mapping[str, Any]]
-    ) -> str:
+    async def _apply(self, service: str, pods: list[KubePod], resources: _Resources) -> str:
         """Set the resources of containers, and describe how."""
         containers = [{"name": name, "resources": each} for name, each in resources.items()]
         for pod in pods:
             if not await self._server.resize(pod, containers):
-                namespace, name = _split(service)
-                await self._server.change_template(namespace, name, containers)
+                await self._server.change_template(service, containers)
                 return "by its template"
         return "in place"
-
-    async def _wait(self, service: str, cores: float) -> list[KubePod]:
-        async def resized() -> list[KubePod]:
-            pods = await self._pods(service)
-            for pod in pods:
-                if (reason := pod.resize_refused) is not None:
-                    raise DriverError(f"{pod.name}: {reason}")
-            late = [pod.name for pod in pods if not pod.is_ready or not _has(pod, cores)]
-            if late or not pods:
-                raise NotYet(f"{', '.join(late[:1]) or 'no pod'} was not ready with the CPU limit")
-            return pods
-
-        return await wait_for(resized, self._settings.healthy_seconds)
 
     async def _pods(self, service: str) -> list[KubePod]:
         """Return the pods of a workload, including those that are being deleted."""
@@ -133,16 +122,23 @@ def _has(pod: KubePod, cores: float) -> bool:
     return now is not None and abs(now - cores) <= _ROUNDING_CORES * len(pod.spec.containers)
 
 
-def _resources(pod: KubePod) -> dict[str, dict[str, Any]]:
-    return {
-        each.name: {"limits": dict(each.resources.limits), "requests": dict(each.resources.requests)}
-        for each in pod.spec.containers
-        if each.resources.limits
-    }
+def _resources_with(pod: KubePod, cores: float) -> _Resources:
+    """Return the resources of containers with which a pod has this CPU limit. Raise `DriverError`.
 
-
-def _split(service: str) -> tuple[str, str]:
-    namespace, _, name = service.partition("/")
-    if not name:
-        raise DriverError(f"{service} is not a workload: write NAMESPACE/NAME")
-    return namespace, name
+    Containers share it as they do now. A container that requests as much as its limit still does, because a
+    change in place must not change the quality-of-service class of the pod.
+    """
+    containers = pod.spec.containers
+    limits = [sum_quantities([each.resources.limits]).cpu_cores for each in containers]
+    now = sum_quantities(each.resources.limits for each in containers).cpu_cores
+    if now is None and len(containers) > 1:
+        raise DriverError(f"{pod.name} has several containers: give each a CPU limit first")
+    changes: _Resources = {}
+    for each, limit in zip(containers, limits, strict=True):
+        share = 1.0 if now is None or limit is None else limit / now
+        cpu = {"cpu": f"{max(1, round(1000 * share * cores))}m"}
+        is_guaranteed = (
+            limit is not None and each.resources.requests.get("cpu") == each.resources.limits["cpu"]
+        )
+        changes[each.name] = {"limits": cpu, "requests": cpu} if is_guaranteed else {"limits": cpu}
+    return changes

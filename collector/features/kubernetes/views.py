@@ -2,20 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from math import inf
-from typing import Any
 
 from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL, TALKS_TO_LABEL
 from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
-from collector.drivers.interface import DriverError
-from collector.features.kubernetes.models import (
-    HOSTNAME,
-    KubeNode,
-    KubePod,
-    KubeWorkload,
-    amount,
-    sum_quantities,
-)
-from collector.features.kubernetes.objects import ObjectMeta, OwnerReference
+from collector.features.kubernetes.models import HOSTNAME, KubeNode, KubePod, KubeWorkload, sum_quantities
 from wire.resources import Quantities
 
 _LOCAL_VOLUMES = ("hostPath", "emptyDir", "local")
@@ -25,11 +15,9 @@ def view_of(
     nodes: Iterable[KubeNode], pods: Iterable[KubePod], workloads: Iterable[KubeWorkload] = ()
 ) -> OrchestratorState:
     """Convert nodes, pods and workloads to the common state."""
-    by_name = {each.name: each for each in workloads}
     living = [pod for pod in pods if pod.lives]
-    members: dict[str, list[KubePod]] = {}
-    for pod in living:
-        members.setdefault(pod.workload, []).append(pod)
+    by_name = {each.name: each for each in workloads}
+    members = {name: [each.described_pod] for name, each in by_name.items()} | by_workload(living)
     return OrchestratorState(
         nodes=tuple(
             NodeView(
@@ -41,10 +29,7 @@ def view_of(
             )
             for node in nodes
         ),
-        services=(
-            *(service_view(name, pods, by_name.get(name)) for name, pods in members.items()),
-            *(_empty_view(each) for name, each in by_name.items() if name not in members),
-        ),
+        services=tuple(service_view(name, pods, by_name.get(name)) for name, pods in members.items()),
         tasks=tuple(
             TaskView(
                 container=status.id,
@@ -78,47 +63,30 @@ def view_of(
     )
 
 
-def _constraints(pod: KubePod) -> tuple[str, ...]:
-    return tuple(f"{label}=={value}" for label, value in pod.spec.node_selector.items())
-
-
-def _empty_view(workload: KubeWorkload) -> ServiceView:
-    """Return a workload without pods."""
-    template = workload.spec.template
-    pod = KubePod(
-        metadata=ObjectMeta(
-            namespace=workload.metadata.namespace,
-            labels=template.metadata.labels,
-            annotations=template.metadata.annotations,
-            owner_references=(
-                OwnerReference(kind="Deployment", name=workload.metadata.name, controller=True),
-            ),
-        ),
-        spec=template.spec,
-    )
-    return service_view(workload.name, [pod], workload)
+def by_workload(pods: Iterable[KubePod]) -> dict[str, list[KubePod]]:
+    """Return the pods of each workload."""
+    members: dict[str, list[KubePod]] = {}
+    for pod in pods:
+        members.setdefault(pod.workload, []).append(pod)
+    return members
 
 
 def service_view(name: str, pods: list[KubePod], workload: KubeWorkload | None = None) -> ServiceView:
     """Return a workload from its pods, which are alike but for limits that were changed in place."""
     pod = pods[0]
-    containers = pod.spec.containers
-    mode = (
-        Mode.GLOBAL if pod.metadata.is_daemon else Mode.STANDALONE if pod.owner is None else Mode.REPLICATED
-    )
     return ServiceView(
         name=name,
-        mode=mode,
+        mode=Mode.GLOBAL if pod.is_daemon else Mode.STANDALONE if pod.owner is None else Mode.REPLICATED,
         replicas=len(pods) if workload is None else workload.spec.replicas,
         reserve=pod.requests,
         limit=min(
             (sum_quantities(each.resources.limits for each in pod.spec.containers) for pod in pods),
             key=lambda limit: inf if limit.cpu_cores is None else limit.cpu_cores,
         ),
-        constraints=_constraints(pod),
+        constraints=tuple(f"{label}=={value}" for label, value in pod.spec.node_selector.items()),
         spread=pod.spreads,
-        image=containers[0].image if containers else "",
-        labels=_labels(pod),
+        image=next((each.image for each in pod.spec.containers), ""),
+        labels=labels_of(pod),
         namespace=pod.metadata.namespace,
         stays=next(_reasons_to_stay(pod, len(pods)), None),
         stops_to_move=True,  # an eviction comes first
@@ -127,7 +95,7 @@ def service_view(name: str, pods: list[KubePod], workload: KubeWorkload | None =
     )
 
 
-def _labels(pod: KubePod) -> Mapping[str, str]:
+def labels_of(pod: KubePod) -> Mapping[str, str]:
     """Return the labels of a pod, and an annotation whose value no label can have: it contains commas."""
     listed = pod.metadata.annotations.get(TALKS_TO_LABEL)
     return pod.metadata.labels if listed is None else {**pod.metadata.labels, TALKS_TO_LABEL: listed}
@@ -138,7 +106,12 @@ def _reasons_to_stay(pod: KubePod, replicas: int) -> Iterator[str]:
     label = pod.metadata.labels.get(MOVE_LABEL)
     if label == NEVER:
         yield f"its label {MOVE_LABEL} is {NEVER}"
-    yield from _permanent_reasons_to_stay(pod)
+    if (reason := reason_to_run(pod)) is not None:
+        yield reason
+    if pod.owner is not None and pod.owner.kind == "Job":
+        yield "it is a job, which would start over"
+    if HOSTNAME in pod.spec.node_selector:
+        yield f"its node selector pins it to {pod.spec.node_selector[HOSTNAME]}"
     if label == ALLOWED:
         return
     for volume in pod.spec.volumes:
@@ -150,42 +123,8 @@ def _reasons_to_stay(pod: KubePod, replicas: int) -> Iterator[str]:
 
 def reason_to_run(pod: KubePod) -> str | None:
     """Return why a pod must not be stopped; None if it may, since another one replaces it."""
-    if pod.metadata.is_daemon:
+    if pod.is_daemon:
         return "it runs on every node"
-    if pod.metadata.is_static:
+    if pod.is_static:
         return "it is a static pod of its node"
     return "no controller would replace it" if pod.owner is None else None
-
-
-def _permanent_reasons_to_stay(pod: KubePod) -> Iterator[str]:
-    """Return reasons that no label overrides."""
-    if (reason := reason_to_run(pod)) is not None:
-        yield reason
-    if pod.owner is not None and pod.owner.kind == "Job":
-        yield "it is a job, which would start over"
-    if HOSTNAME in pod.spec.node_selector:
-        yield f"its node selector pins it to {pod.spec.node_selector[HOSTNAME]}"
-
-
-def resources_with_cpu_limit(pod: KubePod, cores: float) -> dict[str, dict[str, Any]]:
-    """Return the resources of containers with which a pod has this CPU limit. Raise `DriverError`.
-
-    Containers share it as they do now. A container that requests as much as its limit still does, because a
-    change in place must not change the quality-of-service class of the pod.
-    """
-    containers = pod.spec.containers
-    now = sum_quantities(each.resources.limits for each in containers).cpu_cores
-    if now is None and len(containers) > 1:
-        raise DriverError(f"{pod.name} has several containers: give each a CPU limit first")
-    changes: dict[str, dict[str, Any]] = {}
-    for each in containers:
-        resources = each.resources
-        limit = cores if now is None else amount(resources.limits["cpu"]) * cores / now
-        changes[each.name] = {"limits": {"cpu": _millicores(limit)}}
-        if "cpu" in resources.limits and resources.requests.get("cpu") == resources.limits["cpu"]:
-            changes[each.name]["requests"] = {"cpu": _millicores(limit)}
-    return changes
-
-
-def _millicores(cores: float) -> str:
-    return f"{max(1, round(cores * 1000))}m"

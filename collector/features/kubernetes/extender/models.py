@@ -1,52 +1,16 @@
 """Requests of kube-scheduler to an extender, and the responses.
 
 The extender's own types are Go structs without JSON names, so their keys are capitalised; pods and nodes are
-ordinary Kubernetes objects. Only the fields in use are declared; nodes are returned unchanged.
+ordinary Kubernetes objects. Nodes are returned unchanged. Go writes an empty map, list or pointer as null.
 """
 
 import msgspec
 
-from collector.features.kubernetes.objects import KubernetesObject, ObjectMeta, ResourceRequirements
+from collector.features.kubernetes.models import KubernetesObject
 
 
 class _ExtenderStruct(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     """A struct of the extender protocol."""
-
-
-class PodContainer(KubernetesObject, frozen=True, kw_only=True):
-    """One container of a pod."""
-
-    image: str = ""
-    resources: ResourceRequirements = ResourceRequirements()
-    restart_policy: str | None = None
-
-
-class PodSpec(KubernetesObject, frozen=True, kw_only=True):
-    """Containers of a pod."""
-
-    containers: list[PodContainer] | None = None
-    """Containers of the pod."""
-    init_containers: list[PodContainer] | None = None
-    resources: ResourceRequirements = ResourceRequirements()
-    overhead: dict[str, str | int | float] = msgspec.field(default_factory=dict)
-    priority: int | None = None
-    priority_class_name: str | None = None
-
-
-class PodStatus(KubernetesObject, frozen=True, kw_only=True):
-    """Status of a pod that is not scheduled yet."""
-
-    nominated_node_name: str | None = None
-    """The node on which pods were preempted for this pod."""
-
-
-class SchedulerPod(KubernetesObject, frozen=True, kw_only=True):
-    """The pod to be scheduled."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
-    """Status of the pod."""
 
 
 class NodeList(KubernetesObject, frozen=True, kw_only=True):
@@ -57,16 +21,11 @@ class NodeList(KubernetesObject, frozen=True, kw_only=True):
     """The nodes."""
 
 
-class NodeObject(KubernetesObject, frozen=True, kw_only=True):
-    """The decoded part of a node."""
-
-    metadata: ObjectMeta = ObjectMeta()
-
-
 class ExtenderArgs(_ExtenderStruct, frozen=True, kw_only=True):
     """A pod and its candidate nodes: complete, or only their names if the extender caches nodes."""
 
-    pod: SchedulerPod
+    pod: msgspec.Raw
+    """The pod to schedule, as in the Kubernetes API."""
     nodes: NodeList | None = None
     """Candidate nodes, if kube-scheduler sends complete nodes."""
     node_names: list[str] | None = None
@@ -95,8 +54,9 @@ class HostPriority(_ExtenderStruct, frozen=True, kw_only=True):
 class Victims(_ExtenderStruct, frozen=True, kw_only=True):
     """Pods that would be preempted."""
 
-    pods: list[SchedulerPod] | None = None
-    num_pdb_violations: int = msgspec.field(default=0, name="NumPDBViolations")
+    pods: list[msgspec.Raw] | None = None
+    """The pods, as in the Kubernetes API."""
+    num_pdb_violations: int | None = msgspec.field(default=0, name="NumPDBViolations")
 
 
 class MetaPod(_ExtenderStruct, frozen=True, kw_only=True):
@@ -109,13 +69,14 @@ class MetaVictims(_ExtenderStruct, frozen=True, kw_only=True):
     """Pods that would be preempted, by UID."""
 
     pods: list[MetaPod] | None = None
-    num_pdb_violations: int = msgspec.field(default=0, name="NumPDBViolations")
+    num_pdb_violations: int | None = msgspec.field(default=0, name="NumPDBViolations")
 
 
 class ExtenderPreemptionArgs(_ExtenderStruct, frozen=True, kw_only=True):
     """A pod that fits on no node, and the victims on each node."""
 
-    pod: SchedulerPod
+    pod: msgspec.Raw
+    """The pod to schedule, as in the Kubernetes API."""
     node_name_to_victims: dict[str, Victims] | None = None
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
 

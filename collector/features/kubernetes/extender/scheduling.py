@@ -108,7 +108,7 @@ def _reason(snapshot: Snapshot, ranking: Ranking, name: str, level: _Suitability
     return _FALLBACK_REASONS[level]
 
 
-def keep_only(kept: str, names: Sequence[str]) -> SplitNodes:
+def keep_only(kept: str, names: Iterable[str]) -> SplitNodes:
     """Let only the node pass on which room is reserved for a pod."""
     reason = f"room is reserved for this pod on {kept}"
     others = {name: reason for name in names if name != kept}

@@ -4,26 +4,19 @@ import msgspec
 import pytest
 
 from collector.common.applications import ApplicationTraits
-from collector.features.kubernetes.extender.models import SchedulerPod
-from collector.features.kubernetes.extender.pods import (
-    is_bound_to_its_node,
-    is_essential,
-    pod_request,
-    requested,
-)
+from collector.features.kubernetes.extender.pods import is_essential, parse_pod, pod_request
 from collector.features.kubernetes.models import KubePod
 from collector.snapshot.columns import ServiceFacts
 from collector.snapshot.tables import TaskKind
-from tests.collector.features.kubernetes.fake import pod as described_pod
 from tests.collector.snapshot.builders import NodeFacts, assemble
 from wire.resources import Quantities
 
 NEED = Quantities(2.0, 3, 4.0, 5.0)
 
 
-def pod(*containers: dict[str, Any], **parts: Any) -> SchedulerPod:
+def pod(*containers: dict[str, Any], **parts: Any) -> KubePod:
     metadata = {"name": "web-5d4f8c7b9-x2x4z", "namespace": "shop"} | parts.pop("metadata", {})
-    return msgspec.convert({"metadata": metadata, "spec": {"containers": containers, **parts}}, SchedulerPod)
+    return msgspec.convert({"metadata": metadata, "spec": {"containers": containers, **parts}}, KubePod)
 
 
 def container(cpu: str | None = None, memory: str | None = None, image: str = "x") -> dict[str, Any]:
@@ -33,25 +26,38 @@ def container(cpu: str | None = None, memory: str | None = None, image: str = "x
 
 def test_pod_requests_sum_containers_or_take_the_largest_init_container() -> None:
     both = container("250m", "1Gi"), container("0.75", "512Mi")
-    assert requested(pod(*both)) == Quantities(1.0, 3 << 29)
-    assert requested(pod(*both, initContainers=[container("2", "1Mi")])) == Quantities(2.0, 3 << 29)
+    assert pod(*both).requests == Quantities(1.0, 3 << 29)
+    assert pod(*both, initContainers=[container("2", "1Mi")]).requests == Quantities(2.0, 3 << 29)
     sidecar = container("2") | {"restartPolicy": "Always"}
-    assert requested(pod(*both, initContainers=[sidecar])) == Quantities(3.0, 3 << 29)
-    assert requested(pod(*both, overhead={"cpu": "500m"})) == Quantities(1.5, 3 << 29)
+    assert pod(*both, initContainers=[sidecar]).requests == Quantities(3.0, 3 << 29)
+    assert pod(*both, overhead={"cpu": "500m"}).requests == Quantities(1.5, 3 << 29)
 
 
-def test_limit_replaces_a_missing_request_and_none_is_unknown() -> None:
-    limited = {"image": "x", "resources": {"limits": {"cpu": "2"}}}
-    assert requested(pod(limited)) == Quantities(2.0)
-    assert requested(pod(container())) == Quantities()
+def test_a_pod_without_requests_has_an_unknown_need() -> None:
+    snapshot = assemble([NodeFacts(name="a", capacity=NEED)])
+    assert pod_request(pod(container()), snapshot, 1).reserve == Quantities()
+
+
+def test_a_field_that_is_null_counts_as_absent() -> None:
+    bare = {"metadata": {"name": "web"}, "spec": {"containers": [{"image": "x"}]}}
+    nulls = {
+        "metadata": {"name": "web", **dict.fromkeys(("labels", "annotations", "ownerReferences", "uid"))},
+        "spec": {
+            "containers": [{"image": "x", "resources": {"requests": None, "limits": {"cpu": None}}}],
+            **dict.fromkeys(("initContainers", "overhead", "priority", "priorityClassName", "affinity")),
+        },
+        "status": None,
+    }
+    assert parse_pod(msgspec.json.encode(nulls)) == parse_pod(msgspec.json.encode(bare))
+    assert parse_pod(b"null") == KubePod()
 
 
 def test_resources_of_the_pod_replace_those_of_its_containers() -> None:
-    whole = {"requests": {"cpu": "2"}, "limits": {"cpu": "4", "memory": "1Gi"}}
+    whole = {"requests": {"cpu": "2", "memory": "1Gi"}, "limits": {"cpu": "4", "memory": "4Gi"}}
     both = container("250m", "1Mi"), container("0.75")
-    assert requested(pod(*both, resources=whole)) == Quantities(2.0, 1 << 30)
-    assert requested(pod(*both, resources={"requests": {"memory": "8Mi"}})) == Quantities(1.0, 8 << 20)
-    assert requested(pod(resources=whole, overhead={"cpu": "500m"})) == Quantities(2.5, 1 << 30)
+    assert pod(*both, resources=whole).requests == Quantities(2.0, 1 << 30)
+    assert pod(*both, resources={"requests": {"memory": "8Mi"}}).requests == Quantities(1.0, 8 << 20)
+    assert pod(resources=whole, overhead={"cpu": "500m"}).requests == Quantities(2.5, 1 << 30)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +76,7 @@ def test_resources_of_the_pod_replace_those_of_its_containers() -> None:
 )
 def test_pods_that_a_node_or_the_cluster_needs(parts: dict[str, Any], runs: bool, bound: bool) -> None:  # noqa: FBT001 - columns of the table
     asked = pod(container("1"), **parts)
-    assert (is_essential(asked), is_bound_to_its_node(asked)) == (runs, bound)
+    assert (is_essential(asked), asked.is_bound) == (runs, bound)
 
 
 def test_pod_need_is_found_by_workload_name_or_image() -> None:
@@ -79,7 +85,7 @@ def test_pod_need_is_found_by_workload_name_or_image() -> None:
 
     def demand(*services: ServiceFacts, **metadata: Any) -> Quantities:
         snapshot = assemble([NodeFacts(name="a", capacity=NEED)], services=services)
-        return pod_request(pod(container("1", image="img"), metadata=metadata), snapshot, 1).request.demand
+        return pod_request(pod(container("1", image="img"), metadata=metadata), snapshot, 1).demand
 
     owned = {
         "labels": {"pod-template-hash": "5d4f8c7b9"},
@@ -95,29 +101,19 @@ def test_pod_need_is_found_by_workload_name_or_image() -> None:
 def test_pod_class_and_kind_come_from_labels_and_owners() -> None:
     snapshot = assemble([NodeFacts(name="a", capacity=NEED)])
     owners = {"ownerReferences": [{"kind": "Job", "name": "nightly"}]}
-    request = pod_request(pod(metadata={"labels": {"wattpack.class": "3"}} | owners), snapshot, 1).request
+    request = pod_request(pod(metadata={"labels": {"wattpack.class": "3"}} | owners), snapshot, 1)
     assert (request.task_class, request.kind) == (3, TaskKind.JOB)
-    request = pod_request(pod(), snapshot, 2).request
+    request = pod_request(pod(), snapshot, 2)
     assert (request.task_class, request.kind) == (2, TaskKind.SERVICE)
-
-
-@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "Job", None])
-def test_workload_name_matches_the_kubernetes_driver(kind: str | None) -> None:
-    """What the driver evicts is refused by its workload's name: both must make the same of a pod."""
-    described = described_pod("web-x2x4z", "a", kind=kind)
-    asked = pod_request(msgspec.convert(described, SchedulerPod), assemble([]), 1)
-    assert msgspec.convert(described, KubePod).workload == asked.workload
 
 
 def test_a_pod_belongs_to_the_application_of_its_namespace_or_label() -> None:
     snapshot = assemble([NodeFacts(name="alpha", capacity=NEED)])
     bound = {"wattpack.delay-max": "85ms"}
     web = pod(container(image="web:1"), metadata={"labels": bound})
-    request = pod_request(web, snapshot, 1).request
+    request = pod_request(web, snapshot, 1)
     assert (request.application, request.image) == (ApplicationTraits("shop", 0.085), "web:1")
     metadata = {"labels": {"wattpack.app": "till"}, "annotations": {"wattpack.talks-to": "shop/db,cache"}}
-    other = pod_request(
-        pod(container(image="a"), container(image="b"), metadata=metadata), snapshot, 1
-    ).request
+    other = pod_request(pod(container(image="a"), container(image="b"), metadata=metadata), snapshot, 1)
     assert (other.application.name, other.application.delay_max, other.image) == ("till", float("inf"), None)
     assert other.application.talks_to == ("shop/db", "cache")

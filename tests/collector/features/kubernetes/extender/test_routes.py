@@ -205,6 +205,23 @@ async def test_filter_without_nodes_is_empty(asker: Asker) -> None:
     assert await points(asker) == {}
 
 
+async def test_null_counts_as_absent(asker: Asker) -> None:
+    await asker.send(sample("calm", 1.0))
+    empty = {"metadata": {"name": "p0", "labels": None}, "spec": {"containers": None}, "status": None}
+    described = {"metadata": {"name": "calm", "labels": None}, "spec": None}
+    nodes = {"metadata": None, "items": [described]}
+    body = json.dumps({"Pod": empty, "Nodes": nodes, "NodeNames": None}).encode()
+    assert (await filtered(asker, body))["Nodes"] == nodes
+    assert (await ask(asker, "prioritize", body))[0]["Host"] == "calm"
+    assert await ask(asker, "prioritize", json.dumps({"Pod": None, "NodeNames": None}).encode()) == []
+    for victims in (
+        {"NodeNameToVictims": {"calm": {"Pods": [empty], "NumPDBViolations": None}}},
+        {"NodeNameToVictims": None, "NodeNameToMetaVictims": {"calm": {"Pods": None}}},
+    ):
+        answer = await ask(asker, "preempt", json.dumps({"Pod": empty} | victims).encode())
+        assert answer["NodeNameToMetaVictims"].keys() == {"calm"}
+
+
 async def test_scores_follow_the_policy_and_unknown_nodes_get_zero(asker: Asker) -> None:
     unknown = state(used=Quantities(), capacity=Quantities(8.0, 16_000_000_000))
     await asker.send(sample("a", 1.0), sample("b", 3.0), sample("c", 5.0), partial_report("d", state=unknown))
@@ -302,6 +319,7 @@ async def test_place_that_is_kept_for_a_pod_is_open_to_it_alone(asker: Asker) ->
             json.dumps({"Pod": {"spec": {"containers": [{"resources": {"requests": {"cpu": "much"}}}]}}}),
             "$.Pod",
         ),
+        (json.dumps({"Pod": {"metadata": {"labels": 1}}}), "$.Pod.metadata.labels"),
     ],
 )
 async def test_invalid_extender_request_names_the_field(asker: Asker, body: str | bytes, field: str) -> None:
