@@ -16,13 +16,11 @@ from collector.control.guards import first_refusal
 from collector.control.planner import Decider
 from collector.control.records import CARRIED_OUT, Decision, Step, StepState, Trigger
 from collector.control.steps import planned_step
-from collector.features.brownout.failures import Failures
 from collector.features.brownout.optional_services import (
     cluster_watts,
     free_by_node,
     is_optional,
     optional_services,
-    power_of,
     short_nodes,
     standalone_container,
     usage_by_node,
@@ -31,6 +29,7 @@ from collector.features.brownout.optional_services import (
 from collector.features.brownout.rule import (
     BUDGET,
     RECENT_SECONDS,
+    Failures,
     OptionalService,
     Shortages,
     StoppedService,
@@ -74,16 +73,12 @@ class Brownout(Controller):
         self._short_until: dict[str, float] = {}
         self._acted_at: dict[str, float] = {}
         self._over_since: float | None = None
-        self._why_waiting: dict[str, str] = {}
         self._failures = Failures(self._settings, core.clock)
 
     @property
-    def stopped(self) -> list[tuple[StoppedService, str]]:
-        """The stopped services, and why each does not start yet."""
-        return [
-            (each, self._why_waiting.get(each.key, "it starts now"))
-            for each in start_order(self._stopped.values())
-        ]
+    def stopped(self) -> list[StoppedService]:
+        """The stopped services, in the order in which they start again."""
+        return start_order(self._stopped.values())
 
     async def run(self, alert_policy: PolicyChoice | None) -> bool:
         """Stop or start at most one service; return whether it did."""
@@ -92,8 +87,9 @@ class Brownout(Controller):
         await self._load()
         situation = self._actor.situation
         optional = list(self._optional())
-        if situation.trouble is None:
-            await self._reconcile(optional)
+        if situation.trouble is None and not situation.is_dry:
+            await self._forget_running(optional)
+            await self._adopt_stopped()
         if not optional and not self._stopped:
             return False
         snapshot = await situation.snapshot()
@@ -191,15 +187,16 @@ class Brownout(Controller):
         used = dict.fromkeys(service.nodes, Quantities()) | usage_by_node(snapshot, service.containers)
         now = self._core.clock()
         stopped = StoppedService(
-            name=service.name,
+            service=service.name,
             weight=service.weight,
             replicas=service.replicas,
             since=now,
             why=why,
             used=used,
-            watts=max(power_of(snapshot, used), self._reported_watts(service)),
+            watts=self._reported_watts(service),
             container=service.key if service.is_standalone else None,
             stops=1 + self._recent_stops(service.key, now),
+            waits_for=why,
         )
         is_dry = self._actor.situation.is_dry
         if not is_dry:
@@ -224,24 +221,19 @@ class Brownout(Controller):
         free_watts = (
             self._settings.fill_ratio * self._budget - cluster_watts(snapshot) if self._budget else None
         )
-        self._why_waiting = {
-            key: why
-            for key, each in self._stopped.items()
-            if (
-                why := reason_to_wait(each, shortages, self._settings, free=free, free_watts=free_watts)
-                or self._why_not_again(key)
-            )
-            is not None
-        }
         # Services that failed to start come last, so that they do not hold up others.
-        returning = sorted(start_order(self._stopped.values()), key=lambda each: each.key in self._failures)
-        for stopped in returning:
-            if stopped.key in self._why_waiting:
+        for stopped in sorted(self.stopped, key=lambda each: each.key in self._failures):
+            why = reason_to_wait(stopped, shortages, self._settings, free=free, free_watts=free_watts)
+            left = self._failures.seconds_left(stopped.key)
+            if why is None and left:
+                why = f"it failed to start: next attempt in {left:.0f} s"
+            self._stopped[stopped.key] = msgspec.structs.replace(stopped, waits_for=why or "it starts now")
+            if why is not None:
                 continue
             action = _start_action(
                 stopped, (f"resources are no longer short: it was stopped because {stopped.why}",)
             )
-            decision = await self._carry_out(snapshot, stopped.name, action, action.reasons[0])
+            decision = await self._carry_out(snapshot, stopped.service, action, action.reasons[0])
             if decision is None:
                 continue
             self._note_result(stopped.key, decision)
@@ -254,10 +246,6 @@ class Brownout(Controller):
     def _note_result(self, key: str, decision: Decision) -> None:
         if any(step.started_at is not None for step in decision.steps):
             self._failures.record(key, failed=not _is_in_effect(decision))
-
-    def _why_not_again(self, key: str) -> str | None:
-        left = self._failures.seconds_left(key)
-        return f"it failed to start: next attempt in {left:.0f} s" if left else None
 
     async def _carry_out(
         self, snapshot: Snapshot, subject: str, action: Kill | Scale | Start, why: str
@@ -301,13 +289,6 @@ class Brownout(Controller):
                 )
         self._is_loaded = True
 
-    async def _reconcile(self, optional: Iterable[OptionalService]) -> None:
-        """Align the stored stops with the orchestrator's state."""
-        if self._actor.situation.is_dry:
-            return
-        await self._forget_running(optional)
-        await self._adopt_stopped()
-
     async def _forget_running(self, optional: Iterable[OptionalService]) -> None:
         """Forget the services that run again or were removed."""
         situation, view = self._actor.situation, self._actor.situation.view
@@ -318,12 +299,12 @@ class Brownout(Controller):
         names = {each.name for each in view.services}
         self._failures.keep({key for key, _ in running} | self._stopped.keys())
         for key, stopped in list(self._stopped.items()):
-            is_removed = stopped.container is None and bool(view.nodes) and stopped.name not in names
+            is_removed = stopped.container is None and bool(view.nodes) and stopped.service not in names
             # A stop that was just requested may still take effect.
             is_settled = (situation.refreshed_at or 0.0) - stopped.since >= self._settings.step_seconds
             host = "" if stopped.container is None else next(iter(stopped.used))
             if ((key, host) in running and is_settled) or is_removed:
-                log.info("optional service %s is no longer stopped", stopped.name)
+                log.info("optional service %s is no longer stopped", stopped.service)
                 await self._drop(key)
 
     async def _adopt_stopped(self) -> None:
@@ -332,7 +313,7 @@ class Brownout(Controller):
             if service.stopped_replicas and service.name not in self._stopped:
                 await self._put(
                     StoppedService(
-                        name=service.name,
+                        service=service.name,
                         weight=weight_of(service.labels),
                         replicas=service.stopped_replicas,
                         since=self._core.clock(),
@@ -361,9 +342,9 @@ def _stop_action(service: OptionalService, reasons: tuple[str, ...]) -> Kill | S
 def _start_action(stopped: StoppedService, reasons: tuple[str, ...]) -> Scale | Start:
     if stopped.container is not None:
         (node,) = stopped.used
-        return Start(task=stopped.container, name=stopped.name, target=node, sheds=True, reasons=reasons)
+        return Start(task=stopped.container, name=stopped.service, target=node, sheds=True, reasons=reasons)
     return Scale(
-        service=stopped.name, replicas=stopped.replicas, replicas_before=0, sheds=True, reasons=reasons
+        service=stopped.service, replicas=stopped.replicas, replicas_before=0, sheds=True, reasons=reasons
     )
 
 

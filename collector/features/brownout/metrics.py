@@ -15,11 +15,11 @@ METRICS: tuple[MetricSpec[StoppedService], ...] = (
         kind="gauge",
         help="Replicas of an optional service that are stopped because resources are short.",
         value=lambda stopped: stopped.replicas,
-        labels={"service": lambda stopped: stopped.name},
+        labels={"service": lambda stopped: stopped.service},
     ),
 )
 
 
 def collect(api: Api) -> Iterator[Metric]:
     """The families of one scrape."""
-    yield from metric_families(METRICS, [each for each, _ in api.control.controller(Brownout).stopped])
+    yield from metric_families(METRICS, api.control.controller(Brownout).stopped)

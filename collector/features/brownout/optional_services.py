@@ -1,4 +1,4 @@
-"""Optional services of the orchestrator, their usage and power, and the nodes that are short. Pure."""
+"""Optional services of the orchestrator, their usage, and the nodes that are short. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
@@ -11,8 +11,6 @@ from collector.common.labels import OPTIONAL_LABEL, WEIGHT_LABEL
 from collector.common.liveness import Liveness
 from collector.common.orchestrator import Mode, OrchestratorState, TaskView
 from collector.features.brownout.rule import OptionalService
-from collector.policies.scoring import share
-from collector.snapshot.columns import coalesce
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES, Quantities
 
@@ -80,20 +78,6 @@ def usage_by_node(snapshot: Snapshot, containers: Iterable[str]) -> dict[str, Qu
         name = snapshot.nodes.names[tasks.node[row]]
         found[name] = found.get(name, np.zeros(len(RESOURCES))) + np.nan_to_num(used, nan=0.0)
     return {name: to_quantities(amounts) for name, amounts in found.items()}
-
-
-def power_of(snapshot: Snapshot, used: Mapping[str, Quantities]) -> float:
-    """Return the power that this usage adds to the nodes, by their power curves; 0 if unknown."""
-    nodes, total = snapshot.nodes, 0.0
-    for name, amounts in used.items():
-        if name not in nodes.index:
-            continue  # a node of the orchestrator that has no agent
-        row = np.array([nodes.index[name]])
-        load = coalesce(nodes.used[row], nodes.mean[row])
-        less = np.maximum(load - [[amounts.of(each) or 0.0 for each in RESOURCES]], 0.0)
-        with_it, without = (nodes.power.watts(share(each, nodes.capacity[row]), row) for each in (load, less))
-        total += float(np.nan_to_num(with_it - without, nan=0.0)[0])
-    return total
 
 
 def free_by_node(snapshot: Snapshot, fill_ratio: float) -> dict[str, Quantities]:

@@ -7,9 +7,9 @@ usage fits with room to spare. That time doubles with every stop within the last
 flap.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 
 import msgspec
 
@@ -46,22 +46,27 @@ class OptionalService:
 
 
 class StoppedService(msgspec.Struct, frozen=True, kw_only=True):
-    """An optional service that was stopped, as it is stored."""
+    """An optional service that is stopped because resources are short."""
 
-    name: str
+    service: str
     weight: float
+    """Value of the label `wattpack.weight`: the lowest weight stops first and starts last."""
     replicas: int
-    """Number of replicas before the stop."""
+    """Number of replicas when it starts again."""
     since: float
+    """Unix time at which it was stopped."""
     why: str
+    """The shortage that stopped it."""
     used: dict[str, Quantities] = {}
     """Its usage on each of its nodes."""
     watts: float = 0.0
     """Power that it used."""
     container: str | None = None
-    """Its only container, if no orchestrator manages it."""
+    """Its only container, if no orchestrator manages it; else null."""
     stops: int = 1
     """Number of its stops within an hour, including this one."""
+    waits_for: str = "it starts now"
+    """Why it does not start yet."""
 
     def __post_init__(self) -> None:
         if self.container is not None and len(self.used) != 1:
@@ -72,7 +77,7 @@ class StoppedService(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         """Its identifier, as in `OptionalService`."""
-        return self.container or self.name
+        return self.container or self.service
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +121,33 @@ def required_calm_seconds(stops: int, settings: BrownoutConfig) -> float:
     return settings.calm_seconds * 2.0 ** min(max(stops - 1, 0), _MAX_DOUBLINGS)
 
 
+class Failures:
+    """Consecutive failed attempts to stop or start a service. The time until the next attempt doubles."""
+
+    def __init__(self, settings: BrownoutConfig, clock: Callable[[], float]) -> None:
+        self._settings, self._clock = settings, clock
+        self._failed: dict[str, tuple[int, float]] = {}
+        """Number of failures, and the time of the last."""
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._failed
+
+    def record(self, key: str, *, failed: bool) -> None:
+        """Record an attempt; a success resets the count."""
+        times, _ = self._failed.pop(key, (0, 0.0))
+        if failed:
+            self._failed[key] = times + 1, self._clock()
+
+    def seconds_left(self, key: str) -> float:
+        """Return how long a service waits for the next attempt; 0 if it may be tried now."""
+        times, last = self._failed.get(key, (0, -inf))
+        return max(0.0, last + required_calm_seconds(times, self._settings) - self._clock())
+
+    def keep(self, keys: Collection[str]) -> None:
+        """Forget all other services."""
+        self._failed = {key: each for key, each in self._failed.items() if key in keys}
+
+
 def reason_to_wait(
     service: StoppedService,
     shortages: Shortages,
@@ -149,6 +181,6 @@ def reason_to_wait(
     return None
 
 
-def start_order(stopped: Iterable[StoppedService]) -> Sequence[StoppedService]:
+def start_order(stopped: Iterable[StoppedService]) -> list[StoppedService]:
     """Return stopped services in the order in which they start again: the heaviest, then the last, first."""
-    return sorted(stopped, key=lambda each: (-each.weight, -each.since, each.name))
+    return sorted(stopped, key=lambda each: (-each.weight, -each.since, each.service))

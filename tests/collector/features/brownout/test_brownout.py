@@ -179,8 +179,8 @@ async def test_optional_services_stop_by_weight_and_mandatory_ones_never(stage: 
     assert names(driver) == [(LIGHT, 0), (HEAVY, 0)]
     assert driver.runs[MANDATORY] == 1
     stopped = brownout.stopped
-    assert [each.name for each, _ in stopped] == [HEAVY, LIGHT]
-    assert {why for _, why in stopped} == {"alpha is short of memory"}
+    assert [each.service for each in stopped] == [HEAVY, LIGHT]
+    assert {each.waits_for for each in stopped} == {"alpha is short of memory"}
     (first, *_) = reversed(brownout._actor.situation.journal.decisions())
     assert (first.trigger, first.policy, first.outcome) == (
         Trigger.BROWNOUT,
@@ -431,17 +431,25 @@ async def test_a_watt_budget_stops_services_until_it_is_kept(stage: Stage) -> No
     assert driver.orders == [], "power has to exceed the budget for a while"
     await turns(stage, driver, brownout, 120)
     assert names(driver) == [(LIGHT, 0)], "one is enough, and it does not fit again"
-    ((stopped, why),) = brownout.stopped
+    (stopped,) = brownout.stopped
     assert stopped.why == "the cluster uses 70.0 W of 65 W"
-    assert stopped.watts > 0
-    assert "power budget leaves 5.0 W" in why
+    assert stopped.watts == WATTS_EACH
+    assert "power budget leaves 5.0 W" in stopped.waits_for
     driver.runs[MANDATORY] = 0
     await turns(stage, driver, brownout, 60)
     assert names(driver) == [(LIGHT, 0), (LIGHT, 1)]
 
 
 async def test_damaged_records_are_ignored(stage: Stage) -> None:
-    lost = {"name": "y", "weight": 1.0, "replicas": 1, "since": 0.0, "why": "", "container": "y", "used": {}}
+    lost = {
+        "service": "y",
+        "weight": 1.0,
+        "replicas": 1,
+        "since": 0.0,
+        "why": "",
+        "container": "y",
+        "used": {},
+    }
     await stage.core.history.put_values("brownout", {"x": b"\xff", "y": msgspec.msgpack.encode(lost)})
     driver = Cluster(is_short=False)
     brownout = await begun(stage, driver)

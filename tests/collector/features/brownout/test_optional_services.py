@@ -4,7 +4,6 @@ from collector.common.labels import OPTIONAL_LABEL, WEIGHT_LABEL
 from collector.common.orchestrator import Mode, OrchestratorState, ServiceView, TaskView
 from collector.features.brownout.optional_services import (
     optional_services,
-    power_of,
     usage_by_node,
     weight_of,
 )
@@ -61,8 +60,3 @@ def test_usage_is_summed_by_node() -> None:
     assert {node: each.cpu_cores for node, each in used.items()} == {"a": 1.5, "b": 0.25}
     assert used["b"].memory_bytes == amount(0, 0.1).memory_bytes
     assert usage_by_node(snapshot, ("unknown",)) == dict[str, Quantities]()
-
-
-def test_a_node_without_an_agent_has_no_known_power() -> None:
-    snapshot = assemble([make_node("a")], [])
-    assert power_of(snapshot, {"unknown": Quantities(1.0)}) == 0.0

@@ -33,7 +33,7 @@ def shortages(
 
 
 def stopped(**changes: object) -> StoppedService:
-    facts = {"name": "x", "weight": 1.0, "replicas": 1, "since": 0.0, "why": "w", **changes}
+    facts = {"service": "x", "weight": 1.0, "replicas": 1, "since": 0.0, "why": "w", **changes}
     return StoppedService(**facts)  # type: ignore[arg-type]
 
 
@@ -111,6 +111,6 @@ def test_when_a_stopped_service_starts_again(
 
 def test_the_heaviest_service_starts_first() -> None:
     order = start_order(
-        [stopped(name="light", weight=0.5), stopped(name="old"), stopped(name="new", since=5.0)]
+        [stopped(service="light", weight=0.5), stopped(service="old"), stopped(service="new", since=5.0)]
     )
-    assert [each.name for each in order] == ["new", "old", "light"]
+    assert [each.service for each in order] == ["new", "old", "light"]
