@@ -8,7 +8,7 @@ import numpy as np
 
 from collector.analysis.bottlenecks import BottleneckKind, Finding
 from collector.core.parts import Core
-from collector.features.promises.ledger.penalties import is_broken
+from collector.features.promises.ledger.promises import is_broken
 from collector.features.promises.ledger.standing import Standings
 from collector.features.promises.live import PromiseTracker
 from collector.features.promises.routes import standings_now

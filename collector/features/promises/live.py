@@ -83,22 +83,17 @@ class PromiseTracker(LivePart):
         with self._lock:
             book = self._book
             for container, entry in list(book.containers.items()):
-                if entry.is_running or entry.is_listed or container in self._queue:
+                is_wanted = entry.is_running or entry.is_listed or container in self._queue
+                if is_wanted or not entry.since < before:
                     continue
-                if not entry.since < before:
-                    continue
-                known = book.service(entry.service)
-                is_orchestrated = known is not None and known.is_orchestrated
                 is_vacant = entry.slot in book.ledger.vacant_slots(entry.service)
-                if not is_orchestrated and entry.slot is not None and is_vacant:
+                if entry.slot is not None and is_vacant and not book.is_orchestrated(entry.service):
                     book.withdraw(entry.service, entry.slot, entry.since)
                 book.drop(container)
-            forgotten = book.ledger.forget(before)
-            for service, slot in forgotten:
-                book.changed_slots[service][slot] = None
-            for name in {service for service, _ in forgotten}:
-                if not book.ledger.has_instances(name) and book.service(name) is not None:
-                    book.drop_service(name)
+            for service, slots in book.ledger.forget(before).items():
+                book.changed_slots[service] |= slots
+                if service in book.services and book.ledger.forget_service(service):
+                    book.drop_service(service)
             book.stopped &= book.containers.keys()
             self._reported.tidy()
 

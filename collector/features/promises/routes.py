@@ -10,8 +10,7 @@ from msgspec import Meta
 
 from collector.api.queries import PageQuery, Pager
 from collector.core.parts import Core
-from collector.features.promises.ledger.penalties import gini, is_broken
-from collector.features.promises.ledger.promises import ServiceMode
+from collector.features.promises.ledger.promises import ServiceMode, gini, is_broken
 from collector.features.promises.ledger.standing import MODES, ServiceStandings, Standings
 from collector.features.promises.live import PromiseTracker
 from collector.web.routes import Route, get

@@ -7,8 +7,7 @@ import msgspec
 import numpy as np
 
 from collector.common.arrays import Codes, Floats
-from collector.features.promises.ledger.penalties import gini, is_broken, penalty
-from collector.features.promises.ledger.promises import Promise
+from collector.features.promises.ledger.promises import Promise, gini, is_broken, penalty
 
 
 class ClassResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,197 +1,229 @@
-"""The ledger's record of each instance, in columns, since objects take several times the memory."""
+"""An instance: its state, computed from the transitions of its incarnations.
 
-from array import array
-from collections.abc import Iterable
-from dataclasses import dataclass
-from math import inf
-from sys import intern
+The state depends on the set of transitions only. A missing transition changes the interval that it would
+have bounded and nothing else: an incarnation without an end runs until the next one of its slot is created.
+"""
 
-from collector.features.promises.ledger.checkpoints import NO_CHECKPOINT, CheckpointPool
-from collector.features.promises.ledger.events import Transition
-from collector.features.promises.ledger.instance_state import InstanceState, RunLog, apply_transitions
-from collector.features.promises.ledger.instance_table import InstanceTable
-from collector.features.promises.ledger.transitions import (
-    NodeNames,
-    add_transition,
-    count_transitions,
-    newest_at,
-    read_transitions,
-)
+from bisect import bisect_left
+from collections.abc import Sequence
+from math import inf, isnan, nan
+from operator import attrgetter
+from typing import NamedTuple
+
+import msgspec
+
+from collector.features.promises.ledger.events import Ending, LifecycleKind, Transition
+from collector.features.promises.ledger.startups import Startup
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredInstance:
-    """An instance in the history, as msgpack: some numbers are infinite, or NaN."""
+class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An incarnation that runs."""
 
-    service: str
-    slot: str
-    base: InstanceState | None
-    horizon: float
-    concurrent_seconds: float
-    transitions: tuple[Transition, ...]
+    incarnation: str
+    node: str
+    startup_seconds: float | None
 
 
-class InstanceRecords:
-    """The instances by row: a checkpoint of each, and its later transitions.
+class Span(NamedTuple):
+    """A period of time; open if it ends at infinity."""
 
-    An incarnation is retired when its instance has a later checkpoint at which it no longer runs or waits.
-    """
+    start: float
+    end: float
 
-    def __init__(self) -> None:
-        self.table = InstanceTable()
-        self.nodes = NodeNames()
-        self._slots: list[str] = []
-        self._incarnations: list[str] = []
-        self._named: list[str | tuple[str, ...]] = []
-        """The incarnations that the transitions name; a single one is no tuple, to save memory."""
-        self._transitions: list[bytes] = []
-        self._checkpoint = array("i")
-        """The places of the checkpoints."""
-        self._checkpoints = CheckpointPool(self.nodes)
 
-    def __len__(self) -> int:
-        return len(self.table)
+class InstanceState(msgspec.Struct, kw_only=True, gc=False):
+    """An instance after some transitions. Sums cover closed intervals; the open one begins at `since`."""
 
-    def allocate(self, slot: str) -> int:
-        """Return the row of a new instance."""
-        row = self.table.allocate()
-        if row == len(self._slots):
-            self._slots.append("")
-            self._incarnations.append("")
-            self._named.append(())
-            self._transitions.append(b"")
-            self._checkpoint.append(NO_CHECKPOINT)
-        # Most services number their slots from 1.
-        self._slots[row] = intern(slot)
-        return row
+    admitted: float = nan
+    running_seconds: float = 0.0
+    discarded_seconds: float = 0.0
+    """Part of `running_seconds`: runs that did not complete. For a batch instance, this time is lost."""
+    paused_seconds: float = 0.0
+    """Time between the completion of one incarnation and the creation of the next."""
+    preemptions: int = 0
+    preempted_startup_seconds: float = 0.0
+    """Start-up times of the incarnations that were preempted."""
+    since: float = nan
+    """When it began to run or to wait."""
+    runs: tuple[Run, ...] = ()
+    """The incarnations that run: more than one while an instance is replaced; that time counts once."""
+    pending: str = ""
+    """The incarnation that was created last, while it waits."""
+    last_node: str = ""
+    completed: float = nan
+    """When it completed, if nothing was created since."""
+    withdrawn: float = nan
+    """When it was withdrawn, if nothing was created since."""
 
-    def release(self, row: int) -> None:
-        """Forget an instance."""
-        self._replace(row, ())
-        self._set_checkpoint(row, None)
-        self._slots[row] = self._incarnations[row] = ""
-        self.table.release(row)
+    @property
+    def incarnation(self) -> str:
+        """The incarnation that started last, or else the one that waits; empty if there is neither."""
+        return self.runs[-1].incarnation if self.runs else self.pending
 
-    def slot(self, row: int) -> str:
-        return self._slots[row]
+    def ended(self, *, is_batch: bool) -> float:
+        """When it was withdrawn, or completed as a batch instance; NaN if it runs or waits."""
+        return self.completed if is_batch and isnan(self.withdrawn) else self.withdrawn
 
-    def incarnation(self, row: int) -> str:
-        """The incarnation that runs or waits; empty if there is none."""
-        return self._incarnations[row]
 
-    def horizon(self, row: int) -> float:
-        """The time of the checkpoint. Reports of earlier transitions change nothing."""
-        checkpoint = self._checkpoint[row]
-        return -inf if checkpoint == NO_CHECKPOINT else self._checkpoints.horizon(checkpoint)
+class Record(msgspec.Struct, gc=False):
+    """All that is known about an instance: its state at the horizon, and the transitions since."""
 
-    def concurrent_seconds(self, row: int) -> float:
-        """The time up to the horizon in which the instance ran together with all its siblings."""
-        checkpoint = self._checkpoint[row]
-        return 0.0 if checkpoint == NO_CHECKPOINT else self._checkpoints.concurrent_seconds(checkpoint)
+    base: InstanceState | None = None
+    horizon: float = -inf
+    """Earlier transitions change nothing any more."""
+    concurrent_seconds: float = 0.0
+    """The time up to the horizon in which the instance ran together with all its siblings."""
+    transitions: tuple[Transition, ...] = ()
 
-    def set_concurrent_seconds(self, row: int, seconds: float) -> None:
-        """Set the concurrent time up to the horizon; does nothing without a checkpoint."""
-        if (checkpoint := self._checkpoint[row]) != NO_CHECKPOINT:
-            self._checkpoints.set_concurrent_seconds(checkpoint, seconds)
+    def add(self, new: Transition) -> bool:
+        """Add a transition in the order of time; returns whether it is new."""
+        if new.at < self.horizon or new in self.transitions:
+            return False
+        place = bisect_left(self.transitions, new.at, key=attrgetter("at"))
+        self.transitions = (*self.transitions[:place], new, *self.transitions[place:])
+        return True
 
-    def folded_seconds(self, row: int) -> float:
-        """The running time of the instance up to the horizon."""
-        checkpoint = self._checkpoint[row]
-        return 0.0 if checkpoint == NO_CHECKPOINT else self._checkpoints.running_seconds(checkpoint)
-
-    def newest_at(self, row: int) -> float:
-        """The time of the newest transition after the horizon."""
-        return newest_at(self._transitions[row])
-
-    def count(self, row: int) -> int:
-        """The number of transitions after the horizon."""
-        return count_transitions(self._transitions[row])
-
-    def transitions(self, row: int) -> list[Transition]:
-        """The transitions after the horizon, the oldest first."""
-        return list(read_transitions(self._transitions[row], self._names(row), self.nodes))
-
-    def add(self, row: int, new: Transition) -> bool:
-        """Add a transition; returns whether it is new."""
-        named = self._names(row)
-        if new.incarnation not in named:
-            named = (*named, new.incarnation)
-            self._named[row] = new.incarnation if len(named) == 1 else named
-        number = named.index(new.incarnation)
-        packed = add_transition(self._transitions[row], new, number, self.nodes.number(new.node))
-        if packed is not None:
-            self._transitions[row] = packed
-        return packed is not None
-
-    def state(self, row: int, log: RunLog | None = None) -> InstanceState:
-        """The state of the instance after all transitions."""
-        return apply_transitions(self._base(row), self.transitions(row), log)
-
-    def store_state(self, row: int, state: InstanceState, *, service: int, is_vacant: bool) -> None:
-        """Store the state of the instance in the table; `service` is the number of its service."""
-        self._incarnations[row] = state.incarnation
-        node = self.nodes.number(state.node)
-        self.table.store(row, state, service=service, node=node, is_vacant=is_vacant)
-
-    def known_incarnations(self, row: int) -> set[str]:
-        """The incarnations of the instance that are not retired."""
-        known = set(self._names(row))
-        if (checkpoint := self._checkpoint[row]) != NO_CHECKPOINT:
-            known.update(self._checkpoints.incarnations(checkpoint))
+    def incarnations(self) -> set[str]:
+        """The incarnations that the record names."""
+        known = {each.incarnation for each in self.transitions}
+        if self.base is not None:
+            known.update([self.base.pending, *(each.incarnation for each in self.base.runs)])
         return known - {""}
 
-    def has_incarnation(self, row: int, incarnation: str) -> bool:
-        """Whether an incarnation is one of `known_incarnations`."""
-        named, checkpoint = self._named[row], self._checkpoint[row]
-        is_named = incarnation == named if isinstance(named, str) else incarnation in named
-        return bool(incarnation) and (
-            is_named
-            or (checkpoint != NO_CHECKPOINT and incarnation in self._checkpoints.incarnations(checkpoint))
-        )
+    def fold(self, before: float) -> None:
+        """Move the horizon to a later time."""
+        self.base = Replay(self.base, self.transitions, before).state
+        self.transitions = tuple(each for each in self.transitions if each.at >= before)
+        self.horizon = before
 
-    def fold(self, row: int, before: float) -> set[str]:
-        """Fold the transitions before a time into a checkpoint; returns the incarnations that retire."""
-        transitions, known = self.transitions(row), self.known_incarnations(row)
-        base = apply_transitions(self._base(row), transitions, before=before)
-        self._set_checkpoint(row, base, before, self.concurrent_seconds(row))
-        self._replace(row, [each for each in transitions if each.at >= before])
-        return known - self.known_incarnations(row)
 
-    def stored(self, row: int, service: str) -> StoredInstance:
-        """The instance for the history."""
-        return StoredInstance(
-            service=service,
-            slot=self._slots[row],
-            base=self._base(row),
-            horizon=self.horizon(row),
-            concurrent_seconds=self.concurrent_seconds(row),
-            transitions=tuple(self.transitions(row)),
-        )
+class Instance(msgspec.Struct, gc=False, eq=False):
+    """An instance of a service, and what follows from its record."""
 
-    def restore(self, row: int, stored: StoredInstance) -> None:
-        """Set everything but the slot."""
-        self._set_checkpoint(row, stored.base, stored.horizon, stored.concurrent_seconds)
-        self._replace(row, stored.transitions)
+    slot: str
+    record: Record
+    state: InstanceState
+    startups: tuple[Startup, ...] = ()
+    """Start-up times in the transitions of the record."""
+    concurrent_seconds: float = 0.0
+    """The time in which it ran together with all its siblings, without the time in which all run now."""
 
-    def _names(self, row: int) -> tuple[str, ...]:
-        named = self._named[row]
-        return (named,) if isinstance(named, str) else named
 
-    def _replace(self, row: int, transitions: Iterable[Transition]) -> None:
-        self._named[row], self._transitions[row] = (), b""
-        for each in transitions:
-            self.add(row, each)
+class Replay:
+    """The state of an instance after transitions in order of time, and its runs and start-up times."""
 
-    def _base(self, row: int) -> InstanceState | None:
-        """The state of the instance up to the horizon."""
-        checkpoint = self._checkpoint[row]
-        return None if checkpoint == NO_CHECKPOINT else self._checkpoints.state(checkpoint)
-
-    def _set_checkpoint(
-        self, row: int, state: InstanceState | None, horizon: float = -inf, concurrent_seconds: float = 0.0
+    def __init__(
+        self, base: InstanceState | None, transitions: Sequence[Transition], before: float = inf
     ) -> None:
-        if self._checkpoint[row] != NO_CHECKPOINT:
-            self._checkpoints.release(self._checkpoint[row])
-        self._checkpoint[row] = (
-            NO_CHECKPOINT if state is None else self._checkpoints.add(state, horizon, concurrent_seconds)
-        )
+        """Apply the transitions before a time."""
+        self.state = InstanceState() if base is None else msgspec.structs.replace(base)
+        self.spans: list[Span] = []
+        """The runs that ended."""
+        self.startups: list[Startup] = []
+        self._last_ends = {
+            each.incarnation: each.at for each in transitions if each.kind is LifecycleKind.ENDED
+        }
+        group: list[Transition] = []
+        for each in transitions:
+            if each.at >= before:
+                break
+            if group and group[0].at != each.at:
+                self._apply(group)
+                group = []
+            group.append(each)
+        self._apply(group)
+
+    def _apply(self, group: Sequence[Transition]) -> None:
+        """Apply the transitions of one instant.
+
+        A start and an end of one incarnation at the same instant leave it as it was: one that ran was
+        restarted, one that did not run started and ended.
+        """
+        if len(group) > 1:
+            running = {each.incarnation for each in self.state.runs}
+
+            def order(each: Transition) -> tuple[int, str, int, float, str]:
+                is_end = each.kind is LifecycleKind.ENDED
+                rank = 0 if is_end and each.incarnation in running else _RANK[each.kind]
+                # Of two reports of one event, the one with more details counts.
+                seconds = -1.0 if each.startup_seconds is None else each.startup_seconds
+                return rank, each.incarnation, _DETAIL[each.ending], -seconds, each.node
+
+            group = sorted(group, key=order)
+        for each in group:
+            match each.kind:
+                case LifecycleKind.WAITING | LifecycleKind.STARTED:
+                    self._create(each)
+                case LifecycleKind.ENDED if isnan(self.state.withdrawn):
+                    self._end(each)
+                case LifecycleKind.WITHDRAWN if isnan(self.state.withdrawn):
+                    self._withdraw(each.at)
+
+    def _create(self, each: Transition) -> None:
+        """An incarnation waits, or runs."""
+        if not isnan(self.state.withdrawn):
+            # A slot that is wanted again is a new instance.
+            self.state = InstanceState(last_node=self.state.last_node)
+        state = self.state
+        self._admit(each.at)
+        if not isnan(state.completed):
+            state.paused_seconds += each.at - state.completed
+            state.completed, state.since = nan, each.at
+        if any(run.incarnation == each.incarnation for run in state.runs):
+            return
+        # A slot has one incarnation at a time: the others ended, if that is not reported at a later time.
+        for run in state.runs:
+            if self._last_ends.get(run.incarnation, -inf) < each.at:
+                self._close(run, each.at, None)
+        if each.kind is LifecycleKind.WAITING:
+            state.pending = each.incarnation
+            return
+        if state.pending == each.incarnation:
+            state.pending = ""
+        if not state.runs:
+            state.since = each.at
+        state.runs = (*state.runs, Run(each.incarnation, each.node, each.startup_seconds))
+        if each.startup_seconds is not None:
+            is_same_node = each.node != "" and each.node == state.last_node
+            self.startups.append(Startup(each.startup_seconds, is_same_node, each.node))
+        state.last_node = each.node or state.last_node
+
+    def _end(self, each: Transition) -> None:
+        state = self.state
+        self._admit(each.at)
+        if state.pending == each.incarnation:
+            state.pending = ""
+        for run in state.runs:
+            if run.incarnation == each.incarnation:
+                self._close(run, each.at, each.ending)
+        is_idle = not state.runs and not state.pending
+        if each.ending is Ending.COMPLETED and is_idle and isnan(state.completed):
+            state.completed = each.at
+
+    def _withdraw(self, at: float) -> None:
+        self._admit(at)
+        for run in self.state.runs:
+            self._close(run, at, None)
+        self.state.pending, self.state.withdrawn = "", at
+
+    def _admit(self, at: float) -> None:
+        if isnan(self.state.admitted):
+            self.state.admitted = self.state.since = at
+
+    def _close(self, run: Run, at: float, ending: Ending | None) -> None:
+        state = self.state
+        state.runs = tuple(each for each in state.runs if each is not run)
+        if ending is Ending.PREEMPTED:
+            state.preemptions += 1
+            state.preempted_startup_seconds += run.startup_seconds or 0.0
+        if state.runs:
+            return
+        state.running_seconds += at - state.since
+        if ending is not Ending.COMPLETED:
+            state.discarded_seconds += at - state.since
+        self.spans.append(Span(state.since, at))
+        state.since = at
+
+
+_RANK = {kind: rank for rank, kind in enumerate(LifecycleKind, 1)}
+_DETAIL = {Ending.PREEMPTED: 0, Ending.COMPLETED: 1, Ending.FAILED: 2, Ending.LOST: 3, None: 4}

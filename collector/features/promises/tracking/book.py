@@ -34,25 +34,17 @@ class TrackedContainer(msgspec.Struct, gc=False):
     is_reported: bool = True
     """Whether its node reports when it runs; otherwise only the orchestrator does."""
 
-    def begin(self, at: float) -> None:
-        """Note that the container runs since a time."""
-        self.since, self.is_running, self.is_lost = at, True, False
-
-    def finish(self, at: float, *, is_lost: bool = False) -> None:
-        """Note that the container does not run since a time."""
-        self.since, self.is_running, self.is_lost = at, False, is_lost
+    def put(self, at: float, *, is_running: bool = False, is_lost: bool = False) -> None:
+        """Note that the container runs, or does not, since a time."""
+        self.since, self.is_running, self.is_lost = at, is_running, is_lost
 
 
-_NO_TASKS: frozenset[str] = frozenset()
-
-
-class TrackedService(msgspec.Struct, gc=False):
+class TrackedService(msgspec.Struct, frozen=True, gc=False):
     """A service with a promise."""
 
-    is_orchestrated: bool = False
-    containers: list[str] = msgspec.field(default_factory=list)
-    """Ids of its tracked containers."""
-    pending: frozenset[str] = _NO_TASKS
+    traits: PromiseTraits
+    is_orchestrated: bool
+    pending: frozenset[str] = frozenset()
     """Ids of its tasks that have no container."""
 
 
@@ -66,11 +58,13 @@ class PromiseBook:
         }
         self._default = config.section(PromisesConfig).default_class
         self.ledger = Ledger(self.promises)
-        """Its state of a service is a `TrackedService`, or the id of the only container of the service."""
+        self.services: dict[str, TrackedService] = {}
         self.containers: dict[str, TrackedContainer] = {}
+        self._containers_of: defaultdict[str, list[str]] = defaultdict(list)
+        """Ids of the containers of each service."""
         self.changed_services: set[str] = set()
         """Services that changed since they were stored."""
-        self.changed_slots: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        self.changed_slots: defaultdict[str, set[str]] = defaultdict(set)
         """Instances that changed since they were stored, by service."""
         self.unknown_classes: dict[str, str] = {}
         """Orchestrated services whose label names no class, with that name."""
@@ -85,76 +79,48 @@ class PromiseBook:
         """Whether labels can promise something: a quick check."""
         return SLO_LABEL in labels or bool(self._default)
 
-    def service(self, name: str) -> TrackedService | None:
-        """A service; None if it has no promise."""
-        kept = self.ledger.attached(name)
-        # Without an orchestrator, most services have one container: its id says all about such a service.
-        if isinstance(kept, str):
-            return TrackedService(containers=[kept] if kept else [])
-        return kept if isinstance(kept, TrackedService) else None
+    def is_orchestrated(self, service: str) -> bool:
+        """Whether an orchestrator runs a service, which has a promise."""
+        return service in self.services and self.services[service].is_orchestrated
 
-    def service_traits(self, name: str) -> PromiseTraits:
-        """What an existing service is promised."""
-        return PromiseTraits(*self.ledger.promise_of(name))
-
-    def orchestrated_services(self) -> list[str]:
-        """The names of all services that an orchestrator runs."""
-        found = ((name, self.ledger.attached(name)) for name in self.ledger.services())
-        return [name for name, kept in found if isinstance(kept, TrackedService) and kept.is_orchestrated]
-
-    def set_service(self, name: str, traits: PromiseTraits, *, is_orchestrated: bool) -> None:
-        """Set the promise of a service."""
-        service = self.service(name) or TrackedService()
-        service.is_orchestrated = is_orchestrated
-        self.ledger.set_service(name, *traits)
-        self._keep(name, service)
-        self.changed_services.add(name)
-
-    def set_pending(self, name: str, pending: frozenset[str]) -> None:
-        """Set the tasks of an existing service that have no container."""
-        service = self.service(name)
-        if service is not None and service.pending != pending:
-            service.pending = pending
-            self._keep(name, service)
+    def set_service(self, name: str, service: TrackedService) -> None:
+        """Set the promise and the pending tasks of a service."""
+        if self.services.get(name) != service:
+            self.services[name] = service
+            self.ledger.set_service(name, *service.traits)
             self.changed_services.add(name)
 
-    def _keep(self, name: str, service: TrackedService) -> None:
-        is_plain = not service.is_orchestrated and not service.pending and len(service.containers) <= 1
-        self.ledger.attach(name, "".join(service.containers) if is_plain else service)
+    def drop_service(self, name: str) -> None:
+        """Forget a service and its containers."""
+        for container in self.containers_of(name):
+            self.drop(container)
+        self.services.pop(name, None)
+        self.ledger.forget_service(name)
+        self.changed_services.add(name)
 
     def add(self, container: str, entry: TrackedContainer) -> TrackedContainer:
-        """Track a container of an existing service, in place of an earlier entry."""
+        """Track a container, in place of an earlier entry."""
         if container in self.containers:
             self.drop(container)
         # Equal strings are kept once: there are very many entries.
         entry.node = intern(entry.node)
         entry.slot = None if entry.slot is None else intern(entry.slot)
         self.containers[container] = entry
-        service = self.service(entry.service) or TrackedService()
-        service.containers.append(container)
-        self._keep(entry.service, service)
+        self._containers_of[entry.service].append(container)
         return entry
 
     def drop(self, container: str) -> None:
         """Forget a container."""
         entry = self.containers.pop(container)
-        if (service := self.service(entry.service)) is not None:
-            service.containers.remove(container)
-            self._keep(entry.service, service)
+        self._containers_of[entry.service].remove(container)
+        if not self._containers_of[entry.service]:
+            del self._containers_of[entry.service]
         if entry.slot is not None:
-            self.changed_slots[entry.service][entry.slot] = None
+            self.changed_slots[entry.service].add(entry.slot)
 
     def containers_of(self, service: str) -> tuple[str, ...]:
         """Ids of the tracked containers of a service."""
-        known = self.service(service)
-        return () if known is None else tuple(known.containers)
-
-    def drop_service(self, name: str) -> None:
-        """Forget a service and its containers."""
-        for container in self.containers_of(name):
-            self.drop(container)
-        self.ledger.attach(name, None)
-        self.changed_services.add(name)
+        return tuple(self._containers_of.get(service, ()))
 
     def reassign(self, container: str, service: str, slot: str | None) -> None:
         """Let a container continue an instance of another service: it belongs to that one after all."""
@@ -172,7 +138,7 @@ class PromiseBook:
         """Note that a tracked container runs from a time on."""
         entry = self.containers[container]
         self.enter(entry, LifecycleKind.STARTED, at, startup_seconds=startup_seconds)
-        entry.begin(at)
+        entry.put(at, is_running=True)
         self.stopped.discard(container)
 
     def end(self, container: str, at: float, ending: Ending | None = None) -> None:
@@ -182,9 +148,9 @@ class PromiseBook:
             ending = Ending.PREEMPTED
         self.enter(entry, LifecycleKind.ENDED, at, ending=ending)
         if entry.is_running and at >= entry.since:
-            entry.finish(at)
+            entry.put(at)
         elif not entry.is_running:
-            entry.finish(at if isnan(entry.since) else min(at, entry.since), is_lost=entry.is_lost)
+            entry.put(at if isnan(entry.since) else min(at, entry.since), is_lost=entry.is_lost)
 
     def withdraw(self, service: str, slot: str, at: float) -> None:
         """Remove an instance that is no longer expected to run."""
@@ -215,4 +181,4 @@ class PromiseBook:
         if entry.slot is None:
             entry.slot = self.ledger.slot_of(entry.service, entry.incarnation)
         if entry.slot is not None:
-            self.changed_slots[entry.service][entry.slot] = None
+            self.changed_slots[entry.service].add(entry.slot)

@@ -9,7 +9,7 @@ from collector.features.promises.labels import PromiseTraits
 from collector.features.promises.ledger.events import LifecycleKind
 from collector.features.promises.ledger.promises import ServiceMode
 from collector.features.promises.settings import SLO_LABEL
-from collector.features.promises.tracking.book import PromiseBook, TrackedContainer
+from collector.features.promises.tracking.book import PromiseBook, TrackedContainer, TrackedService
 from collector.features.promises.tracking.reported import ReportedContainers, UnlistedContainer
 
 
@@ -36,22 +36,21 @@ class OrchestratedServices:
             if (name := service.labels.get(SLO_LABEL)) and name not in self._book.promises:
                 self._book.unknown_classes[service.name] = name
             self._put(service, tasks.get(service.name, ()), now)
-        for name in self._book.orchestrated_services():
-            if name not in listed:
+        for name, known in list(self._book.services.items()):
+            if known.is_orchestrated and name not in listed:
                 self._remove(name, now)
         self.viewed_at = now
 
     def _put(self, service: ServiceView, tasks: Sequence[TaskView], now: float) -> None:
         book, name, is_global = self._book, service.name, service.mode is Mode.GLOBAL
         labels = {KIND_LABEL: DAEMON, **service.labels} if is_global else service.labels
-        traits, known = book.traits(labels), book.service(name)
+        traits, known = book.traits(labels), book.services.get(name)
         if not traits.promise_class:
             self._leave_out(name, tasks, traits, now)
             return
         is_new = known is None
-        if known is None or not known.is_orchestrated or book.service_traits(name) != traits:
-            book.set_service(name, traits, is_orchestrated=True)
         known_pending = frozenset() if known is None else known.pending
+        book.set_service(name, TrackedService(traits, is_orchestrated=True, pending=known_pending))
         running: dict[str, str] = {}
         for task in tasks:
             # A pod may have several containers: the first stands for it.
@@ -63,7 +62,7 @@ class OrchestratedServices:
         for task_id in pending.keys() - known_pending:
             task = pending[task_id]
             book.enter(_entry(name, task), LifecycleKind.WAITING, self._created(task, now, is_new=is_new))
-        book.set_pending(name, frozenset(pending))
+        book.set_service(name, TrackedService(traits, is_orchestrated=True, pending=frozenset(pending)))
         for container in set(book.containers_of(name)).difference(running.values()):
             self._unlist(container, now)
         if traits.mode is not ServiceMode.BATCH:
@@ -72,7 +71,7 @@ class OrchestratedServices:
 
     def _leave_out(self, service: str, tasks: Iterable[TaskView], traits: PromiseTraits, now: float) -> None:
         """Stop tracking a service without a promise."""
-        if self._book.service(service) is not None:
+        if service in self._book.services:
             self._remove(service, now)
             self._book.ledger.set_service(service, *traits)
         for task in tasks:
@@ -126,10 +125,9 @@ class OrchestratedServices:
 
     def _withdraw(self, service: str, wanted: int, now: float) -> None:
         """A service that was scaled down loses its newest slots that are vacant."""
-        for _ in range(len(self._book.ledger.live_slots(service)) - wanted):
-            slot = self._book.ledger.newest_vacant_slot(service)
-            if slot is None:
-                return
+        ledger = self._book.ledger
+        excess = max(len(ledger.live_slots(service)) - wanted, 0)
+        for slot in ledger.vacant_slots(service)[:excess]:
             self._book.withdraw(service, slot, now)
 
     def _remove(self, service: str, now: float) -> None:

@@ -13,7 +13,7 @@ from math import inf, isinf, nextafter
 from typing import NamedTuple
 
 from collector.features.promises.ledger.events import Ending, LifecycleKind
-from collector.features.promises.tracking.book import PromiseBook, TrackedContainer
+from collector.features.promises.tracking.book import PromiseBook, TrackedContainer, TrackedService
 from collector.features.promises.tracking.node_times import NodeTimes, ReportTimes
 from collector.live.updates import Succession
 from collector.reports.agent_run import NodeChanges
@@ -181,7 +181,7 @@ class ReportedContainers:
                 # Not at its start: an instance that starts and ends at one instant did not run.
                 lost_at = max(silent[entry.node], nextafter(entry.since, inf))
                 self._book.enter(entry, LifecycleKind.ENDED, lost_at, ending=Ending.LOST)
-                entry.finish(lost_at, is_lost=True)
+                entry.put(lost_at, is_lost=True)
                 self.node(entry.node).lost.append(container)
 
     def _resume(self, report: Report, times: ReportTimes, *, is_new_run: bool) -> None:
@@ -270,8 +270,7 @@ class ReportedContainers:
         """Whether a container counts only if the orchestrator lists it."""
         if not self._is_orchestrated:
             return False
-        service = self._book.service(state.service or state.name)
-        is_of_orchestrator = service is not None and service.is_orchestrated
+        is_of_orchestrator = self._book.is_orchestrated(state.service or state.name)
         return is_of_orchestrator or any(label in state.labels for label in _ORCHESTRATOR_LABELS)
 
     def _identify(self, node: str, state: ContainerState) -> TrackedContainer | None:
@@ -284,9 +283,9 @@ class ReportedContainers:
         if self.node(node).tracked >= self._most_tracked:
             return None  # as with its other limits, a node cannot fill the memory with ever new names
         self.node(node).tracked += 1
-        is_new = book.service(name) is None
-        if is_new or (traits != book.service_traits(name) and not self._runs_elsewhere(name, node)):
-            book.set_service(name, traits, is_orchestrated=False)
+        known = book.services.get(name)
+        if known is None or (known.traits != traits and not self._runs_elsewhere(name, node)):
+            book.set_service(name, TrackedService(traits, is_orchestrated=False))
         slot = _swarm_slot(state.labels)
         if slot is None and (predecessor := self.predecessors.get(state.id)) is not None:
             slot = book.ledger.slot_of(name, predecessor)

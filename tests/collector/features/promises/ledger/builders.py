@@ -51,8 +51,7 @@ def ledger_of(
     """A ledger in which all services have the same promise."""
     ledger = Ledger(PROMISES)
     for event in events:
-        if event.service not in ledger.services():
-            ledger.set_service(event.service, promise, mode)
+        ledger.set_service(event.service, promise, mode)
         ledger.apply(event)
     return ledger
 

@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.features.promises.ledger import assessment
 from collector.features.promises.ledger.events import Ending, LifecycleEvent, LifecycleKind
-from collector.features.promises.ledger.instances import StoredInstance
+from collector.features.promises.ledger.instances import Record
 from collector.features.promises.ledger.ledger import Ledger
 from collector.features.promises.ledger.promises import ServiceMode
-from collector.features.promises.ledger.standing import NOWHERE
 from tests.collector.features.promises.ledger.builders import (
     PROMISES,
     by_service,
@@ -244,8 +242,8 @@ def test_a_restored_ledger_is_the_same(events: list[LifecycleEvent], mode: Servi
     restored = Ledger(PROMISES)
     restored.set_service("web", "silver", mode)
     for _, slot in by_slot(ledger.standings(2 * END)):
-        stored = ledger.stored("web", slot)
-        restored.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(stored), type=StoredInstance))
+        stored = msgspec.msgpack.encode(ledger.record("web", slot))
+        restored.restore("web", slot, msgspec.msgpack.decode(stored, type=Record))
     for event in events:
         assert not restored.apply(event)
     for key, columns in by_slot(ledger.standings(2 * END)).items():
@@ -259,28 +257,3 @@ def _turn(at: float) -> list[LifecycleEvent]:
         started(at + 2, f"t{at}", "0", node="n2"),
         ended(at + 9, f"t{at}", "0"),
     ]
-
-
-@given(events=any_events(), mode=MODES, promise=NAMES)
-def test_blocks_of_services_are_the_parts_of_the_whole(
-    events: list[LifecycleEvent], mode: ServiceMode, promise: str
-) -> None:
-    ledger = ledger_of(events, mode, promise)
-    whole = ledger.standings(END)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(assessment, "_BLOCK_INSTANCES", 1)
-        blocks = list(ledger.blocks(END))
-    services = {name: columns for each in blocks for name, columns in by_service(each.standings).items()}
-    instances = {key: columns for each in blocks for key, columns in by_slot(each.standings).items()}
-    assert services.keys() == by_service(whole).keys()
-    for name, columns in by_service(whole).items():
-        assert services[name] == pytest.approx(columns, nan_ok=True)
-    assert instances.keys() == by_slot(whole).keys()
-    for key, columns in by_slot(whole).items():
-        assert instances[key] == pytest.approx(columns, nan_ok=True)
-    for each in blocks:
-        names, found = each.standings.services.names, each.standings.instances
-        for row, service, slot, incarnation in zip(
-            each.rows.tolist(), found.service.tolist(), found.slots, found.incarnations, strict=True
-        ):
-            assert ledger.row_of(names[service], slot, incarnation) == (row if incarnation else NOWHERE)

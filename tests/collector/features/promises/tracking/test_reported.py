@@ -234,7 +234,7 @@ def test_what_the_collector_stopped_was_preempted_and_did_not_complete() -> None
     registry.part(PromiseTracker).expect_stop("id-of-job")
     alpha.stop(START + 40, "job", exit_code=0)
     standings = registry.part(PromiseTracker).standings(START + 50)
-    assert standings.instances.preemptions.tolist() == [1]
+    assert standings.services.preemptions.tolist() == [1]
     assert standings.instances.waited_seconds.tolist() == [10]
     alpha.start(START + 60, job)
     alpha.stop(START + 90, "job", exit_code=0)

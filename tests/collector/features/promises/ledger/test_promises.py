@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.features.promises.ledger.penalties import gini, is_broken, penalty, surcharge
+from collector.features.promises.ledger.promises import gini, is_broken, penalty
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,9 @@ from collector.features.promises.ledger.penalties import gini, is_broken, penalt
 def test_the_surcharge_grows_with_the_depth_of_the_shortfall(
     target: float, availability: float, expected: float
 ) -> None:
-    assert surcharge(np.array([target]), np.array([availability])) == pytest.approx([expected])
+    paid = penalty(np.array([target]), np.array([availability]), np.array([100.0]))
+    shortfall = 100 * (target - availability) if expected else 0.0
+    assert paid == pytest.approx([shortfall * (1 + expected)])
 
 
 def test_the_penalty_is_the_shortfall_in_cpu_seconds_with_its_surcharge() -> None:
