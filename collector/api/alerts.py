@@ -119,7 +119,7 @@ _by_severity: Pager[ClusterAlert, _SeverityKey] = Pager(_severity_key, _Severity
 
 
 async def alerts(core: Core, query: AlertsQuery) -> AlertPage:
-    """List alerts."""
+    """List open and recently closed alerts: those of nodes, and problems that the collector detects."""
     state = None if query.state == "all" else AlertState(query.state)
     matching = filter(query.matches, cluster_alerts(core, state))
     if query.order == "severity":
@@ -179,13 +179,4 @@ def _describe_bottleneck(bottleneck: Bottleneck, states: dict[str, Liveness]) ->
     )
 
 
-ROUTES: tuple[Route, ...] = (
-    get(
-        "/v1/alerts",
-        "List open and recently closed alerts: bottlenecks that nodes report, and problems that the collector"
-        " detects.",
-        AlertPage,
-        alerts,
-        query=AlertsQuery,
-    ),
-)
+ROUTES: tuple[Route, ...] = (get("/v1/alerts", alerts),)

@@ -16,7 +16,7 @@ from collector.common.arrays import Floats
 from collector.common.errors import ApiError
 from collector.common.ratios import Ratios, ratios_of
 from collector.core.parts import Core
-from collector.web.routes import NoQuery, Route, get
+from collector.web.routes import Route, get
 from wire.resources import Quantities, Resource
 
 
@@ -80,7 +80,7 @@ BY_NAME: Pager[ServiceProfile, tuple[str]] = Pager(lambda service: (service.name
 
 
 async def envelopes(core: Core, query: EnvelopesQuery) -> EnvelopePage:
-    """List envelopes of containers or services."""
+    """List envelopes of containers or services: percentiles, mean and maximum of usage, and the need."""
     if query.of == "container":
         return _container_envelopes(core, query)
     if query.node is not None:
@@ -180,7 +180,7 @@ _BY_NODE_NAME: Pager[NodeAvailability, tuple[str]] = Pager(lambda each: (each.no
 
 
 async def availability(core: Core, query: AvailabilityQuery) -> AvailabilityPage:
-    """List the free capacity of nodes at the last analysis (GenPack's cartography)."""
+    """List the free capacity of each node: by usage, by reservations and by envelopes."""
     latest = core.analysis.latest
     found, after = latest.availability, _BY_NODE_NAME.after(query)
     first = 0 if after is None else bisect_right(found.names, after[0])
@@ -222,8 +222,8 @@ class ContainerGroups(msgspec.Struct, frozen=True, kw_only=True):
     """All groups."""
 
 
-async def groups(core: Core, _query: NoQuery) -> ContainerGroups:
-    """List the groups of the last analysis."""
+async def groups(core: Core) -> ContainerGroups:
+    """List groups of containers with similar needs, each named after its dominant resource."""
     latest = core.analysis.latest
     found = [
         ContainerGroup(
@@ -235,25 +235,7 @@ async def groups(core: Core, _query: NoQuery) -> ContainerGroups:
 
 
 ROUTES: tuple[Route, ...] = (
-    get(
-        "/v1/groups",
-        "List groups of containers with similar needs, each named after its dominant resource.",
-        ContainerGroups,
-        groups,
-        query=NoQuery,
-    ),
-    get(
-        "/v1/envelopes",
-        "List envelopes of containers or services: percentiles, mean and maximum of usage, and the need.",
-        EnvelopePage,
-        envelopes,
-        query=EnvelopesQuery,
-    ),
-    get(
-        "/v1/availability",
-        "List the free capacity of each node: by usage, by reservations and by envelopes.",
-        AvailabilityPage,
-        availability,
-        query=AvailabilityQuery,
-    ),
+    get("/v1/groups", groups),
+    get("/v1/envelopes", envelopes),
+    get("/v1/availability", availability),
 )

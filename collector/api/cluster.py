@@ -9,7 +9,7 @@ from collector.api.alerts import cluster_alerts
 from collector.common.liveness import Liveness, LivenessLabel
 from collector.core.parts import Core
 from collector.reports.alerts import AlertState
-from collector.web.routes import NO_HISTORY, NoQuery, Route, get
+from collector.web.routes import NO_HISTORY, Route, get
 from collector.web.scopes import Scope
 from wire.messages import MachineScope
 from wire.resources import RESOURCES, Resource, ratio
@@ -103,8 +103,8 @@ class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Dependencies of the collector that are down, such as a time series store."""
 
 
-async def cluster(core: Core, _query: NoQuery) -> ClusterSummary:
-    """Get the totals of the cluster."""
+async def cluster(core: Core) -> ClusterSummary:
+    """Get totals of the cluster: nodes, containers, power, capacity, alerts."""
     return summarize(core)
 
 
@@ -165,8 +165,8 @@ class ClusterMap(msgspec.Struct, frozen=True, kw_only=True):
     """Usage of each node as a share of its capacity, 0-1, by resource; null if unknown."""
 
 
-async def cluster_map(core: Core, _query: NoQuery) -> ClusterMap:
-    """Get all nodes in columns."""
+async def cluster_map(core: Core) -> ClusterMap:
+    """Get state, power and usage of all nodes, in columns."""
     now = core.clock()
     entries = list(core.registry.nodes(now))
     states = [None if each.run.state is None else each.run.state.value for each in entries]
@@ -184,40 +184,20 @@ async def cluster_map(core: Core, _query: NoQuery) -> ClusterMap:
     )
 
 
-async def alive(_core: Core, _query: NoQuery) -> Health:
-    """Show that the event loop runs."""
+async def alive(_core: Core) -> Health:
+    """Check that the collector runs."""
     return Health("alive", __version__)
 
 
-async def ready(core: Core, _query: NoQuery) -> Health:
-    """Check that reports can be stored."""
+async def ready(core: Core) -> Health:
+    """Check that the collector can store reports."""
     await core.history.check()
     return Health("ready", __version__, core.outages.problems)
 
 
 ROUTES: tuple[Route, ...] = (
-    get(
-        "/v1/cluster",
-        "Get totals of the cluster: nodes, containers, power, capacity, alerts.",
-        ClusterSummary,
-        cluster,
-        query=NoQuery,
-    ),
-    get(
-        "/v1/cluster/map",
-        "Get state, power and usage of all nodes, in columns.",
-        ClusterMap,
-        cluster_map,
-        query=NoQuery,
-    ),
-    get("/healthz", "Check that the collector runs.", Health, alive, query=NoQuery, scope=Scope.OPEN),
-    get(
-        "/readyz",
-        "Check that the collector can store reports.",
-        Health,
-        ready,
-        query=NoQuery,
-        problems=NO_HISTORY,
-        scope=Scope.OPEN,
-    ),
+    get("/v1/cluster", cluster),
+    get("/v1/cluster/map", cluster_map),
+    get("/healthz", alive, scope=Scope.OPEN),
+    get("/readyz", ready, problems=NO_HISTORY, scope=Scope.OPEN),
 )

@@ -209,7 +209,10 @@ def _find_ids(core: Core, wanted: ContainerFilter, since: str) -> Iterator[tuple
 
 
 async def containers(core: Core, query: ContainersQuery) -> ContainerPage:
-    """List containers."""
+    """List running containers with their resource usage and power.
+
+    `search` looks at their name, service, image, node and id.
+    """
     wanted, matching = _filter(core, query), None
     if query.order is None and query.search is None:
         matches = find_containers(core, query, wanted) if wanted else ()
@@ -284,7 +287,7 @@ async def _add_group_and_mean(
 
 
 async def one_container(core: Core, query: ContainerQuery) -> Container:
-    """Get one container; if two nodes report its id, from the node that is up."""
+    """Get one running container."""
     nodes = [each for each in core.registry.nodes(core.clock()) if query.id in each.run.containers]
     if not nodes:
         raise _no_such_container(query.id)
@@ -295,7 +298,7 @@ async def one_container(core: Core, query: ContainerQuery) -> Container:
 
 
 async def container_history(core: Core, query: ContainerHistoryQuery) -> Series:
-    """Get the history of one container, which may have stopped."""
+    """Get the resource usage and power of one container over time; by default the last hour."""
     found = await read_series(core, SubjectKind.CONTAINER, query.id, query)
     if not found.points and not any(
         query.id in each.run.containers for each in core.registry.nodes(core.clock())
@@ -310,29 +313,7 @@ def _no_such_container(name: str) -> ApiError:
 
 
 ROUTES: tuple[Route, ...] = (
-    get(
-        "/v1/containers",
-        "List running containers with their resource usage and power. `search` looks at their name, service,"
-        " image, node and id.",
-        ContainerPage,
-        containers,
-        query=ContainersQuery,
-        problems=NO_HISTORY,
-    ),
-    get(
-        "/v1/containers/{id}",
-        "Get one running container.",
-        Container,
-        one_container,
-        query=ContainerQuery,
-        problems={**NO_CONTAINER, **NO_HISTORY},
-    ),
-    get(
-        "/v1/containers/{id}/history",
-        "Get the resource usage and power of one container over time; by default the last hour.",
-        Series,
-        container_history,
-        query=ContainerHistoryQuery,
-        problems={**NO_CONTAINER, **NO_HISTORY},
-    ),
+    get("/v1/containers", containers, problems=NO_HISTORY),
+    get("/v1/containers/{id}", one_container, problems={**NO_CONTAINER, **NO_HISTORY}),
+    get("/v1/containers/{id}/history", container_history, problems={**NO_CONTAINER, **NO_HISTORY}),
 )

@@ -19,7 +19,7 @@ from collector.placement.question import PlacementQuestion
 from collector.policies.actions import Action, Kill
 from collector.policies.resolve import resolve
 from collector.snapshot.codec import unpack
-from collector.web.routes import NO_HISTORY, NoQuery, Route, get, post, problem
+from collector.web.routes import NO_HISTORY, Route, get, post, problem
 from collector.web.scopes import Scope
 from wire.resources import Quantities
 
@@ -132,7 +132,7 @@ def control_of(core: Core) -> ControlLoop:
 
 
 async def decisions(core: Core, query: DecisionsQuery) -> Decisions:
-    """List decisions."""
+    """List decisions with their reasons, steps and outcome."""
     found = [each for each in _situation(core).journal.decisions() if _matches(each, query)]
     return Decisions(found[: query.limit])
 
@@ -150,7 +150,7 @@ def _matches(decision: Decision, query: DecisionsQuery) -> bool:
 
 
 async def replay(core: Core, query: ReplayQuery) -> ReplayedDecision:
-    """Replay a decision from its stored snapshot."""
+    """Replay a decision: run its policy on the stored snapshot, and compare the plans."""
     journal = _situation(core).journal
     found = journal.get(query.id)
     if found is None:
@@ -180,7 +180,7 @@ async def replay(core: Core, query: ReplayQuery) -> ReplayedDecision:
 
 
 async def make_room(core: Core, question: PlacementQuestion) -> Decision:
-    """Limit, move or stop other containers so that one fits."""
+    """Make room for a container that fits on no node: limit, move or stop other containers."""
     decision, _ = await control_of(core).make_room(question)
     return decision
 
@@ -211,8 +211,8 @@ class WaitingContainers(msgspec.Struct, frozen=True):
     """All waiting containers."""
 
 
-async def list_waiting(core: Core, _query: NoQuery) -> WaitingContainers:
-    """List the containers that were stopped and wait to start again."""
+async def list_waiting(core: Core) -> WaitingContainers:
+    """List containers that were stopped to make room and wait to start again."""
     situation = _situation(core)
     by_task: dict[str, str] = {}
     by_service: dict[str | None, str] = {}
@@ -253,13 +253,13 @@ async def list_waiting(core: Core, _query: NoQuery) -> WaitingContainers:
     return WaitingContainers(sorted([*stopped, *parked], key=lambda each: each.since))
 
 
-async def status(core: Core, _query: NoQuery) -> ControlStatus:
+async def status(core: Core) -> ControlStatus:
     """Get the status of the control loop."""
     return _status(core)
 
 
 async def pause(core: Core, question: PauseRequest) -> ControlStatus:
-    """Pause the control loop for a time, or until it is resumed."""
+    """Pause the control loop: steps in progress finish, no new step starts."""
     now = core.clock()
     until = None if question.seconds is None else now + question.seconds
     await _situation(core).journal.set_pause(Pause(since=now, until=until, why=question.why))
@@ -267,7 +267,7 @@ async def pause(core: Core, question: PauseRequest) -> ControlStatus:
 
 
 async def resume(core: Core, _body: EmptyBody) -> ControlStatus:
-    """Resume the control loop."""
+    """Resume the control loop after a pause."""
     await _situation(core).journal.set_pause(None)
     return _status(core)
 
@@ -288,54 +288,11 @@ def _status(core: Core) -> ControlStatus:
 
 
 ROUTES: tuple[Route, ...] = (
-    get(
-        "/v1/decisions",
-        "List decisions with their reasons, steps and outcome.",
-        Decisions,
-        decisions,
-        query=DecisionsQuery,
-    ),
-    get(
-        "/v1/decisions/replay",
-        "Replay a decision: run its policy on the stored snapshot, and compare the plans.",
-        ReplayedDecision,
-        replay,
-        query=ReplayQuery,
-        problems={**_NO_DECISION, **_NO_REPLAY, **_NO_INPUT, **NO_HISTORY},
-    ),
-    post(
-        "/v1/room",
-        "Make room for a container that fits on no node: limit, move or stop other containers.",
-        Decision,
-        make_room,
-        body=PlacementQuestion,
-        problems=NO_HISTORY,
-        scope=Scope.ADMIN,
-    ),
-    get(
-        "/v1/room",
-        "List containers that were stopped to make room and wait to start again.",
-        WaitingContainers,
-        list_waiting,
-        query=NoQuery,
-    ),
-    get("/v1/control", "Get the status of the control loop.", ControlStatus, status, query=NoQuery),
-    post(
-        "/v1/pause",
-        "Pause the control loop: steps in progress finish, no new step starts.",
-        ControlStatus,
-        pause,
-        body=PauseRequest,
-        problems=NO_HISTORY,
-        scope=Scope.ADMIN,
-    ),
-    post(
-        "/v1/resume",
-        "Resume the control loop after a pause.",
-        ControlStatus,
-        resume,
-        body=EmptyBody,
-        problems=NO_HISTORY,
-        scope=Scope.ADMIN,
-    ),
+    get("/v1/decisions", decisions),
+    get("/v1/decisions/replay", replay, problems={**_NO_DECISION, **_NO_REPLAY, **_NO_INPUT, **NO_HISTORY}),
+    post("/v1/room", make_room, problems=NO_HISTORY, scope=Scope.ADMIN),
+    get("/v1/room", list_waiting),
+    get("/v1/control", status),
+    post("/v1/pause", pause, problems=NO_HISTORY, scope=Scope.ADMIN),
+    post("/v1/resume", resume, problems=NO_HISTORY, scope=Scope.ADMIN),
 )

@@ -23,7 +23,7 @@ from collector.common.ratios import Ratios
 from collector.core.parts import Core
 from collector.core.tariff import Tariff
 from collector.history.interface import Account, ClusterSeries, GroupBy
-from collector.web.routes import NO_HISTORY, NO_NODE, Route, get, problem
+from collector.web.routes import NO_HISTORY, NO_NODE, Route, get
 from powermodels.common.interface import Load
 from powermodels.models import what_if as whatif
 from powermodels.models.what_if import CurvePoint
@@ -86,7 +86,7 @@ _by_day: Pager[Account, tuple[str]] = Pager(lambda account: (account.key or "",)
 
 
 async def energy(core: Core, query: EnergyQuery) -> EnergyPage:
-    """Get energy accounts of a period, by default the last day."""
+    """Get energy over a period by node, container, service, label or day; by default over the last day."""
     found = await all_energy(core, query.start, query.end, query.by)
     page = _by_day.page if query.by == GroupBy.DAY else _largest_first.page
     accounts, after = page(found.accounts, query)
@@ -116,7 +116,10 @@ async def all_energy(core: Core, since: float | None, until: float | None, group
 
 
 async def cluster_history(core: Core, query: HistoryQuery) -> ClusterSeries:
-    """Get the power of the cluster over time."""
+    """Get the power of the cluster over time; by default over the last hour.
+
+    It is divided into idle, system and containers, and has its expected error.
+    """
     start, end, step_seconds = resolve_history(query, core.clock())
     error_ratios = {
         each.name: state.power.error_ratio
@@ -150,7 +153,7 @@ class NodePowerCurve(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def power_curve(core: Core, query: PowerCurveQuery) -> NodePowerCurve:
-    """Get the power curve of a node."""
+    """Get the power of a node from no CPU load to full load."""
     node = get_node(core, query.node, "node")
     curve = core.registry.power_curve(node.name)
     if curve is None:
@@ -172,30 +175,11 @@ def to_load(ratios: Ratios) -> Load:
 
 
 ROUTES: tuple[Route, ...] = (
-    get(
-        "/v1/energy",
-        "Get energy in joules over a period, grouped by node, container, service, label or day; by default"
-        " over the last day.",
-        EnergyPage,
-        energy,
-        query=EnergyQuery,
-        problems=NO_HISTORY,
-    ),
-    get(
-        "/v1/cluster/history",
-        "Get the power of the cluster over time, divided into idle, system and containers, with its expected"
-        " error; by default over the last hour.",
-        ClusterSeries,
-        cluster_history,
-        query=HistoryQuery,
-        problems=NO_HISTORY,
-    ),
+    get("/v1/energy", energy, problems=NO_HISTORY),
+    get("/v1/cluster/history", cluster_history, problems=NO_HISTORY),
     get(
         "/v1/power-curve",
-        "Get the power of a node from no CPU load to full load.",
-        NodePowerCurve,
         power_curve,
-        query=PowerCurveQuery,
-        problems={**NO_NODE, **problem(HTTPStatus.CONFLICT, "The node has sent no power curve yet.")},
+        problems=NO_NODE,
     ),
 )

@@ -70,7 +70,7 @@ _latest_first: Pager[StoredEvent, EventPosition] = Pager(
 
 
 async def events(core: Core, query: EventsQuery) -> EventPage:
-    """List events."""
+    """List events of nodes and containers: joined, started, stopped, died."""
     before = _latest_first.after(query)
     stored = await core.history.events(query.limit + 1, query.node, before)
     # The history starts at the cursor already.
@@ -178,14 +178,7 @@ async def _write(response: web.StreamResponse, data: bytes) -> None:
 
 
 ROUTES: tuple[Route, ...] = (
-    get(
-        "/v1/events",
-        "List events of nodes and containers: joined, started, stopped, died.",
-        EventPage,
-        events,
-        query=EventsQuery,
-        problems=NO_HISTORY,
-    ),
+    get("/v1/events", events, problems=NO_HISTORY),
     Route(
         method="GET",
         path="/v1/stream",

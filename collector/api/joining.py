@@ -11,7 +11,7 @@ import msgspec
 
 from collector.common.errors import ApiError
 from collector.core.parts import Core
-from collector.web.routes import Route, post_as_caller, problem
+from collector.web.routes import Route, post, problem
 from collector.web.scopes import Caller, Scope
 from collector.web.token_file import edit_tokens
 from collector.web.tokens import Token, make_token
@@ -37,7 +37,7 @@ class Joined(msgspec.Struct, frozen=True):
 
 
 async def join(core: Core, wanted: JoinRequest, caller: Caller) -> Joined:
-    """Create the token of a node, or a new one for the machine that already has it."""
+    """Exchange a join token for a token of one node. `wattpack agent join` uses this route."""
     settings = core.config.access
     _check(wanted, caller)
     if core.registry.is_taken(wanted.node, wanted.machine, core.clock()):
@@ -105,12 +105,9 @@ def _is_token_of(token: Token, node: str, now: float) -> bool:
 
 
 ROUTES: tuple[Route, ...] = (
-    post_as_caller(
+    post(
         "/v1/join",
-        "Exchange a join token for a token of one node. `wattpack agent join` uses this route.",
-        Joined,
         join,
-        body=JoinRequest,
         problems=problem(
             HTTPStatus.CONFLICT, "Another machine has this name, or the collector uses no tokens."
         ),

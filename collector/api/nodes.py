@@ -272,7 +272,7 @@ _ORDERS: Mapping[str, Callable[[NodeEntry], SortValue | None]] = {
 
 
 async def nodes(core: Core, query: NodesQuery) -> NodePage:
-    """List nodes."""
+    """List nodes with their resource usage and power. `search` looks at their names and labels."""
     matching = _find_nodes(core, query)
     if query.order == "name" and not query.reverse:
         page, after = _by_name.page(matching[query.offset :], query)
@@ -330,7 +330,7 @@ async def _add_means(core: Core, found: list[Node], window_seconds: float) -> li
 
 
 async def node_history(core: Core, query: NodeHistoryQuery) -> Series:
-    """Get the history of one node, which may have been removed."""
+    """Get the resource usage and power of one node over time; by default the last hour."""
     found = await read_series(core, SubjectKind.NODE, query.name, query)
     if not found.points and not any(core.registry.nodes(core.clock(), node=query.name)):
         raise no_such_node(query.name)
@@ -344,28 +344,7 @@ def no_such_node(name: str, field: str = "name") -> ApiError:
 
 
 ROUTES: tuple[Route, ...] = (
-    get(
-        "/v1/nodes",
-        "List nodes with their resource usage and power. `search` looks at their names and labels.",
-        NodePage,
-        nodes,
-        query=NodesQuery,
-        problems=NO_HISTORY,
-    ),
-    get(
-        "/v1/nodes/{name}",
-        "Get one node.",
-        Node,
-        one_node,
-        query=NodeQuery,
-        problems={**NO_NODE, **NO_HISTORY},
-    ),
-    get(
-        "/v1/nodes/{name}/history",
-        "Get the resource usage and power of one node over time; by default the last hour.",
-        Series,
-        node_history,
-        query=NodeHistoryQuery,
-        problems={**NO_NODE, **NO_HISTORY},
-    ),
+    get("/v1/nodes", nodes, problems=NO_HISTORY),
+    get("/v1/nodes/{name}", one_node, problems={**NO_NODE, **NO_HISTORY}),
+    get("/v1/nodes/{name}/history", node_history, problems={**NO_NODE, **NO_HISTORY}),
 )

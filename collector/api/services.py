@@ -142,7 +142,10 @@ _ORDERS: Mapping[str, Callable[[ServiceProfile], SortValue | None]] = {
 
 
 async def services(core: Core, query: ServicesQuery) -> ServicePage:
-    """List services."""
+    """List services with the resources that one container of each needs.
+
+    Profiled services that do not run are included. `search` looks at their name and image.
+    """
     latest = core.analysis.latest
     matching = [each for _, each in sorted(latest.services.items()) if query.matches(each)]
     if query.order == "name" and not query.reverse:
@@ -166,7 +169,7 @@ async def one_service(core: Core, query: ServiceQuery) -> Service:
 
 
 async def service_history(core: Core, query: ServiceHistoryQuery) -> Series:
-    """Get the history of one service: the sum of its containers."""
+    """Get the usage and power of one service over time, by default the last hour."""
     found = await read_series(core, SubjectKind.SERVICE, query.name, query)
     if not found.points and query.name not in core.analysis.latest.services:
         raise _no_such_service(query.name)
@@ -240,29 +243,7 @@ def _no_such_service(name: str) -> ApiError:
 
 
 ROUTES: tuple[Route, ...] = (
-    get(
-        "/v1/services",
-        "List services with the resources that one container of each needs, including profiled services that"
-        " do not run. `search` looks at their name and image.",
-        ServicePage,
-        services,
-        query=ServicesQuery,
-    ),
-    get(
-        "/v1/services/{name}",
-        "Get one service.",
-        Service,
-        one_service,
-        query=ServiceQuery,
-        problems=_NO_SERVICE,
-    ),
-    get(
-        "/v1/services/{name}/history",
-        "Get the resource usage and power of one service over time, summed over its containers; by default"
-        " the last hour.",
-        Series,
-        service_history,
-        query=ServiceHistoryQuery,
-        problems={**_NO_SERVICE, **NO_HISTORY},
-    ),
+    get("/v1/services", services),
+    get("/v1/services/{name}", one_service, problems=_NO_SERVICE),
+    get("/v1/services/{name}/history", service_history, problems={**_NO_SERVICE, **NO_HISTORY}),
 )

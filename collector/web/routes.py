@@ -1,8 +1,10 @@
 """Routes. The server, the OpenAPI document and the API reference are generated from one table of routes."""
 
 import difflib
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -19,6 +21,7 @@ Query = TypeVar("Query", bound=msgspec.Struct)
 Body = TypeVar("Body", bound=msgspec.Struct)
 Context = Any
 """The object that handlers work on, such as the collector; the application provides it."""
+Handler = Callable[..., Awaitable[Any]]
 Serve = Callable[[Context, web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -82,71 +85,45 @@ NO_NODE = problem(HTTPStatus.NOT_FOUND, "No node has this name.")
 NO_HISTORY = problem(HTTPStatus.SERVICE_UNAVAILABLE, "The history is unavailable; retry later.")
 
 
-def get(  # noqa: PLR0913 - one argument per column of the table
+def _typed(
+    method: str,
     path: str,
-    summary: str,
-    response: type[msgspec.Struct],
-    handler: Callable[[Context, Query], Awaitable[msgspec.Struct]],
+    handler: Handler,
     *,
-    query: type[Query],
     problems: Mapping[HTTPStatus, ResponseSpec] | None = None,
     scope: Scope = Scope.READ,
 ) -> Route:
-    """A GET route with typed parameters and a typed JSON response."""
+    """A route with typed parameters or a typed body, and a typed JSON response.
+
+    Types and summary are those of the handler: after the context it takes the parameters, or for a POST the
+    body, and then the caller; all but the context are optional.
+    """
+    signature = inspect.signature(handler)
+    kinds = [each.annotation for each in signature.parameters.values()][1:]
+    is_post, wants_caller = method == hdrs.METH_POST, kinds[-1:] == [Caller]
+    given: type[msgspec.Struct] = kinds[0] if kinds else NoQuery
+    decoder = msgspec.json.Decoder(given)
 
     async def serve(context: Context, request: web.Request) -> web.Response:
-        parameters = parse_query(request, query)
-        return json_response(await handler(context, parameters))
+        value = await read_json(request, decoder) if is_post else parse_query(request, given)
+        arguments = (value, request[CALLER])[: len(kinds)] if wants_caller else (value,)[: len(kinds)]
+        return json_response(await handler(context, *arguments))
 
-    responses = _ok(response) | BAD_QUERY | FORBIDDEN | dict(problems or {})
+    response = signature.return_annotation
+    described = {HTTPStatus.OK: ResponseSpec((response.__doc__ or "").partition("\n")[0], response)}
     return Route(
-        method="GET", path=path, summary=summary, serve=serve, responses=responses, query=query, needs=scope
+        method=method,
+        path=path,
+        summary=" ".join((inspect.getdoc(handler) or "").split()),
+        serve=serve,
+        responses=described | (BAD_BODY if is_post else BAD_QUERY) | FORBIDDEN | dict(problems or {}),
+        query=NoQuery if is_post else given,
+        body=given if is_post else None,
+        needs=scope,
     )
 
 
-def post(  # noqa: PLR0913 - one argument per column of the table
-    path: str,
-    summary: str,
-    response: type[msgspec.Struct],
-    handler: Callable[[Context, Body], Awaitable[msgspec.Struct]],
-    *,
-    body: type[Body],
-    problems: Mapping[HTTPStatus, ResponseSpec] | None = None,
-    scope: Scope = Scope.READ,
-) -> Route:
-    """A POST route with a typed JSON body and a typed JSON response."""
-
-    async def call(context: Context, parsed: Body, _caller: Caller) -> msgspec.Struct:
-        return await handler(context, parsed)
-
-    return post_as_caller(path, summary, response, call, body=body, problems=problems, scope=scope)
-
-
-def post_as_caller(  # noqa: PLR0913 - one argument per column of the table
-    path: str,
-    summary: str,
-    response: type[msgspec.Struct],
-    handler: Callable[[Context, Body, Caller], Awaitable[msgspec.Struct]],
-    *,
-    body: type[Body],
-    problems: Mapping[HTTPStatus, ResponseSpec] | None = None,
-    scope: Scope = Scope.READ,
-) -> Route:
-    """A POST route as `post`, whose handler also gets the caller."""
-    decoder = msgspec.json.Decoder(body)
-
-    async def serve(context: Context, request: web.Request) -> web.Response:
-        parsed = await read_json(request, decoder)
-        return json_response(await handler(context, parsed, request[CALLER]))
-
-    responses = _ok(response) | BAD_BODY | FORBIDDEN | dict(problems or {})
-    return Route(
-        method="POST", path=path, summary=summary, serve=serve, responses=responses, body=body, needs=scope
-    )
-
-
-def _ok(response: type[msgspec.Struct]) -> dict[HTTPStatus, ResponseSpec]:
-    return {HTTPStatus.OK: ResponseSpec((response.__doc__ or "").partition("\n")[0], response)}
+get, post, delete = (partial(_typed, method) for method in ("GET", "POST", "DELETE"))
 
 
 def json_response(value: object) -> web.Response:

@@ -5,7 +5,6 @@ from http import HTTPStatus
 from typing import Annotated
 
 import msgspec
-from aiohttp import web
 from msgspec import Meta
 
 from collector.analysis.usage import to_quantities
@@ -25,26 +24,18 @@ from collector.placement.question import PlacementQuestion, resolve_policy
 from collector.placement.ranking import hint
 from collector.placement.reservations import PendingPlacement
 from collector.snapshot.tables import Snapshot
-from collector.web.routes import (
-    BAD_QUERY,
-    FORBIDDEN,
-    NoQuery,
-    ResponseSpec,
-    Route,
-    get,
-    json_response,
-    parse_query,
-    post,
-    post_as_caller,
-    problem,
-)
+from collector.web.routes import Route, delete, get, post, problem
 from collector.web.scopes import Caller, Scope
 
+_NO_RESERVATION = problem(HTTPStatus.NOT_FOUND, "No reservation has this id.")
 TOO_MANY_RESERVATIONS = problem(HTTPStatus.TOO_MANY_REQUESTS, "Too many reservations.")
 
 
 async def place(core: Core, question: PlacementQuestion, caller: Caller) -> PlacementHint:
-    """Rank nodes for a container, and reserve the best one if requested."""
+    """Rank nodes for a container, with reasons.
+
+    With `reserve_seconds`, the best node is reserved, which requires a token of kind `place`.
+    """
     check_reservation(caller, question.reserve_seconds)
     return rank_nodes(core, await core.snapshot(), question)
 
@@ -76,7 +67,7 @@ def rank_nodes(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> P
 
 
 async def rebalance(core: Core, question: RebalanceQuestion) -> PlanHint:
-    """Get the plan of a policy for the cluster now."""
+    """Get the plan of a policy for the cluster now: what to move, limit, stop, start or switch, and why."""
     settings = question.settings if question.moves is None else question.settings | {"moves": question.moves}
     chosen = resolve_policy(core.config, question.policy, settings, "rebalance")
     # A plan for a large cluster takes seconds.
@@ -84,19 +75,19 @@ async def rebalance(core: Core, question: RebalanceQuestion) -> PlanHint:
         return await asyncio.to_thread(plan, await core.snapshot(), chosen, core.config.control)
 
 
-async def propose(core: Core, _query: NoQuery) -> Proposals:
-    """Get a proposal for each open bottleneck."""
+async def propose(core: Core) -> Proposals:
+    """Get a proposed migration for each open bottleneck of a node, or the reason why there is none."""
     async with core.planning:
         return await asyncio.to_thread(proposals, await core.snapshot())
 
 
-async def list_policies(core: Core, _query: NoQuery) -> Policies:
-    """List policies."""
+async def list_policies(core: Core) -> Policies:
+    """List policies with their settings."""
     return Policies(default=core.config.placement.policy, policies=policies())
 
 
-async def list_reservations(core: Core, _query: NoQuery) -> ReservationList:
-    """List reservations."""
+async def list_reservations(core: Core) -> ReservationList:
+    """List current reservations."""
     return ReservationList(
         [describe_reservation(each) for each in core.reservations.placements(core.clock())]
     )
@@ -108,15 +99,14 @@ class ReservationQuery(msgspec.Struct, frozen=True):
     id: Annotated[str, Meta(description="Id of the reservation, from the hint.")]
 
 
-async def release(core: Core, request: web.Request) -> web.Response:
+async def release(core: Core, query: ReservationQuery) -> Reservation:
     """Release a reservation."""
-    query = parse_query(request, ReservationQuery)
     core.reservations.placements(core.clock())
     found = core.reservations.release(query.id)
     if found is None:
         detail = f"no reservation has the id {query.id}: it has expired, or its container has started"
         raise ApiError(HTTPStatus.NOT_FOUND, detail, "id")
-    return json_response(describe_reservation(found))
+    return describe_reservation(found)
 
 
 def describe_reservation(placement: PendingPlacement) -> Reservation:
@@ -132,55 +122,10 @@ def describe_reservation(placement: PendingPlacement) -> Reservation:
 
 
 ROUTES: tuple[Route, ...] = (
-    post_as_caller(
-        "/v1/hints/placement",
-        "Rank nodes for a container, with reasons. With `reserve_seconds`, the best node is reserved, which"
-        " requires a token of kind `place`.",
-        PlacementHint,
-        place,
-        body=PlacementQuestion,
-        problems=TOO_MANY_RESERVATIONS,
-    ),
-    post(
-        "/v1/hints/rebalance",
-        "Get the plan of a policy for the cluster now: what to move, limit, stop, start or switch off, and"
-        " why.",
-        PlanHint,
-        rebalance,
-        body=RebalanceQuestion,
-    ),
-    get(
-        "/v1/hints/reservations",
-        "List current reservations.",
-        ReservationList,
-        list_reservations,
-        query=NoQuery,
-    ),
-    Route(
-        method="DELETE",
-        path="/v1/hints/reservations",
-        summary="Release a reservation.",
-        serve=release,
-        query=ReservationQuery,
-        responses={
-            HTTPStatus.OK: ResponseSpec("The released reservation.", Reservation),
-            **BAD_QUERY,
-            **FORBIDDEN,
-            **problem(HTTPStatus.NOT_FOUND, "No reservation has this id."),
-        },
-    ),
-    get(
-        "/v1/alerts/proposals",
-        "Get a proposed migration for each open bottleneck of a node, or the reason why there is none.",
-        Proposals,
-        propose,
-        query=NoQuery,
-    ),
-    get(
-        "/v1/policies",
-        "List policies with their settings.",
-        Policies,
-        list_policies,
-        query=NoQuery,
-    ),
+    post("/v1/hints/placement", place, problems=TOO_MANY_RESERVATIONS),
+    post("/v1/hints/rebalance", rebalance),
+    get("/v1/hints/reservations", list_reservations),
+    delete("/v1/hints/reservations", release, problems=_NO_RESERVATION, scope=Scope.ADMIN),
+    get("/v1/alerts/proposals", propose),
+    get("/v1/policies", list_policies),
 )

@@ -118,7 +118,10 @@ class _Change:
 
 
 async def what_if(core: Core, question: WhatIfRequest) -> WhatIfResult:
-    """Estimate the power that more load would add on each node."""
+    """Estimate the power that more load would add on one node, or on each node.
+
+    The load is an envelope, or a multiple or share of the current load of a service.
+    """
     change = _change(core, question)
     if question.node is None:
         nodes = list_nodes(core.registry, core.clock())
@@ -232,11 +235,7 @@ def _bad_request(detail: str, field: str) -> ApiError:
 ROUTES: tuple[Route, ...] = (
     post(
         "/v1/what-if",
-        "Estimate the power that more load would add on one node, or on each node: an envelope, or a multiple"
-        " or share of the current load of a service.",
-        WhatIfResult,
         what_if,
-        body=WhatIfRequest,
-        problems=problem(HTTPStatus.NOT_FOUND, "No node has this name, or the service does not run."),
+        problems=problem(HTTPStatus.NOT_FOUND, "No such node, or no such service runs."),
     ),
 )

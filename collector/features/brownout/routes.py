@@ -6,7 +6,7 @@ from collector.api.control import control_of
 from collector.core.parts import Core
 from collector.features.brownout.controllers import Brownout
 from collector.features.brownout.rule import StoppedService
-from collector.web.routes import NoQuery, Route, get
+from collector.web.routes import Route, get
 
 
 class BrownoutList(msgspec.Struct, frozen=True):
@@ -16,17 +16,9 @@ class BrownoutList(msgspec.Struct, frozen=True):
     """The first one starts first."""
 
 
-async def brownout(core: Core, _query: NoQuery) -> BrownoutList:
-    """List stopped services."""
+async def brownout(core: Core) -> BrownoutList:
+    """List optional services that are stopped because resources are short."""
     return BrownoutList(control_of(core).controller(Brownout).stopped)
 
 
-ROUTES: tuple[Route, ...] = (
-    get(
-        "/v1/brownout",
-        "List optional services that are stopped because resources are short.",
-        BrownoutList,
-        brownout,
-        query=NoQuery,
-    ),
-)
+ROUTES: tuple[Route, ...] = (get("/v1/brownout", brownout),)

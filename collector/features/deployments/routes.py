@@ -11,18 +11,18 @@ from collector.web.scopes import Scope
 
 
 async def deploy_services(core: Core, request: DeployRequest) -> Deployment:
-    """Choose the nodes of new services."""
+    """Choose the nodes of new services: make room if needed, and reserve the nodes.
+
+    The response has temporary constraints for the new services. The control loop removes them once all tasks
+    have a node.
+    """
     return await deploy(control_of(core), request)
 
 
 ROUTES: tuple[Route, ...] = (
     post(
         "/v1/deploy",
-        "Choose the nodes of new services: make room if needed, reserve the nodes, and return temporary"
-        " constraints for the new services. The control loop removes them once all tasks have a node.",
-        Deployment,
         deploy_services,
-        body=DeployRequest,
         problems={
             **NO_HISTORY,
             **problem(HTTPStatus.CONFLICT, "A service fits on no node, or the control loop is not active."),

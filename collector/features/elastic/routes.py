@@ -13,7 +13,7 @@ from collector.core.parts import Core
 from collector.features.elastic.controllers import ElasticController
 from collector.features.elastic.scaling.interface import LearnedRow
 from collector.features.elastic.status import ElasticStatus
-from collector.web.routes import NoQuery, Route, get, problem
+from collector.web.routes import Route, get, problem
 
 
 class ElasticList(msgspec.Struct, frozen=True):
@@ -42,13 +42,13 @@ def _controller(core: Core) -> ElasticController:
     return control_of(core).controller(ElasticController)
 
 
-async def elastic_services(core: Core, _query: NoQuery) -> ElasticList:
-    """List elastic services."""
+async def elastic_services(core: Core) -> ElasticList:
+    """List services whose replicas and CPU limits follow their load, with the last decision about each."""
     return ElasticList(_controller(core).statuses())
 
 
 async def elastic_service(core: Core, query: ElasticQuery) -> ElasticDetail:
-    """Get one elastic service."""
+    """Get one elastic service, and the table that its policy has learned."""
     controller = _controller(core)
     found = next((each for each in controller.statuses() if each.service == query.service), None)
     if found is None:
@@ -60,21 +60,12 @@ async def elastic_service(core: Core, query: ElasticQuery) -> ElasticDetail:
     return ElasticDetail(status=found, learned=await asyncio.to_thread(controller.learned, query.service))
 
 
+_NO_SERVICE = problem(HTTPStatus.NOT_FOUND, "No elastic service has this name.")
 ROUTES: tuple[Route, ...] = (
-    get(
-        "/v1/elastic",
-        "List services whose replicas and CPU limits follow their load, with their targets and the last"
-        " decision about each.",
-        ElasticList,
-        elastic_services,
-        query=NoQuery,
-    ),
+    get("/v1/elastic", elastic_services),
     get(
         "/v1/elastic/{service}",
-        "Get one elastic service, and the table that its policy has learned.",
-        ElasticDetail,
         elastic_service,
-        query=ElasticQuery,
-        problems=problem(HTTPStatus.NOT_FOUND, "No elastic service has this name."),
+        problems=_NO_SERVICE,
     ),
 )

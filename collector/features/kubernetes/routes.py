@@ -209,7 +209,7 @@ def _candidates(args: ExtenderArgs) -> Mapping[str, msgspec.Raw]:
 
 
 async def node_load(core: Core, query: WatcherQuery) -> WatcherMetrics:
-    """Get the load of nodes."""
+    """Get the load of nodes in the format of load-watcher, for Trimaran and PEAKS."""
     snapshot = await core.snapshot()
     if query.host is not None and query.host not in snapshot.nodes.index:
         raise no_such_node(query.host, "host")
@@ -269,12 +269,5 @@ ROUTES: tuple[Route, ...] = (
         check_preemption,
         ExtenderPreemptionArgs,
     ),
-    get(
-        "/watcher",
-        "Get the load of nodes in the format of load-watcher, for Trimaran and PEAKS.",
-        WatcherMetrics,
-        node_load,
-        query=WatcherQuery,
-        problems=NO_NODE,
-    ),
+    get("/watcher", node_load, problems=NO_NODE),
 )

@@ -135,7 +135,7 @@ async def standings_now(core: Core) -> Standings:
 
 
 async def promises(core: Core, query: PromisesQuery) -> PromisePage:
-    """List promises."""
+    """List promises of availability and how they are kept, the most urgent first."""
     standings = await standings_now(core)
     ordered = sorted(service_promises(standings), key=_urgency)
     found, after = _most_urgent_first.page(filter(query.matches, ordered), query)
@@ -215,13 +215,4 @@ def _finite(seconds: float) -> float | None:
     return float(seconds) if np.isfinite(seconds) else None
 
 
-ROUTES: tuple[Route, ...] = (
-    get(
-        "/v1/slo",
-        "List promises of availability, the most urgent first: the promised and delivered availability of"
-        " each service, and how long its promise holds.",
-        PromisePage,
-        promises,
-        query=PromisesQuery,
-    ),
-)
+ROUTES: tuple[Route, ...] = (get("/v1/slo", promises),)

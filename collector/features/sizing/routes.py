@@ -36,14 +36,14 @@ _by_name: Pager[ServiceSize, tuple[str]] = Pager(lambda size: (size.service,), t
 
 
 async def sizes(core: Core, query: PageQuery) -> SizePage:
-    """List sizes."""
+    """List recommended requests and limits of services, from their usage in the last days."""
     latest = core.part(SizingJob).latest
     found, after = _by_name.page((latest.services[name] for name in sorted(latest.services)), query)
     return SizePage(computed_at=latest.at, sizes=found, next=after)
 
 
 async def service_size(core: Core, query: SizeQuery) -> ServiceSize:
-    """Get the size of one service."""
+    """Get the recommended requests and limits of one service."""
     found = core.part(SizingJob).latest.services.get(query.name)
     if found is None:
         seconds = core.config.section(SizingConfig).interval_seconds
@@ -55,20 +55,12 @@ async def service_size(core: Core, query: SizeQuery) -> ServiceSize:
     return found
 
 
+_NO_SIZE = problem(HTTPStatus.NOT_FOUND, "No service with this name has a size.")
 ROUTES: tuple[Route, ...] = (
-    get(
-        "/v1/sizes",
-        "List recommended requests and limits of services, from their usage in the last days.",
-        SizePage,
-        sizes,
-        query=PageQuery,
-    ),
+    get("/v1/sizes", sizes),
     get(
         "/v1/services/{name}/size",
-        "Get the recommended requests and limits of one service.",
-        ServiceSize,
         service_size,
-        query=SizeQuery,
-        problems=problem(HTTPStatus.NOT_FOUND, "No service with this name has a size."),
+        problems=_NO_SIZE,
     ),
 )

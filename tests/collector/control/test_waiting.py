@@ -12,7 +12,6 @@ from collector.control.records import DecisionOutcome, StepState, Trigger
 from collector.drivers.interface import ActionResult
 from collector.placement.question import PlacementQuestion
 from collector.policies.actions import Action, Kill, Start
-from collector.web.routes import NoQuery
 from tests.collector.builders import HEARTBEAT, START, container, state
 from tests.collector.control.builders import NODES, FakeDriver, Stage, actor_of, staged
 from wattpack.commands.control_room import format_waiting
@@ -93,7 +92,7 @@ class Scene:
         self.api = Api.of(stage.core, loop)
 
     async def waiting(self) -> list[str]:
-        return [each.name for each in (await list_waiting(self.api, NoQuery())).waiting]
+        return [each.name for each in (await list_waiting(self.api)).waiting]
 
     async def pass_by(self, seconds: float) -> None:
         until = self._stage.clock.now + seconds
@@ -162,9 +161,9 @@ async def test_container_that_was_started_by_hand_no_longer_waits(scene: Scene) 
 
 
 async def test_list_of_waiting_containers_as_text(scene: Scene) -> None:
-    assert list(format_waiting(await list_waiting(scene.api, NoQuery()))) == ["No container waits for room."]
+    assert list(format_waiting(await list_waiting(scene.api))) == ["No container waits for room."]
     decision, _ = await scene.loop.make_room(STRICT)
-    header, line = format_waiting(await list_waiting(scene.api, NoQuery()))
+    header, line = format_waiting(await list_waiting(scene.api))
     assert header.split() == ["CONTAINER", "SERVICE", "CLASS", "STOPPED", "ON", "SINCE", "DECISION"]
     assert line.startswith("lax-")
     assert line.endswith(decision.id)

@@ -24,7 +24,6 @@ from collector.jobs.analysis import AnalysisJob, analysing, restored_analysis
 from collector.live.registry import Registry
 from collector.live.usage.cluster import ClusterUsage
 from collector.snapshot.tables import NOWHERE
-from collector.web.routes import NoQuery
 from tests.collector.builders import HEARTBEAT, START, Clock, apply_report, container, report, settings
 from tests.collector.features.promises.tracking.builders import Node, promised
 from wire.messages import ContainerUsage, Report
@@ -331,7 +330,7 @@ async def test_invalid_usage_is_ignored_and_readyz_shows_it(tmp_path: Path) -> N
         assert found.services["web"].observed_seconds == pytest.approx(600 * HEARTBEAT.sample_seconds)
         assert found.services["db"].profiled
         assert "mallory" in core.outages.problems[0]
-        assert (await ready(core, NoQuery())).problems == core.outages.problems
+        assert (await ready(core)).problems == core.outages.problems
 
 
 async def test_readyz_shows_a_pass_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -343,9 +342,9 @@ async def test_readyz_shows_a_pass_that_fails(tmp_path: Path, monkeypatch: pytes
             patch.setattr("collector.jobs.analysis_pass.analyse", fail)
             with pytest.raises(ValueError, match="no idea"):
                 await job.analyse()
-        assert "no idea" in (await ready(core, NoQuery())).problems[0]
+        assert "no idea" in (await ready(core)).problems[0]
         await job.analyse()
-        assert (await ready(core, NoQuery())).problems == ()
+        assert (await ready(core)).problems == ()
 
 
 async def test_the_analysis_runs_periodically_and_retries_after_a_failure(

@@ -29,7 +29,7 @@ from collector.policies.actions import Action
 from collector.policies.interface import ApplicationPlacement, Request
 from collector.policies.resolve import excluding
 from collector.snapshot.tables import Snapshot
-from collector.web.routes import Route, post_as_caller
+from collector.web.routes import Route, post
 from collector.web.scopes import Caller
 from wire.errors import UserError
 
@@ -117,7 +117,11 @@ class ApplicationHint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def place_containers(core: Core, question: ApplicationQuestion, caller: Caller) -> ApplicationHint:
-    """Choose a node for each container of an application, and reserve these if requested."""
+    """Choose a node for each container of an application, within its maximum round-trip time.
+
+    If that is impossible, the response says why, and what would be needed. With `reserve_seconds`, the nodes
+    are reserved, which requires a token of kind `place`.
+    """
     check_reservation(caller, question.reserve_seconds)
     chosen = resolve_policy(core.config, question.policy, question.settings, "place")
     # A search in a large cluster takes seconds.
@@ -226,15 +230,4 @@ def _hint(  # noqa: PLR0913, PLR0917 - question and result
     )
 
 
-ROUTES: tuple[Route, ...] = (
-    post_as_caller(
-        "/v1/hints/application",
-        "Choose a node for each container of an application, as a whole and within its maximum"
-        " round-trip time. If that is impossible, the response says why, and what would be needed. With"
-        " `reserve_seconds`, the nodes are reserved, which requires a token of kind `place`.",
-        ApplicationHint,
-        place_containers,
-        body=ApplicationQuestion,
-        problems=TOO_MANY_RESERVATIONS,
-    ),
-)
+ROUTES: tuple[Route, ...] = (post("/v1/hints/application", place_containers, problems=TOO_MANY_RESERVATIONS),)

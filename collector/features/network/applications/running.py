@@ -68,7 +68,7 @@ _BY_NAME: Pager[tuple[int, str], tuple[str]] = Pager(_name, tuple[str])
 
 
 async def list_applications(core: Core, query: PageQuery) -> ApplicationPage:
-    """List applications."""
+    """List applications with running containers: services, nodes, and the round-trip times between them."""
     snapshot = await core.snapshot()
     applications = applications_in(snapshot)
     rows = sorted(enumerate(applications.names), key=_name)
@@ -127,12 +127,4 @@ def _distances(snapshot: Snapshot, applications: Applications, row: int) -> Iter
             yield from ((one, other, float(seconds[other])) for other in ends.tolist() if other != one)
 
 
-ROUTES: tuple[Route, ...] = (
-    get(
-        "/v1/applications",
-        "List applications with running containers: services, nodes, and the round-trip times between them.",
-        ApplicationPage,
-        list_applications,
-        query=PageQuery,
-    ),
-)
+ROUTES: tuple[Route, ...] = (get("/v1/applications", list_applications),)

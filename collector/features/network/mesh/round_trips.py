@@ -83,7 +83,7 @@ class NodeNetworkQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def network(core: Core, query: NetworkQuery) -> Network:
-    """Get the round-trip times of all pairs."""
+    """Get the round-trip times between nodes, and clusters of near nodes."""
     mesh, now = core.registry.part(Mesh), core.clock()
     names = core.registry.tables.node_names()
     return await asyncio.to_thread(_network, mesh, names, query.limit, now)
@@ -125,7 +125,7 @@ def _network(mesh: Mesh, names: tuple[str, ...], limit: int, now: float) -> Netw
 
 
 async def node_network(core: Core, query: NodeNetworkQuery) -> NodeNetwork:
-    """Get the round-trip times of one node."""
+    """Get the round-trip times of one node, the nearest first."""
     names = core.registry.tables.node_names()
     if query.name not in names:
         raise no_such_node(query.name)
@@ -174,19 +174,6 @@ def _address(member: Member | None) -> str | None:
 
 
 ROUTES: tuple[Route, ...] = (
-    get(
-        "/v1/network",
-        "Get the round-trip times between nodes, and clusters of near nodes.",
-        Network,
-        network,
-        query=NetworkQuery,
-    ),
-    get(
-        "/v1/network/{name}",
-        "Get the round-trip times of one node, the nearest first.",
-        NodeNetwork,
-        node_network,
-        query=NodeNetworkQuery,
-        problems=NO_NODE,
-    ),
+    get("/v1/network", network),
+    get("/v1/network/{name}", node_network, problems=NO_NODE),
 )

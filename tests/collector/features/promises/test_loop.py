@@ -20,7 +20,6 @@ from collector.policies.actions import Action, Kill, Start
 from collector.policies.interface import Plan, Policy, PolicySettings
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
-from collector.web.routes import NoQuery
 from tests.collector.control.builders import Stage, actor_of, staged
 from tests.collector.control.test_waiting import Engines, Hosts
 from tests.collector.features.promises.promised import Promised, with_promises
@@ -246,5 +245,5 @@ async def test_tasks_that_wait_in_the_orchestrator_are_listed(scene: Scene) -> N
     scene.driver.view_now = replace(scene.driver.view_now, pending=(pending, never))
     await scene.loop.actor.situation.refresh()
     api = Api.of(scene.stage.core, scene.loop)
-    [listed] = (await list_waiting(api, NoQuery())).waiting
+    [listed] = (await list_waiting(api)).waiting
     assert (listed.id, listed.name, listed.node, listed.since) == ("t9", f"{ALPHA}.1", "alpha", 5.0)
