@@ -52,15 +52,20 @@ class PeerResult(_MeshMessage, frozen=True, array_like=True):
         return self.lost / (self.answered + self.lost)
 
 
-class MeshReport(_MeshMessage, frozen=True, kw_only=True):
-    """What an agent sends: where its peers reach it, and its new results."""
+class MeshMember(_MeshMessage, frozen=True, order=True):
+    """One run of an agent of the mesh, and where its peers reach it."""
 
     node: Name
     session: Session
     port: Annotated[int, Meta(ge=1, le=65_535)]
-    """UDP port under which peers reach it."""
-    host: Annotated[str, Meta(max_length=45)] | None = None
-    """IP address under which peers reach it; null is the address that the collector sees."""
+    """UDP port."""
+    host: Annotated[str, Meta(max_length=45)] = ""
+    """IP address; in a report, empty for the address that the collector sees."""
+
+
+class MeshReport(MeshMember, frozen=True, kw_only=True):
+    """What an agent sends: where its peers reach it, and its new results."""
+
     version: Version = 0
     """Version of the assignment that it has; 0 is none."""
     wait_seconds: Annotated[float, Meta(ge=0, le=MAX_WAIT_SECONDS)] = 0.0
@@ -69,15 +74,9 @@ class MeshReport(_MeshMessage, frozen=True, kw_only=True):
     """Results that have changed since the last report."""
 
 
-class MeshPeer(_MeshMessage, frozen=True):
+class MeshPeer(MeshMember, frozen=True, kw_only=True):
     """A node to probe."""
 
-    node: Name
-    session: Session
-    host: Annotated[str, Meta(max_length=45)]
-    """IP address."""
-    port: Annotated[int, Meta(ge=1, le=65_535)]
-    """UDP port."""
     key: Annotated[bytes, Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
     """Key of this pair; no other node has it."""
 

@@ -111,7 +111,7 @@ def _fit(table: Floats, near: list[RowPair], generator: np.random.Generator) -> 
     began = time.process_time()
     found = fit_coordinates(len(table), pairs, measured)
     seconds = time.process_time() - began
-    delays = Delays.of_coordinates(found.positions, found.heights, pairs, measured)
+    delays = Delays.of_pairs(pairs, measured, found.positions, found.heights)
     return _Fit(delays, found.error_ratio, int(np.bincount(pairs.ravel()).max()), seconds)
 
 

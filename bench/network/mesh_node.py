@@ -60,7 +60,7 @@ async def _target(key: bytes) -> None:
     session, peers = secrets.randbits(63) or 1, Peers()
     bound = open_socket(Address("127.0.0.1", 0), session)
     endpoint = Endpoint(bound, session, peers)
-    peers.assign([MeshPeer("peer", PEER_SESSION, "127.0.0.1", 9, key)], time.monotonic())
+    peers.assign([MeshPeer("peer", PEER_SESSION, 9, "127.0.0.1", key=key)], time.monotonic())
     await _print_states(
         session=session,
         port=bound.getsockname()[1],

@@ -10,7 +10,7 @@ from collector.common.arrays import Floats
 from collector.features.network.applications.build import BuiltProblem
 from collector.features.network.applications.images import ImageTable
 from collector.features.network.applications.table import Applications
-from collector.features.network.mesh.delays import DelayKind, Delays
+from collector.features.network.mesh.delays import Delays
 from collector.policies.interface import Request
 from collector.snapshot.tables import Snapshot
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
@@ -87,11 +87,10 @@ def _delays(nodes: int, draw: np.random.Generator) -> Delays:
     region = np.arange(nodes) % len(MILLISECONDS)
     if nodes <= _ALL_PAIRS:
         seconds = MILLISECONDS[np.ix_(region, region)] / 1e3
-        return Delays.of_matrix(seconds, np.full((nodes, nodes), DelayKind.MEASURED, dtype=np.int8))
+        return Delays.of_matrix(seconds)
     at = _coordinates()[region] + draw.normal(0.0, 0.001, (nodes, 3))
-    return Delays.of_coordinates(
-        at, draw.uniform(0.0, 0.001, nodes), np.empty((0, 2), dtype=np.intp), np.empty(0)
-    )
+    pairs, seconds = np.empty((0, 2), dtype=np.intp), np.empty(0)
+    return Delays.of_pairs(pairs, seconds, at, draw.uniform(0.0, 0.001, nodes))
 
 
 def _coordinates() -> Floats:

@@ -5,13 +5,12 @@ from dataclasses import replace
 from math import inf
 
 import msgspec
-import numpy as np
 
 from collector.analysis.analysis import LatestAnalysis
 from collector.common.arrays import Floats
 from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig, PlacementConfig
-from collector.features.network.mesh.delays import DelayKind, Delays
+from collector.features.network.mesh.delays import Delays
 from collector.history.interface import UsageKey
 from collector.jobs.analysis_pass import AnalysisPass
 from collector.live.registry import Registry
@@ -47,9 +46,8 @@ class SimulatedCollector:
         self._analysis = AnalysisPass(self.registry, self.config)
         self._delays = None
         if round_trip_seconds is not None:
-            kinds = np.full(round_trip_seconds.shape, DelayKind.MEASURED, dtype=np.int8)
             # Nodes in a snapshot are in the order of their names, as hosts are.
-            self._delays = Delays.of_matrix(round_trip_seconds, kinds)
+            self._delays = Delays.of_matrix(round_trip_seconds)
         self._analysed_at = self._tidied_at = -inf
         self._snapshot: Snapshot | None = None
 

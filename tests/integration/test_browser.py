@@ -122,7 +122,7 @@ async def test_the_network_is_a_heat_map_while_there_is_a_mesh(tmp_path: Path) -
                 for node in ("a1", "a2", "b1"):
                     core.registry.apply(report(node), core.clock())
                 for (node, peer), each in seconds.items():
-                    core.registry.part(Mesh).put_results(
+                    core.registry.part(Mesh).put_read_results(
                         node, [PeerResult(peer, each, each, 5, 0)], core.clock()
                     )
                 await core.registry.part(Mesh).update(core.clock())

@@ -40,6 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _node_lines(found: Json) -> list[str]:
+    if not found["round_trips"]:
+        return [_OFF]
     rows = [
         (
             each["peer"],
@@ -70,7 +72,6 @@ def _lines(found: Json) -> list[str]:
         lines.append(f"~ estimated from the pairs that are measured{within}")
     if "unknown" in kinds:
         lines.append(f"{_UNKNOWN} unknown: check that mesh.enabled is set on both nodes and UDP passes")
-    lines += [_asymmetry(each) for each in found["asymmetric"]]
     return lines
 
 
@@ -128,11 +129,3 @@ def _milliseconds(seconds: float | None) -> str:
     milliseconds = 1000 * seconds
     digits = next(digits for digits, least in _DIGITS if milliseconds >= least)
     return f"{milliseconds:.{digits}f}"
-
-
-def _asymmetry(pair: Json) -> str:
-    forth, back = _milliseconds(pair["forth_seconds"]), _milliseconds(pair["back_seconds"])
-    return (
-        f"{pair['node']} and {pair['peer']} measure different times: {forth} ms and {back} ms;"
-        " the larger one counts"
-    )

@@ -22,7 +22,6 @@ from collector.config import (
     HistoryConfig,
     HttpConfig,
 )
-from collector.features.network.mesh.members import Member
 from collector.features.network.mesh.mesh import Mesh
 from collector.features.network.settings import ApplicationRule, MeshConfig
 from collector.main import RunningCollector
@@ -37,7 +36,7 @@ from wattpack.demo.shop import Shop, make_shop
 from wire.address import parse_address
 from wire.errors import UserError
 from wire.http.serving import check_address
-from wire.mesh import PeerResult
+from wire.mesh import MeshMember, PeerResult
 from wire.messages import MAX_BATCH, Report, encode
 
 AGENTS_THREAD = "demo-agents"
@@ -160,4 +159,4 @@ def put_round_trips(mesh: Mesh, shop: Shop, now: float) -> None:
             for seconds in (delay_seconds(node.zone, zones[peer]),)
         ]
         host = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
-        mesh.put(Member(node.name, number + 1, host, 9641), results, now)
+        mesh.put(MeshMember(node.name, number + 1, 9641, host), results, now)

@@ -110,7 +110,7 @@ class MeshExchange:
         return MeshReport(
             node=self._node,
             session=self._session,
-            host=self._advertised.host or None,
+            host=self._advertised.host,
             port=self._advertised.port,
             version=self._version,
             wait_seconds=_SETTLING_WAIT_SECONDS if self._is_settling(now) else MAX_WAIT_SECONDS,

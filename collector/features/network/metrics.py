@@ -13,19 +13,19 @@ METRICS: tuple[MetricSpec[Mesh], ...] = (
         name="wattpack_collector_mesh_nodes",
         kind="gauge",
         help="Nodes of the mesh, which measure the round-trip times between them.",
-        value=lambda mesh: len(mesh.members),
+        value=lambda mesh: len(mesh.plan.members),
     ),
     MetricSpec(
         name="wattpack_collector_mesh_pairs",
         kind="gauge",
         help="Pairs of nodes whose round-trip time is measured.",
-        value=lambda mesh: len(mesh.estimates.times or ()),
+        value=lambda mesh: len(mesh.plan.medians),
     ),
     MetricSpec(
         name="wattpack_collector_mesh_error_ratio",
         kind="gauge",
         help="90th percentile of the relative error of estimated round-trip times.",
-        value=lambda mesh: mesh.estimates.error_ratio,
+        value=lambda mesh: mesh.plan.error_ratio,
     ),
 )
 

@@ -24,7 +24,7 @@ async def pull(core: Core, source: Source, nodes: Sequence[str], at: float) -> N
     if mesh.is_enabled:
         found = await source.query(round_trips_query(nodes, label), at)
         for node, results in parse_round_trips(found, label).items():
-            mesh.put_results(node, results, core.clock())
+            mesh.put_read_results(node, results, core.clock())
 
 
 def round_trips_query(nodes: Sequence[str], node_label: str) -> str:

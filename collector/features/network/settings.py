@@ -1,7 +1,7 @@
 """The settings of the mesh, and of applications that span nodes."""
 
 from math import inf
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -18,11 +18,6 @@ class MeshConfig(Section, frozen=True):
             " collector chooses the pairs of nodes, and distributes keys."
         ),
     ] = False
-    max_bytes_per_second: ClassVar[float] = 200.0
-    """Mean traffic of a node for the mesh, sent and received. It determines the time between two probes
-    of the same peer: 107 s with 63 peers and the default."""
-    key_hours: ClassVar[float] = 1.0
-    """Time after which all nodes get new keys."""
 
 
 class ApplicationRule(Section, frozen=True):

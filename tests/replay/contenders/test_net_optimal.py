@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from collector.features.network.applications import greedy
 from collector.features.network.applications.build import BuiltProblem, build
-from collector.features.network.mesh.delays import DelayKind, Delays
+from collector.features.network.mesh.delays import Delays
 from replay.contenders.net_optimal import exact
 from replay.contenders.net_optimal.reduction import needed_nodes
 from tests.collector.features.network.applications.states import brute_force, random_state
@@ -34,13 +34,9 @@ def scattered(seed: int, nodes: int, pods: int) -> BuiltProblem:
     """The same where each node has neighbours of its own."""
     snapshot, requests = random_state(seed, nodes=nodes, pods=pods)
     draw = np.random.default_rng(seed)
-    delays = Delays.of_coordinates(
-        draw.uniform(0.0, 0.12, (nodes, 2)), np.zeros(nodes), np.empty((0, 2), dtype=np.intp), np.empty(0)
-    )
-    # As a matrix, for brute force.
-    seconds = delays.among(np.arange(nodes))
-    kinds = np.full((nodes, nodes), DelayKind.ESTIMATED, dtype=np.int8)
-    snapshot = snapshot.with_part(Delays.of_matrix(seconds, kinds))
+    place = draw.uniform(0.0, 0.12, (nodes, 2))
+    seconds = np.sqrt(np.square(place[:, np.newaxis] - place).sum(axis=2))
+    snapshot = snapshot.with_part(Delays.of_matrix(seconds))
     return build(snapshot, requests, stale_seconds=120.0)
 
 

@@ -3,19 +3,19 @@
 As in Vivaldi, a node has a position in a Euclidean space and a height: the time between two nodes is their
 distance plus both heights. The positions minimize the relative error of the measured pairs. Unlike Vivaldi,
 all measurements are in one place, so the positions of all nodes are found at once: by gradient descent from
-starting points that landmarks provide.
+starting points that landmarks provide. Without scipy's 30 MB.
 
 Clusters have regions, zones and racks, with times that differ by a factor of a thousand. Forces on
 single nodes do not move a whole region that is in the wrong place, so groups of near nodes move as well: one
 set of groups for each scale of time.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from collector.common.arrays import Floats, Rows
-from collector.features.network.mesh.components import Components, shortest_paths
 
 DIMENSIONS = 4
 _LANDMARKS = 64
@@ -36,6 +36,36 @@ _HELD_OUT = 20
 _MIN_HELD_OUT = 20
 
 
+class Components:
+    """Groups of rows that are connected by pairs."""
+
+    def __init__(self, count: int) -> None:
+        self._parent = list(range(count))
+        self.count = count
+        """Number of groups."""
+
+    def join(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Connect the groups of each pair."""
+        for one, other in pairs:
+            first, second = self._root(one), self._root(other)
+            if first != second:
+                self._parent[max(first, second)] = min(first, second)
+                self.count -= 1
+
+    def labels(self) -> Rows:
+        """The group of each row, numbered from 0 in the order of their first rows."""
+        roots = [self._root(row) for row in range(len(self._parent))]
+        _, labels = np.unique(roots, return_inverse=True)
+        return labels.astype(np.intp)
+
+    def _root(self, row: int) -> int:
+        parent = self._parent
+        while parent[row] != row:
+            parent[row] = parent[parent[row]]
+            row = parent[row]
+        return row
+
+
 @dataclass(frozen=True, slots=True)
 class Coordinates:
     """Positions and heights in seconds, one row per node; NaN is unknown."""
@@ -47,7 +77,10 @@ class Coordinates:
 
     def estimates(self, pairs: Rows) -> Floats:
         """Round-trip times of pairs of rows."""
-        return _estimates(self.positions, self.heights, pairs)
+        one, other = pairs.T
+        distance = np.sqrt(np.square(self.positions[one] - self.positions[other]).sum(axis=1))
+        total: Floats = distance + self.heights[one] + self.heights[other]
+        return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +120,6 @@ def fit_coordinates(count: int, pairs: Rows, seconds: Floats) -> Coordinates:
     if len(errors) < _MIN_HELD_OUT:
         return found
     return Coordinates(positions, heights, float(np.quantile(errors, 0.9)))
-
-
-def _estimates(positions: Floats, heights: Floats, pairs: Rows) -> Floats:
-    one, other = pairs.T
-    distance = np.sqrt(np.square(positions[one] - positions[other]).sum(axis=1))
-    total: Floats = distance + heights[one] + heights[other]
-    return total
 
 
 def _fit(count: int, pairs: Rows, seconds: Floats) -> tuple[Floats, Floats]:
@@ -182,7 +208,7 @@ def _group_means(levels: list[_Level], positions: Floats, max_groups: int) -> Fl
 def _start_positions(count: int, pairs: Rows, seconds: Floats) -> Floats:
     """Starting positions: classical scaling of the shortest paths to landmarks, which are random nodes."""
     landmarks = np.random.default_rng(0).permutation(count)[:_LANDMARKS]
-    paths = shortest_paths(landmarks, count, pairs, seconds)
+    paths = _shortest_paths(landmarks, count, pairs, seconds)
     squares = np.square(paths)
     among = squares[:, landmarks]
     mean = among.mean(axis=0)
@@ -193,3 +219,21 @@ def _start_positions(count: int, pairs: Rows, seconds: Floats) -> Floats:
     positions = np.zeros((count, DIMENSIONS))
     positions[:, : axes.shape[1]] = -0.5 * (squares - mean[:, np.newaxis]).T @ axes
     return positions
+
+
+def _shortest_paths(sources: Rows, count: int, pairs: Rows, seconds: Floats) -> Floats:
+    """Lengths of the shortest paths from some nodes to all: a row per source. All nodes are connected."""
+    near, far = np.concatenate((pairs, pairs[:, ::-1])).T
+    length = np.concatenate((seconds, seconds))
+    order = np.argsort(far, kind="stable")
+    near, far, length = near[order], far[order], length[order]
+    starts = np.flatnonzero(np.diff(far, prepend=-1))
+    targets = far[starts]
+    paths = np.full((len(sources), count), np.inf)
+    paths[np.arange(len(sources)), sources] = 0.0
+    while True:
+        # Bellman-Ford for all sources at once. It takes few rounds, as the graph has short paths.
+        through = np.minimum.reduceat(paths[:, near] + length, starts, axis=1)
+        if not (through < paths[:, targets]).any():
+            return paths
+        paths[:, targets] = np.minimum(paths[:, targets], through)

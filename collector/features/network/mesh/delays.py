@@ -1,34 +1,21 @@
 """Round-trip times between the nodes of a snapshot, without a table of all pairs in a large cluster."""
 
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
-from collector.common.arrays import Codes, Flags, Floats, Rows
+from collector.common.arrays import Floats, Rows
 from collector.snapshot.parts import SnapshotPart
 
-
-class DelayKind(IntEnum):
-    """Where a round-trip time comes from."""
-
-    UNKNOWN = 0
-    ESTIMATED = 1
-    MEASURED = 2
+DelayKind = Literal["measured", "estimated", "unknown"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Delays(SnapshotPart):
-    """Median round-trip times in seconds. Rows are those of `Snapshot.nodes`; NaN is unknown.
+    """Median round-trip times in seconds. Rows are those of `Snapshot.nodes`; NaN is unknown."""
 
-    The times are symmetric: of both directions, the measured one counts, or the larger one of two.
-    """
-
-    seconds: Floats
-    """One row and one column per node; without any if `coordinates` are used."""
-    kinds: Codes
-    """The `DelayKind` of each; the same shape."""
     coordinates: Floats
     """One row per node: the distance of two is part of the time between them. NaN is unknown."""
     heights: Floats
@@ -39,49 +26,27 @@ class Delays(SnapshotPart):
     pair_seconds: Floats
 
     @staticmethod
-    def of_matrix(seconds: Floats, kinds: Codes) -> "Delays":
-        """Delays of all pairs: for small clusters and for replay."""
+    def of_matrix(seconds: Floats) -> "Delays":
+        """Delays that are measured between all pairs, NaN left out."""
         count = len(seconds)
-        known = ~np.isnan(seconds) & (kinds != DelayKind.UNKNOWN)
-        kinds = np.where(known, kinds, DelayKind.UNKNOWN).astype(np.int8)
-        seconds = np.where(known, seconds, np.nan)
-        other, other_kinds = seconds.T, kinds.T
-        both = np.where(kinds == other_kinds, np.fmax(seconds, other), seconds)
-        seconds, kinds = np.where(kinds < other_kinds, other, both), np.maximum(kinds, other_kinds)
-        seconds[np.diag_indices(count)] = 0.0
-        kinds[np.diag_indices(count)] = DelayKind.MEASURED
-        return Delays(
-            seconds=seconds,
-            kinds=kinds,
-            coordinates=np.empty((count, 0)),
-            heights=np.empty(count),
-            pairs=np.empty((0, 2), dtype=np.intp),
-            pair_seconds=np.empty(0),
-        )
+        pairs = np.indices(seconds.shape).reshape(2, -1).T
+        return Delays.of_pairs(pairs, seconds.ravel(), np.empty((count, 0)), np.full(count, np.nan))
 
     @staticmethod
-    def of_coordinates(coordinates: Floats, heights: Floats, pairs: Rows, pair_seconds: Floats) -> "Delays":
-        """Delays estimated from coordinates and heights, in seconds; those of measured pairs override them.
+    def of_pairs(pairs: Rows, seconds: Floats, coordinates: Floats, heights: Floats) -> "Delays":
+        """Delays of measured pairs, two columns of rows, and those estimated from coordinates and heights.
 
-        `pairs` has two columns of rows. A pair may be there in one direction, or in both.
+        A pair may be there in one direction, or in both: then the larger value counts.
         """
-        pairs = pairs.reshape(-1, 2)
-        known = ~np.isnan(pair_seconds) & (pairs[:, 0] != pairs[:, 1])
+        known = ~np.isnan(seconds) & (pairs[:, 0] != pairs[:, 1])
         both = np.concatenate((pairs[known], pairs[known][:, ::-1]))
-        values = np.concatenate((pair_seconds[known], pair_seconds[known]))
+        values = np.concatenate((seconds[known], seconds[known]))
         # By pair, the largest value first: only the first of each is kept.
         order = np.lexsort((-values, both[:, 1], both[:, 0]))
         both, values = both[order], values[order]
         first = np.ones(len(both), dtype=np.bool_)
         first[1:] = (both[1:] != both[:-1]).any(axis=1)
-        return Delays(
-            seconds=np.empty((0, 0)),
-            kinds=np.empty((0, 0), dtype=np.int8),
-            coordinates=coordinates,
-            heights=heights,
-            pairs=both[first],
-            pair_seconds=values[first],
-        )
+        return Delays(coordinates=coordinates, heights=heights, pairs=both[first], pair_seconds=values[first])
 
     @property
     def count(self) -> int:
@@ -90,30 +55,24 @@ class Delays(SnapshotPart):
 
     def from_node(self, row: int) -> Floats:
         """Round-trip times from a node to each: 0 to itself, NaN where unknown."""
-        if len(self.seconds):
-            return np.asarray(self.seconds[row])
         distance = np.sqrt(np.square(self.coordinates - self.coordinates[row]).sum(axis=1))
         seconds: Floats = distance + (self.heights + self.heights[row])
-        peers, values = self._measured_from(row)
-        seconds[peers] = values
+        measured = self._measured_from(row)
+        seconds[self.pairs[measured, 1]] = self.pair_seconds[measured]
         seconds[row] = 0.0
         return seconds
 
-    def kinds_from(self, row: int) -> Codes:
-        """The `DelayKind` of each value of `from_node`."""
-        if len(self.seconds):
-            return np.asarray(self.kinds[row])
-        estimated = self._is_located & self._is_located[row]
-        kinds = np.where(estimated, DelayKind.ESTIMATED, DelayKind.UNKNOWN).astype(np.int8)
-        kinds[self._measured_from(row)[0]] = DelayKind.MEASURED
-        kinds[row] = DelayKind.MEASURED
-        return kinds
+    def kinds_from(self, row: int) -> list[DelayKind]:
+        """Where each value of `from_node` comes from."""
+        kinds = np.where(np.isnan(self.from_node(row)), "unknown", "estimated")
+        kinds[self.pairs[self._measured_from(row), 1]] = "measured"
+        kinds[row] = "measured"
+        found: list[DelayKind] = kinds.tolist()
+        return found
 
     def among(self, rows: Rows) -> Floats:
         """Round-trip times between some nodes: one row and one column for each."""
         rows = np.asarray(rows, dtype=np.intp)
-        if len(self.seconds):
-            return self.seconds[np.ix_(rows, rows)]
         place = np.full(self.count, -1, dtype=np.intp)
         place[rows] = np.arange(len(rows))
         at, heights = self.coordinates[rows], self.heights[rows]
@@ -129,15 +88,9 @@ class Delays(SnapshotPart):
         return seconds
 
     @cached_property
-    def _is_located(self) -> Flags:
-        """Whether the coordinates of each node are known."""
-        located: Flags = ~np.isnan(self.coordinates.sum(axis=1) + self.heights)
-        return located
-
-    @cached_property
     def _starts(self) -> Rows:
         return np.searchsorted(self.pairs[:, 0], np.arange(self.count + 1))
 
-    def _measured_from(self, row: int) -> tuple[Rows, Floats]:
-        one = slice(self._starts[row], self._starts[row + 1])
-        return self.pairs[one, 1], self.pair_seconds[one]
+    def _measured_from(self, row: int) -> slice:
+        """The pairs of a node."""
+        return slice(self._starts[row], self._starts[row + 1])

@@ -8,16 +8,15 @@ from aiohttp import hdrs, web
 
 from collector.common.errors import ApiError
 from collector.core.parts import Core
-from collector.features.network.mesh.members import Member
 from collector.features.network.mesh.mesh import Mesh
 from collector.web.backpressure import BACKPRESSURE
 from collector.web.bodies import COUNT_BYTES
 from collector.web.routes import BAD_BODY, FORBIDDEN, ResponseSpec, Route, json_response, problem, read_json
 from collector.web.scopes import CALLER, Caller, Scope
-from wire.mesh import MeshAssignment, MeshReport
+from wire.mesh import MeshAssignment, MeshMember, MeshReport
 
 _RETRY_SECONDS = 30
-_BROADCAST = ipaddress.IPv4Address("255.255.255.255")
+_BROADCAST = ipaddress.ip_address("255.255.255.255")
 
 _decoder = msgspec.json.Decoder(MeshReport)
 
@@ -28,7 +27,7 @@ async def exchange(core: Core, request: web.Request) -> web.Response:
     with request.app[BACKPRESSURE].request(caller) as request[COUNT_BYTES]:
         report = await read_json(request, _decoder)
     _check(report, caller, mesh)
-    member = Member(report.node, report.session, _host(report, request), report.port)
+    member = MeshMember(report.node, report.session, report.port, _host(report, request))
     if not mesh.put(member, report.results, core.clock()):
         raise ApiError(
             HTTPStatus.TOO_MANY_REQUESTS,
@@ -65,16 +64,12 @@ def _host(report: MeshReport, request: web.Request) -> str:
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
-        raise ApiError(
-            HTTPStatus.BAD_REQUEST,
-            f"{host!r} is not an IP address: set mesh.advertise in agent.toml",
-            "$.host",
-        ) from None
+        address = _BROADCAST
     address = getattr(address, "ipv4_mapped", None) or address
     if address.is_multicast or address.is_unspecified or address == _BROADCAST:
         raise ApiError(
             HTTPStatus.BAD_REQUEST,
-            f"{host} is not the address of a host: set mesh.advertise in agent.toml",
+            f"{host!r} is not the IP address of a host: set mesh.advertise in agent.toml",
             "$.host",
         )
     return str(address)

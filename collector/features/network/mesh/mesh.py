@@ -5,26 +5,42 @@ the collector, agents get new keys, and send the results of their last five minu
 """
 
 import asyncio
+import hmac
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from collector.config import CollectorConfig
 from collector.features.network.mesh.delays import Delays
-from collector.features.network.mesh.estimates import Estimates
-from collector.features.network.mesh.measurements import Measurements
-from collector.features.network.mesh.members import Member, Members
-from collector.features.network.mesh.planning import MeshInputs, MeshPlan, make_plan
+from collector.features.network.mesh.planning import MeshPlan, Result, make_plan
 from collector.features.network.settings import MeshConfig
 from collector.live.parts import LivePart
 from collector.snapshot.tables import Snapshot
-from wire.mesh import KEY_BYTES, MeshAssignment, PeerResult
+from wire.mesh import KEY_BYTES, MAX_RESULTS, MAX_WAIT_SECONDS, MeshAssignment, MeshMember, PeerResult
 
+_KEY_SECONDS = 3600.0
+"""Time after which all nodes get new keys."""
+_VALID_SECONDS = 600.0
+"""Results are valid for this time. Agents repeat an unchanged result every four minutes."""
+_INACTIVE_SECONDS = 3 * MAX_WAIT_SECONDS
+_MAX_CHANGES, _CHANGE_SECONDS = 5.0, 60.0
+"""Each change of a session or address causes new keys for all peers of the node. A node may change five times
+at once, and then once a minute."""
+_MAX_MEMBERS = 10_000
 _REFIT_SECONDS = 60.0
 _PAUSE_FACTOR, _LONGEST_PAUSE_SECONDS = 50.0, 30.0
 """Planning takes at most a few percent of the time; new nodes of a large cluster wait up to half a minute."""
 _NO_PEERS = MeshAssignment(version=1, peers=())
+
+
+@dataclass(slots=True)
+class _Entry:
+    member: MeshMember
+    seen_at: float
+    changes: float
+    changed_at: float
 
 
 class Mesh(LivePart):
@@ -32,56 +48,68 @@ class Mesh(LivePart):
 
     def __init__(self, config: CollectorConfig, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__(config)
-        self._settings = config.section(MeshConfig)
+        self.is_enabled = config.section(MeshConfig).enabled
+        self.plan = MeshPlan()
         self._monotonic = monotonic
         self._secret = secrets.token_bytes(KEY_BYTES)
-        self._members = Members()
-        self._measurements = Measurements()
-        self._plan = MeshPlan()
-        self._planned: tuple[int, int, int] | None = None
+        self._members: dict[str, _Entry] = {}
+        self._results: dict[str, dict[str, Result]] = {}
+        self._version = 0
+        """Increases whenever a member or a result is added, removed or changed."""
+        self._planned: tuple[int, bytes] | None = None
         self._fitted_at = float("-inf")
         self._due_at = float("-inf")
         self._changed = asyncio.Event()
         self._is_closed = False
-        self._last: tuple[Estimates, Sequence[str], Delays] | None = None
-
-    @property
-    def is_enabled(self) -> bool:
-        return self._settings.enabled
-
-    @property
-    def estimates(self) -> Estimates:
-        """The round-trip times now."""
-        return self._plan.estimates
-
-    @property
-    def members(self) -> Mapping[str, Member]:
-        """The members of the plan, by name."""
-        return {member.node: member for member in self._plan.members}
+        self._last: tuple[MeshPlan, Sequence[str], Delays] | None = None
 
     def peers_of(self, node: str) -> frozenset[str]:
         """The peers of a node."""
         return frozenset(peer.node for peer in self.assignment(node).peers or ())
 
-    def put(self, member: Member, results: Iterable[PeerResult], now: float) -> bool:
+    def probes(self, one: str, other: str) -> list[PeerResult]:
+        """The last results of two nodes about each other."""
+        found = (self._results.get(node, {}).get(peer) for node, peer in ((one, other), (other, one)))
+        return [each.probes for each in found if each is not None]
+
+    def put(self, member: MeshMember, results: Iterable[PeerResult], now: float) -> bool:
         """Store a node and its results; returns False, without effect, if the node changes too often."""
-        if not self._members.put(member, now):
-            return False
-        self._measurements.put(member.node, results, now)
+        entry = self._members.get(member.node)
+        if entry is None or entry.member != member:
+            changes = 0.0
+            if entry is not None:
+                changes = max(0.0, entry.changes - (now - entry.changed_at) / _CHANGE_SECONDS)
+            if changes + 1 > _MAX_CHANGES or (entry is None and len(self._members) >= _MAX_MEMBERS):
+                return False
+            self._members[member.node] = _Entry(member, now, changes + 1, now)
+            self._version += 1
+        self.keep(member, now)
+        self._put_results(member.node, results, now)
         return True
 
-    def keep(self, member: Member, now: float) -> None:
+    def keep(self, member: MeshMember, now: float) -> None:
         """Record that a member is still there, unless its agent has restarted."""
-        self._members.keep(member, now)
+        entry = self._members.get(member.node)
+        if entry is not None and entry.member == member:
+            entry.seen_at = max(entry.seen_at, now)
 
-    def put_results(self, node: str, results: Iterable[PeerResult], now: float) -> None:
+    def put_read_results(self, node: str, results: Iterable[PeerResult], now: float) -> None:
         """Store results that were read from a time series store, unless the node sends them itself."""
         if node not in self._members:
-            self._measurements.put(node, results, now)
+            self._put_results(node, results, now)
+
+    def _put_results(self, node: str, results: Iterable[PeerResult], now: float) -> None:
+        """Replace results of a node; beyond `MAX_RESULTS` the oldest are dropped."""
+        new = {each.peer: Result(now, each) for each in results if each.peer != node}
+        if new:
+            # A new dictionary: a thread may be reading the old one.
+            kept = {peer: each for peer, each in self._results.get(node, {}).items() if peer not in new}
+            self._results[node] = dict(list((kept | new).items())[-MAX_RESULTS:])
+            self._version += 1
 
     def assignment(self, node: str) -> MeshAssignment:
         """The peers of a node now."""
-        return self._plan.assignments.get(node, _NO_PEERS)
+        return self.plan.assignments.get(node, _NO_PEERS)
 
     async def changed_assignment(self, node: str, version: int, wait_seconds: float) -> MeshAssignment:
         """Wait until the peers of a node differ from a version, or until the timeout; returns them."""
@@ -98,30 +126,43 @@ class Mesh(LivePart):
 
     async def update(self, now: float) -> None:
         """Plan again if something has changed."""
-        self._members.drop_inactive(now)
-        self._measurements.drop_old(now)
-        epoch = int(now / (3600 * self._settings.key_hours))
-        inputs_version = (self._members.version, self._measurements.version, epoch)
-        began = self._monotonic()
-        if inputs_version == self._planned or began < self._due_at:
+        self._drop_old(now)
+        key = hmac.digest(self._secret, str(int(now / _KEY_SECONDS)).encode(), "sha256")
+        inputs, began = (self._version, key), self._monotonic()
+        if inputs == self._planned or began < self._due_at:
             return
-        refit = began - self._fitted_at >= _REFIT_SECONDS
-        inputs = MeshInputs(self._members.list(), epoch, self._measurements.copy(), refit)
-        last = self._plan
-        self._plan, cpu_seconds = await asyncio.to_thread(self._make_plan, inputs, last)
-        self._planned = inputs_version
+        members, results = (
+            tuple(self._members[node].member for node in sorted(self._members)),
+            dict(self._results),
+        )
+        refit, last = began - self._fitted_at >= _REFIT_SECONDS, self.plan
+
+        def plan() -> tuple[MeshPlan, float]:
+            cpu_seconds = time.thread_time()
+            return make_plan(members, key, results, last, refit=refit), time.thread_time() - cpu_seconds
+
+        self.plan, cpu_seconds = await asyncio.to_thread(plan)
+        self._planned = inputs
         self._due_at = self._monotonic() + min(_PAUSE_FACTOR * cpu_seconds, _LONGEST_PAUSE_SECONDS)
-        if self._plan.estimates.coordinates is not last.estimates.coordinates:
+        if self.plan.coordinates is not last.coordinates:
             self._fitted_at = began
-        if self._plan.assignments is not last.assignments:
+        if self.plan.assignments is not last.assignments:
             changed, self._changed = self._changed, asyncio.Event()
             changed.set()
 
-    def _make_plan(self, inputs: MeshInputs, last: MeshPlan) -> tuple[MeshPlan, float]:
-        """Return a plan and the CPU time of planning."""
-        began = time.thread_time()
-        plan = make_plan(inputs, last, self._secret, self._settings.max_bytes_per_second)
-        return plan, time.thread_time() - began
+    def _drop_old(self, now: float) -> None:
+        """Remove members that have not requested their peers for a while, and results that are too old."""
+        inactive = [node for node, each in self._members.items() if now - each.seen_at > _INACTIVE_SECONDS]
+        for node in inactive:
+            del self._members[node]
+        self._version += bool(inactive)
+        for node, results in list(self._results.items()):
+            valid = {peer: each for peer, each in results.items() if now - each.at <= _VALID_SECONDS}
+            if len(valid) != len(results):
+                self._results[node] = valid
+                self._version += 1
+            if not valid:
+                del self._results[node]
 
     def snapshot_part(self, snapshot: Snapshot) -> Delays | None:
         """The round-trip times between the nodes of a snapshot."""
@@ -131,9 +172,9 @@ class Mesh(LivePart):
         """The round-trip times between nodes, for a snapshot; None if the mesh is off. Thread-safe."""
         if not self.is_enabled:
             return None
-        estimates, last = self._plan.estimates, self._last
-        if last is not None and last[0] is estimates and last[1] == names:
+        plan, last = self.plan, self._last
+        if last is not None and last[0] is plan and last[1] == names:
             return last[2]
-        delays = estimates.delays(names)
-        self._last = (estimates, names, delays)
+        delays = plan.delays(names)
+        self._last = (plan, names, delays)
         return delays

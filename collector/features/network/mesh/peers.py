@@ -5,7 +5,8 @@ the whole cluster, and near ones, which locate it among its neighbours.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations
 
 import numpy as np
 
@@ -15,8 +16,8 @@ MAX_FULL_MESH = 64
 """Number of nodes up to which all pairs are measured."""
 MAX_PEERS = 20
 _NEAR_PEERS = MAX_PEERS // 2
-_CANDIDATES = 3
-"""Candidates per peer. If a candidate has enough peers, the next one is used."""
+_CANDIDATES = 3 * _NEAR_PEERS
+"""Near nodes that are considered. If one has enough peers, the next one is used."""
 
 RowPair = tuple[int, int]
 """Rows of two nodes, the smaller one first."""
@@ -24,11 +25,10 @@ RowPair = tuple[int, int]
 
 def choose_pairs(names: Sequence[str], near: Iterable[RowPair] = ()) -> set[RowPair]:
     """Choose the pairs that measure each other. Few pairs change when a node joins or leaves."""
-    count = len(names)
-    if count <= MAX_FULL_MESH:
-        return {(one, other) for one in range(count) for other in range(one + 1, count)}
-    chosen = _Matching(count)
-    random_pairs = _random_pairs(names)
+    if len(names) <= MAX_FULL_MESH:
+        return set(combinations(range(len(names)), 2))
+    chosen = _Matching(len(names))
+    random_pairs = list(_random_pairs(names))
     chosen.add(random_pairs, MAX_PEERS - _NEAR_PEERS)
     chosen.add(near, MAX_PEERS)
     chosen.add(random_pairs, MAX_PEERS)
@@ -38,9 +38,9 @@ def choose_pairs(names: Sequence[str], near: Iterable[RowPair] = ()) -> set[RowP
 def choose_near(count: int, times_from: Callable[[int], Floats]) -> list[RowPair]:
     """Choose pairs of nodes with a short round-trip time, the nearest peers of each node first."""
     ranked: list[tuple[int, float, RowPair]] = []
-    nearest = min(_CANDIDATES * _NEAR_PEERS, count - 1)
+    nearest = min(_CANDIDATES, count - 1)
     for row in range(count):
-        seconds = np.where(np.isnan(times_from(row)), np.inf, times_from(row))
+        seconds = np.nan_to_num(times_from(row), nan=np.inf)
         seconds[row] = np.inf
         found = np.argpartition(seconds, nearest - 1)[:nearest]
         found = found[np.argsort(seconds[found], kind="stable")]
@@ -70,27 +70,11 @@ class _Matching:
                 self._peers[other] += 1
 
 
-def _random_pairs(names: Sequence[str]) -> list[RowPair]:
-    """Pairs in a pseudo-random order that depends only on their names."""
-    hashes = np.array(
-        [int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") for name in names],
-        dtype=np.uint64,
-    )
-    count = len(names)
-    candidates = min(_CANDIDATES * MAX_PEERS, count - 1)
-    ranked: dict[RowPair, int] = {}
-    for row in range(count):
-        score = _mix(hashes ^ hashes[row])
-        score[row] = np.iinfo(np.uint64).max
-        found = np.argpartition(score, candidates - 1)[:candidates]
-        for other, each in zip(found.tolist(), score[found].tolist(), strict=True):
-            ranked[min(row, other), max(row, other)] = each
-    return sorted(ranked, key=ranked.__getitem__)
-
-
-def _mix(values: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """The finalizer of SplitMix64: each input bit changes half of the output bits."""
-    with np.errstate(over="ignore"):
-        values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return values ^ (values >> np.uint64(31))
+def _random_pairs(names: Sequence[str]) -> Iterator[RowPair]:
+    """Neighbours on rings, whose orders are pseudo-random and depend only on the names."""
+    for ring in range(MAX_PEERS // 2):
+        salt = bytes([ring])
+        places = [hashlib.blake2b(name.encode(), digest_size=8, salt=salt).digest() for name in names]
+        order = sorted(range(len(names)), key=places.__getitem__)
+        for one, other in zip(order, order[1:] + order[:1], strict=True):
+            yield min(one, other), max(one, other)

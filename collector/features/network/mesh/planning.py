@@ -3,119 +3,169 @@
 import hashlib
 import hmac
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
-from collector.features.network.mesh.coordinates import Coordinates, fit_coordinates
-from collector.features.network.mesh.estimates import Estimates
-from collector.features.network.mesh.measurements import Pair, Results, RoundTrip, median_columns, pair_times
-from collector.features.network.mesh.members import Member
-from collector.features.network.mesh.peers import MAX_FULL_MESH, RowPair, choose_near, choose_pairs
-from wire.mesh import MeshAssignment, MeshPeer
+from collector.common.arrays import Floats, Rows
+from collector.features.network.mesh.coordinates import DIMENSIONS, Coordinates, fit_coordinates
+from collector.features.network.mesh.delays import Delays
+from collector.features.network.mesh.peers import MAX_FULL_MESH, choose_near, choose_pairs
+from wire.mesh import MeshAssignment, MeshMember, MeshPeer, PeerResult
 
-_BYTES_PER_ROUND = 2 * 2 * (40 + 28)
-"""Bytes per probe of a pair: request and response in both directions, with UDP and IPv4 headers."""
+_MAX_BYTES_PER_SECOND = 200.0
+"""Mean traffic of a node for the mesh, sent and received. It determines the time between two probes of the
+same peer: 107 s with 63 peers."""
 _EXCHANGE_BYTES_PER_SECOND = 40.0
 """Traffic of requests to the collector, about one every 45 seconds."""
+_BYTES_PER_ROUND = 2 * 2 * (40 + 28)
+"""Bytes per probe of a pair: request and response in both directions, with UDP and IPv4 headers."""
+_MIN_INTERVAL_SECONDS = 5.0
 _KEY_ENTRY = struct.Struct(">QH")
-_MIN_INTERVAL_SECONDS, _MAX_INTERVAL_SECONDS = 5.0, 3600.0
+
+Pair = tuple[str, str]
+"""Two nodes, the first by name first."""
 
 
-@dataclass(frozen=True, slots=True)
-class MeshInputs:
-    """The inputs of a plan."""
+class Result(NamedTuple):
+    """The result of a node's probes of a peer."""
 
-    members: tuple[Member, ...]
-    """By name."""
-    epoch: int
-    results: Results
-    refit: bool
-    """Whether to fit coordinates again, which takes a second in a large cluster."""
+    at: float
+    """When the collector received it."""
+    probes: PeerResult
+
+
+Results = Mapping[str, Mapping[str, Result]]
+"""By node and peer."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeshPlan:
-    """The peers of each node, and the estimated round-trip times."""
+    """The peers of each node, and the round-trip times by the names of nodes."""
 
-    members: tuple[Member, ...] = ()
-    epoch: int = -1
+    members: tuple[MeshMember, ...] = ()
+    """By name."""
+    key: bytes = b""
+    """The key from which those of all pairs are derived."""
     near: frozenset[Pair] = frozenset()
     assignments: Mapping[str, MeshAssignment] = field(default_factory=dict)
-    estimates: Estimates = field(default_factory=Estimates)
+    medians: Mapping[Pair, float] = field(default_factory=dict)
+    """The round-trip time of each measured pair, in seconds."""
+    located: Sequence[str] = ()
+    """The nodes of the coordinates, one per row."""
+    coordinates: Coordinates | None = None
+    """None in a cluster that is small enough to measure all pairs."""
+
+    @property
+    def error_ratio(self) -> float | None:
+        """90th percentile of the relative error of estimates; None without estimates."""
+        return None if self.coordinates is None else self.coordinates.error_ratio
+
+    def delays(self, names: Sequence[str]) -> Delays:
+        """The round-trip times between these nodes, in this order."""
+        positions, heights = np.full((len(names), DIMENSIONS), np.nan), np.full(len(names), np.nan)
+        if self.coordinates is not None:
+            row = {name: place for place, name in enumerate(names)}
+            known = [(row[name], place) for place, name in enumerate(self.located) if name in row]
+            here, there = np.array(known, dtype=np.intp).reshape(-1, 2).T
+            positions[here], heights[here] = (
+                self.coordinates.positions[there],
+                self.coordinates.heights[there],
+            )
+        return Delays.of_pairs(*_columns(self.medians, names), positions, heights)
 
 
-def make_plan(inputs: MeshInputs, last: MeshPlan, secret: bytes, max_bytes_per_second: float) -> MeshPlan:
-    """Make a plan; unchanged parts are taken from the last plan."""
+def make_plan(
+    members: tuple[MeshMember, ...], key: bytes, results: Results, last: MeshPlan, *, refit: bool
+) -> MeshPlan:
+    """Make a plan; unchanged parts are taken from the last plan.
+
+    `refit` is whether to fit coordinates again, which takes a second in a large cluster.
+    """
     # A node whose results were read from a store is not a member, but it is part of the estimates.
-    names = tuple(sorted({member.node for member in inputs.members} | set(inputs.results)))
-    times = pair_times(inputs.results)
-    is_large = len(names) > MAX_FULL_MESH
-    estimates = Estimates(names, times)
-    if is_large:
-        estimates = replace(last.estimates, times=times)
-        if estimates.coordinates is None or inputs.refit:
-            estimates = Estimates(names, times, _coordinates(names, times))
-    near = last.near if is_large else frozenset()
-    if is_large and times and (not near or inputs.epoch != last.epoch):
-        near = _near(estimates)
-    if (inputs.members, inputs.epoch, near) == (last.members, last.epoch, last.near):
-        return replace(last, estimates=estimates)
-    row = {member.node: place for place, member in enumerate(inputs.members)}
-    near_rows = [(row[one], row[other]) for one, other in sorted(near) if one in row and other in row]
-    pairs = choose_pairs(list(row), near_rows)
-    assignments = _assignments(inputs, pairs, secret, max_bytes_per_second)
-    return MeshPlan(inputs.members, inputs.epoch, near, assignments, estimates)
+    names = sorted({member.node for member in members} | set(results))
+    medians = median_times(results)
+    plan = replace(last, medians=medians, coordinates=None, located=())
+    near: frozenset[Pair] = frozenset()
+    if len(names) > MAX_FULL_MESH:
+        plan, near = replace(last, medians=medians), last.near
+        if plan.coordinates is None or refit:
+            found = fit_coordinates(len(names), *_columns(medians, names))
+            plan = replace(plan, coordinates=found, located=names)
+        if medians and (not near or key != last.key):
+            near = _near(plan)
+    if (members, key, near) == (last.members, last.key, last.near):
+        return plan
+    return replace(plan, members=members, key=key, near=near, assignments=_assignments(members, near, key))
 
 
-def probe_interval_seconds(peers: int, max_bytes_per_second: float) -> float:
-    """Time between two probes of the same peer that keeps a node within its maximum traffic."""
-    left = max(max_bytes_per_second - _EXCHANGE_BYTES_PER_SECOND, max_bytes_per_second / 10)
-    return min(max(peers * _BYTES_PER_ROUND / left, _MIN_INTERVAL_SECONDS), _MAX_INTERVAL_SECONDS)
+def median_times(results: Results) -> dict[Pair, float]:
+    """The median times of all pairs with an answered probe: of both directions, the larger one."""
+    found: dict[Pair, float] = {}
+    for node, peers in results.items():
+        for peer, result in peers.items():
+            if result.probes.p50_seconds is not None:
+                pair = (node, peer) if node < peer else (peer, node)
+                found[pair] = max(found.get(pair, 0.0), result.probes.p50_seconds)
+    return found
 
 
-def _coordinates(names: tuple[str, ...], times: Mapping[Pair, RoundTrip]) -> Coordinates:
+def _columns(medians: Mapping[Pair, float], names: Sequence[str]) -> tuple[Rows, Floats]:
+    """The pairs among these nodes, two columns of rows, and their times."""
     row = {name: place for place, name in enumerate(names)}
-    return fit_coordinates(len(names), *median_columns(times, row))
+    found = [
+        (row[one], row[other], each) for (one, other), each in medians.items() if one in row and other in row
+    ]
+    table = np.array(found, dtype=np.float64).reshape(-1, 3)
+    return table[:, :2].astype(np.intp), table[:, 2]
 
 
-def _near(estimates: Estimates) -> frozenset[Pair]:
-    names = estimates.names
-    delays = estimates.delays(names)
-    return frozenset((names[one], names[other]) for one, other in choose_near(len(names), delays.from_node))
+def _near(plan: MeshPlan) -> frozenset[Pair]:
+    names = plan.located
+    return frozenset(
+        (names[one], names[other]) for one, other in choose_near(len(names), plan.delays(names).from_node)
+    )
+
+
+def probe_interval_seconds(peers: int) -> float:
+    """Time between two probes of the same peer that keeps a node within its maximum traffic."""
+    return max(
+        peers * _BYTES_PER_ROUND / (_MAX_BYTES_PER_SECOND - _EXCHANGE_BYTES_PER_SECOND), _MIN_INTERVAL_SECONDS
+    )
 
 
 def _assignments(
-    inputs: MeshInputs, pairs: set[RowPair], secret: bytes, max_bytes_per_second: float
+    members: tuple[MeshMember, ...], near: frozenset[Pair], key: bytes
 ) -> dict[str, MeshAssignment]:
-    peers: dict[str, list[MeshPeer]] = {member.node: [] for member in inputs.members}
-    for one_row, other_row in sorted(pairs):
-        one, other = inputs.members[one_row], inputs.members[other_row]
-        key = pair_key(secret, inputs.epoch, one, other)
-        peers[one.node].append(MeshPeer(other.node, other.session, other.host, other.port, key))
-        peers[other.node].append(MeshPeer(one.node, one.session, one.host, one.port, key))
-    return {node: _assignment(tuple(each), max_bytes_per_second) for node, each in peers.items()}
+    row = {member.node: place for place, member in enumerate(members)}
+    near_rows = [(row[one], row[other]) for one, other in sorted(near) if one in row and other in row]
+    peers: dict[str, list[MeshPeer]] = {member.node: [] for member in members}
+    for rows in sorted(choose_pairs(list(row), near_rows)):
+        one, other = (members[each] for each in rows)
+        shared = pair_key(key, one, other)
+        for node, peer in ((one, other), (other, one)):
+            peers[node.node].append(MeshPeer(peer.node, peer.session, peer.port, peer.host, key=shared))
+    return {node: _assignment(tuple(each)) for node, each in peers.items()}
 
 
-def _assignment(peers: tuple[MeshPeer, ...], max_bytes_per_second: float) -> MeshAssignment:
-    unnumbered = MeshAssignment(
-        version=0,
-        peers=peers,
-        interval_seconds=probe_interval_seconds(len(peers), max_bytes_per_second),
-    )
-    digest = hashlib.blake2b(msgspec.msgpack.encode(unnumbered), digest_size=7).digest()
-    return msgspec.structs.replace(unnumbered, version=1 + int.from_bytes(digest, "big"))
+def _assignment(peers: tuple[MeshPeer, ...]) -> MeshAssignment:
+    interval_seconds = probe_interval_seconds(len(peers))
+    digest = hashlib.blake2b(msgspec.msgpack.encode(peers), digest_size=7).digest()
+    version = 1 + int.from_bytes(digest, "big")
+    return MeshAssignment(version=version, peers=peers, interval_seconds=interval_seconds)
 
 
-def pair_key(secret: bytes, epoch: int, one: Member, other: Member) -> bytes:
-    """The key of two members, in either order, derived from a secret that never leaves the collector.
+def pair_key(key: bytes, one: MeshMember, other: MeshMember) -> bytes:
+    """The key of two members, in either order, derived from one that never leaves the collector.
 
     Only the two nodes of a pair get its key, so a node cannot forge a probe between two others. A key is
-    valid until one of the agents restarts or the next epoch begins.
+    valid until one of the agents restarts or the key from which it is derived changes.
     """
-    parts = [struct.pack(">Q", epoch)]
+    parts = []
     for member in sorted((one, other)):
         name = member.node.encode()
         parts += [_KEY_ENTRY.pack(member.session, len(name)), name]
-    return hmac.digest(secret, b"".join(parts), "sha256")
+    return hmac.digest(key, b"".join(parts), "sha256")

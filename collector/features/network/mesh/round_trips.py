@@ -9,20 +9,20 @@ import numpy as np
 from msgspec import Meta
 
 from collector.api.nodes import no_such_node
+from collector.common.arrays import Floats, Rows
 from collector.core.parts import Core
-from collector.features.network.mesh.components import near_clusters
-from collector.features.network.mesh.delays import DelayKind, Delays
-from collector.features.network.mesh.measurements import DelayLabel, RoundTrip
-from collector.features.network.mesh.members import Member
+from collector.features.network.mesh.coordinates import Components
+from collector.features.network.mesh.delays import DelayKind
 from collector.features.network.mesh.mesh import Mesh
 from collector.web.routes import NO_NODE, Route, get
+from wire.mesh import MeshMember
 
 _MAX_NODES = 500
-_LABELS: dict[int, DelayLabel] = {
-    DelayKind.MEASURED: "measured",
-    DelayKind.ESTIMATED: "estimated",
-    DelayKind.UNKNOWN: "unknown",
-}
+_MIN_GAP = 2.0
+"""Minimum ratio of the distance between two clusters and the distance of neighbours within one."""
+_SHORTEST_SECONDS = 1e-4
+"""Shorter times count as this time."""
+_UNKNOWN_FACTOR = 10.0
 
 
 class NetworkNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,16 +47,29 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     """Whether round-trip times are measured (`mesh.enabled`). If not, the lists are empty."""
     total: int
     """Number of nodes of the cluster; more than are listed if it exceeds `limit`."""
-    nodes: list[NetworkNode]
+    nodes: list[NetworkNode] = []
     """The nodes, by cluster and name."""
-    p50_seconds: list[list[float | None]]
+    p50_seconds: list[list[float | None]] = []
     """Median round-trip times: a row and a column per node, in the order of `nodes`; null if unknown."""
-    kinds: list[list[DelayLabel]]
+    kinds: list[list[DelayKind]] = []
     """Whether each time is measured, estimated or unknown, in the same order as `p50_seconds`."""
-    error_ratio: float | None
+    error_ratio: float | None = None
     """90th percentile of the relative error of estimates; null without estimates."""
-    asymmetric: list[RoundTrip]
-    """Measured pairs whose two directions differ clearly."""
+
+
+class RoundTrip(msgspec.Struct, frozen=True, kw_only=True):
+    """The round-trip time to another node, over the last five minutes."""
+
+    peer: str
+    """Name of the other node."""
+    kind: DelayKind
+    """Whether the time is measured, estimated from network coordinates, or unknown."""
+    p50_seconds: float | None
+    """Median, of both directions the larger one; null if unknown."""
+    p95_seconds: float | None
+    """95th percentile, of both directions the larger one; null if not measured."""
+    lost_ratio: float | None
+    """Share of probes without a response, of both directions the larger one; null if not measured."""
 
 
 class NodeNetwork(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +78,8 @@ class NodeNetwork(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     node: str
     round_trips: list[RoundTrip]
-    """The round-trip times to all other nodes, the nearest first; unknown ones last."""
+    """The round-trip times to all other nodes, the nearest first; unknown ones last. Empty if none are
+    measured (`mesh.enabled`)."""
 
 
 class NetworkQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,87 +104,102 @@ async def network(core: Core, query: NetworkQuery) -> Network:
 
 
 def _network(mesh: Mesh, names: tuple[str, ...], limit: int, now: float) -> Network:
-    total = len(names)
-    names = names[:limit] if mesh.is_enabled else ()
-    delays = mesh.delays(names) or _unknown_delays(0)
-    clusters = near_clusters(delays.among(np.arange(len(names))))
-    order = sorted(range(len(names)), key=lambda row: (clusters[row], names[row]))
-    members = mesh.members
+    delays = mesh.delays(names[:limit])
+    if delays is None:
+        return Network(at=now, enabled=False, total=len(names))
+    clusters = near_clusters(delays.among(np.arange(delays.count))).tolist()
+    order = sorted(range(delays.count), key=lambda row: (clusters[row], names[row]))
     rows = np.array(order, dtype=np.intp)
-    seconds = delays.among(rows)
-    times = mesh.estimates.times or {}
-    listed = set(names)
+    members = {member.node: member for member in mesh.plan.members}
+    kinds = [delays.kinds_from(row) for row in order]
     return Network(
         at=now,
-        enabled=mesh.is_enabled,
-        total=total,
+        enabled=True,
+        total=len(names),
         nodes=[
             NetworkNode(
                 name=names[row],
-                cluster=int(clusters[row]),
+                cluster=clusters[row],
                 address=_address(members.get(names[row])),
                 peers=len(mesh.peers_of(names[row])),
             )
             for row in order
         ],
-        p50_seconds=[[_known_or_none(value) for value in row] for row in seconds.tolist()],
-        kinds=[[_LABELS[kind] for kind in delays.kinds_from(row)[rows].tolist()] for row in order],
-        error_ratio=mesh.estimates.error_ratio,
-        asymmetric=[
-            each
-            for (one, other), each in sorted(times.items())
-            if one in listed and other in listed and not each.symmetric
-        ],
+        p50_seconds=[[_known_or_none(value) for value in row] for row in delays.among(rows).tolist()],
+        kinds=[[of_row[column] for column in order] for of_row in kinds],
+        error_ratio=mesh.plan.error_ratio,
     )
 
 
 async def node_network(core: Core, query: NodeNetworkQuery) -> NodeNetwork:
     """Get the round-trip times of one node, the nearest first."""
-    names = core.registry.tables.node_names()
+    mesh, names = core.registry.part(Mesh), core.registry.tables.node_names()
     if query.name not in names:
         raise no_such_node(query.name)
-    mesh, row = core.registry.part(Mesh), names.index(query.name)
-    delays = await asyncio.to_thread(mesh.delays, names) or _unknown_delays(len(names))
-    kinds, times = delays.kinds_from(row).tolist(), mesh.estimates.times or {}
+    delays, row = await asyncio.to_thread(mesh.delays, names), names.index(query.name)
     found = []
-    for place, seconds in enumerate(delays.from_node(row).tolist()):
-        if place == row:
-            continue
-        node, peer = query.name, names[place]
-        measured = times.get((min(node, peer), max(node, peer)))
-        if measured is not None:
-            found.append(measured if node < peer else measured.reversed())
-        else:
-            found.append(
-                RoundTrip(
-                    node=node,
-                    peer=peer,
-                    kind=_LABELS[kinds[place]],
-                    p50_seconds=_known_or_none(seconds),
-                    p95_seconds=None,
-                    lost_ratio=None,
-                    forth_seconds=None,
-                    back_seconds=None,
-                    symmetric=None,
-                )
-            )
+    if delays is not None:
+        times = zip(names, delays.kinds_from(row), delays.from_node(row).tolist(), strict=True)
+        found = [_round_trip(mesh, query.name, *each) for each in times if each[0] != query.name]
     found.sort(key=lambda each: (each.p50_seconds is None, each.p50_seconds or 0.0, each.peer))
     return NodeNetwork(at=core.clock(), node=query.name, round_trips=found)
 
 
-def _unknown_delays(count: int) -> Delays:
-    """Unknown delays, for a collector whose mesh is off."""
-    return Delays.of_matrix(np.full((count, count), np.nan), np.zeros((count, count), dtype=np.int8))
+def _round_trip(mesh: Mesh, node: str, peer: str, kind: DelayKind, seconds: float) -> RoundTrip:
+    probes = mesh.probes(node, peer) if kind == "measured" else []
+    return RoundTrip(
+        peer=peer,
+        kind=kind,
+        p50_seconds=_known_or_none(seconds),
+        p95_seconds=max((each.p95_seconds or seconds for each in probes), default=None),
+        lost_ratio=max((each.lost / max(1, each.lost + each.answered) for each in probes), default=None),
+    )
 
 
 def _known_or_none(seconds: float) -> float | None:
     return None if isnan(seconds) else seconds
 
 
-def _address(member: Member | None) -> str | None:
+def _address(member: MeshMember | None) -> str | None:
     if member is None:
         return None
     return f"[{member.host}]:{member.port}" if ":" in member.host else f"{member.host}:{member.port}"
+
+
+def near_clusters(seconds: Floats) -> Rows:
+    """The number of the cluster of each node, from 0, in the order of their first nodes.
+
+    `seconds` are the round-trip times of all pairs; NaN is unknown, and counts as far. Links of a minimum
+    spanning tree are sorted by time and cut at the largest relative gap: the shorter links connect clusters.
+    """
+    count = len(seconds)
+    longest = max(float(np.nanmax(seconds, initial=0.0)), _SHORTEST_SECONDS)
+    table = np.where(np.isnan(seconds), _UNKNOWN_FACTOR * longest, np.maximum(seconds, _SHORTEST_SECONDS))
+    links = sorted(_spanning_tree(table))
+    lengths = np.array([length for length, *_ in links])
+    growth = lengths[1:] / lengths[:-1]
+    kept = len(links)
+    if len(growth) and growth.max() >= _MIN_GAP:
+        kept = int(growth.argmax()) + 1
+    elif count == 2 and np.isnan(seconds[0, 1]):  # noqa: PLR2004 - a single pair has no gap
+        kept = 0
+    components = Components(count)
+    components.join((one, other) for _, one, other in links[:kept])
+    return components.labels()
+
+
+def _spanning_tree(table: Floats) -> list[tuple[float, int, int]]:
+    """The links of a tree with the shortest total length (Prim): the length and the two nodes of each."""
+    distance, nearest = np.full(len(table), np.inf), np.zeros(len(table), dtype=np.intp)
+    outside = np.ones(len(table), dtype=np.bool_)
+    added, links = 0, []
+    for _ in range(len(table) - 1):
+        outside[added] = False
+        closer = outside & (table[added] < distance)
+        distance[closer], nearest[closer] = table[added][closer], added
+        added = int(np.where(outside, distance, np.inf).argmin())
+        links.append((float(distance[added]), int(nearest[added]), added))
+    return links
 
 
 ROUTES: tuple[Route, ...] = (

@@ -43,7 +43,7 @@ class Node:
         return int(self.bound.getsockname()[1])
 
     def as_peer(self, key: bytes = KEY, host: str = "127.0.0.1") -> MeshPeer:
-        return MeshPeer(self.name, self.session, host, self.port, key)
+        return MeshPeer(self.name, self.session, self.port, host, key=key)
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ from wire.mesh import KEY_BYTES, MeshAssignment, MeshPeer
 from wire.messages import encode
 
 Answer = Callable[[], web.Response]
-BETA = MeshPeer("beta", 2, "127.0.0.1", 9, bytes(KEY_BYTES))
+BETA = MeshPeer("beta", 2, 9, "127.0.0.1", key=bytes(KEY_BYTES))
 
 
 def assigned(version: int = 1, *peers: MeshPeer, unchanged: bool = False) -> Answer:
@@ -125,9 +125,9 @@ async def test_all_results_are_sent_again_after_a_failure(caplog: pytest.LogCapt
         lambda: web.Response(body=encode({"version": 1, "interval_seconds": 0.001})),
         lambda: web.Response(body=b"[" * (1 << 20)),
         lambda: web.Response(status=500, body=b'{"x":' + b"[" * 60_000),
-        assigned(1, MeshPeer("gamma", 3, "peer.example.org", 9, bytes(KEY_BYTES))),
-        assigned(1, MeshPeer("gamma", 3, "peer\0", 9, bytes(KEY_BYTES))),
-        assigned(1, MeshPeer("gamma", 3, "fe80::1%\0", 9, bytes(KEY_BYTES))),
+        assigned(1, MeshPeer("gamma", 3, 9, "peer.example.org", key=bytes(KEY_BYTES))),
+        assigned(1, MeshPeer("gamma", 3, 9, "peer\0", key=bytes(KEY_BYTES))),
+        assigned(1, MeshPeer("gamma", 3, 9, "fe80::1%\0", key=bytes(KEY_BYTES))),
         lambda: web.Response(status=302, headers={"Location": "/v1/mesh"}),
         lambda: web.Response(status=409),
     ],

@@ -7,7 +7,7 @@ import numpy as np
 from collector.common.arrays import Floats
 from collector.features.network.applications.images import ImageTable
 from collector.features.network.applications.table import Applications
-from collector.features.network.mesh.delays import DelayKind, Delays
+from collector.features.network.mesh.delays import Delays
 from collector.snapshot.tables import NOWHERE, Snapshot
 from tests.collector.policies.clusters import Cluster
 
@@ -34,9 +34,7 @@ def delays_of(regions: Sequence[str]) -> Delays:
     """Measured delays between nodes in some regions."""
     seconds = np.array([[between_regions(one, other) for other in regions] for one in regions])
     count = len(regions)
-    return Delays.of_matrix(
-        seconds.reshape(count, count), np.full((count, count), DelayKind.MEASURED, dtype=np.int8)
-    )
+    return Delays.of_matrix(seconds.reshape(count, count))
 
 
 def delays_in(snapshot: Snapshot) -> Delays:
@@ -83,9 +81,8 @@ def random_applications(cluster: Cluster, seed: int) -> Snapshot:
     snapshot = in_applications(
         snapshot, services, regions, bound=float(draw.choice([0.04, 0.085, 0.12])), links=links
     )
-    seconds: Floats = delays_in(snapshot).seconds.copy()
+    seconds: Floats = delays_in(snapshot).among(np.arange(count))
     if draw.random() < 0.3:
         lost = draw.random((count, count)) < 0.1
         seconds[lost | lost.T] = np.nan
-    kinds = np.full((count, count), DelayKind.MEASURED, dtype=np.int8)
-    return snapshot.with_part(Delays.of_matrix(seconds, kinds))
+    return snapshot.with_part(Delays.of_matrix(seconds))

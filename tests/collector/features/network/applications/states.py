@@ -114,7 +114,7 @@ def _is_allowed(built: BuiltProblem, placed: Counts) -> bool:
     """Room and bound, written out."""
     problem, kinds = built.problem, built.kinds
     assert problem.delays is not None
-    seconds = problem.delays.seconds
+    seconds = problem.delays.among(problem.nodes)
     for node in np.flatnonzero(placed.sum(axis=0)).tolist():
         taken = sum(placed[kind, node] * problem.sizes[kind] for kind in range(len(kinds)))
         if (taken > problem.free[node] + 1e-9).any():

@@ -1,16 +1,18 @@
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.common.arrays import Floats, Rows
-from collector.features.network.mesh.components import near_clusters
 from collector.features.network.mesh.coordinates import DIMENSIONS, Coordinates, fit_coordinates
-from collector.features.network.mesh.delays import DelayKind, Delays
-from collector.features.network.mesh.estimates import Estimates
-from collector.features.network.mesh.measurements import Measurements, RoundTrip, pair_times
+from collector.features.network.mesh.delays import Delays
 from collector.features.network.mesh.peers import choose_near, choose_pairs
-from wire.mesh import MAX_RESULTS, PeerResult
+from collector.features.network.mesh.planning import MeshPlan, Result, median_times
+from collector.features.network.mesh.round_trips import near_clusters
+from wire.mesh import PeerResult
 
 REGIONS = np.array([[1, 100, 135, 32], [100, 1, 33, 82], [135, 33, 1, 115], [32, 82, 115, 1]]) / 1000
 """The round-trip times between the four regions of ge-kube."""
@@ -39,7 +41,7 @@ def fitted(table: Floats, pairs: Rows, generator: np.random.Generator) -> tuple[
     """Coordinates and delays by measurements of these pairs, with some noise."""
     seconds = table[pairs[:, 0], pairs[:, 1]] * generator.lognormal(0.0, 0.03, len(pairs))
     found = fit_coordinates(len(table), pairs, seconds)
-    return found, Delays.of_coordinates(found.positions, found.heights, pairs, seconds)
+    return found, Delays.of_pairs(pairs, seconds, found.positions, found.heights)
 
 
 @pytest.mark.slow
@@ -77,70 +79,36 @@ def test_coordinates_are_known_where_pairs_connect_nodes(count: int, size: int, 
     assert (estimates[known[pairs].all(axis=1)] > 0).all()
 
 
-def result(peer: str, seconds: float | None, *, answered: int = 10, lost: int = 0) -> PeerResult:
-    return PeerResult(peer, seconds, None if seconds is None else 2 * seconds, answered, lost)
+def results(node: str, seconds: Mapping[str, float]) -> dict[str, Result]:
+    return {
+        peer: Result(0.0, PeerResult(peer, each, None, 10, 0))
+        for peer, each in seconds.items()
+        if peer != node
+    }
 
 
-def test_of_both_directions_the_larger_one_counts() -> None:
-    results = Measurements()
-    results.put("alpha", [result("beta", 0.010), result("gamma", 0.003)], 0.0)
-    results.put("beta", [result("alpha", 0.030, lost=30)], 0.0)
-    results.put("gamma", [result("alpha", None, answered=0, lost=4)], 0.0)
-    times = pair_times(results.copy())
-    assert times["alpha", "beta"] == RoundTrip(
-        node="alpha",
-        peer="beta",
-        kind="measured",
-        p50_seconds=0.030,
-        p95_seconds=0.060,
-        lost_ratio=0.75,
-        forth_seconds=0.010,
-        back_seconds=0.030,
-        symmetric=False,
-    )
-    other = times["alpha", "gamma"].reversed()
-    assert (other.node, other.peer, other.p50_seconds, other.lost_ratio) == ("gamma", "alpha", 0.003, 1.0)
-    assert (other.forth_seconds, other.back_seconds) == (None, 0.003)
-
-
-@given(st.lists(st.tuples(st.sampled_from("abcd"), st.floats(0, 5)), max_size=20))
-def test_a_node_changes_no_time_between_two_others(lies: list[tuple[str, float]]) -> None:
-    honest = Measurements()
-    for node in "abc":
-        honest.put(node, [result(peer, 0.01) for peer in "abcd" if peer != node], 0.0)
-    before = pair_times(honest.copy())
-    honest.put("d", [result(peer, seconds) for peer, seconds in lies], 1.0)
-    after = pair_times(honest.copy())
+@given(st.dictionaries(st.sampled_from("abcd"), st.floats(0, 5)))
+def test_a_node_changes_no_time_between_two_others(lies: dict[str, float]) -> None:
+    honest = {node: results(node, dict.fromkeys("abcd", 0.01)) for node in "abc"}
+    before, after = median_times(honest), median_times({**honest, "d": results("d", lies)})
     assert {pair: each for pair, each in after.items() if "d" not in pair} == {
         pair: each for pair, each in before.items() if "d" not in pair
     }
     # It cannot look nearer than its peers measure it.
-    assert all((after[node, "d"].p50_seconds or 0.0) >= 0.01 for node in "abc")
-
-
-def test_results_of_a_node_are_bounded_and_expire() -> None:
-    results = Measurements()
-    for first in range(0, 3 * MAX_RESULTS, MAX_RESULTS):
-        results.put("alpha", [result(f"node{first + number}", 0.01) for number in range(MAX_RESULTS)], 0.0)
-    kept = results.copy()["alpha"]
-    assert list(kept) == [f"node{2 * MAX_RESULTS + number}" for number in range(MAX_RESULTS)]
-    results.put("beta", [result("alpha", 0.01)], 500.0)
-    results.drop_old(601.0)
-    assert list(results.copy()) == ["beta"]
+    assert all(after[node, "d"] >= 0.01 for node in "abc")
 
 
 def test_measured_estimated_and_unknown_times_differ() -> None:
-    results = Measurements()
-    results.put("alpha", [result("beta", 0.01)], 0.0)
-    times = pair_times(results.copy())
-    delays = Estimates(("alpha", "beta"), times).delays(("alpha", "beta", "gamma"))
+    plan = MeshPlan(medians={("alpha", "beta"): 0.01})
+    delays = plan.delays(("alpha", "beta", "gamma"))
     assert delays.from_node(0).tolist()[:2] == [0.0, 0.01]
-    assert delays.kinds_from(0).tolist() == [DelayKind.MEASURED, DelayKind.MEASURED, DelayKind.UNKNOWN]
+    assert delays.kinds_from(0) == ["measured", "measured", "unknown"]
     located = Coordinates(np.array([[0.0] * 4, [0.02] * 4]), np.array([0.001, 0.002]), None)
-    delays = Estimates(("beta", "gamma"), times, located).delays(("gamma", "alpha", "beta"))
-    assert delays.kinds_from(2).tolist() == [DelayKind.ESTIMATED, DelayKind.MEASURED, DelayKind.MEASURED]
+    plan = replace(plan, located=("beta", "gamma"), coordinates=located)
+    delays = plan.delays(("gamma", "alpha", "beta"))
+    assert delays.kinds_from(2) == ["estimated", "measured", "measured"]
     assert delays.from_node(2).tolist() == pytest.approx([0.043, 0.01, 0.0])
-    assert delays.kinds_from(1).tolist() == [DelayKind.UNKNOWN, DelayKind.MEASURED, DelayKind.MEASURED]
+    assert delays.kinds_from(1) == ["unknown", "measured", "measured"]
 
 
 def test_clusters_are_the_regions() -> None:

@@ -138,9 +138,10 @@ async def test_results_of_a_node_are_about_itself_only(collector: Client, tokens
     }
     assert table["alpha", "beta"] == 0.02
     assert table["beta", "gamma"] == 0.02
-    assert [(each["node"], each["peer"]) for each in answer["asymmetric"]] == [
-        ("alpha", "beta"),
-        ("alpha", "gamma"),
+    _, answer = await collector.ask("/v1/network/alpha", **headers)
+    assert answer["round_trips"] == [
+        {"peer": "beta", "kind": "measured", "p50_seconds": 0.02, "p95_seconds": 0.03, "lost_ratio": 0.0},
+        {"peer": "gamma", "kind": "measured", "p50_seconds": 5.0, "p95_seconds": 5.0, "lost_ratio": 0.0},
     ]
 
 

@@ -5,13 +5,11 @@ import pytest
 
 from collector.common.arrays import Floats
 from collector.config import CollectorConfig
-from collector.features.network.mesh.delays import DelayKind
-from collector.features.network.mesh.members import Member
 from collector.features.network.mesh.mesh import Mesh
 from collector.features.network.mesh.peers import MAX_PEERS
 from collector.features.network.settings import MeshConfig
 from tests.collector.features.network.mesh.test_coordinates import flat
-from wire.mesh import MeshAssignment, PeerResult
+from wire.mesh import MAX_RESULTS, MeshAssignment, MeshMember, PeerResult
 
 HOUR = 3600.0
 
@@ -32,8 +30,8 @@ def mesh() -> Mesh:
     return Mesh(CollectorConfig().with_section(MeshConfig(enabled=True)), monotonic=Monotonic())
 
 
-def member(node: str, session: int = 1) -> Member:
-    return Member(node, session, "10.0.0.1", 9641)
+def member(node: str, session: int = 1) -> MeshMember:
+    return MeshMember(node, session, 9641, "10.0.0.1")
 
 
 def report(mesh: Mesh, names: list[str], table: Floats, now: float) -> None:
@@ -56,12 +54,12 @@ async def test_a_large_cluster_measures_some_pairs_and_estimates_the_others(mesh
     delays = mesh.delays(names)
     assert delays is not None
     kinds = np.array([delays.kinds_from(row) for row in range(len(names))])
-    measured = (kinds == DelayKind.MEASURED).sum(axis=1) - 1
+    measured = (kinds == "measured").sum(axis=1) - 1
     # Results to peers that were replaced by near ones are valid for some minutes.
     assert measured.min() >= MAX_PEERS // 2
     assert max(len(mesh.peers_of(node)) for node in names) <= MAX_PEERS
-    assert (kinds != DelayKind.UNKNOWN).all()
-    estimated = kinds == DelayKind.ESTIMATED
+    assert (kinds != "unknown").all()
+    estimated = kinds == "estimated"
     found = delays.among(np.arange(len(names)))
     errors = np.abs(found - table)[estimated] / table[estimated]
     assert np.quantile(errors, 0.9) <= 0.15
@@ -121,6 +119,37 @@ async def test_nodes_that_left_are_no_peers_any_more(mesh: Mesh) -> None:
     await mesh.update(200.0)
     assert mesh.peers_of("alpha") == frozenset()
     assert mesh.assignment("beta").peers == ()
+
+
+def test_a_node_that_changes_too_often_is_refused_until_later(mesh: Mesh) -> None:
+    accepted = [mesh.put(member("alpha", session), [], 0.0) for session in range(1, 9)]
+    assert accepted == [True] * 5 + [False] * 3
+    assert not mesh.put(member("alpha", 9), [], 59.0)
+    assert mesh.put(member("alpha", 9), [], 61.0)
+    assert mesh.put(member("alpha", 9), [], 62.0)
+
+
+async def test_results_of_a_node_are_bounded_and_expire(mesh: Mesh) -> None:
+    for first in range(0, 3 * MAX_RESULTS, MAX_RESULTS):
+        results = [PeerResult(f"node{first + number:04}", 0.01, None, 3, 0) for number in range(MAX_RESULTS)]
+        mesh.put(member("alpha"), results, 0.0)
+    await mesh.update(0.0)
+    assert [peer for _, peer in mesh.plan.medians] == [
+        f"node{2 * MAX_RESULTS + n:04}" for n in range(MAX_RESULTS)
+    ]
+    mesh.put(member("beta"), [PeerResult("alpha", 0.01, None, 3, 0)], 500.0)
+    await mesh.update(601.0)
+    assert list(mesh.plan.medians) == [("alpha", "beta")]
+
+
+async def test_of_both_directions_the_larger_one_counts(mesh: Mesh) -> None:
+    mesh.put(
+        member("alpha"), [PeerResult("beta", 0.01, None, 3, 0), PeerResult("gamma", 0.003, None, 3, 0)], 0.0
+    )
+    mesh.put(member("beta"), [PeerResult("alpha", 0.03, None, 3, 0)], 0.0)
+    mesh.put(member("gamma"), [PeerResult("alpha", None, None, 0, 4)], 0.0)
+    await mesh.update(0.0)
+    assert mesh.plan.medians == {("alpha", "beta"): 0.03, ("alpha", "gamma"): 0.003}
 
 
 def test_without_a_mesh_there_are_no_delays() -> None:

@@ -1,14 +1,15 @@
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.common.arrays import Floats
-from collector.features.network.mesh.members import Member, Members
 from collector.features.network.mesh.peers import MAX_FULL_MESH, MAX_PEERS, choose_near, choose_pairs
 from collector.features.network.mesh.planning import pair_key, probe_interval_seconds
+from wire.mesh import MeshMember
 
-SECRET = b"s" * 32
+KEY = b"s" * 32
 
 
 def peers_of(count: int, pairs: set[tuple[int, int]]) -> list[set[int]]:
@@ -66,54 +67,31 @@ def test_near_peers_are_the_nearest() -> None:
     assert peers[100] == {95, 96, 97, 98, 99, 101, 102, 103, 104, 105}
 
 
-member = st.builds(
-    Member, st.text(min_size=1, max_size=5), st.integers(1, 2**63 - 1), st.just("10.0.0.1"), st.just(9641)
-)
+member = st.builds(MeshMember, st.text(min_size=1, max_size=5), st.integers(1, 2**63 - 1), st.just(9641))
 
 
-@given(member, member, member, st.integers(0, 2**40))
+@given(member, member, member)
 def test_only_the_two_nodes_of_a_pair_have_its_key(
-    one: Member, other: Member, third: Member, epoch: int
+    one: MeshMember, other: MeshMember, third: MeshMember
 ) -> None:
-    key = pair_key(SECRET, epoch, one, other)
-    assert key == pair_key(SECRET, epoch, other, one)
-    if len({each[:2] for each in (one, other, third)}) == 3:
-        assert key != pair_key(SECRET, epoch, one, third)
-    assert key != pair_key(SECRET, epoch + 1, one, other)
-    assert key != pair_key(SECRET, epoch, one._replace(session=one.session ^ (1 << 62)), other)
-    assert key != pair_key(b"t" * 32, epoch, one, other)
+    key = pair_key(KEY, one, other)
+    assert key == pair_key(KEY, other, one)
+    if len({one, other, third}) == 3:
+        assert key != pair_key(KEY, one, third)
+    restarted = msgspec.structs.replace(one, session=one.session ^ (1 << 62))
+    assert key != pair_key(KEY, restarted, other)
+    assert key != pair_key(b"t" * 32, one, other)
 
 
 def test_names_do_not_run_into_each_other() -> None:
-    first = [Member("a", 1, "", 1), Member("bc", 2, "", 1)]
-    second = [Member("ab", 1, "", 1), Member("c", 2, "", 1)]
-    assert pair_key(SECRET, 0, *first) != pair_key(SECRET, 0, *second)
+    first = [MeshMember("a", 1, 1), MeshMember("bc", 2, 1)]
+    second = [MeshMember("ab", 1, 1), MeshMember("c", 2, 1)]
+    assert pair_key(KEY, *first) != pair_key(KEY, *second)
 
 
-def test_a_member_that_changes_too_often_is_refused_until_later() -> None:
-    members = Members()
-    accepted = [members.put(Member("alpha", session, "10.0.0.1", 9641), 0.0) for session in range(1, 9)]
-    assert accepted == [True] * 5 + [False] * 3
-    assert members.list() == (Member("alpha", 5, "10.0.0.1", 9641),)
-    assert not members.put(Member("alpha", 9, "10.0.0.1", 9641), 59.0)
-    assert members.put(Member("alpha", 9, "10.0.0.1", 9641), 61.0)
-    assert members.put(Member("alpha", 9, "10.0.0.1", 9641), 62.0)
-
-
-def test_a_member_that_no_longer_asks_is_gone() -> None:
-    members = Members()
-    for node in ("alpha", "beta"):
-        members.put(Member(node, 1, "10.0.0.1", 9641), 0.0)
-    members.put(Member("beta", 1, "10.0.0.1", 9641), 100.0)
-    version = members.version
-    members.drop_inactive(136.0)
-    assert [each.node for each in members.list()] == ["beta"]
-    assert members.version > version
-
-
-@given(st.integers(1, 63), st.floats(60, 10_000))
-def test_probes_stay_within_the_traffic_of_a_node(peers: int, max_bytes_per_second: float) -> None:
-    interval = probe_interval_seconds(peers, max_bytes_per_second)
+@given(st.integers(1, 63))
+def test_probes_stay_within_the_traffic_of_a_node(peers: int) -> None:
+    interval = probe_interval_seconds(peers)
     assert interval >= 5
     # A question and an answer, both ways, of 40 bytes with 28 bytes of headers each.
-    assert peers * 4 * 68 / interval <= max_bytes_per_second
+    assert peers * 4 * 68 / interval <= 200
