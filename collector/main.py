@@ -26,8 +26,8 @@ from collector.core.parts import Core, ReportOutcome
 from collector.core.tariff import open_tariffs
 from collector.drivers.interface import Driver
 from collector.drivers.table import open_driver
-from collector.history.factory import open_history
 from collector.history.promql import connect
+from collector.history.sqlite.history import open_history
 from collector.jobs.admission import recording_shortages, restore_shortages
 from collector.jobs.analysis import AnalysisJob, analysing, restored_analysis
 from collector.jobs.retention import retention
@@ -75,7 +75,7 @@ async def running(
     listen, limits = parse_address(config.http.listen), ConnectionLimits.of_process()
     await check_address(listen, "http.listen")
     outages = Outages()
-    async with open_history(config, outages, clock) as history, open_tariffs(config) as tariffs:
+    async with open_history(config, outages) as history, open_tariffs(config) as tariffs:
         registry = Registry(config, socket.gethostname())
         core = Core(config, registry, history, clock, outages=outages, tariffs=tariffs)
         await restore(core)

@@ -22,7 +22,7 @@ from bench.hints.server import requests, server
 from collector.api.hints.containers import rank_nodes
 from collector.config import CollectorConfig
 from collector.core.parts import Core
-from collector.history.interface import History
+from collector.history.sqlite.history import History
 from collector.live.registry import Registry
 from collector.placement.question import PlacementQuestion
 from collector.policies.table import POLICIES

@@ -20,7 +20,7 @@ from collector.config import AccessConfig, CollectorConfig, HttpConfig
 from collector.control.loop import acting
 from collector.core.parts import Core
 from collector.core.snapshots import SnapshotCache
-from collector.history.factory import open_history
+from collector.history.sqlite.history import open_history
 from collector.live.live_tables import LiveTables
 from collector.live.registry import Registry
 from collector.main import make_app
@@ -74,7 +74,7 @@ async def serve(nodes: int, containers: int) -> None:
     access = AccessConfig(tokens="")
     config = CollectorConfig(http=HttpConfig(listen="127.0.0.1:0"), access=access)
     config = msgspec.structs.replace(config, history=msgspec.structs.replace(config.history, path=":memory:"))
-    async with open_history(config, Outages(), lambda: BEGIN_SECONDS) as history:
+    async with open_history(config, Outages()) as history:
         snapshots = FixedSnapshotCache(cluster(nodes, containers))
         core = Core(config, Registry(config), history, lambda: BEGIN_SECONDS, snapshots=snapshots)
         listen = parse_address(config.http.listen)

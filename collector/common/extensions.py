@@ -13,7 +13,7 @@
 | `pull` | `pull(core, source, nodes, at)`: after nodes were read from a store | the pull |
 | `jobs` | `restoring(core)`: while the registry is restored | the start |
 | `driver` | `open_driver(settings)`: the driver with the name of the feature | the drivers |
-| `history` | `open_history(config, outages, clock)`: the store with the name of the feature | the history |
+| `history` | `open_history(config, outages)`: the store with the name of the feature | the history |
 | `jobs` | `restore(core)`: before reports arrive; `running(core)`: while it serves | the start |
 | `findings` | `findings(core)`: bottlenecks now | the alerts of the collector |
 | `routes` | `ROUTES` | the route table |

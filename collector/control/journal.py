@@ -15,7 +15,7 @@ import msgspec
 
 from collector.config import ControlConfig
 from collector.control.records import CARRIED_OUT, IN_MOTION, Decision, Pause, Step, outcome_of
-from collector.history.interface import History
+from collector.history.sqlite.history import History
 from collector.policies.actions import Kill
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from collector.config import CollectorConfig
 from collector.core.applied import AppliedReports
 from collector.core.snapshots import SnapshotCache
 from collector.core.tariff import TariffSource
-from collector.history.interface import History
+from collector.history.sqlite.history import History
 from collector.live.registry import Registry
 from collector.placement.reservations import Reservations
 from collector.policies.admission.record import ShortageRecord

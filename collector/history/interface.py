@@ -1,10 +1,9 @@
-"""The interface of a history: all that the rest of the collector uses."""
+"""What a history is asked and answers."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, Self
+from typing import Self
 
 import msgspec
 
@@ -251,91 +250,3 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     """Containers only: its name in the runtime."""
     service: str | None = None
-
-
-class History(Protocol):
-    """Stores reports, sums them up, and keeps what other parts learned for the next run.
-
-    It knows no other part of the collector: each keeps its state as values by key, under a kind of its own.
-    Every method that can fail raises `HistoryUnavailable`.
-    """
-
-    # --- The log of reports, and what a restart needs of it -----------------------------------
-
-    async def add(self, reports: Sequence[Report], received_at: float) -> Sequence[bool | None]:
-        """Store reports durably before returning; returns for each whether it was new.
-
-        A report whose key `(node, boot, sequence)` is, or was, stored changes nothing. None is a report that
-        cannot be stored; the others are.
-        """
-
-    async def store_usage(self, merged: Sequence[UsageKey], totals: Sequence[UsageTotal]) -> None:
-        """Store usage totals, in place of the pending usage that is merged into them."""
-
-    async def load_state(self, limits: LimitsConfig = DEFAULT_LIMITS) -> StoredState:
-        """What a starting collector restores; of each node, no more than its limits allow."""
-
-    async def load_reports(self, since: float) -> Sequence[ReceivedReport]:
-        """All reports received since a time, in order of receipt, without their alerts and usage."""
-
-    async def load_windows(self, since: float, containers: AbstractSet[str]) -> StoredUsage:
-        """Usage of nodes, and of containers with these ids, in buckets of five minutes, from a time on.
-
-        The same bucket may occur more than once: its parts add up.
-        """
-
-    # --- Questions about the past -------------------------------------------------------------
-
-    async def means(
-        self, kind: SubjectKind, window_seconds: float, window_ends: Sequence[WindowEnd]
-    ) -> Mapping[Subject, Mean]:
-        """Of these nodes or their containers, over the window that ends with the last report of a node."""
-
-    async def events(
-        self, limit: int, node: str | None = None, before: EventPosition | None = None
-    ) -> Sequence[StoredEvent]:
-        """The latest events of one node or of all, latest first; optionally only those before a position."""
-
-    async def series(
-        self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float
-    ) -> Series:
-        """The series of a node, container (by id) or service in `[start, end)`, of limited length."""
-
-    async def cluster_series(
-        self, start: float, end: float, step_seconds: float, error_ratios: Mapping[str, float]
-    ) -> ClusterSeries:
-        """The power of all nodes together in `[start, end)`, of limited length.
-
-        `error_ratios` is the expected relative error of each node's watts now; others have the mean of them.
-        """
-
-    async def energy(
-        self, start: float, end: float, by: GroupBy, label: str | None = None
-    ) -> Sequence[Account]:
-        """The energy used in `[start, end)`, highest first, or by day; `label` is the label to group by.
-
-        Includes each node up to its last heartbeat.
-        """
-
-    # --- State of other parts -----------------------------------------------------------------
-
-    async def put_values(self, kind: str, values: Mapping[str, bytes | None]) -> None:
-        """Store values by key, for the next run; None deletes a key."""
-
-    async def get_values(self, kind: str) -> Mapping[str, bytes]:
-        """All stored values of a kind, by key."""
-
-    # --- Upkeep -------------------------------------------------------------------------------
-
-    async def apply_retention(self, now: float, limits: LimitsConfig = DEFAULT_LIMITS) -> Mapping[str, int]:
-        """Update the rollups, and delete what is older than the retention.
-
-        Returns the number of buckets of five minutes in which a node reported more energy than its limits
-        allow, by node; the surplus is left out.
-        """
-
-    async def check(self) -> None:
-        """Check that reports can be stored now."""
-
-    def stats(self) -> HistoryStats:
-        """Number of reports, and size."""

@@ -38,21 +38,21 @@ def step_for(step_seconds: float, start: float, end: float, resolution: int) -> 
     return resolution * math.ceil(step / resolution) if resolution else step
 
 
-def points_of(sums: BucketSums, kind: SubjectKind, start: float, step_seconds: float) -> list[Point]:
+def points_of(sums: BucketSums, kind: SubjectKind, start: float, step_seconds: float) -> tuple[Point, ...]:
     """The points that end after `start`: sums over all subjects, over the time of the one with most."""
     order = np.argsort(sums.bucket, kind="stable")
     buckets, starts = np.unique(sums.bucket[order], return_index=True)
     if not buckets.size:
-        return []
+        return ()
     seconds = np.maximum.reduceat(sums.seconds[order], starts)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = np.where(seconds > 0, add_known(sums.totals[order], starts).T / seconds, np.nan).T
     maxima = add_known(sums.maxima[order], starts)
-    return [
+    return tuple(
         point_of(bucket * step_seconds, mean, highest, kind)
         for bucket, mean, highest in zip(buckets.tolist(), _known(means), _known(maxima), strict=True)
         if start < (bucket + 1) * step_seconds
-    ]
+    )
 
 
 def _known(rows: Floats) -> list[list[float | None]]:

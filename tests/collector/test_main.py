@@ -13,7 +13,6 @@ import pytest
 
 from collector.common.liveness import Liveness
 from collector.config import CollectorConfig, HttpConfig
-from collector.history.sqlite.files import connection
 from collector.history.sqlite.schema import VERSION
 from collector.main import running
 from tests.collector.builders import (
@@ -155,21 +154,6 @@ async def test_a_file_that_cannot_be_used_is_one_clear_sentence(tmp_path: Path) 
         refusal = await refused(ours)
         assert f"has format {version}, and this collector reads format {VERSION}" in refusal
         assert "history.path" in refusal
-
-
-async def test_a_history_of_an_earlier_format_is_migrated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with collecting(settings(tmp_path / "history.db")) as collector:
-        await collector.send(report())
-
-    def rename_node(file: sqlite3.Connection) -> None:
-        file.execute("UPDATE nodes SET name = 'migrated'")
-
-    monkeypatch.setattr(connection, "VERSION", VERSION + 1)
-    monkeypatch.setattr(connection, "MIGRATIONS", {VERSION: rename_node})
-    async with collecting(settings(tmp_path / "history.db")) as collector:
-        assert [node["name"] for node in await collector.nodes()] == ["migrated"]
 
 
 COLLECTOR = """

@@ -16,8 +16,7 @@ import numpy as np
 
 from collector.common.outages import Outages
 from collector.config import CollectorConfig
-from collector.history.factory import open_history
-from collector.history.interface import History
+from collector.history.sqlite.history import History, open_history
 from collector.snapshot.columns import sum_by_node
 from collector.snapshot.tables import NOWHERE
 from wattpack.demo.agents import DemoAgents
@@ -88,7 +87,7 @@ async def write_past(
     cluster = agents.cluster
     plan = PastPlan.of(cluster.starts_at, days, len(cluster.shop.containers) + len(cluster.shop.nodes))
     times = plan.report_times()
-    async with open_history(config, Outages(), clock) as history:
+    async with open_history(config, Outages()) as history:
         await _write_reports(history, agents, plan, lambda done: progress(_REPORTS_SHARE * done))
     await asyncio.to_thread(
         _write_means,
@@ -99,7 +98,7 @@ async def write_past(
     )
     # Writing takes a while: to a collector that starts now, the nodes must not look silent.
     now = clock()
-    async with open_history(config, Outages(), clock) as history:
+    async with open_history(config, Outages()) as history:
         await history.add(await asyncio.to_thread(agents.sample, now, now - times[-1]), now)
     return now
 

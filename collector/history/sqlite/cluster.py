@@ -58,93 +58,98 @@ class _Sum:
         )
 
 
-class ClusterReader:
-    """Reads the power of all nodes together."""
+def read_cluster_series(
+    connection: sqlite3.Connection,
+    start: float,
+    end: float,
+    step_seconds: float,
+    error_ratios: Mapping[str, float],
+) -> ClusterSeries:
+    """The series in `[start, end)`."""
+    oldest = oldest_times(connection)
+    resolution = resolution_for(step_seconds, start, oldest)
+    if not resolution and FINE_SECONDS in oldest and _has_many_samples(connection, start, end):
+        resolution = FINE_SECONDS
+    step = step_for(step_seconds, start, end, resolution)
+    sums = (
+        _from_rollups(connection, (start, end), step, resolution, error_ratios)
+        if resolution
+        else _from_samples(connection, start, end, step)
+    )
+    points = tuple(
+        sums[bucket].point(bucket * step)
+        for bucket in sorted(sums)
+        if start < (bucket + 1) * step and sums[bucket].seconds > 0
+    )
+    return ClusterSeries(step_seconds=step, points=points)
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
 
-    def read(
-        self, start: float, end: float, step_seconds: float, error_ratios: Mapping[str, float]
-    ) -> ClusterSeries:
-        """The series in `[start, end)`."""
-        oldest = oldest_times(self._connection)
-        resolution = resolution_for(step_seconds, start, oldest)
-        if not resolution and FINE_SECONDS in oldest and self._has_many_samples(start, end):
-            resolution = FINE_SECONDS
-        step = step_for(step_seconds, start, end, resolution)
-        sums = (
-            self._rollups(start, end, step, resolution, error_ratios)
-            if resolution
-            else self._samples(start, end, step)
+def _has_many_samples(connection: sqlite3.Connection, start: float, end: float) -> bool:
+    given = {"since": start - LOOKBACK_SECONDS, "until": end + _HELD_SECONDS, "most": _MOST_SAMPLES}
+    (count,) = connection.execute(_COUNT, given).fetchone()
+    return bool(count > _MOST_SAMPLES)
+
+
+def _from_rollups(
+    connection: sqlite3.Connection,
+    period: tuple[float, float],
+    step: float,
+    resolution: int,
+    error_ratios: Mapping[str, float],
+) -> Mapping[int, _Sum]:
+    given = {
+        "step": resolution,
+        "first": int(period[0] // resolution),
+        "after": ceil(period[1] / resolution),
+        "ratios": json.dumps(error_ratios),
+        "other_ratio": fsum(error_ratios.values()) / len(error_ratios) if error_ratios else 0.0,
+    }
+    merged: defaultdict[int, _Sum] = defaultdict(_Sum)
+    nodes_before = 0
+    for bucket, nodes, begins_at, ends_at, *sums in connection.execute(_ROLLUPS, given):
+        is_whole = begins_at <= bucket * resolution and ends_at >= (bucket + 1) * resolution
+        if not is_whole and nodes < nodes_before:
+            continue  # it has just begun, and not all nodes are in it
+        nodes_before = nodes
+        # While a bucket lasts, each node covers another part of it: then the mean power of each counts.
+        seconds = resolution if is_whole else max(1.0, ends_at - begins_at)
+        joules = sums[:4] if is_whole else [watts * seconds for watts in sums[4:]]
+        part = _Sum(joules[0], joules[1], joules[2], joules[3], seconds, nodes)
+        merged[int(bucket * resolution // step)].add(part)
+    return merged
+
+
+def _from_samples(
+    connection: sqlite3.Connection, start: float, end: float, step: float
+) -> Mapping[int, _Sum]:
+    given = {"since": start - LOOKBACK_SECONDS, "until": end + _HELD_SECONDS}
+    rows = np.array(connection.execute(_SAMPLES, given).fetchall(), dtype=np.float64).reshape(-1, 8)
+    last = np.array(connection.execute(_LAST, given).fetchall(), dtype=np.float64).reshape(-1, 2)
+    if not rows.size:
+        return {}
+    samples = _samples(rows, last, end)
+    columns = sum_buckets(samples, hold(samples), step)
+    sums: dict[int, _Sum] = {}
+    latest = int((end - 1e-6) // step)
+    order = np.argsort(columns.bucket, kind="stable")
+    buckets, begins = np.unique(columns.bucket[order], return_index=True)
+    for bucket, some in zip(buckets.tolist(), np.split(order, begins)[1:], strict=True):
+        if not start < (bucket + 1) * step or bucket > latest:
+            continue
+        seconds, totals = columns.seconds[some], np.nan_to_num(columns.totals[some], nan=0.0)
+        # The last step is not over: what each node used so far counts for all of it.
+        span = float(seconds.max()) if bucket in {latest, int(start // step)} else step
+        watts = (totals / np.maximum(seconds, 1e-9)[:, None] if span < step else totals / step).sum(axis=0)
+        joules = watts * span
+        sums[bucket] = _Sum(
+            joules=float(joules[_WATTS]),
+            idle_joules=float(joules[_IDLE]),
+            containers_joules=float(max(0.0, joules[_WATTS] - joules[_IDLE] - joules[_SYSTEM])),
+            error_joules=float(joules[_ERROR]),
+            seconds=span,
+            nodes=int((~np.isnan(columns.totals[some, _WATTS])).sum()),
         )
-        points = tuple(
-            sums[bucket].point(bucket * step)
-            for bucket in sorted(sums)
-            if start < (bucket + 1) * step and sums[bucket].seconds > 0
-        )
-        return ClusterSeries(step_seconds=step, points=points)
-
-    def _has_many_samples(self, start: float, end: float) -> bool:
-        given = {"since": start - LOOKBACK_SECONDS, "until": end + _HELD_SECONDS, "most": _MOST_SAMPLES}
-        (count,) = self._connection.execute(_COUNT, given).fetchone()
-        return bool(count > _MOST_SAMPLES)
-
-    def _rollups(
-        self, start: float, end: float, step: float, resolution: int, error_ratios: Mapping[str, float]
-    ) -> Mapping[int, _Sum]:
-        given = {
-            "step": resolution,
-            "first": int(start // resolution),
-            "after": ceil(end / resolution),
-            "ratios": json.dumps(error_ratios),
-            "other_ratio": fsum(error_ratios.values()) / len(error_ratios) if error_ratios else 0.0,
-        }
-        merged: defaultdict[int, _Sum] = defaultdict(_Sum)
-        nodes_before = 0
-        for bucket, nodes, begins_at, ends_at, *sums in self._connection.execute(_ROLLUPS, given):
-            is_whole = begins_at <= bucket * resolution and ends_at >= (bucket + 1) * resolution
-            if not is_whole and nodes < nodes_before:
-                continue  # it has just begun, and not all nodes are in it
-            nodes_before = nodes
-            # While a bucket lasts, each node covers another part of it: then the mean power of each counts.
-            seconds = resolution if is_whole else max(1.0, ends_at - begins_at)
-            joules = sums[:4] if is_whole else [watts * seconds for watts in sums[4:]]
-            part = _Sum(joules[0], joules[1], joules[2], joules[3], seconds, nodes)
-            merged[int(bucket * resolution // step)].add(part)
-        return merged
-
-    def _samples(self, start: float, end: float, step: float) -> Mapping[int, _Sum]:
-        given = {"since": start - LOOKBACK_SECONDS, "until": end + _HELD_SECONDS}
-        rows = np.array(self._connection.execute(_SAMPLES, given).fetchall(), dtype=np.float64).reshape(-1, 8)
-        last = np.array(self._connection.execute(_LAST, given).fetchall(), dtype=np.float64).reshape(-1, 2)
-        if not rows.size:
-            return {}
-        samples = _samples(rows, last, end)
-        columns = sum_buckets(samples, hold(samples), step)
-        sums: dict[int, _Sum] = {}
-        latest = int((end - 1e-6) // step)
-        order = np.argsort(columns.bucket, kind="stable")
-        buckets, begins = np.unique(columns.bucket[order], return_index=True)
-        for bucket, some in zip(buckets.tolist(), np.split(order, begins)[1:], strict=True):
-            if not start < (bucket + 1) * step or bucket > latest:
-                continue
-            seconds, totals = columns.seconds[some], np.nan_to_num(columns.totals[some], nan=0.0)
-            # The last step is not over: what each node used so far counts for all of it.
-            span = float(seconds.max()) if bucket in {latest, int(start // step)} else step
-            watts = (totals / np.maximum(seconds, 1e-9)[:, None] if span < step else totals / step).sum(
-                axis=0
-            )
-            joules = watts * span
-            sums[bucket] = _Sum(
-                joules=float(joules[_WATTS]),
-                idle_joules=float(joules[_IDLE]),
-                containers_joules=float(max(0.0, joules[_WATTS] - joules[_IDLE] - joules[_SYSTEM])),
-                error_joules=float(joules[_ERROR]),
-                seconds=span,
-                nodes=int((~np.isnan(columns.totals[some, _WATTS])).sum()),
-            )
-        return sums
+    return sums
 
 
 def _samples(rows: Floats, last: Floats, end: float) -> Samples:

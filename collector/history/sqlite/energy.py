@@ -39,67 +39,63 @@ def _is_whole(hour: int, start: float, end: float) -> bool:
     return start <= hour * COARSE_SECONDS and (hour + 1) * COARSE_SECONDS <= end
 
 
-class EnergyReader:
-    """Sums up energy."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def accounts(self, start: float, end: float, by: GroupBy, label: str | None) -> list[Account]:
-        """The energy used in `[start, end)`, highest first, or by day."""
-        first, last = self._connection.execute(_STORED_HOURS, (COARSE_SECONDS,)).fetchone()
-        if first is None:
-            return []
-        (reached,) = self._connection.execute(_REACHED, (COARSE_SECONDS, last)).fetchone()
-        if reached is not None and end > reached:
-            # Nothing is known of later times: all of the last hour counts, and none of its parts is read.
-            end = (last + 1) * COARSE_SECONDS
-        start, end = max(start, first * COARSE_SECONDS), min(end, (last + 1) * COARSE_SECONDS)
-        found = self._connection.execute(DETAIL_FROM).fetchone()
-        detail_from = 0.0 if found is None else float(found[0])
-        all_parts = list(parts(start, end, detail_from))
-        hours = [
-            bucket for step, bucket in all_parts if step == COARSE_SECONDS and _is_whole(bucket, start, end)
-        ]
-        edges = [
-            each for each in all_parts if each[0] != COARSE_SECONDS or not _is_whole(each[1], start, end)
-        ]
-        given: _Given = {
-            "parts": json.dumps(all_parts),
-            "edges": json.dumps(edges),
-            "first_hour": min(hours, default=0),
-            "last_hour": max(hours, default=-1),
-            "start": start,
-            "end": end,
-        }
-        match by:
-            case GroupBy.DAY:
-                rows = self._connection.execute(_BY_DAY, given)
-                return [_node_account(_day(day), *joules) for day, *joules in rows]
-            case GroupBy.NODE:
-                return _sorted(_node_account(*row) for row in self._connection.execute(_BY_NODE, given))
-            case GroupBy.CONTAINER:
-                return _sorted(
-                    Account(key=key, joules=joules, node=node, name=facts.name, service=facts.service)
-                    for node, key, facts, joules in self._containers(given)
-                )
-            case GroupBy.SERVICE:
-                return self._grouped(given, lambda facts: facts.service)
-            case GroupBy.LABEL:
-                return self._grouped(given, lambda facts: facts.labels.get(label or ""))
-
-    def _containers(self, given: _Given) -> Iterator[tuple[str, str, StoredContainerFacts, float]]:
-        for node, runtime_id, body, joules in self._connection.execute(_BY_CONTAINER, given):
-            facts = (
-                StoredContainerFacts(runtime_id, "unknown") if body is None else decode_container_facts(body)
+def read_energy(
+    connection: sqlite3.Connection, start: float, end: float, by: GroupBy, label: str | None
+) -> list[Account]:
+    """The energy used in `[start, end)`, highest first, or by day."""
+    first, last = connection.execute(_STORED_HOURS, (COARSE_SECONDS,)).fetchone()
+    if first is None:
+        return []
+    (reached,) = connection.execute(_REACHED, (COARSE_SECONDS, last)).fetchone()
+    if reached is not None and end > reached:
+        # Nothing is known of later times: all of the last hour counts, and none of its parts is read.
+        end = (last + 1) * COARSE_SECONDS
+    start, end = max(start, first * COARSE_SECONDS), min(end, (last + 1) * COARSE_SECONDS)
+    found = connection.execute(DETAIL_FROM).fetchone()
+    detail_from = 0.0 if found is None else float(found[0])
+    all_parts = list(parts(start, end, detail_from))
+    hours = [bucket for step, bucket in all_parts if step == COARSE_SECONDS and _is_whole(bucket, start, end)]
+    edges = [each for each in all_parts if each[0] != COARSE_SECONDS or not _is_whole(each[1], start, end)]
+    given: _Given = {
+        "parts": json.dumps(all_parts),
+        "edges": json.dumps(edges),
+        "first_hour": min(hours, default=0),
+        "last_hour": max(hours, default=-1),
+        "start": start,
+        "end": end,
+    }
+    match by:
+        case GroupBy.DAY:
+            rows = connection.execute(_BY_DAY, given)
+            return [_node_account(_day(day), *joules) for day, *joules in rows]
+        case GroupBy.NODE:
+            return _sorted(_node_account(*row) for row in connection.execute(_BY_NODE, given))
+        case GroupBy.CONTAINER:
+            return _sorted(
+                Account(key=key, joules=joules, node=node, name=facts.name, service=facts.service)
+                for node, key, facts, joules in _containers(connection, given)
             )
-            yield node, runtime_id, facts, joules
+        case GroupBy.SERVICE:
+            return _grouped(connection, given, lambda facts: facts.service)
+        case GroupBy.LABEL:
+            return _grouped(connection, given, lambda facts: facts.labels.get(label or ""))
 
-    def _grouped(self, given: _Given, key_of: Callable[[StoredContainerFacts], str | None]) -> list[Account]:
-        sums: defaultdict[str | None, float] = defaultdict(float)
-        for _, _, facts, joules in self._containers(given):
-            sums[key_of(facts)] += joules
-        return _sorted(Account(key=key, joules=joules) for key, joules in sums.items())
+
+def _containers(
+    connection: sqlite3.Connection, given: _Given
+) -> Iterator[tuple[str, str, StoredContainerFacts, float]]:
+    for node, runtime_id, body, joules in connection.execute(_BY_CONTAINER, given):
+        facts = StoredContainerFacts(runtime_id, "unknown") if body is None else decode_container_facts(body)
+        yield node, runtime_id, facts, joules
+
+
+def _grouped(
+    connection: sqlite3.Connection, given: _Given, key_of: Callable[[StoredContainerFacts], str | None]
+) -> list[Account]:
+    sums: defaultdict[str | None, float] = defaultdict(float)
+    for _, _, facts, joules in _containers(connection, given):
+        sums[key_of(facts)] += joules
+    return _sorted(Account(key=key, joules=joules) for key, joules in sums.items())
 
 
 def _sorted(accounts: Iterator[Account]) -> list[Account]:

@@ -150,87 +150,85 @@ ORDER BY e.at DESC, e.report_id DESC, e.number DESC LIMIT :limit
 """
 
 
-class SqliteReader:
-    """Reads what was reported and stored, as it was."""
+def read_events(
+    connection: sqlite3.Connection, limit: int, node: str | None = None, before: EventPosition | None = None
+) -> list[StoredEvent]:
+    """The latest events, latest first."""
+    at, report_id, number = (None, None, None) if before is None else before
+    given = {"limit": limit, "node": node, "at": at, "report_id": report_id, "number": number}
+    rows = connection.execute(_EVENTS, given)
+    return [
+        StoredEvent(row[0], event, row[2:])
+        for row in rows
+        if (event := _decoded(decode_event, row[1])) is not None
+    ]
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
 
-    def events(self, limit: int, node: str | None, before: EventPosition | None = None) -> list[StoredEvent]:
-        at, report_id, number = (None, None, None) if before is None else before
-        given = {"limit": limit, "node": node, "at": at, "report_id": report_id, "number": number}
-        rows = self._connection.execute(_EVENTS, given)
-        return [
-            StoredEvent(row[0], event, row[2:])
-            for row in rows
-            if (event := _decoded(decode_event, row[1])) is not None
-        ]
+def read_values(connection: sqlite3.Connection, kind: str) -> dict[str, bytes]:
+    """All values of a kind, by key."""
+    return dict(connection.execute("SELECT key, value FROM key_values WHERE kind = ?", (kind,)))
 
-    def get_values(self, kind: str) -> dict[str, bytes]:
-        return dict(self._connection.execute("SELECT key, value FROM key_values WHERE kind = ?", (kind,)))
 
-    def load_state(self, limits: LimitsConfig = DEFAULT_LIMITS) -> StoredState:
-        # One read transaction, so that all queries see the same reports.
-        self._connection.execute("BEGIN")
-        try:
-            return StoredState(
-                reports=self._reports(limits),
-                alerts=[
-                    ReportedAlert(node, boot, sequence, alert)
-                    for node, boot, sequence, body in self._connection.execute(_ALERTS)
-                    if (alert := _decoded(decode_alert, body)) is not None
-                ],
-                usage=[
-                    UsageTotal(node, bucket, totals)
-                    for node, bucket, body in self._connection.execute(_USAGE, (limits.max_bytes,))
-                    if (totals := _decoded(decode_totals, body)) is not None
-                ],
-                pending_usage=_PendingUsage(
-                    self._connection.execute(_PENDING_USAGE, (limits.max_bytes,)).fetchall()
-                ),
-            )
-        finally:
-            self._connection.execute("ROLLBACK")
+def read_state(connection: sqlite3.Connection, limits: LimitsConfig = DEFAULT_LIMITS) -> StoredState:
+    """What a starting collector restores."""
+    # One read transaction, so that all queries see the same reports.
+    connection.execute("BEGIN")
+    try:
+        return StoredState(
+            reports=_reports(connection, limits),
+            alerts=[
+                ReportedAlert(node, boot, sequence, alert)
+                for node, boot, sequence, body in connection.execute(_ALERTS)
+                if (alert := _decoded(decode_alert, body)) is not None
+            ],
+            usage=[
+                UsageTotal(node, bucket, totals)
+                for node, bucket, body in connection.execute(_USAGE, (limits.max_bytes,))
+                if (totals := _decoded(decode_totals, body)) is not None
+            ],
+            pending_usage=_PendingUsage(connection.execute(_PENDING_USAGE, (limits.max_bytes,)).fetchall()),
+        )
+    finally:
+        connection.execute("ROLLBACK")
 
-    def load_reports(self, since: float) -> list[ReceivedReport]:
-        self._connection.execute("BEGIN")
-        try:
-            parts = _Parts()
-            for report_id, runtime_id, facts, *values in self._connection.execute(
-                _CONTAINERS_SINCE, (since,)
-            ):
-                if facts is None:
-                    parts.gone[report_id].append(runtime_id)
-                elif (
-                    found := _decoded(partial(decode_container, runtime_id, facts), tuple(values))
-                ) is not None:
-                    parts.containers[report_id].append(found)
-            for report_id, body in self._connection.execute(_EVENTS_SINCE, (since,)):
-                if (event := _decoded(decode_event, body)) is not None:
-                    parts.events[report_id].append(event)
-            return [parts.report(row) for row in self._connection.execute(_RECEIVED_SINCE, (since,))]
-        finally:
-            self._connection.execute("ROLLBACK")
 
-    def _reports(self, limits: LimitsConfig) -> list[ReceivedReport]:
+def read_reports(connection: sqlite3.Connection, since: float) -> list[ReceivedReport]:
+    """All reports received since a time."""
+    connection.execute("BEGIN")
+    try:
         parts = _Parts()
-        counts: Counter[int] = Counter()
-        ended: Counter[int] = Counter()
-        sizes_bytes: Counter[int] = Counter()
-        for boot_id, report_id, runtime_id, facts, *values in self._connection.execute(_CONTAINERS):
+        for report_id, runtime_id, facts, *values in connection.execute(_CONTAINERS_SINCE, (since,)):
             if facts is None:
-                ended[boot_id] += 1
-                if ended[boot_id] <= _MOST_GONE:
-                    parts.gone[report_id].append(runtime_id)
-                continue
-            # A history may hold more than the limits of today allow.
-            counts[boot_id] += 1
-            sizes_bytes[boot_id] += len(facts)
-            if counts[boot_id] <= limits.max_containers and sizes_bytes[boot_id] <= limits.max_bytes:
-                decode = partial(decode_container, runtime_id, facts)
-                if (container := _decoded(decode, tuple(values))) is not None:
-                    parts.containers[report_id].append(container)
-        return [parts.report(row) for row in self._connection.execute(_REPORTS)]
+                parts.gone[report_id].append(runtime_id)
+            elif (found := _decoded(partial(decode_container, runtime_id, facts), tuple(values))) is not None:
+                parts.containers[report_id].append(found)
+        for report_id, body in connection.execute(_EVENTS_SINCE, (since,)):
+            if (event := _decoded(decode_event, body)) is not None:
+                parts.events[report_id].append(event)
+        return [parts.report(row) for row in connection.execute(_RECEIVED_SINCE, (since,))]
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def _reports(connection: sqlite3.Connection, limits: LimitsConfig) -> list[ReceivedReport]:
+    parts = _Parts()
+    counts: Counter[int] = Counter()
+    ended: Counter[int] = Counter()
+    sizes_bytes: Counter[int] = Counter()
+    for boot_id, report_id, runtime_id, facts, *values in connection.execute(_CONTAINERS):
+        if facts is None:
+            ended[boot_id] += 1
+            if ended[boot_id] <= _MOST_GONE:
+                parts.gone[report_id].append(runtime_id)
+            continue
+        # A history may hold more than the limits of today allow.
+        counts[boot_id] += 1
+        sizes_bytes[boot_id] += len(facts)
+        if counts[boot_id] <= limits.max_containers and sizes_bytes[boot_id] <= limits.max_bytes:
+            decode = partial(decode_container, runtime_id, facts)
+            if (container := _decoded(decode, tuple(values))) is not None:
+                parts.containers[report_id].append(container)
+    return [parts.report(row) for row in connection.execute(_REPORTS)]
 
 
 class _PendingUsage:

@@ -11,11 +11,10 @@ import logging
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Self
+from pathlib import Path
 
-from collector import config
 from collector.analysis.usage import BUCKETS, bucket_at
+from collector.config import HistoryConfig
 from collector.history.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite.schema import DETAIL_FROM, SET_DETAIL_FROM
 from collector.history.sqlite.space import StoredReport, crowded_node, forget_containers
@@ -41,46 +40,23 @@ _CATCH_UP_RATIO = 1.1
 _HORIZON_KIND, _HORIZON_KEY = "retention", "horizon"
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """How long samples and the rollups of each step are kept, and the maximum size of all."""
-
-    raw_seconds: float
-    rollup_seconds: dict[int, float]
-    max_size_bytes: int
-
-    @classmethod
-    def of(cls, settings: config.HistoryConfig) -> Self:
-        """From the settings."""
-        days = {FINE_SECONDS: settings.detail_days, COARSE_SECONDS: settings.hourly_days}
-        return cls(
-            settings.retention_hours * 3600,
-            {step: each * _DAY_SECONDS for step, each in days.items()},
-            settings.max_size_bytes,
-        )
-
-    @property
-    def log_bytes(self) -> int:
-        """The share of the maximum size for SQLite's write-ahead log."""
-        return min(_MAX_LOG_BYTES, self.max_size_bytes // 4)
-
-    @property
-    def file_bytes(self) -> int:
-        """The share for the database file."""
-        # The log is truncated after the commit that made it too long, which may double it.
-        return self.max_size_bytes - 2 * self.log_bytes
-
-
 class RetentionJob:
     """Deletes old rows, each call in one transaction of the writer's connection."""
 
-    def __init__(self, connection: sqlite3.Connection, writer: SqliteWriter, retention: Retention) -> None:
+    def __init__(self, connection: sqlite3.Connection, writer: SqliteWriter, settings: HistoryConfig) -> None:
         self._connection = connection
-        self._writer = writer
-        self._retention = retention
-        self._space = writer.space
+        self.writer, self.settings = writer, settings
+        self._raw_seconds = settings.retention_hours * 3600
+        self._rollup_seconds = {
+            FINE_SECONDS: settings.detail_days * _DAY_SECONDS,
+            COARSE_SECONDS: settings.hourly_days * _DAY_SECONDS,
+        }
+        self._log = Path(settings.path + "-wal")
+        self._log_bytes = min(_MAX_LOG_BYTES, settings.max_size_bytes // 4)
+        # The log is truncated after the commit that made it too long, which may double it.
+        self._file_bytes = settings.max_size_bytes - 2 * self._log_bytes
         # The writer marks rows as used only this often: an older mark may still be in use.
-        self._refresh_seconds = retention.raw_seconds / 10
+        self._refresh_seconds = self._raw_seconds / 10
         (self._page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
         self._horizon: float | None = None
         self._advanced_at = 0.0
@@ -88,8 +64,6 @@ class RetentionJob:
         """Reports, rollups and containers that were deleted before their retention was over."""
         self.dropped_by_node: Counter[int] = Counter()
         """Dropped reports and containers, by node."""
-        self.deleted_reports = 0
-        """Reports that were deleted for any reason."""
 
     # --- By age ------------------------------------------------------------------------------
 
@@ -103,7 +77,7 @@ class RetentionJob:
         if self._horizon is None:
             reached = self._stored_horizon()
             self._horizon = now if reached is None else min(now, reached)
-            if now - self._horizon > self._retention.raw_seconds:
+            if now - self._horizon > self._raw_seconds:
                 log.warning(
                     "the newest data in the history is %.0f h old: the collector was stopped, or its clock is"
                     " wrong. Older data is kept that much longer",
@@ -113,7 +87,7 @@ class RetentionJob:
             elapsed = max(0.0, now - self._advanced_at)
             self._horizon = min(now, self._horizon + _CATCH_UP_RATIO * elapsed)
         self._advanced_at = now
-        self._writer.put_values(_HORIZON_KIND, {_HORIZON_KEY: repr(self._horizon).encode()})
+        self.writer.put_values(_HORIZON_KIND, {_HORIZON_KEY: repr(self._horizon).encode()})
         return self._horizon
 
     def _stored_horizon(self) -> float | None:
@@ -125,26 +99,26 @@ class RetentionJob:
 
     def expire_reports(self, now: float, limit: int = _REPORT_BATCH) -> int:
         """Delete a batch of reports that are past the retention, with their samples; returns how many."""
-        with self._writer.transaction():
-            before = now - self._retention.raw_seconds
+        with self.writer.transaction():
+            before = now - self._raw_seconds
             found = self._connection.execute(_OLD_REPORTS, (before, limit)).fetchall()
             return self._drop_reports([StoredReport(*row) for row in found])
 
     def expire_rollups(self, now: float) -> int:
         """Delete a batch of rollups that are past the retention; returns how many."""
-        with self._writer.transaction():
+        with self.writer.transaction():
             return sum(
                 self._drop_rollups(step, int((now - seconds) // step))
-                for step, seconds in self._retention.rollup_seconds.items()
+                for step, seconds in self._rollup_seconds.items()
             )
 
     def expire_rest(self, now: float) -> None:
         """Delete rows that nothing refers to, and return space to the disk if more than half is free."""
         (oldest_at, _) = self._connection.execute(_REPORTS_BETWEEN).fetchone()
         # If samples were deleted early, so can the rows that only they referred to.
-        before = max(now - self._retention.raw_seconds, oldest_at or 0.0) - self._refresh_seconds
+        before = max(now - self._raw_seconds, oldest_at or 0.0) - self._refresh_seconds
         unused = min([before, *(at - self._refresh_seconds for at in self._oldest_rollups().values())])
-        with self._writer.transaction():
+        with self.writer.transaction():
             for delete in _DELETE_SUBJECTS:
                 self._connection.execute(delete, (unused,))
             self._connection.execute(
@@ -156,7 +130,7 @@ class RetentionJob:
             for delete in _DELETE_USAGE:
                 self._connection.execute(delete, (bucket_at(now) - BUCKETS,))
             # An id that is not marked as used for so long is looked up again anyway.
-            self._writer.expire_ids(max(before, now - self._refresh_seconds))
+            self.writer.expire_ids(max(before, now - self._refresh_seconds))
         pages, free = self._pages()
         if free > pages / 2:
             self._shrink(free // 2)
@@ -167,12 +141,12 @@ class RetentionJob:
         """Shrink the file to its maximum size, and let SQLite enforce that from now on."""
         self.make_room()
         pages, free = self._pages()
-        max_pages = self._retention.file_bytes // self._page_bytes
+        max_pages = self._file_bytes // self._page_bytes
         if pages > max_pages:
             self._shrink(free)
-            self.truncate_log()
+            self._truncate_log()
         self._connection.execute(f"PRAGMA max_page_count = {max_pages}").fetchone()
-        self._connection.execute(f"PRAGMA journal_size_limit = {self._retention.log_bytes}").fetchone()
+        self._connection.execute(f"PRAGMA journal_size_limit = {self._log_bytes}").fetchone()
 
     def make_room(self, below_ratio: float = _FULL_RATIO) -> None:
         """Delete a batch of old rows if the file is nearly full, and as many as needed if it is full."""
@@ -183,12 +157,12 @@ class RetentionJob:
     def _forget_containers(self) -> int:
         """Forget containers of a node that takes more than its share with them."""
         (nodes,) = self._connection.execute("SELECT count(*) FROM nodes").fetchone()
-        share_bytes = self._retention.file_bytes / max(nodes, _MIN_SHARES)
+        share_bytes = self._file_bytes / max(nodes, _MIN_SHARES)
         node_id = crowded_node(self._connection, share_bytes)
         if node_id is None:
             return 0
         deleted = forget_containers(self._connection, node_id)
-        self._writer.expire_ids(float("inf"))
+        self.writer.expire_ids(float("inf"))
         self.dropped_by_node[node_id] += deleted
         return deleted
 
@@ -196,16 +170,21 @@ class RetentionJob:
         found = self._connection.execute("SELECT name FROM nodes WHERE id = ?", (node_id,)).fetchone()
         return "a node that is gone" if found is None else str(found[0])
 
-    def truncate_log(self) -> None:
-        """Move everything from SQLite's log to the database file, and empty the log."""
+    def limit_log(self) -> None:
+        """Empty SQLite's log if it is too long."""
+        if self._log.exists() and self._log.stat().st_size > self._log_bytes:
+            self._truncate_log()
+
+    def _truncate_log(self) -> None:
+        """Move everything from SQLite's log to the database file."""
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def _drop_batch(self) -> int:
         """Delete the oldest rows of the kind that has used up most of its retention."""
-        with self._writer.transaction():
+        with self.writer.transaction():
             oldest_at, newest_at = self._connection.execute(_REPORTS_BETWEEN).fetchone()
             began_at = self._oldest_rollups() | ({} if oldest_at is None else {_RAW: oldest_at})
-            kept_seconds = {_RAW: self._retention.raw_seconds} | self._retention.rollup_seconds
+            kept_seconds = {_RAW: self._raw_seconds} | self._rollup_seconds
             if not began_at:
                 return 0
             if deleted := self._forget_containers():
@@ -213,7 +192,7 @@ class RetentionJob:
                 return deleted
             step = max(began_at, key=lambda each: ((newest_at or 0.0) - began_at[each]) / kept_seconds[each])
             if step == _RAW:
-                reports = self._space.first_to_go(_REPORT_BATCH)
+                reports = self.writer.space.first_to_go(_REPORT_BATCH)
                 deleted = self._drop_reports(reports)
                 self.dropped_by_node.update(each.node_id for each in reports)
             else:
@@ -225,12 +204,12 @@ class RetentionJob:
 
     def _drop_reports(self, old: Sequence[StoredReport]) -> int:
         deleted = json.dumps([each.id for each in old])
-        self._writer.set_expired(self._connection.execute(_LAST_SEQUENCES, (deleted,)).fetchall())
+        self.writer.set_expired(self._connection.execute(_LAST_SEQUENCES, (deleted,)).fetchall())
         for delete in _DELETE_REPORT:
             self._connection.executemany(delete, [(each.id,) for each in old])
         for each in old:
-            self._space.remove(each.node_id, each.received_at, each.size)
-        self.deleted_reports += len(old)
+            self.writer.space.remove(each.node_id, each.received_at, each.size)
+        self.writer.reports -= len(old)
         return len(old)
 
     def _drop_rollups(self, step: int, before_bucket: int) -> int:
@@ -249,7 +228,7 @@ class RetentionJob:
     def _oldest_rollups(self) -> dict[int, float]:
         """The start of the oldest rollup of each step."""
         found = {}
-        for step in self._retention.rollup_seconds:
+        for step in self._rollup_seconds:
             buckets = [self._connection.execute(oldest, (step,)).fetchone()[0] for oldest in _OLDEST_BUCKET]
             stored = [bucket for bucket in buckets if bucket is not None]
             if stored:
@@ -258,7 +237,7 @@ class RetentionJob:
 
     def _used_ratio(self) -> float:
         pages, free = self._pages()
-        return (pages - free) * float(self._page_bytes) / self._retention.file_bytes
+        return (pages - free) * float(self._page_bytes) / self._file_bytes
 
     def _pages(self) -> tuple[int, int]:
         (pages,) = self._connection.execute("PRAGMA page_count").fetchone()

@@ -17,7 +17,6 @@ from collector.history.rollups import (
     RollupRows,
     roll_up,
 )
-from collector.history.sqlite.files.damage import count_wrong_rows, find_damage
 from collector.history.sqlite.schema import (
     CONTAINER_JOULES,
     COVERED,
@@ -27,7 +26,6 @@ from collector.history.sqlite.schema import (
     ROLLUP_VALUES,
     SAMPLE_VALUES,
 )
-from collector.history.sqlite.writer import SqliteWriter
 from collector.history.timeline import Sample, report_time
 
 _VALUES = ", ".join(f"s.{name}" for name in SAMPLE_VALUES)
@@ -88,8 +86,6 @@ SELECT c.id, c.ended_joules_total FROM json_each(?) each JOIN containers c ON c.
 WHERE c.ended_joules_total IS NOT NULL
 """
 _LARGEST = 2**63 - 1
-_CHECK_SECONDS = 120.0
-"""Rollups wait while the file is checked."""
 _READ_BYTES = 4 << 20
 """Reports of a node that are read at once, by the size that they are stored with: about 20,000 samples."""
 
@@ -144,14 +140,6 @@ class RollupReader:
     def pending_nodes(self) -> list[int]:
         """The nodes with a heartbeat that is not rolled up yet; none waits for one with many containers."""
         return [node_id for (node_id,) in self._connection.execute(_PENDING_NODES)]
-
-    def find_damage(self) -> str | None:
-        """Check the structure of the file; returns what is damaged, None if nothing is."""
-        return find_damage(self._connection, _CHECK_SECONDS)
-
-    def count_wrong_rows(self) -> dict[str, int]:
-        """The number of rollups that do not have their checksum, by table."""
-        return count_wrong_rows(self._connection)
 
     def read(self, node_id: int, max_watts: float = inf) -> RollupUpdate | None:
         """The next update for a node, up to its latest heartbeat or an earlier one; None if there is none.
@@ -314,33 +302,22 @@ class NodeClock:
         return self._reached
 
 
-class RollupWriter:
-    """Adds to the rollups, each call in one transaction of the writer's connection."""
-
-    def __init__(self, connection: sqlite3.Connection, writer: SqliteWriter) -> None:
-        self._connection = connection
-        self._writer = writer
-
-    def add(self, updates: Sequence[RollupUpdate]) -> None:
-        """Add the updates of some nodes, and record how far they go."""
-        with self._writer.transaction():
-            for update in updates:
-                self._add(update)
-
-    def _add(self, update: RollupUpdate) -> None:
+def add_rollups(connection: sqlite3.Connection, updates: Sequence[RollupUpdate]) -> None:
+    """Add the updates of some nodes, and record how far they go."""
+    for update in updates:
         rows = update.rows
-        self._connection.executemany(
+        connection.executemany(
             ADD_NODE, [(step, bucket, update.node_id, *rest) for step, bucket, *rest in rows.nodes]
         )
-        self._connection.executemany(
+        connection.executemany(
             ADD_CONTAINER,
             [(step, bucket, container_id, *rest) for container_id, (step, bucket, *rest) in rows.containers],
         )
-        self._connection.executemany(
+        connection.executemany(
             "UPDATE containers SET ended_joules_total = ? WHERE id = ?",
             [(joules, container_id) for container_id, joules in rows.ended.items()],
         )
-        self._connection.execute(
+        connection.execute(
             "REPLACE INTO rollup_progress (node_id, boot_id, sequence) VALUES (?, ?, ?)",
             (update.node_id, update.boot_id, update.sequence),
         )

@@ -27,12 +27,9 @@ once and referenced by a small number.
 Ids of boots and containers are never reused, as alerts and usage may outlive the rows that they refer to.
 """
 
-import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 VERSION = 1
-MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {}
-"""By format, the step that brings a history from it to the next one, in one transaction."""
 
 SAMPLE_VALUES = (
     *("cpu_cores", "memory_bytes", "disk_bytes_per_second", "network_bytes_per_second", "watts"),

@@ -45,74 +45,72 @@ def oldest_times(connection: sqlite3.Connection) -> dict[int, float]:
     return found
 
 
-class SeriesReader:
-    """Reads series."""
+def read_series(
+    connection: sqlite3.Connection,
+    subject: tuple[SubjectKind, str],
+    start: float,
+    end: float,
+    step_seconds: float,
+) -> Series:
+    """The series of one subject in `[start, end)`."""
+    kind, name = subject
+    oldest_at = oldest_times(connection)
+    found = connection.execute(_SUBJECTS[kind], (name,)).fetchall()
+    recent = [number for number, used_at in found if used_at >= oldest_at.get(RAW, math.inf)]
+    # The samples of a service are spread over all reports; its rollups have an index.
+    is_small = kind is not SubjectKind.SERVICE or len(recent) <= _MOST_SAMPLED
+    finest = RAW if is_small else FINE_SECONDS
+    resolution = max(finest, resolution_for(max(step_seconds, finest), start, oldest_at))
+    step = step_for(step_seconds, start, end, resolution)
+    query = _Query(connection, kind, start, end)
+    if not resolution:
+        return Series(step_seconds=step, points=query.samples(recent, step))
+    points = query.rollups([number for number, _ in found], step, resolution)
+    if is_small and len(points) < min(_FEW_BUCKETS, (end - start) / step):
+        # What is new has hardly any rollups yet.
+        own_step = step_for(step_seconds, start, end, RAW)
+        sampled = query.samples(recent, own_step)
+        if len(sampled) > len(points):
+            return Series(step_seconds=own_step, points=sampled)
+    return Series(step_seconds=step, points=points)
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
 
-    def read(self, kind: SubjectKind, name: str, start: float, end: float, step_seconds: float) -> Series:
-        """The series of one subject in `[start, end)`."""
-        oldest_at = oldest_times(self._connection)
-        found = self._connection.execute(_SUBJECTS[kind], (name,)).fetchall()
-        recent = [number for number, used_at in found if used_at >= oldest_at.get(RAW, math.inf)]
-        # The samples of a service are spread over all reports; its rollups have an index.
-        is_small = kind is not SubjectKind.SERVICE or len(recent) <= _MOST_SAMPLED
-        finest = RAW if is_small else FINE_SECONDS
-        resolution = max(finest, resolution_for(max(step_seconds, finest), start, oldest_at))
-        step = step_for(step_seconds, start, end, resolution)
-        if resolution:
-            numbers = [number for number, _ in found]
-            points = self._rollups(_Query(kind, numbers, start, end, step), resolution)
-        else:
-            points = self._samples(_Query(kind, recent, start, end, step))
-        if resolution and is_small and len(points) < min(_FEW_BUCKETS, (end - start) / step):
-            # What is new has hardly any rollups yet.
-            own_step = step_for(step_seconds, start, end, RAW)
-            sampled = self._samples(_Query(kind, recent, start, end, own_step))
-            if len(sampled) > len(points):
-                points, step = sampled, own_step
-        return Series(step_seconds=step, points=tuple(points))
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """A period of subjects of one kind."""
 
-    def _rollups(self, query: "_Query", resolution: int) -> list[Point]:
-        statement = _NODE_ROLLUPS if query.kind is SubjectKind.NODE else _CONTAINER_ROLLUPS
-        buckets = range(int(query.start // resolution), math.ceil(query.end / resolution))
+    connection: sqlite3.Connection
+    kind: SubjectKind
+    start: float
+    end: float
+
+    def rollups(self, subjects: Sequence[int], step: float, resolution: int) -> tuple[Point, ...]:
+        statement = _NODE_ROLLUPS if self.kind is SubjectKind.NODE else _CONTAINER_ROLLUPS
+        buckets = range(int(self.start // resolution), math.ceil(self.end / resolution))
         given = {"step": resolution, "buckets": json.dumps(list(buckets))}
         found = [
             (subject, *row)
-            for subject in query.subjects
-            for row in self._connection.execute(statement, {**given, "subject": subject})
+            for subject in subjects
+            for row in self.connection.execute(statement, {**given, "subject": subject})
         ]
         rows = np.array(found, dtype=np.float64).reshape(-1, 3 + 2 * WIDTH)
         totals, maxima = rows[:, 3 : 3 + WIDTH], rows[:, 3 + WIDTH :]
         totals[:, PRESSURE] /= MILLISECONDS
         maxima[:, PRESSURE] /= MILLIONTHS
-        bucket = (rows[:, 1] * resolution // query.step).astype(np.int64)
+        bucket = (rows[:, 1] * resolution // step).astype(np.int64)
         parts = BucketSums(rows[:, 0].astype(np.int64), bucket, rows[:, 2], totals, maxima)
-        return points_of(merge_buckets(parts), query.kind, query.start, query.step)
+        return points_of(merge_buckets(parts), self.kind, self.start, step)
 
-    def _samples(self, query: "_Query") -> list[Point]:
-        statement = _NODE_SAMPLES if query.kind is SubjectKind.NODE else _CONTAINER_SAMPLES
-        since = query.start - LOOKBACK_SECONDS
+    def samples(self, subjects: Sequence[int], step: float) -> tuple[Point, ...]:
+        statement = _NODE_SAMPLES if self.kind is SubjectKind.NODE else _CONTAINER_SAMPLES
+        since = self.start - LOOKBACK_SECONDS
         found = {
-            subject: _parse_samples(self._connection.execute(statement, (subject, since)))
-            for subject in query.subjects
+            subject: _parse_samples(self.connection.execute(statement, (subject, since)))
+            for subject in subjects
         }
-        samples = Samples.of(found, query.start)
-        periods = hold(samples).within(query.start, query.end)
-        sums = sum_buckets(samples, periods, query.step)
-        return points_of(sums, query.kind, query.start, query.step)
-
-
-@dataclass(frozen=True, slots=True)
-class _Query:
-    """The ids of the subject, the period and the step."""
-
-    kind: SubjectKind
-    subjects: Sequence[int]
-    start: float
-    end: float
-    step: float
+        samples = Samples.of(found, self.start)
+        sums = sum_buckets(samples, hold(samples).within(self.start, self.end), step)
+        return points_of(sums, self.kind, self.start, step)
 
 
 def _parse_samples(rows: Iterator[Sequence[float | None]]) -> list[Sample]:

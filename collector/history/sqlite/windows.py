@@ -39,50 +39,44 @@ _NODES_AT_ONCE = 200
 """Nodes whose samples are in memory at the same time."""
 
 
-class WindowReader:
-    """Reads `StoredUsage`; changes nothing."""
+def read_windows(connection: sqlite3.Connection, since: float, containers: AbstractSet[str]) -> StoredUsage:
+    """The buckets that begin at or after a time, of nodes and of containers with these ids.
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._rollups = RollupReader(connection)
-
-    def read(self, since: float, containers: AbstractSet[str]) -> StoredUsage:
-        """The buckets that begin at or after a time, of nodes and of containers with these ids.
-
-        The same bucket may occur twice: its parts add up.
-        """
-        first = int(-(-since // FINE_SECONDS))
-        # One read transaction, so that nothing is rolled up in between.
-        self._connection.execute("BEGIN")
-        try:
-            subjects = _Subjects(
-                self._connection.execute("SELECT id, name FROM nodes ORDER BY id").fetchall(),
-                [each for each in self._connection.execute(_NAMES) if each[2] in containers],
-            )
-            parts = [*self._rolled_up(first, subjects), *self._pending(subjects)]
-        finally:
-            self._connection.execute("ROLLBACK")
-        subject, bucket, seconds, totals, maxima = (
-            np.concatenate(column) for column in zip(*parts, strict=True)
+    The same bucket may occur twice: its parts add up.
+    """
+    first = int(-(-since // FINE_SECONDS))
+    # One read transaction, so that nothing is rolled up in between.
+    connection.execute("BEGIN")
+    try:
+        subjects = _Subjects(
+            connection.execute("SELECT id, name FROM nodes ORDER BY id").fetchall(),
+            [each for each in connection.execute(_NAMES) if each[2] in containers],
         )
-        sums = BucketSums(subject, bucket, seconds, totals, maxima)
-        return StoredUsage(subjects.names, sums.take(bucket >= first))
+        parts = [*_rolled_up(connection, first, subjects), *_pending(connection, subjects)]
+    finally:
+        connection.execute("ROLLBACK")
+    subject, bucket, seconds, totals, maxima = (np.concatenate(column) for column in zip(*parts, strict=True))
+    sums = BucketSums(subject, bucket, seconds, totals, maxima)
+    return StoredUsage(subjects.names, sums.take(bucket >= first))
 
-    def _rolled_up(self, first: int, subjects: "_Subjects") -> Iterator[BucketSums]:
-        for query, places in ((_NODES, subjects.nodes), (_CONTAINERS, subjects.containers)):
-            rows = _columns(self._connection.execute(query, (first,)).fetchall(), width=7)
-            subject, some = places(rows[:, 0])
-            bucket, seconds, totals = rows[some, 1].astype(np.int64), rows[some, 2], rows[some, 3:]
-            yield BucketSums(subject, bucket, seconds, totals, maxima=totals[:, :0])
 
-    def _pending(self, subjects: "_Subjects") -> Iterator[BucketSums]:
-        for start in range(0, len(subjects.node_ids), _NODES_AT_ONCE):
-            reading = _Reading(self._connection)
-            for node_id in subjects.node_ids[start : start + _NODES_AT_ONCE]:
-                reading.read(node_id, self._rollups.pending(node_id))
-            samples = reading.samples(subjects)
-            sums = sum_buckets(samples, hold(samples), FINE_SECONDS)
-            yield sums._replace(maxima=sums.maxima[:, :0])
+def _rolled_up(connection: sqlite3.Connection, first: int, subjects: "_Subjects") -> Iterator[BucketSums]:
+    for query, places in ((_NODES, subjects.nodes), (_CONTAINERS, subjects.containers)):
+        rows = _columns(connection.execute(query, (first,)).fetchall(), width=7)
+        subject, some = places(rows[:, 0])
+        bucket, seconds, totals = rows[some, 1].astype(np.int64), rows[some, 2], rows[some, 3:]
+        yield BucketSums(subject, bucket, seconds, totals, maxima=totals[:, :0])
+
+
+def _pending(connection: sqlite3.Connection, subjects: "_Subjects") -> Iterator[BucketSums]:
+    rollups = RollupReader(connection)
+    for start in range(0, len(subjects.node_ids), _NODES_AT_ONCE):
+        reading = _Reading(connection)
+        for node_id in subjects.node_ids[start : start + _NODES_AT_ONCE]:
+            reading.read(node_id, rollups.pending(node_id))
+        samples = reading.samples(subjects)
+        sums = sum_buckets(samples, hold(samples), FINE_SECONDS)
+        yield sums._replace(maxima=sums.maxima[:, :0])
 
 
 class _Subjects:

@@ -2,10 +2,10 @@
 
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain
+from typing import Concatenate, ParamSpec, TypeVar
 
 from collector.analysis.usage import report_bucket
 from collector.history.interface import UsageKey, UsageTotal, is_pulled
@@ -36,12 +36,10 @@ _EXPIRED_KIND = "expired"
 _BATCH_SIZES = (32, 16, 8, 4, 2, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """The reports of one request."""
-
-    reports: Sequence[Report]
-    received_at: float
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+Submission = tuple[Sequence[Report], float]
+"""The reports of one request, and when it was received."""
 
 
 class SqliteWriter:
@@ -56,6 +54,8 @@ class SqliteWriter:
         self._node_samples = _RowBatch(connection, "node_samples", NODE_COLUMNS)
         self._container_samples = _RowBatch(connection, "container_samples", CONTAINER_COLUMNS)
         self.space = SpaceAccounts(connection)
+        (self.reports,) = connection.execute("SELECT count(*) FROM reports").fetchone()
+        """Number of reports in the file."""
         self._added: list[tuple[int, float, int]] = []
         """Node, time of receipt and size of the reports in this transaction."""
 
@@ -69,7 +69,8 @@ class SqliteWriter:
             with self.transaction():
                 self._added.clear()
                 new: list[list[bool | None]] = [
-                    [self._add(report, each.received_at) for report in each.reports] for each in submissions
+                    [self._add(report, received_at) for report in reports]
+                    for reports, received_at in submissions
                 ]
                 self._flush()
         except sqlite3.OperationalError:
@@ -82,8 +83,8 @@ class SqliteWriter:
         with self.transaction():
             self._added.clear()
             new = [
-                [self._add_in_savepoint(report, each.received_at) for report in each.reports]
-                for each in submissions
+                [self._add_in_savepoint(report, received_at) for report in reports]
+                for reports, received_at in submissions
             ]
         self._count_added()
         return new
@@ -91,6 +92,7 @@ class SqliteWriter:
     def _count_added(self) -> None:
         for each in self._added:
             self.space.add(*each)
+        self.reports += len(self._added)
 
     def _add_in_savepoint(self, report: Report, received_at: float) -> bool | None:
         """Store a report, or nothing of it."""
@@ -229,9 +231,15 @@ class SqliteWriter:
         with self.transaction():
             self._connection.execute(f"PRAGMA user_version = {VERSION}")
 
-    def count(self) -> int:
-        """The number of reports."""
-        return int(self._connection.execute("SELECT count(*) FROM reports").fetchone()[0])
+    def change(
+        self,
+        work: Callable[Concatenate[sqlite3.Connection, Given], Result],
+        *given: Given.args,
+        **named: Given.kwargs,
+    ) -> Result:
+        """Make changes in one transaction."""
+        with self.transaction():
+            return work(self._connection, *given, **named)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -11,7 +11,7 @@ from agent.config import PowerConfig
 from agent.sampling.power import PowerSample, PowerSampler
 from collector.config import EnergyConfig, HistoryConfig
 from collector.history.interface import Account
-from collector.history.sqlite.history import SqliteHistory
+from collector.history.sqlite.history import History
 from tests.agent.samples import Clock as AgentClock
 from tests.agent.samples import cpu, node_sample
 from tests.collector.builders import (
@@ -381,7 +381,7 @@ async def test_csv_adds_up_a_period_once_however_many_accounts_it_has(
             asked.append(start)
             return [Account(key=f"container{number:05}", joules=1e6) for number in range(2500)]
 
-        monkeypatch.setattr(SqliteHistory, "energy", energy)
+        monkeypatch.setattr(History, "energy", energy)
         async with collector.http.get(f"{collector.url}/v1/energy.csv?by=container") as found:
             lines = (await found.text()).splitlines()
     assert (len(lines), len(asked)) == (2501, 1)
@@ -394,7 +394,7 @@ async def test_no_cell_of_the_csv_begins_like_a_formula(monkeypatch: pytest.Monk
         async def energy(*_: object) -> list[Account]:
             return [Account(key=f"{each}1+1", name=f"{each}2+2", joules=1.0) for each in starts]
 
-        monkeypatch.setattr(SqliteHistory, "energy", energy)
+        monkeypatch.setattr(History, "energy", energy)
         async with collector.http.get(f"{collector.url}/v1/energy.csv?by=container") as found:
             text = (await found.read()).decode()
     lines = list(csv.DictReader(io.StringIO(text, newline="")))

@@ -16,7 +16,7 @@ from collector.control.journal import Journal
 from collector.control.lease import Lease
 from collector.core.parts import Core
 from collector.drivers.interface import ActionResult, DriverError, Hold
-from collector.history.factory import open_history
+from collector.history.sqlite.history import open_history
 from collector.live.registry import Registry
 from collector.policies.actions import Action, Move
 from collector.policies.draps import DRAPS
@@ -224,7 +224,7 @@ async def staged(folder: Path, **settings: Any) -> AsyncIterator[Stage]:
         placement=PlacementConfig(snapshot_seconds=0),
     )
     outages = Outages()
-    async with open_history(config, outages, clock) as history:
+    async with open_history(config, outages) as history:
         yield Stage(Core(config, Registry(config), history, clock, outages=outages), clock)
 
 

@@ -10,7 +10,7 @@ import pytest
 from collector.config import CollectorConfig, LimitsConfig
 from collector.history.interface import GroupBy
 from collector.history.sqlite.files.connection import open_for_writing
-from collector.history.sqlite.writer import SqliteWriter, Submission
+from collector.history.sqlite.writer import SqliteWriter
 from collector.ingest.push import store_reports
 from collector.live.limits.node_account import Limit
 from collector.main import running
@@ -222,7 +222,7 @@ async def test_a_history_that_holds_a_flood_does_not_fill_the_memory_at_the_star
         ]
         heartbeat = msgspec.structs.replace(HEARTBEAT, usage=usage)
         claims[0] = msgspec.structs.replace(claims[0], heartbeat=heartbeat)
-        writer.add([Submission([honest(), *claims], START)])
+        writer.add([([honest(), *claims], START)])
     async with running(limited(path), clock=Clock(START + 10)) as collector:
         core = collector.core
         stored = await core.history.load_state(LIMITS)
@@ -247,7 +247,7 @@ async def test_a_history_with_a_value_that_is_not_valid_does_not_stop_the_start(
                 heartbeat=msgspec.structs.replace(HEARTBEAT, usage=usage),
             ),
         ]
-        writer.add([Submission([honest(), *claims], START)])
+        writer.add([([honest(), *claims], START)])
     async with running(limited(path), clock=Clock(START + 10)) as collector:
         assert sorted(collector.core.registry.names()) == ["alpha", "eve", "mallory"]
         found = await collector.analysis.analyse()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from collector.common.errors import ApiError
 from collector.config import LimitsConfig
 from collector.core.parts import ReportOutcome
-from collector.history.sqlite.history import SqliteHistory
+from collector.history.sqlite.history import History
 from collector.main import running
 from collector.web.backpressure import Backpressure
 from collector.web.scopes import TRUSTED, Caller, Scope
@@ -180,10 +180,10 @@ class Jam:
         self.open = asyncio.Event()
         self.waiting = 0
         self.came = asyncio.Condition()
-        add = SqliteHistory.add
+        add = History.add
 
         async def jammed(
-            history: SqliteHistory, reports: Sequence[Report], received_at: float
+            history: History, reports: Sequence[Report], received_at: float
         ) -> Sequence[bool | None]:
             async with self.came:
                 self.waiting += len(reports)
@@ -191,7 +191,7 @@ class Jam:
             await self.open.wait()
             return await add(history, reports, received_at)
 
-        monkeypatch.setattr(SqliteHistory, "add", jammed)
+        monkeypatch.setattr(History, "add", jammed)
 
     async def until(self, reports: int) -> None:
         async with self.came, asyncio.timeout(10):

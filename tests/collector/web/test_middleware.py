@@ -1,7 +1,7 @@
 import pytest
 
 from collector.history.interface import HistoryUnavailable
-from collector.history.sqlite.history import SqliteHistory
+from collector.history.sqlite.history import History
 from collector.live.registry import Registry
 from tests.collector.builders import Client, report
 from wire.messages import encode
@@ -80,8 +80,8 @@ async def test_failing_disk_is_an_error_without_acknowledgement(
         raise HistoryUnavailable("the disk is full")
 
     with monkeypatch.context() as failing:
-        failing.setattr(SqliteHistory, "add", full)
-        failing.setattr(SqliteHistory, "check", full)
+        failing.setattr(History, "add", full)
+        failing.setattr(History, "check", full)
         async with collector.http.get(collector.url + "/readyz") as answer:
             assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
         status, problem = await collector.post(encode([report()]))

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.common.outages import Outages
-from collector.history.factory import open_history
 from collector.history.interface import GroupBy, SubjectKind
+from collector.history.sqlite.history import open_history
 from wattpack.demo.agents import DemoAgents
 from wattpack.demo.cluster import DemoCluster
 from wattpack.demo.past import DAY_SECONDS, FINE_SECONDS, HOUR_SECONDS, PastPlan, write_past
@@ -43,7 +43,7 @@ async def test_the_past_has_energy_that_adds_up_and_series(tmp_path: Path) -> No
     sampled_at = await write_past(config, agents, days, shown.append, clock=lambda: now)
     assert sampled_at == now
     assert shown == sorted(shown)
-    async with open_history(config, Outages(), time.time) as history:
+    async with open_history(config, Outages()) as history:
         await history.apply_retention(now)
         start = now - 2 * DAY_SECONDS
         by_node = await history.energy(start, now, GroupBy.NODE)

@@ -17,7 +17,7 @@ from typing import ParamSpec, TypeVar
 from collector.history.interface import HistoryUnavailable
 from collector.history.sqlite.files.damage import find_damage
 from collector.history.sqlite.files.transfer import copy_history
-from collector.history.sqlite.schema import MIGRATIONS, TABLES, VERSION
+from collector.history.sqlite.schema import TABLES, VERSION
 from wire.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -252,8 +252,11 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables and application != _APPLICATION_ID:
         raise UserError(f"{path} is a database of another program: {_CHOOSE}")
-    if tables:
-        _migrate(connection, path, version)
+    if tables and version != VERSION:
+        raise UserError(
+            f"{path} has format {version}, and this collector reads format {VERSION}: use the version of"
+            f" Wattpack that wrote it, or {_CHOOSE}"
+        )
     if not tables:
         # Must be set before the first table is created.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -268,19 +271,3 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
         )
     # Fail now on a full or read-only disk, not with the first report.
     connection.executescript(f"BEGIN IMMEDIATE; PRAGMA user_version = {VERSION}; COMMIT;")
-
-
-def _migrate(connection: sqlite3.Connection, path: str, version: int) -> None:
-    """Bring a history to the current format, step by step; raises `UserError` if there is no way."""
-    while version != VERSION:
-        step = MIGRATIONS.get(version)
-        if step is None:
-            raise UserError(
-                f"{path} has format {version}, and this collector reads format {VERSION}: use the version of"
-                f" Wattpack that wrote it, or {_CHOOSE}"
-            )
-        connection.execute("BEGIN IMMEDIATE")
-        step(connection)
-        version += 1
-        connection.execute(f"PRAGMA user_version = {version}")
-        connection.execute("COMMIT")

@@ -52,18 +52,19 @@ def set_wrong_rows_aside(connection: sqlite3.Connection) -> int:
 
 
 class FileWatch:
-    """Notices that a file was deleted, replaced or truncated while it is open.
+    """Notices that a file was deleted, replaced or truncated while it is open, or that its disk is full.
 
     SQLite would go on and write to the file that no longer has a name. The descriptor is closed only after
     the connections are: closing it earlier would release their locks.
     """
 
-    def __init__(self, path: str) -> None:
-        self._path = Path(path)
+    def __init__(self, path: str, min_free_bytes: int) -> None:
+        self._path, self._min_free_bytes = Path(path), min_free_bytes
+        self._folder = self._path.resolve().parent
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def require_file(self) -> None:
-        """Raise `HistoryUnavailable` if the file is not the one that was opened, or shorter than it says."""
+        """Raise `HistoryUnavailable` if reports would be stored in a file that is gone, or on a full disk."""
         mine = os.fstat(self._file)
         try:
             named = self._path.stat()
@@ -74,6 +75,13 @@ class FileWatch:
         header = os.pread(self._file, _HEADER_BYTES, 0)
         if len(header) < _HEADER_BYTES or mine.st_size < _stated_bytes(header):
             raise HistoryUnavailable(_gone(self._path, "truncated"))
+        found = os.statvfs(self._folder)
+        free_bytes = found.f_bavail * found.f_frsize
+        if free_bytes < self._min_free_bytes:
+            raise HistoryUnavailable(
+                f"it is read-only, because only {free_bytes >> 20} MiB are free on its disk,"
+                f" of the {self._min_free_bytes >> 20} MiB that it leaves to others: free some space"
+            )
 
     def close(self) -> None:
         os.close(self._file)

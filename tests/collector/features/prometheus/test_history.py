@@ -53,7 +53,7 @@ def config(path: Path | str, url: str, **store: Any) -> CollectorConfig:
 @asynccontextmanager
 async def opened(path: Path | str, url: str, **store: Any) -> AsyncIterator[Opened]:
     troubles = Outages()
-    async with open_history(config(path, url, **store), troubles, lambda: START) as history:
+    async with open_history(config(path, url, **store), troubles) as history:
         yield Opened(history, troubles)
 
 
@@ -143,7 +143,7 @@ async def test_without_room_the_oldest_is_dropped_and_counted(store: FakeStore, 
     store.status = HTTPStatus.SERVICE_UNAVAILABLE
     small = config(tmp_path / "db", store.url)
     small = msgspec.structs.replace(small, history=altered(small.history, outbox_share=4 << 10))
-    async with open_history(small, Outages(), lambda: START) as history:
+    async with open_history(small, Outages()) as history:
         it = Opened(history, Outages())
         various = Sketch(dict.fromkeys(range(1, 1001), 1))
         usage = tuple(ContainerUsage(str(number), various, various, various) for number in range(12))

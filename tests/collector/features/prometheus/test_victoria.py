@@ -15,7 +15,6 @@ import pytest
 from collector.analysis.usage import BUCKET_SECONDS
 from collector.config import CollectorConfig, PullConfig, StoreConfig
 from collector.core.parts import Core
-from collector.history.interface import SubjectKind
 from collector.ingest.push import store_reports
 from collector.main import running
 from tests.collector.builders import HEARTBEAT, altered, container, partial_report, settings, state
@@ -163,7 +162,6 @@ async def test_a_new_collector_restores_from_the_store_what_sqlite_has(
                 np.testing.assert_allclose(found[key], values, rtol=0.01, err_msg=str(key))
         await check_present(one, two)
         await check_quantile_in_the_store(again, plain)
-        await check_past(two, rounds[-1][0].at)
 
 
 async def check_present(one: Core, two: Core) -> None:
@@ -186,23 +184,6 @@ async def check_quantile_in_the_store(store: VictoriaMetrics, plain: Core) -> No
     [(_, p90)] = await asyncio.to_thread(eventually, lambda: store.query(asked), PATIENCE_SECONDS)
     [web] = list_containers(plain.registry, plain.clock(), name="web-0-0")
     assert p90 == pytest.approx(web.p90.cpu_cores, rel=0.01)
-
-
-async def check_past(fresh: Core, until: float) -> None:
-    """Data from before the start of the second one comes from the store."""
-    start = until - HEARTBEATS * HEARTBEAT_SECONDS
-    for kind, name, cores, watts in (
-        (SubjectKind.NODE, "node-0", 1.0, 50.0),
-        (SubjectKind.CONTAINER, "id-of-web-0-1", 0.25, 2.5),
-        (SubjectKind.SERVICE, "shop", 0.25 * NODES * CONTAINERS, 2.5 * NODES * CONTAINERS),
-    ):
-        answered = await fresh.history.series(kind, name, start, until, HEARTBEAT_SECONDS)
-        assert len(answered.points) >= HEARTBEATS - 1
-        for point in answered.points:
-            for used in (point.mean, point.max):
-                assert used.cpu_cores == pytest.approx(cores)
-            for drawn in (point.mean_watts, point.max_watts):
-                assert drawn == pytest.approx(watts)
 
 
 async def test_a_store_takes_few_series_per_container(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from collector.core.parts import Core
 from collector.features.promises.jobs import store_promises
 from collector.features.promises.live import PromiseTracker
 from collector.features.promises.snapshot import TaskPromises
-from collector.history.factory import open_history
+from collector.history.sqlite.history import open_history
 from collector.ingest.push import store_reports
 from collector.live.registry import Registry
 from collector.main import restore, running
@@ -107,7 +107,7 @@ async def _compare(config: CollectorConfig, operations: Sequence[tuple[str, str,
         sent.append(first)
         undisturbed.apply(first, cluster.now)
     while True:
-        async with open_history(config, Outages(), lambda: cluster.now) as history:
+        async with open_history(config, Outages()) as history:
             core = Core(config, Registry(config), history, lambda: cluster.now)
             await restore(core)
             for registry in (core.registry, undisturbed):

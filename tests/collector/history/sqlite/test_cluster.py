@@ -5,7 +5,7 @@ import pytest
 from collector import config
 from collector.history.interface import ClusterPoint, GroupBy
 from collector.history.sqlite import cluster
-from collector.history.sqlite.history import SqliteHistory, open_sqlite
+from collector.history.sqlite.history import History, open_sqlite
 from tests.collector.builders import START, partial_report, report, state
 from wire.messages import NodePower, PowerSource, Report
 
@@ -29,7 +29,7 @@ def heartbeat(node: str, minute: float, watts: float) -> Report:
     )
 
 
-async def store(history: SqliteHistory, *reports: Report) -> None:
+async def store(history: History, *reports: Report) -> None:
     for each in reports:
         await history.add([each], each.at)
     await history.apply_retention(max(each.at for each in reports))

@@ -16,7 +16,7 @@ from collector import config
 from collector.history.interface import GroupBy, HistoryUnavailable
 from collector.history.sqlite.files import connection
 from collector.history.sqlite.files.damage import count_wrong_rows
-from collector.history.sqlite.history import SqliteHistory, open_sqlite
+from collector.history.sqlite.history import History, open_sqlite
 from collector.jobs.retention import check_history
 from collector.main import running
 from tests.collector.builders import START, Clock, collecting, container, report
@@ -29,7 +29,7 @@ PAGE = 4096
 
 
 @asynccontextmanager
-async def opened(path: Path) -> AsyncIterator[SqliteHistory]:
+async def opened(path: Path) -> AsyncIterator[History]:
     async with open_sqlite(config.HistoryConfig(path=str(path))) as history:
         yield history
 

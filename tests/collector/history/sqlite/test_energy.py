@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from collector import config
 from collector.history.interface import Account, GroupBy
 from collector.history.rollups import COARSE_SECONDS, FINE_SECONDS
-from collector.history.sqlite.energy import EnergyReader, parts
+from collector.history.sqlite.energy import parts, read_energy
 from collector.history.sqlite.files.connection import open_for_writing
 from collector.history.sqlite.history import open_sqlite
-from collector.history.sqlite.retention import Retention, RetentionJob
-from collector.history.sqlite.rollup_store import RollupReader, RollupWriter
-from collector.history.sqlite.writer import SqliteWriter, Submission
+from collector.history.sqlite.retention import RetentionJob
+from collector.history.sqlite.rollup_store import RollupReader, add_rollups
+from collector.history.sqlite.writer import SqliteWriter
 from tests.collector.builders import START, container, partial_report, report, state
 from wire.messages import ContainerPower, ContainerState, Event, EventKind, NodePower, PowerSource, Report
 
@@ -47,14 +47,13 @@ class Book:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._writer = SqliteWriter(connection, retention_seconds=6 * HOUR)
-        self._condenser, self._rollups = RollupReader(connection), RollupWriter(connection, self._writer)
-        self._accountant = EnergyReader(connection)
-        kept = Retention(6 * HOUR, {FINE_SECONDS: 20 * HOUR, COARSE_SECONDS: 400 * DAY}, 1 << 30)
+        self._connection, self._condenser = connection, RollupReader(connection)
+        kept = config.HistoryConfig(path=":memory:", retention_hours=6, detail_days=20 / 24, hourly_days=400)
         self._retention = RetentionJob(connection, self._writer, kept)
 
     def take(self, *reports: Report, received_at: float | None = None) -> None:
         for each in reports:
-            self._writer.add([Submission([each], each.at if received_at is None else received_at)])
+            self._writer.add([([each], each.at if received_at is None else received_at)])
 
     def expire(self, now: float, *, detail: bool = True) -> None:
         while self._retention.expire_reports(now):
@@ -65,14 +64,14 @@ class Book:
 
     def roll_up(self) -> None:
         found = [self._condenser.read(node_id) for node_id in self._condenser.pending_nodes()]
-        self._rollups.add([each for each in found if each is not None])
+        self._writer.change(add_rollups, [each for each in found if each is not None])
 
     def energy(
         self, by: GroupBy, start: float = 0.0, end: float = 10 * START, label: str | None = None
     ) -> list[Account]:
         # From the beginning of time there would be very many hours.
         start, end = max(start, START - 10 * DAY), min(end, START + 20 * DAY)
-        return self._accountant.accounts(start, end, by, label)
+        return read_energy(self._connection, start, end, by, label)
 
     def joules(self, by: GroupBy, start: float = 0.0, end: float = 10 * START) -> dict[str | None, float]:
         return {each.key: round(each.joules, 6) for each in self.energy(by, start, end)}

@@ -17,13 +17,12 @@ from collector.api.containers import Container
 from collector.api.nodes import Node, list_nodes
 from collector.config import CollectorConfig
 from collector.history.interface import SubjectKind, UsageKey
-from collector.history.rollups import COARSE_SECONDS, FINE_SECONDS
 from collector.history.sqlite import history as sqlite
 from collector.history.sqlite.files.connection import open_for_writing
 from collector.history.sqlite.history import open_sqlite
-from collector.history.sqlite.means import MeanReader
-from collector.history.sqlite.reader import SqliteReader
-from collector.history.sqlite.retention import Retention, RetentionJob
+from collector.history.sqlite.means import read_means
+from collector.history.sqlite.reader import read_events, read_state
+from collector.history.sqlite.retention import RetentionJob
 from collector.history.sqlite.writer import SqliteWriter, Submission
 from collector.live.registry import Registry
 from tests.collector.builders import HEARTBEAT, START, apply_report, container, partial_report, report
@@ -68,26 +67,22 @@ def outcome(requests: Iterable[Sequence[Report]]) -> tuple[Answers, Answers, Any
     """What is known after some requests; what a restart would know; and what is stored."""
     now = START + 1000
     with closing(open_for_writing(":memory:")) as connection:
-        writer, reader, registry = (
-            SqliteWriter(connection, HOUR),
-            SqliteReader(connection),
-            Registry(CollectorConfig()),
-        )
+        writer, registry = SqliteWriter(connection, HOUR), Registry(CollectorConfig())
         for reports in requests:
-            (new,) = writer.add([Submission(reports, now)])
+            (new,) = writer.add([(reports, now)])
             for each, is_new in zip(reports, new, strict=True):
                 if is_new:
                     apply_report(registry, each, now)
         restored = Registry(CollectorConfig())
-        stored = reader.load_state()
+        stored = read_state(connection)
         for received in stored.reports:
             restored.apply(received.report, received.received_at)
         restored.restore(stored.alerts, stored.usage, stored.pending_usage)
         window_ends = registry.window_ends(now)
         kinds = (SubjectKind.NODE, SubjectKind.CONTAINER)
-        means = [MeanReader(connection).read(kind, 600.0, window_ends) for kind in kinds]
+        means = [read_means(connection, kind, 600.0, window_ends) for kind in kinds]
         # Their place tells the order in which they came, which may well be another.
-        events = sorted(repr((each.node, each.event)) for each in reader.events(1000, None))
+        events = sorted(repr((each.node, each.event)) for each in read_events(connection, 1000))
         rows = connection.execute(STORED).fetchall(), means, events
     return answers(registry, now), answers(restored, now), rows
 
@@ -131,8 +126,8 @@ def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 def opened(connection: sqlite3.Connection) -> tuple[SqliteWriter, RetentionJob]:
     writer = SqliteWriter(connection, retention_seconds=HOUR)
-    retention = Retention(HOUR, {FINE_SECONDS: 2 * HOUR, COARSE_SECONDS: 4 * HOUR}, 1 << 30)
-    return writer, RetentionJob(connection, writer, retention)
+    kept = config.HistoryConfig(path=":memory:", retention_hours=1, detail_days=2 / 24, hourly_days=4 / 24)
+    return writer, RetentionJob(connection, writer, kept)
 
 
 def count(connection: sqlite3.Connection, table: str) -> int:
@@ -143,7 +138,7 @@ def test_retention_deletes_older_samples_only(connection: sqlite3.Connection) ->
     writer, forgetter = opened(connection)
     for minute in range(120):
         at = START + 60 * minute
-        writer.add([Submission([report(sequence=minute + 1, at=at, containers=[container()])], at)])
+        writer.add([([report(sequence=minute + 1, at=at, containers=[container()])], at)])
     now = START + 2 * HOUR
     assert forgetter.expire_reports(now, limit=50) == 50
     assert forgetter.expire_reports(now, limit=50) == 10
@@ -163,7 +158,7 @@ def test_containers_that_come_and_go_do_not_make_the_file_grow_for_ever(
         at = START + 60 * minute
         short_lived = [container(f"job-{minute}-{number}") for number in range(5)]
         always = container("always")
-        writer.add([Submission([report(sequence=minute + 1, at=at, containers=[always, *short_lived])], at)])
+        writer.add([([report(sequence=minute + 1, at=at, containers=[always, *short_lived])], at)])
         if minute % 5 == 0:
             while forgetter.expire_reports(at, limit=200):
                 pass
@@ -173,14 +168,14 @@ def test_containers_that_come_and_go_do_not_make_the_file_grow_for_ever(
     assert count(connection, "containers") <= 5 * (66 + 5) + 1
     assert count(connection, "facts") <= 5 * (66 + 5) + 2
     assert max(sizes[36:]) <= 1.1 * max(sizes[:36])
-    (last,) = SqliteReader(connection).load_state().reports
+    (last,) = read_state(connection).reports
     assert {each.name for each in last.report.containers} >= {"always", "job-359-0"}
 
 
 def test_space_is_given_back_when_most_of_the_file_is_empty(connection: sqlite3.Connection) -> None:
     writer, forgetter = opened(connection)
     many = [container(f"c{number}") for number in range(50)]
-    writer.add([Submission([report(sequence=n, containers=many) for n in range(1, 151)], START)])
+    writer.add([([report(sequence=n, containers=many) for n in range(1, 151)], START)])
     before = connection.execute("PRAGMA page_count").fetchone()[0]
     forgetter.expire_reports(START + 2 * HOUR, limit=1000)
     forgetter.expire_rest(START + 2 * HOUR)
@@ -189,14 +184,14 @@ def test_space_is_given_back_when_most_of_the_file_is_empty(connection: sqlite3.
 
 def test_a_dropped_name_that_reports_again_is_stored_again(connection: sqlite3.Connection) -> None:
     writer, forgetter = opened(connection)
-    writer.add([Submission([report(containers=[container()])], START)])
+    writer.add([([report(containers=[container()])], START)])
     later = START + 3 * HOUR
     forgetter.expire_reports(later, limit=10)
     forgetter.expire_rest(later)
     assert [count(connection, table) for table in ("nodes", "boots", "containers", "facts")] == [0, 0, 0, 0]
     again = report(sequence=2, at=later, containers=[container()])
-    writer.add([Submission([again], later)])
-    (last,) = SqliteReader(connection).load_state().reports
+    writer.add([([again], later)])
+    (last,) = read_state(connection).reports
     assert last.report == again
 
 
@@ -205,13 +200,11 @@ def test_a_report_that_cannot_be_stored_does_not_hold_up_the_others(connection: 
     good = report("alpha", containers=[container("one")])
     broken = report("beta", containers=[container("same"), container("same")])
     later = report("gamma", containers=[container("one")])
-    answers = writer.add(
-        [Submission([good, broken], START), Submission([broken], START), Submission([later], START)]
-    )
+    answers = writer.add([([good, broken], START), ([broken], START), ([later], START)])
     assert answers == [[True, None], [None], [True]]
     assert [count(connection, table) for table in ("nodes", "reports")] == [2, 2]
-    assert writer.add([Submission([good], START)]) == [[False]]
-    assert [each.report for each in SqliteReader(connection).load_state().reports] == [good, later]
+    assert writer.add([([good], START)]) == [[False]]
+    assert [each.report for each in read_state(connection).reports] == [good, later]
 
 
 def test_a_full_disk_refuses_all_reports_alike(connection: sqlite3.Connection) -> None:
@@ -219,7 +212,7 @@ def test_a_full_disk_refuses_all_reports_alike(connection: sqlite3.Connection) -
     connection.execute(f"PRAGMA max_page_count = {connection.execute('PRAGMA page_count').fetchone()[0]}")
     many = report(containers=[container(str(number), image="i" * 1000) for number in range(100)])
     with pytest.raises(sqlite3.OperationalError):
-        writer.add([Submission([many], START)])
+        writer.add([([many], START)])
     assert count(connection, "reports") == 0
 
 
@@ -227,14 +220,14 @@ def test_a_report_that_comes_again_after_its_retention_is_a_duplicate(connection
     writer, forgetter = opened(connection)
     heartbeat = msgspec.structs.replace(HEARTBEAT, usage=(ContainerUsage("id-of-web", cpu=Sketch({3: 5})),))
     old = partial_report(sequence=1, containers=(container(),), heartbeat=heartbeat)
-    writer.add([Submission([old], START)])
+    writer.add([([old], START)])
     later = START + 1.5 * HOUR
-    writer.add([Submission([partial_report(sequence=2)], later)])
+    writer.add([([partial_report(sequence=2)], later)])
     assert forgetter.expire_reports(later, limit=10) == 1
     forgetter.expire_rest(later)
-    assert writer.add([Submission([old], later)]) == [[False]]
+    assert writer.add([([old], later)]) == [[False]]
     writer, _ = opened(connection)
-    assert writer.add([Submission([old, partial_report(sequence=3)], later)]) == [[False, True]]
+    assert writer.add([([old, partial_report(sequence=3)], later)]) == [[False, True]]
     assert count(connection, "pending_usage") == 1
 
 
@@ -248,12 +241,12 @@ def test_closed_alerts_go_with_the_retention_and_open_ones_with_their_run(
 ) -> None:
     writer, forgetter = opened(connection)
     three = (alert(1, closed=True), alert(2, closed=False), alert(3, closed=False))
-    writer.add([Submission([partial_report(alerts=three)], START)])
+    writer.add([([partial_report(alerts=three)], START)])
     later = START + 2 * HOUR
-    writer.add([Submission([partial_report(sequence=2)], later)])
+    writer.add([([partial_report(sequence=2)], later)])
     forgetter.expire_rest(later)
     # The one that opened last may still be open; the one before it ended, although that was not reported.
-    assert [each.alert for each in SqliteReader(connection).load_state().alerts] == [alert(3, closed=False)]
+    assert [each.alert for each in read_state(connection).alerts] == [alert(3, closed=False)]
     forgetter.expire_rest(later + 2 * HOUR)
     assert count(connection, "alerts") == 0
 
@@ -261,15 +254,15 @@ def test_closed_alerts_go_with_the_retention_and_open_ones_with_their_run(
 def test_usage_outlives_the_samples_and_goes_after_a_day(connection: sqlite3.Connection) -> None:
     writer, forgetter = opened(connection)
     heartbeat = msgspec.structs.replace(HEARTBEAT, usage=(ContainerUsage("id-of-web", cpu=Sketch(zeros=3)),))
-    writer.add([Submission([partial_report(heartbeat=heartbeat, containers=(container(),))], START)])
+    writer.add([([partial_report(heartbeat=heartbeat, containers=(container(),))], START)])
     hours_there = []
     for hour in range(1, 30):
         now = START + hour * HOUR
-        writer.add([Submission([partial_report(sequence=hour + 1, containers=(container(),))], now)])
+        writer.add([([partial_report(sequence=hour + 1, containers=(container(),))], now)])
         while forgetter.expire_reports(now, limit=200):
             pass
         forgetter.expire_rest(now)
-        if SqliteReader(connection).load_state().pending_usage:
+        if read_state(connection).pending_usage:
             hours_there.append(hour)
     assert 16 <= len(hours_there) == max(hours_there) <= 24
 
@@ -277,20 +270,16 @@ def test_usage_outlives_the_samples_and_goes_after_a_day(connection: sqlite3.Con
 def test_compacted_usage_replaces_heartbeats_and_restores_the_same(
     connection: sqlite3.Connection,
 ) -> None:
-    writer, reader, registry = (
-        SqliteWriter(connection, HOUR),
-        SqliteReader(connection),
-        Registry(CollectorConfig()),
-    )
+    writer, registry = SqliteWriter(connection, HOUR), Registry(CollectorConfig())
     left = []
     for sequence in range(1, 7):
         usage = (ContainerUsage("id-of-web", cpu=Sketch({sequence: 2}, zeros=1)),)
         heartbeat = msgspec.structs.replace(HEARTBEAT, usage=usage)
         each = partial_report(sequence=sequence, heartbeat=heartbeat, containers=(container(),))
-        writer.add([Submission([each], START)])
+        writer.add([([each], START)])
         apply_report(registry, each, START)
         writer.store_usage(*registry.usage.compact(10))
-        stored = reader.load_state()
+        stored = read_state(connection)
         left.append(len(list(stored.pending_usage)))
         restored = Registry(CollectorConfig())
         for received in stored.reports:
@@ -318,15 +307,15 @@ def test_a_partly_added_heartbeat_is_not_compacted() -> None:
 
 
 def test_events_are_listed_latest_first_and_expire(connection: sqlite3.Connection) -> None:
-    (writer, forgetter), reader = opened(connection), SqliteReader(connection)
+    writer, forgetter = opened(connection)
     for number, node in enumerate(["alpha", "beta", "alpha"]):
         events = (Event(EventKind.STARTED, START + number, exit_code=137),)
-        writer.add([Submission([partial_report(node, sequence=number + 1, events=events)], START)])
-    assert [each.event.at - START for each in reader.events(10, None)] == [2, 1, 0]
-    assert [each.event.at - START for each in reader.events(1, "alpha")] == [2]
-    assert [each.node for each in reader.events(10, "beta")] == ["beta"]
+        writer.add([([partial_report(node, sequence=number + 1, events=events)], START)])
+    assert [each.event.at - START for each in read_events(connection, 10)] == [2, 1, 0]
+    assert [each.event.at - START for each in read_events(connection, 1, "alpha")] == [2]
+    assert [each.node for each in read_events(connection, 10, "beta")] == ["beta"]
     forgetter.expire_reports(START + 2 * HOUR, limit=10)
-    assert reader.events(10, None) == []
+    assert read_events(connection, 10) == []
 
 
 async def test_waiting_writers_share_the_next_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from collector.history.interface import GroupBy
 from collector.history.rollups import COARSE_SECONDS, FINE_SECONDS
-from collector.history.sqlite.energy import EnergyReader
+from collector.history.sqlite.energy import read_energy
 from collector.history.sqlite.files.connection import open_for_writing
-from collector.history.sqlite.rollup_store import RollupReader, RollupUpdate, RollupWriter
-from collector.history.sqlite.writer import SqliteWriter, Submission
+from collector.history.sqlite.rollup_store import RollupReader, RollupUpdate, add_rollups
+from collector.history.sqlite.writer import SqliteWriter
 from tests.collector.builders import START, container, partial_report, report
 from wire.messages import ContainerPower, ContainerState, Event, EventKind, NodePower, PowerSource, Report
 
@@ -28,20 +28,20 @@ class History:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self._writer = SqliteWriter(connection, 6 * 3600.0)
-        self._reader, self._rollups = RollupReader(connection), RollupWriter(connection, self._writer)
+        self._reader = RollupReader(connection)
 
     def add(self, *reports: Report, received_at: float) -> None:
-        self._writer.add([Submission(reports, received_at)])
+        self._writer.add([(reports, received_at)])
 
     def roll_up(self) -> list[RollupUpdate]:
         """Roll up once, as a pass with one turn does."""
         found = [self._reader.read(node_id, MAX_WATTS) for node_id in self._reader.pending_nodes()]
         updates = [each for each in found if each is not None]
-        self._rollups.add(updates)
+        self._writer.change(add_rollups, updates)
         return updates
 
     def joules(self, by: GroupBy = GroupBy.NODE, end: float = START + 20 * DAY) -> dict[str | None, float]:
-        accounts = EnergyReader(self.connection).accounts(START - 20 * DAY, end, by, None)
+        accounts = read_energy(self.connection, START - 20 * DAY, end, by, None)
         return {each.key: each.joules for each in accounts}
 
     def rows(self, step: int = FINE_SECONDS) -> int:

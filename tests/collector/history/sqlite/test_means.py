@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from collector.history.interface import Mean, SubjectKind, WindowEnd
 from collector.history.sqlite.files.connection import open_for_writing
-from collector.history.sqlite.means import MeanReader
-from collector.history.sqlite.writer import SqliteWriter, Submission
+from collector.history.sqlite.means import read_means
+from collector.history.sqlite.writer import SqliteWriter
 from tests.collector.builders import HEARTBEAT, START, container, partial_report, state
 from tests.collector.report_strategies import patient
 from wire.messages import ContainerPower, ContainerState, NodePower, PowerSource, Report
@@ -136,10 +136,10 @@ def means(words: list[Word], window: float, until: float) -> tuple[Mean, Mean]:
     with closing(open_for_writing(":memory:")) as connection:
         reports = [word.report(number) for number, word in enumerate(words, start=1)]
         beacon = partial_report(sequence=len(words) + 1, at=START + until)
-        SqliteWriter(connection, 3600.0).add([Submission([*reports, beacon], START)])
-        reader, window_ends = MeanReader(connection), [WindowEnd("alpha", "first", START + until)]
-        (node,) = reader.read(SubjectKind.NODE, window, window_ends).values()
-        (one,) = reader.read(SubjectKind.CONTAINER, window, window_ends).values()
+        SqliteWriter(connection, 3600.0).add([([*reports, beacon], START)])
+        window_ends = [WindowEnd("alpha", "first", START + until)]
+        (node,) = read_means(connection, SubjectKind.NODE, window, window_ends).values()
+        (one,) = read_means(connection, SubjectKind.CONTAINER, window, window_ends).values()
     return node, one
 
 
@@ -212,12 +212,9 @@ def test_of_many_nodes_each_has_its_own_mean() -> None:
             msgspec.structs.replace(word(0, cores=float(number), is_heartbeat=True).report(1), node=name)
             for number, name in enumerate(names)
         ]
-        SqliteWriter(connection, 3600.0).add([Submission(reports, START)])
-        reader, window_ends = (
-            MeanReader(connection),
-            [WindowEnd(name, "first", START + 60) for name in names],
-        )
-        of_nodes = reader.read(SubjectKind.NODE, 30.0, window_ends)
-        of_containers = reader.read(SubjectKind.CONTAINER, 30.0, window_ends)
+        SqliteWriter(connection, 3600.0).add([(reports, START)])
+        window_ends = [WindowEnd(name, "first", START + 60) for name in names]
+        of_nodes = read_means(connection, SubjectKind.NODE, 30.0, window_ends)
+        of_containers = read_means(connection, SubjectKind.CONTAINER, 30.0, window_ends)
     assert [of_nodes[name, None].cpu_cores for name in names] == list(range(45))
     assert [of_containers[name, "id-of-web"].cpu_cores for name in names] == list(range(45))

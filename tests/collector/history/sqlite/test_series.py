@@ -10,7 +10,7 @@ from collector import config
 from collector.history.interface import SubjectKind
 from collector.history.points import MAX_POINTS, resolution_for, step_for
 from collector.history.rollups import COARSE_SECONDS, FINE_SECONDS
-from collector.history.sqlite.history import SqliteHistory, open_sqlite
+from collector.history.sqlite.history import History, open_sqlite
 from tests.collector.builders import START, container, partial_report, report
 from wire.messages import ContainerState, Pressure, Report
 from wire.resources import Quantities
@@ -27,7 +27,7 @@ def heartbeat(minute: float, sequence: int, *containers: ContainerState, node: s
     return report(node, sequence=sequence, at=BEGIN + 60 * minute, containers=containers, window_seconds=30.0)
 
 
-async def store(history: SqliteHistory, *reports: Report) -> None:
+async def store(history: History, *reports: Report) -> None:
     for each in reports:
         await history.add([each], each.at)
     await history.apply_retention(max(each.at for each in reports))

@@ -10,7 +10,7 @@ import pytest
 
 from collector import config
 from collector.history.interface import GroupBy, HistoryUnavailable
-from collector.history.sqlite.history import SqliteHistory, open_sqlite
+from collector.history.sqlite.history import History, open_sqlite
 from collector.history.sqlite.space import Cell, SpaceAccounts
 from tests.collector.builders import START, altered, collecting, container, report, settings
 from wire.messages import Report, encode
@@ -25,7 +25,7 @@ def honest_reports(number: int) -> list[Report]:
     return [report(node, sequence=number, at=START + 30.0 * number, containers=containers) for node in HONEST]
 
 
-async def stored_by_node(history: SqliteHistory) -> dict[str, int]:
+async def stored_by_node(history: History) -> dict[str, int]:
     path = history._path
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute(
