@@ -6,10 +6,10 @@ import numpy as np
 
 from collector.common.arrays import Floats
 from collector.common.liveness import Liveness
-from collector.snapshot.columns import ServiceFacts, service_table, strictest_by_node, sum_by_node
+from collector.snapshot.columns import strictest_by_node, sum_by_node
 from collector.snapshot.power_curves import GRID, PowerCurves
-from collector.snapshot.tables import NOWHERE, Generation, Nodes, Snapshot, TaskKind, Tasks
-from wire.resources import RESOURCES, Quantities
+from collector.snapshot.tables import NOWHERE, Generation, Nodes, Services, Snapshot, TaskKind, Tasks
+from wire.resources import RESOURCES
 
 BEGIN_SECONDS = 1_800_000_000.0
 _CAPACITY = np.array([32.0, 128 * 2.0**30, 1e9, 1.25e9])
@@ -31,7 +31,7 @@ def cluster(nodes: int, containers_per_node: int, seed: int = 7) -> Snapshot:
         at=BEGIN_SECONDS,
         nodes=_nodes(generator, tasks, nodes),
         tasks=tasks,
-        services=service_table([_service(generator, number) for number in range(_SERVICES)]),
+        services=_services(generator),
         domain_names=tuple(f"zone-{number}" for number in range(_ZONES)),
     )
 
@@ -51,17 +51,18 @@ def service_name(number: int) -> str:
     return f"service-{number % _SERVICES:04}"
 
 
-def _service(generator: np.random.Generator, number: int) -> ServiceFacts:
-    share = generator.uniform(0.2, 1.0)
-    return ServiceFacts(
-        name=service_name(number),
-        profiled=number % 5 != 0,
-        dominant=int(generator.integers(len(RESOURCES))),
-        confidence=0.9,
-        envelope=Quantities(1.5 * share, round(share * 2**32), 4e6 * share, 6e6 * share),
-        mean=Quantities(share, round(share * 2**31), 1e6 * share, 2e6 * share),
-        variance=(0.05, 1e16, 1e11, 1e11),
-        image=f"registry/app-{number}",
+def _services(generator: np.random.Generator) -> Services:
+    share = generator.uniform(0.2, 1.0, size=(_SERVICES, 1))
+    numbers = range(_SERVICES)
+    return Services(
+        names=tuple(map(service_name, numbers)),
+        profiled=np.arange(_SERVICES) % 5 != 0,
+        dominant=generator.integers(len(RESOURCES), size=_SERVICES).astype(np.int8),
+        confidence=np.full(_SERVICES, 0.9),
+        envelope=share * [1.5, 2.0**32, 4e6, 6e6],
+        mean=share * [1.0, 2.0**31, 1e6, 2e6],
+        variance=np.tile([0.05, 1e16, 1e11, 1e11], (_SERVICES, 1)),
+        images=tuple(f"registry/app-{number}" for number in numbers),
     )
 
 

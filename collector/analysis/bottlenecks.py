@@ -8,13 +8,14 @@ so that a value around a threshold opens one bottleneck, not twenty.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import blake2s
 
 import numpy as np
 
 from collector.common.liveness import Liveness
+from collector.common.text import counted
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES, Resource
 
@@ -67,15 +68,12 @@ class Bottleneck:
     """A bottleneck, open or closed."""
 
     id: str
-    kind: BottleneckKind
-    subject: str
-    resource: Resource | None
+    finding: Finding
+    """The last one."""
     opened_at: float
-    updated_at: float
+    found_at: float
+    """The time of the last finding."""
     closed_at: float | None = None
-    ratio: float | None = None
-    evidence: str = ""
-    """The last finding, in one sentence."""
 
     @property
     def is_open(self) -> bool:
@@ -107,13 +105,9 @@ def _find_quiet(snapshot: Snapshot) -> Iterator[Finding]:
             subject=nodes.names[row],
             evidence=(
                 f"{nodes.names[row]} is {state}: no report for {nodes.report_age_seconds[row]:.0f} s "
-                f"({_containers_were(int(nodes.tasks[row]))} running there)"
+                f"({counted(int(nodes.tasks[row]), 'container')} ran there)"
             ),
         )
-
-
-def _containers_were(count: int) -> str:
-    return "1 container was" if count == 1 else f"{count} containers were"
 
 
 def _find_overbooked(snapshot: Snapshot) -> Iterator[Finding]:
@@ -174,38 +168,20 @@ def _find_hot(snapshot: Snapshot) -> Iterator[Finding]:
 _Key = tuple[BottleneckKind, str, Resource | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Debounce:
-    """How long a finding must last to open a bottleneck, and be absent to close it."""
-
-    open_seconds: Mapping[BottleneckKind, float] = field(
-        # Liveness already waits before a node counts as quiet.
-        default_factory=lambda: {
-            BottleneckKind.QUIET: 0.0,
-            BottleneckKind.SERVICE: 120.0,
-            BottleneckKind.OVERBOOKED: 60.0,
-        }
-    )
-    close_seconds: float = 180.0
-
-
-@dataclass(slots=True)
-class _Open:
-    bottleneck: Bottleneck
-    last_found_at: float
+_OPEN_SECONDS = {BottleneckKind.SERVICE: 120.0, BottleneckKind.OVERBOOKED: 60.0}
+"""How long a finding must last to open a bottleneck. Liveness already waits before a node counts as quiet."""
+CLOSE_SECONDS = 180.0
+"""How long it must be absent to close it."""
 
 
 class BottleneckTracker:
     """Follows findings over time. Not thread-safe."""
 
-    def __init__(
-        self, stored: Iterable[Bottleneck] = (), *, now: float = 0.0, debounce: Debounce | None = None
-    ) -> None:
-        self._debounce = Debounce() if debounce is None else debounce
+    def __init__(self, stored: Iterable[Bottleneck] = (), *, now: float = 0.0) -> None:
         self._pending: dict[_Key, float] = {}
-        # After a restart, an open bottleneck gets the usual time to be found again.
         stored = sorted(stored, key=lambda each: each.opened_at)
-        self._open = {_key(each): _Open(each, now) for each in stored if each.is_open}
+        # After a restart, an open bottleneck gets the usual time to be found again.
+        self._open = {_key(each.finding): replace(each, found_at=now) for each in stored if each.is_open}
         self._closed = [each for each in stored if not each.is_open]
 
     def update(self, found: Iterable[Finding], now: float) -> tuple[Bottleneck, ...]:
@@ -220,50 +196,34 @@ class BottleneckTracker:
     def _update(self, found: Mapping[_Key, Finding], now: float) -> Iterator[Bottleneck]:
         for key, finding in found.items():
             if key in self._open:
-                open_ = self._open[key]
-                open_.last_found_at = now
-                open_.bottleneck = replace(
-                    open_.bottleneck, updated_at=now, ratio=finding.ratio, evidence=finding.evidence
-                )
+                self._open[key] = replace(self._open[key], finding=finding, found_at=now)
             elif finding.opens:
                 since = self._pending.setdefault(key, now)
-                if now - since >= self._debounce.open_seconds.get(finding.kind, 0.0):
+                if now - since >= _OPEN_SECONDS.get(finding.kind, 0.0):
                     del self._pending[key]
-                    opened = _open_bottleneck(finding, since, now)
-                    self._open[key] = _Open(opened, now)
+                    name = bottleneck_id(finding.kind, finding.subject, finding.resource, since)
+                    opened = Bottleneck(id=name, finding=finding, opened_at=since, found_at=now)
+                    self._open[key] = opened
                     yield opened
 
     def _close(self, found: Mapping[_Key, Finding], now: float) -> Iterator[Bottleneck]:
-        for key, open_ in list(self._open.items()):
-            if key not in found and now - open_.last_found_at >= self._debounce.close_seconds:
+        for key, each in list(self._open.items()):
+            if key not in found and now - each.found_at >= CLOSE_SECONDS:
                 del self._open[key]
-                closed = replace(open_.bottleneck, closed_at=now, updated_at=now)
+                closed = replace(each, closed_at=now)
                 self._closed = [*self._closed, closed][-_MAX_CLOSED:]
                 yield closed
 
     def list(self) -> tuple[Bottleneck, ...]:
         """Open bottlenecks, then closed ones, the latest of each first."""
-        open_ = sorted((each.bottleneck for each in self._open.values()), key=_latest)
-        return (*open_, *sorted(self._closed, key=_latest))
+        return (*sorted(self._open.values(), key=_latest), *sorted(self._closed, key=_latest))
 
 
-def _key(each: Finding | Bottleneck) -> _Key:
+def _key(finding: Finding) -> _Key:
     # The resource with the most reservations may change: it is the same overbooking.
-    return each.kind, each.subject, None if each.kind is BottleneckKind.OVERBOOKED else each.resource
+    resource = None if finding.kind is BottleneckKind.OVERBOOKED else finding.resource
+    return finding.kind, finding.subject, resource
 
 
 def _latest(each: Bottleneck) -> tuple[float, str]:
     return -each.opened_at, each.id
-
-
-def _open_bottleneck(finding: Finding, since: float, now: float) -> Bottleneck:
-    return Bottleneck(
-        id=bottleneck_id(finding.kind, finding.subject, finding.resource, since),
-        kind=finding.kind,
-        subject=finding.subject,
-        resource=finding.resource,
-        opened_at=since,
-        updated_at=now,
-        ratio=finding.ratio,
-        evidence=finding.evidence,
-    )

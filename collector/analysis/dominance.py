@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from collector.common.arrays import Floats
+from collector.common.ratios import Ratios, ratios_of
 from wire.resources import RESOURCES, Resource
 
 _LEAD = 1.05
@@ -19,33 +20,27 @@ _LEAD = 1.05
 _HALF_CONFIDENCE_SECONDS = 600.0
 """Observation time after which the confidence reaches half of its margin."""
 _MAX_HISTORY = 20
+_MIN_NODES = 3
+"""With fewer nodes, the capacity of one is not compared with the others."""
 
 
-class Dominance(msgspec.Struct, frozen=True, gc=False):
-    """A dominant resource, and since when."""
+class DominantSince(msgspec.Struct, frozen=True, gc=False):
+    """A dominant resource, and the time at which it became dominant."""
 
     resource: Resource
     since: float
 
 
-class ServiceDominance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The dominant resource of a service."""
+class DominantResource(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The resource of which one container needs the largest share of the cluster's capacity."""
 
-    history: tuple[Dominance, ...]
-    """The last twenty dominant resources, the current one last."""
-    shares: tuple[float, float, float, float]
-    """Mean usage of one container divided by the cluster's capacity, per resource; NaN if unknown."""
+    resource: Resource
     confidence: float
     """0-1: rises with the lead over other resources and with the observation time."""
+    shares: Ratios
     explanation: str
-
-    @property
-    def resource(self) -> Resource:
-        return self.history[-1].resource
-
-
-_MIN_NODES = 3
-"""With fewer nodes, the capacity of one is not compared with the others."""
+    history: tuple[DominantSince, ...]
+    """The last dominant resources, the current one last."""
 
 
 def cluster_capacity(capacity: Floats) -> list[float]:
@@ -69,32 +64,31 @@ def capacity_shares(used: Sequence[float], capacity: Sequence[float]) -> list[fl
 
 
 def update_dominance(
-    shares: Sequence[float], observed_seconds: float, at: float, before: ServiceDominance | None = None
-) -> ServiceDominance | None:
+    shares: Sequence[float], observed_seconds: float, at: float, before: DominantResource | None = None
+) -> DominantResource | None:
     """The dominant resource now; None until something is used."""
     ratios = [0.0 if share != share else share for share in shares]  # noqa: PLR0124 - NaN
     leader = max(range(len(ratios)), key=ratios.__getitem__)
     if ratios[leader] <= 0:
         return before
-    history = () if before is None else before.history
-    if history:
-        holder = RESOURCES.index(history[-1].resource)
+    if before is not None:
+        holder = RESOURCES.index(before.resource)
         if ratios[leader] < _LEAD * ratios[holder]:
             leader = holder
-    resource = RESOURCES[leader]
-    if not history or history[-1].resource is not resource:
-        history = (*history, Dominance(resource, at))[-_MAX_HISTORY:]
+    resource, history = RESOURCES[leader], () if before is None else before.history
+    if before is None or before.resource is not resource:
+        history = (*history, DominantSince(resource, at))[-_MAX_HISTORY:]
     second = max(range(len(ratios)), key=lambda place: -1.0 if place == leader else ratios[place])
     margin = max(0.0, 1 - ratios[second] / ratios[leader])
     trust = observed_seconds / (observed_seconds + _HALF_CONFIDENCE_SECONDS)
-    cpu, memory, disk, network = shares
-    return ServiceDominance(
-        history=history,
-        shares=(cpu, memory, disk, network),
+    return DominantResource(
+        resource=resource,
         confidence=margin * trust,
+        shares=ratios_of(shares),
         explanation=(
             f"one container uses {ratios[leader]:.3%} of the cluster's {resource} and "
             f"{ratios[second]:.3%} of its {RESOURCES[second]}, the next resource (lead {margin:.0%}, "
             f"observed for {observed_seconds / 60:.0f} minutes)"
         ),
+        history=history,
     )

@@ -3,15 +3,19 @@
 Envelopes are divided by the cluster's mean of each resource, then by their own sum, and k-means finds
 containers of a similar shape, whatever their size. Groups keep their numbers and names from one pass to the
 next, as the search starts from the last groups. A group has nothing to do with the SLA class of a container.
+
+k-means is Lloyd's iterations from k-means++ starts, written with numpy, since scikit-learn would add 90 MB to
+the collector. The same containers make the same groups.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
-from collector.analysis.kmeans import fit, nearest, refine, silhouette, squared_distances
 from collector.common.arrays import Codes, Flags, Floats, Rows
+from collector.common.ratios import Ratios
 from collector.snapshot.tables import NOWHERE
 from wire.resources import RESOURCES, Resource
 
@@ -20,8 +24,8 @@ _MAX_FITTED = 10_000
 _MAX_COMPARED = 1_000
 """A silhouette needs the distances of all pairs of points."""
 _STARTS = 4
+_MAX_ROUNDS = 100
 _SEED = 0
-"""The same containers make the same groups."""
 _REPLACE_RATIO = 0.9
 """New clusters replace those continued from the last pass only if their inertia is below this ratio."""
 _MAX_SHIFT = 0.35
@@ -31,21 +35,21 @@ _HASH_WEIGHTS: Floats = np.sqrt([2.0, 3.0, 5.0, 7.0])
 """Weighted sums tell points apart: different points have different sums."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """A group of containers."""
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Containers that need resources in similar proportions, whatever the amounts."""
 
     number: int
+    """Number of the group, which stays the same as long as the group exists."""
     name: str
-    """Its dominant resource; with a number where several groups share one: `cpu`, `cpu-2`."""
+    """Name of the group: its dominant resource, with a number if several groups share it."""
     dominant: Resource
-    centre: tuple[float, float, float, float]
-    """The share of each resource in the need of its containers, relative to the cluster's mean."""
-    size: int
+    """The resource that its containers need most, relative to the average of the cluster."""
+    containers: int
+    centre: Ratios
+    """Share of each resource in the need of its containers, relative to the average of the cluster."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Grouping:
+class Grouping(NamedTuple):
     """The groups, and the group of each container."""
 
     groups: tuple[Group, ...]
@@ -86,14 +90,18 @@ def group(  # noqa: PLR0913 - input and options
         distinct = _count_distinct(sample)
         if count == 0:
             count = _best_count(sample, min(MAX_GROUPS, distinct - 1))
-        centres = _centres(sample, min(count, distinct), last)
+        centres = _find_centres(sample, min(count, distinct), last)
     else:
-        centres = np.array([each.centre for each in last])
-    labels = nearest(points, centres)
+        centres = _centres_of(last)
+    labels, _ = _assign(points, centres)
     sizes = np.bincount(labels, minlength=len(centres))
     groups = tuple(_name_groups(centres, sizes, last))
     group_of[rows] = np.array([each.number for each in groups], dtype=np.int8)[labels]
     return Grouping(tuple(sorted(groups, key=lambda each: each.number)), group_of)
+
+
+def _centres_of(groups: Sequence[Group]) -> Floats:
+    return np.array([msgspec.structs.astuple(each.centre) for each in groups])
 
 
 def _sample(points: Floats, size: int) -> Floats:
@@ -108,10 +116,10 @@ def _count_distinct(points: Floats) -> int:
     return len(np.unique(points.round(_DECIMALS) @ _HASH_WEIGHTS))
 
 
-def _centres(sample: Floats, count: int, last: Sequence[Group]) -> Floats:
-    fresh = fit(sample, count, _STARTS)
+def _find_centres(sample: Floats, count: int, last: Sequence[Group]) -> Floats:
+    fresh = fit(sample, count)
     if len(last) == count:
-        continued = refine(sample, np.array([each.centre for each in last]))
+        continued = refine(sample, _centres_of(last))
         if fresh.inertia > _REPLACE_RATIO * continued.inertia:
             return continued.centres
     return fresh.centres
@@ -121,7 +129,7 @@ def _best_count(sample: Floats, max_count: int) -> int:
     few = _sample(sample, _MAX_COMPARED)
     best, best_score = 1, 0.0
     for count in range(2, min(max_count, _count_distinct(few) - 1) + 1):
-        score = silhouette(few, fit(few, count, _STARTS).labels)
+        score = silhouette(few, fit(few, count).labels)
         if score > best_score:
             best, best_score = count, score
     return best
@@ -142,13 +150,12 @@ def _name_groups(centres: Floats, sizes: Rows, last: Sequence[Group]) -> Iterato
             number = next(number for number in range(len(centres) + len(last) + 1) if number not in numbers)
             names.add(name)
             numbers.add(number)
-        cpu, memory, disk, network = centre.tolist()
         yield Group(
             number=number,
             name=name,
             dominant=dominant[row],
-            centre=(cpu, memory, disk, network),
-            size=int(sizes[row]),
+            containers=int(sizes[row]),
+            centre=Ratios(*centre.tolist()),
         )
 
 
@@ -162,7 +169,7 @@ def _match(centres: Floats, last: Sequence[Group]) -> dict[int, Group]:
     """Match each centre with an earlier group, the closest pairs first."""
     if not last:
         return {}
-    distances = np.sqrt(squared_distances(centres, np.array([each.centre for each in last])))
+    distances = np.sqrt(squared_distances(centres, _centres_of(last)))
     found: dict[int, Group] = {}
     taken: set[int] = set()
     for flat in np.argsort(distances, axis=None, kind="stable").tolist():
@@ -173,3 +180,88 @@ def _match(centres: Floats, last: Sequence[Group]) -> dict[int, Group]:
             found[row] = last[place]
             taken.add(place)
     return found
+
+
+# --- k-means ---------------------------------------------------------------------------------
+
+
+class Clusters(NamedTuple):
+    """The result of a fit."""
+
+    centres: Floats
+    labels: Rows
+    """The cluster of each point."""
+    inertia: float
+    """The sum of the squared distances of points to their centres."""
+
+
+def fit(points: Floats, count: int) -> Clusters:
+    """Find `count` clusters, the best of several attempts; at least as many points must differ."""
+    generator = np.random.default_rng(_SEED)
+    found = (refine(points, points[list(_choose_starts(points, count, generator))]) for _ in range(_STARTS))
+    return min(found, key=lambda clusters: clusters.inertia)
+
+
+def refine(points: Floats, centres: Floats) -> Clusters:
+    """Move each centre to the mean of its nearest points, until the assignment does not change."""
+    labels, inertia = _assign(points, centres)
+    for _ in range(_MAX_ROUNDS):
+        centres = _move_centres(points, labels, centres)
+        before, (labels, inertia) = labels, _assign(points, centres)
+        if np.array_equal(before, labels):
+            break
+    return Clusters(centres, labels, inertia)
+
+
+def squared_distances(points: Floats, centres: Floats) -> Floats:
+    """The squared distance of every point to every centre."""
+    found: Floats = np.square(points[:, None, :] - centres[None, :, :]).sum(axis=2)
+    return found
+
+
+def silhouette(points: Floats, labels: Rows) -> float:
+    """How much closer points are to their own cluster than to the next, from -1 to 1 (Rousseeuw, 1987)."""
+    clusters, labels = np.unique(labels, return_inverse=True)
+    members = np.equal.outer(labels, np.arange(clusters.size)).astype(np.float64)
+    sizes = members.sum(axis=0)
+    # Sums of distances from each point to the points of each cluster.
+    sums = np.sqrt(squared_distances(points, points)) @ members
+    rows = np.arange(len(points))
+    inside = sums[rows, labels] / np.maximum(sizes[labels] - 1, 1)
+    means = sums / sizes
+    means[rows, labels] = np.inf
+    outside = means.min(axis=1)
+    larger = np.maximum(inside, outside)
+    scores = np.divide(outside - inside, larger, out=np.zeros_like(larger), where=larger > 0)
+    return float(np.where(sizes[labels] > 1, scores, 0.0).mean())
+
+
+def _assign(points: Floats, centres: Floats) -> tuple[Rows, float]:
+    distances = squared_distances(points, centres)
+    labels: Rows = distances.argmin(axis=1)
+    return labels, float(distances[np.arange(len(points)), labels].sum())
+
+
+def _move_centres(points: Floats, labels: Rows, centres: Floats) -> Floats:
+    sizes = np.bincount(labels, minlength=len(centres))
+    sums = np.column_stack([np.bincount(labels, weights=each, minlength=len(centres)) for each in points.T])
+    moved: Floats = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1)[:, None], centres)
+    # A centre without points restarts at the point furthest from its centre.
+    far = np.square(points - moved[labels]).sum(axis=1)
+    for empty in np.flatnonzero(sizes == 0).tolist():
+        moved[empty] = points[int(far.argmax())]
+        far[far.argmax()] = 0.0
+    return moved
+
+
+def _choose_starts(points: Floats, count: int, generator: np.random.Generator) -> Iterator[int]:
+    """Choose starting points (k-means++): points far from the earlier ones are more likely."""
+    place = int(generator.integers(len(points)))
+    distances: Floats = np.full(len(points), np.inf)
+    for _ in range(count):
+        yield place
+        distances = np.minimum(distances, np.square(points - points[place]).sum(axis=1))
+        cumulative = distances.cumsum()
+        place = min(
+            int(np.searchsorted(cumulative, generator.random() * cumulative[-1], "right")), len(points) - 1
+        )

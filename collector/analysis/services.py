@@ -1,27 +1,95 @@
-"""The usage of services, from the samples of all their containers.
+"""The profiles of running services, from the samples of all their containers, kept from one pass to the next.
 
-A sample is weighted by its duration, so that a node which samples twice as often does not count twice.
-Containers are processed in the order of their services, a few at a time. That bounds the memory, and no step
-holds the interpreter lock for long.
+Few containers change between two passes. The usage of a service is pooled again only if one of its containers
+started, ended or has new samples. The result is the same as that of a full pass. A sample is weighted by its
+duration, so that a node which samples twice as often does not count twice.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
+from typing import NamedTuple
 
+import msgspec
 import numpy as np
+from msgspec import structs
 
-from collector.analysis.envelopes import EnvelopeRule, statistics, totals
+from collector.analysis.dominance import DominantResource
+from collector.analysis.envelopes import EnvelopeRule, Statistic, statistics, totals
 from collector.analysis.histograms import ROW_BITS, Keys, Packed, stack, sum_by_key, sum_by_key_dense
+from collector.analysis.usage import (
+    BUCKET_SECONDS,
+    BUCKETS,
+    NOT_MEASURED,
+    ObservedContainer,
+    UsageWeights,
+    bucket_at,
+    to_quantities,
+)
 from collector.common.arrays import Floats
+from collector.snapshot.tables import NOWHERE, Services
+from wire.resources import RESOURCES, Quantities, Resource
 
+_MAX_SECONDS = 2 * BUCKETS * BUCKET_SECONDS
+"""Twice the time that samples are kept, as the sampling interval is not exact and may have changed."""
 _BATCH_SIZE = 100
 _MAX_BINS_PER_ENTRY = 16
 """Up to this ratio, a dense table of all bins is faster than sorting."""
+_MEMORY = RESOURCES.index(Resource.MEMORY)
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerBucket:
+class ServiceProfile(msgspec.Struct, frozen=True, eq=False, kw_only=True, gc=False):
+    """The profile of a service; the numbers are of one container.
+
+    There are very many, and none has a reference cycle, so the garbage collector may skip them.
+    """
+
+    name: str
+    image: str
+    containers: int
+    """Running now."""
+    nodes: int
+    node: str = ""
+    """The only node that it ever ran on; empty if there were several."""
+    profiled: bool = False
+    """Whether its need was learned from enough samples, now or earlier."""
+    observed_seconds: float = 0.0
+    statistics: Floats = msgspec.field(default_factory=lambda: NOT_MEASURED)
+    """Per resource and `Statistic`."""
+    dominant: DominantResource | None = None
+    last_seen_at: float = 0.0
+    """When it last ran."""
+
+    def quantities(self, statistic: Statistic) -> Quantities:
+        """One statistic of each resource; None if unknown."""
+        return to_quantities(self.statistics[:, statistic])
+
+
+def service_table(profiles: Mapping[str, ServiceProfile]) -> Services:
+    """The services as policies see them, by name."""
+    rows = [profiles[name] for name in sorted(profiles)]
+    found = np.array([each.statistics for each in rows]).reshape(-1, *NOT_MEASURED.shape)
+    variance = found[:, :, Statistic.VARIANCE]
+    for amount in (Statistic.ENVELOPE, Statistic.MEAN):
+        # A byte is the smallest amount of memory.
+        found[:, _MEMORY, amount] = np.rint(found[:, _MEMORY, amount])
+    dominant = [
+        NOWHERE if each.dominant is None else RESOURCES.index(each.dominant.resource) for each in rows
+    ]
+    return Services(
+        names=tuple(each.name for each in rows),
+        profiled=np.array([each.profiled for each in rows], dtype=np.bool_),
+        dominant=np.array(dominant, dtype=np.int8),
+        confidence=np.array([0.0 if each.dominant is None else each.dominant.confidence for each in rows]),
+        envelope=found[:, :, Statistic.ENVELOPE],
+        mean=found[:, :, Statistic.MEAN],
+        variance=np.where(np.isnan(variance), 0.0, variance),
+        images=tuple(each.image for each in rows),
+    )
+
+
+class ContainerBucket(NamedTuple):
     """The usage of one container in one bucket."""
 
     service: int
@@ -32,21 +100,14 @@ class ContainerBucket:
     """Weight of one second; older samples weigh less."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class PooledBatch:
-    """The usage of several services, one row each."""
+def pool(
+    parts: Iterable[ContainerBucket], services: int, rule: EnvelopeRule
+) -> Iterator[tuple[int, Floats, float]]:
+    """Pool the usage of each service: its number, statistics and observed seconds, as soon as it is complete.
 
-    services: Sequence[int]
-    statistics: Floats
-    """Per service, resource and `Statistic`."""
-    observed_seconds: Floats
-    """Total observation time of its containers, for the resource that was measured longest."""
-
-
-def pool(parts: Iterable[ContainerBucket], services: int, rule: EnvelopeRule) -> Iterator[PooledBatch]:
-    """Pool the usage of each service; yields services as soon as they are complete.
-
-    `parts` are in the order of their services.
+    `parts` are in the order of their services. Its containers are observed for the time of the resource that
+    was measured longest. Only a few are processed at a time: that bounds the memory, and no step holds the
+    interpreter lock for long.
     """
     keys: Keys = np.empty(0, np.int64)
     weights: Floats = np.empty(0)
@@ -58,27 +119,123 @@ def pool(parts: Iterable[ContainerBucket], services: int, rule: EnvelopeRule) ->
         seconds = counts * np.repeat([part.seconds for part in batch], sizes)
         observed[first : last + 1] += totals(more - (first << ROW_BITS), seconds, last - first + 1)
         weighted = seconds * np.repeat([part.weight for part in batch], sizes)
-        add_up = (
-            sum_by_key_dense
-            if (last - first + 1) << ROW_BITS < _MAX_BINS_PER_ENTRY * more.size
-            else sum_by_key
-        )
-        more, weighted = add_up(more, weighted)
+        is_dense = (last - first + 1) << ROW_BITS < _MAX_BINS_PER_ENTRY * more.size
+        more, weighted = (sum_by_key_dense if is_dense else sum_by_key)(more, weighted)
         # A service that continues from the last batch has two sums now.
         keys, weights = sum_by_key(np.concatenate((keys, more)), np.concatenate((weights, weighted)))
         complete = int(np.searchsorted(keys, last << ROW_BITS))
-        if complete:
-            yield _pool_batch(keys[:complete], weights[:complete], observed, rule)
-            keys, weights = keys[complete:], weights[complete:]
-    if keys.size:
-        yield _pool_batch(keys, weights, observed, rule)
+        yield from _pooled(keys[:complete], weights[:complete], observed, rule)
+        keys, weights = keys[complete:], weights[complete:]
+    yield from _pooled(keys, weights, observed, rule)
 
 
-def _pool_batch(keys: Keys, weights: Floats, observed: Floats, rule: EnvelopeRule) -> PooledBatch:
+def _pooled(
+    keys: Keys, weights: Floats, observed: Floats, rule: EnvelopeRule
+) -> Iterator[tuple[int, Floats, float]]:
     services, rows = np.unique(keys >> ROW_BITS, return_inverse=True)
     local = (rows << ROW_BITS) | (keys & ((1 << ROW_BITS) - 1))
-    return PooledBatch(
-        services=services.tolist(),
-        statistics=statistics(local, weights, len(services), rule),
-        observed_seconds=observed[services],
+    found = statistics(local, weights, len(services), rule)
+    # A copy: otherwise every profile would keep the whole array in memory.
+    for service, of_service in zip(services.tolist(), found, strict=True):
+        yield service, of_service.copy(), float(observed[service])
+
+
+class RunningServices:
+    """The running services. Not thread-safe."""
+
+    def __init__(self, weights: UsageWeights) -> None:
+        self._weights = weights
+        self._services_of: dict[str, frozenset[str]] = {}
+        """The services of each node."""
+        self._of: defaultdict[str, dict[str, tuple[ObservedContainer, ...]]] = defaultdict(dict)
+        """The containers of each service, by node."""
+        self._stale: set[str] = set()
+        self._pooled: dict[str, ServiceProfile] = {}
+
+    def put(self, node: str, observed: Sequence[ObservedContainer]) -> None:
+        """Replace the containers of a node."""
+        found: defaultdict[str, list[ObservedContainer]] = defaultdict(list)
+        for each in observed:
+            found[each.service].append(each)
+        for name in self._services_of.pop(node, frozenset()) - found.keys():
+            del self._of[name][node]
+            self._stale.add(name)
+        for name, containers in found.items():
+            of = self._of[name]
+            if not _is_same_usage(of.get(node, ()), containers):
+                self._stale.add(name)
+            of[node] = tuple(containers)
+        if found:
+            self._services_of[node] = frozenset(found)
+
+    def pool(self, at: float) -> Mapping[str, ServiceProfile]:
+        """The profile of each running service, by name: what its containers of now show."""
+        several = []
+        for name in sorted(self._stale):
+            containers = list(self._containers(name))
+            if not containers:
+                del self._of[name]
+                self._pooled.pop(name, None)
+                continue
+            nodes = self._of[name]
+            one = containers[0]
+            # The statistics of a single container were computed when its samples arrived.
+            is_known = len(containers) == 1 and bool(one.parts)
+            self._pooled[name] = ServiceProfile(
+                name=name,
+                image=_most_common_image(containers),
+                containers=len(containers),
+                nodes=len(nodes),
+                node=next(iter(nodes)) if len(nodes) == 1 else "",
+                statistics=one.statistics if is_known else NOT_MEASURED,
+                observed_seconds=one.samples * _sample_seconds(one) if is_known else 0.0,
+            )
+            if len(containers) > 1:
+                several.append(name)
+        for row, found, seconds in pool(
+            self._parts(several, bucket_at(at)), len(several), self._weights.rule
+        ):
+            name = several[row]
+            self._pooled[name] = structs.replace(
+                self._pooled[name], statistics=found, observed_seconds=seconds
+            )
+        self._stale.clear()
+        return MappingProxyType(self._pooled)
+
+    def _parts(self, services: Sequence[str], newest: int) -> Iterator[ContainerBucket]:
+        weight = self._weights.weight
+        for row, name in enumerate(services):
+            for each in self._containers(name):
+                seconds = _sample_seconds(each)
+                for bucket, packed in each.parts:
+                    yield ContainerBucket(row, packed, seconds, weight(max(0, newest - bucket)))
+
+    def _containers(self, name: str) -> Iterator[ObservedContainer]:
+        # By node, so that sums do not depend on the order in which nodes report.
+        of = self._of[name]
+        for node in sorted(of):
+            yield from of[node]
+
+
+def _most_common_image(containers: Sequence[ObservedContainer]) -> str:
+    """The image of most of these containers; the first one in a tie."""
+    if len(containers) == 1:
+        return containers[0].image
+    return Counter(each.image for each in containers).most_common(1)[0][0]
+
+
+def _sample_seconds(container: ObservedContainer) -> float:
+    """The duration of a sample, shorter if all samples would exceed the time for which usage is kept.
+
+    It limits the weight of a container whose node reports too many samples.
+    """
+    claimed_seconds = container.samples * container.sample_seconds
+    return container.sample_seconds * min(1.0, _MAX_SECONDS / max(claimed_seconds, 1.0))
+
+
+def _is_same_usage(before: Sequence[ObservedContainer], now: Sequence[ObservedContainer]) -> bool:
+    """Whether no container has new samples: `parts` of unchanged histograms are the same objects."""
+    return len(before) == len(now) and all(
+        one.parts == other.parts and one.image == other.image and one.sample_seconds == other.sample_seconds
+        for one, other in zip(before, now, strict=True)
     )

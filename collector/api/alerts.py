@@ -160,19 +160,20 @@ def describe_node_alert(entry: AlertEntry) -> ClusterAlert:
 
 
 def _describe_bottleneck(bottleneck: Bottleneck, states: dict[str, Liveness]) -> ClusterAlert:
-    node = None if bottleneck.kind in _SERVICE_KINDS else bottleneck.subject
+    finding = bottleneck.finding
+    node = None if finding.kind in _SERVICE_KINDS else finding.subject
     return ClusterAlert(
         id=bottleneck.id,
-        kind=bottleneck.kind,
-        subject=bottleneck.subject,
+        kind=finding.kind,
+        subject=finding.subject,
         node=node,
         node_state=states[node].label if node in states else None,
         state=AlertState.OPEN if bottleneck.is_open else AlertState.CLOSED,
-        resource=bottleneck.resource,
+        resource=finding.resource,
         opened_at=bottleneck.opened_at,
         closed_at=bottleneck.closed_at,
-        evidence=bottleneck.evidence,
-        ratio=bottleneck.ratio,
+        evidence=finding.evidence,
+        ratio=finding.ratio,
         pressure_ratio=None,
         container=None,
         name=None,

@@ -5,19 +5,22 @@ from http import HTTPStatus
 from typing import Annotated, Literal
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 
-from collector.analysis.analysis import ServiceProfile
 from collector.analysis.envelopes import Statistic
+from collector.analysis.groups import Group
+from collector.analysis.services import ServiceProfile
 from collector.analysis.usage import NOT_MEASURED, to_quantities
 from collector.api.containers import BY_NODE, ContainerFilter, find_containers
 from collector.api.queries import PageQuery, Pager
 from collector.common.arrays import Floats
 from collector.common.errors import ApiError
-from collector.common.ratios import Ratios, ratios_of
 from collector.core.parts import Core
+from collector.policies.scoring import availability as free_score
+from collector.policies.scoring import share
 from collector.web.routes import Route, get
-from wire.resources import Quantities, Resource
+from wire.resources import Quantities
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,7 +166,7 @@ class AvailabilityPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of nodes with their free capacity, by name."""
 
     analyzed_at: float
-    """Unix time of the analysis that these figures come from; 0 before the first one."""
+    """Unix time of these figures."""
     nodes: list[NodeAvailability]
     """The nodes of this page."""
     next: str | None
@@ -181,36 +184,26 @@ _BY_NODE_NAME: Pager[NodeAvailability, tuple[str]] = Pager(lambda each: (each.no
 
 async def availability(core: Core, query: AvailabilityQuery) -> AvailabilityPage:
     """List the free capacity of each node: by usage, by reservations and by envelopes."""
-    latest = core.analysis.latest
-    found, after = latest.availability, _BY_NODE_NAME.after(query)
-    first = 0 if after is None else bisect_right(found.names, after[0])
+    snapshot, after = await core.snapshot(), _BY_NODE_NAME.after(query)
+    nodes = snapshot.nodes
+    first = 0 if after is None else bisect_right(nodes.names, after[0])
+    free = np.clip(nodes.capacity - nodes.envelope_sum, 0.0, None)
+    score = free_score(share(free, nodes.capacity))
     matching = (
         NodeAvailability(
-            node=found.names[row],
-            capacity=to_quantities(found.capacity[row]),
-            used=to_quantities(found.used[row]),
-            allocated=to_quantities(found.allocated[row]),
-            envelope=to_quantities(found.envelope_sum[row]),
-            free=to_quantities(found.free[row]),
-            score=float(found.score[row]),
+            node=nodes.names[row],
+            capacity=to_quantities(nodes.capacity[row]),
+            used=to_quantities(nodes.used[row]),
+            allocated=to_quantities(nodes.allocated[row]),
+            envelope=to_quantities(nodes.envelope_sum[row]),
+            free=to_quantities(free[row]),
+            score=float(score[row]),
         )
-        for row in range(first, len(found.names))
-        if query.node in (None, found.names[row])
+        for row in range(first, len(nodes.names))
+        if query.node in (None, nodes.names[row])
     )
-    nodes, following = _BY_NODE_NAME.page(matching, query)
-    return AvailabilityPage(analyzed_at=latest.at, nodes=nodes, next=following)
-
-
-class ContainerGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Containers that need resources in similar proportions, whatever the amounts."""
-
-    name: str
-    """Name of the group: its dominant resource, with a number if several groups share it."""
-    dominant: Resource
-    """The resource that its containers need most, relative to the average of the cluster."""
-    containers: int
-    centre: Ratios
-    """Share of each resource in the need of its containers, relative to the average of the cluster."""
+    found, following = _BY_NODE_NAME.page(matching, query)
+    return AvailabilityPage(analyzed_at=snapshot.at, nodes=found, next=following)
 
 
 class ContainerGroups(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,20 +211,14 @@ class ContainerGroups(msgspec.Struct, frozen=True, kw_only=True):
 
     analyzed_at: float
     """Unix time of the analysis that these figures come from; 0 before the first one."""
-    groups: list[ContainerGroup]
+    groups: tuple[Group, ...]
     """All groups."""
 
 
 async def groups(core: Core) -> ContainerGroups:
     """List groups of containers with similar needs, each named after its dominant resource."""
     latest = core.analysis.latest
-    found = [
-        ContainerGroup(
-            name=each.name, dominant=each.dominant, containers=each.size, centre=ratios_of(each.centre)
-        )
-        for each in latest.groups
-    ]
-    return ContainerGroups(analyzed_at=latest.at, groups=found)
+    return ContainerGroups(analyzed_at=latest.at, groups=latest.groups)
 
 
 ROUTES: tuple[Route, ...] = (

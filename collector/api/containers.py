@@ -1,6 +1,5 @@
 """Containers: the list, one container, and its history."""
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -10,7 +9,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from collector.analysis.analysis import Analysis
 from collector.analysis.envelopes import Statistic
 from collector.analysis.usage import to_quantities
 from collector.api.nodes import WINDOW_SECONDS, Window
@@ -258,17 +256,6 @@ def _filter(core: Core, query: ContainersQuery) -> ContainerFilter | None:
     )
 
 
-def _group_of(analysis: Analysis, container: Container) -> str | None:
-    ids = analysis.task_ids
-    # If two nodes report the same id, the snapshot prefixes it with the node.
-    for name in (container.id, f"{container.node}/{container.id}"):
-        row = bisect_left(ids, name)
-        if row < len(ids) and ids[row] == name:
-            number = int(analysis.group_of[row])
-            return next((each.name for each in analysis.groups if each.number == number), None)
-    return None
-
-
 async def _add_group_and_mean(
     core: Core, described: list[Container], window_seconds: float | None
 ) -> list[Container]:
@@ -279,9 +266,14 @@ async def _add_group_and_mean(
         nodes = dict.fromkeys(each.node for each in described)
         window_ends = [each for node in nodes for each in core.registry.window_ends(now, node=node)]
         means = await core.history.means(SubjectKind.CONTAINER, window_seconds, window_ends)
-    latest = core.analysis.latest
+    names = {each.number: each.name for each in core.analysis.latest.groups}
+    tables = core.registry.tables
     return [
-        msgspec.structs.replace(each, mean=means.get((each.node, each.id)), group=_group_of(latest, each))
+        msgspec.structs.replace(
+            each,
+            mean=means.get((each.node, each.id)),
+            group=names.get(tables.group_of(each.node, each.id)),
+        )
         for each in described
     ]
 

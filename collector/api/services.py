@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from collector.analysis.analysis import ServiceProfile
-from collector.analysis.dominance import ServiceDominance
+from collector.analysis.dominance import DominantResource
 from collector.analysis.envelopes import Statistic
+from collector.analysis.services import ServiceProfile
 from collector.api.analysis import BY_NAME, Envelope, describe_envelope
 from collector.api.queries import (
     HistoryQuery,
@@ -22,7 +22,6 @@ from collector.api.queries import (
 )
 from collector.common.errors import ApiError
 from collector.common.liveness import Liveness
-from collector.common.ratios import Ratios, ratios_of
 from collector.core.parts import Core
 from collector.history.interface import Series, SubjectKind
 from collector.web.routes import NO_HISTORY, Route, get, problem
@@ -30,25 +29,6 @@ from wire.messages import ContainerState
 from wire.resources import RESOURCES, Resource
 
 _NO_SERVICE = problem(HTTPStatus.NOT_FOUND, "No service has this name.")
-
-
-class DominantSince(msgspec.Struct, frozen=True, kw_only=True):
-    """A dominant resource, and the time at which it became dominant."""
-
-    resource: Resource
-    since: float
-
-
-class DominantResource(msgspec.Struct, frozen=True, kw_only=True):
-    """The resource of which one container needs the largest share of the cluster's capacity."""
-
-    resource: Resource
-    confidence: float
-    """0-1: rises with the lead over other resources and with the observation time."""
-    shares: Ratios
-    explanation: str
-    history: list[DominantSince]
-    """The last dominant resources, the current one last."""
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,18 +199,8 @@ def _describe_service(service: ServiceProfile, power: _Power | None) -> Service:
         profiled=service.profiled,
         observed_seconds=service.observed_seconds,
         last_seen_at=service.last_seen_at,
-        dominant=None if service.dominant is None else _describe_dominance(service.dominant),
+        dominant=service.dominant,
         envelope=describe_envelope(service.statistics),
-    )
-
-
-def _describe_dominance(dominance: ServiceDominance) -> DominantResource:
-    return DominantResource(
-        resource=dominance.resource,
-        confidence=dominance.confidence,
-        shares=ratios_of(dominance.shares),
-        explanation=dominance.explanation,
-        history=[DominantSince(resource=each.resource, since=each.since) for each in dominance.history],
     )
 
 

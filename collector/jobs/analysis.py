@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import msgspec
 
-from collector.analysis.analysis import Analysis, ServiceProfile, pack_profile, restore_analysis
+from collector.analysis.analysis import Analysis, pack_profile, restore_analysis
 from collector.analysis.bottlenecks import (
     Bottleneck,
     BottleneckKind,
@@ -26,6 +26,7 @@ from collector.analysis.bottlenecks import (
     Finding,
     findings,
 )
+from collector.analysis.services import ServiceProfile, service_table
 from collector.analysis.usage import ObservedContainer
 from collector.common.extensions import extensions
 from collector.common.outages import Dependency
@@ -39,7 +40,6 @@ Result = TypeVar("Result")
 
 _NODES_AT_ONCE = 4
 _SERVICES, _BOTTLENECKS = "service", "bottleneck"
-_MAX_LISTED = 5
 _DUPLICATE_SECONDS = 300.0
 _STORE_SECONDS = 900.0
 """Interval at which the profile of a running service is stored: it changes slowly."""
@@ -59,12 +59,12 @@ class AnalysisJob:
     async def restore(self) -> None:
         """Restore the results from before a restart from the history."""
         history, results = self._core.history, self._core.analysis
-        results.latest = restore_analysis(await history.get_values(_SERVICES))
+        results.latest = restore_analysis((await history.get_values(_SERVICES)).values())
         self._stored_at = {each.name: each.last_seen_at for each in results.latest.services.values()}
         stored = (await history.get_values(_BOTTLENECKS)).values()
         self._tracker = BottleneckTracker(_decode_bottlenecks(stored), now=self._core.clock())
         results.bottlenecks = self._tracker.list()
-        self._core.registry.tables.put_services([each.facts() for each in results.latest.services.values()])
+        self._core.registry.tables.put_services(service_table(results.latest.services))
 
     async def analyse(self) -> Analysis:
         """Run one pass and publish its result; `/readyz` shows if it fails."""
@@ -75,13 +75,7 @@ class AnalysisJob:
             why = f"{type(error).__name__}: {error}"
             outages.begin(Dependency.ANALYSIS, f"the analysis failed ({why}): its last results stay in use")
             raise
-        if found.left_out:
-            nodes = ", ".join(map(repr, found.left_out[:_MAX_LISTED]))
-            outages.begin(
-                Dependency.ANALYSIS, f"the analysis ignores the invalid usage of some nodes: {nodes}"
-            )
-        else:
-            outages.end(Dependency.ANALYSIS, "the analysis of services works again")
+        outages.end(Dependency.ANALYSIS, "the analysis of services works again")
         return found
 
     async def _analyse(self) -> Analysis:
@@ -107,7 +101,7 @@ class AnalysisJob:
         self._core.analysis.bottlenecks = self._tracker.list()
         for each in changed:
             state = "opened" if each.is_open else "closed"
-            log.info("alert of kind %s %s: %s", each.kind, state, each.evidence)
+            log.info("alert of kind %s %s: %s", each.finding.kind, state, each.finding.evidence)
         dropped = kept - {each.id for each in self._tracker.list()}
         entries = {each.id: msgspec.msgpack.encode(each) for each in changed} | dict.fromkeys(dropped)
         await self._store(_BOTTLENECKS, entries)
@@ -119,7 +113,7 @@ class AnalysisJob:
     async def _collect(self, nodes: Collection[str]) -> dict[str, list[ObservedContainer]]:
         observed: dict[str, list[ObservedContainer]] = {}
         for number, name in enumerate(nodes, 1):
-            observed[name] = self._pass.gather(name)
+            observed[name] = self._core.registry.usage.observed_containers(name)
             if number % _NODES_AT_ONCE == 0:
                 await asyncio.sleep(0)
         return observed

@@ -21,9 +21,17 @@ from collector.live.task_columns import TaskTable, quantities
 from collector.live.task_lists import TaskList, list_tasks
 from collector.live.updates import Allocation, NodeRecord, NodeUpdate, Succession
 from collector.live.windows import UsageWindows
-from collector.snapshot.columns import ServiceFacts, strictest_by_node, sum_by_node
+from collector.snapshot.columns import strictest_by_node, sum_by_node
 from collector.snapshot.constraints import Constraint
-from collector.snapshot.tables import NOWHERE, Generation, Region, Snapshot, highest_ratio, region_of
+from collector.snapshot.tables import (
+    NOWHERE,
+    Generation,
+    Region,
+    Services,
+    Snapshot,
+    highest_ratio,
+    region_of,
+)
 from wire.resources import Quantities
 
 CLASSES = (1, 2, 3, 4)
@@ -158,8 +166,14 @@ class LiveTables:
                     if row is not None:
                         column[row] = group
 
-    def put_services(self, services: Sequence[ServiceFacts]) -> None:
-        """Replace the facts about all services."""
+    def group_of(self, node: str, container: str) -> int:
+        """The number of the group of a container; `NOWHERE` without one."""
+        with self._lock:
+            row = self._tasks.row(node, container)
+            return NOWHERE if row is None else int(self._tasks.table.columns.group[row])
+
+    def put_services(self, services: Services) -> None:
+        """Replace the analysed services, which are sorted by name."""
         with self._lock:
             self._builder.put_services(services)
 

@@ -13,7 +13,14 @@ from collector.live.node_columns import NodeColumns, NodeTable
 from collector.live.table import Table, gather, places
 from collector.live.task_columns import TaskColumns, TaskTable
 from collector.snapshot.claims import Claims, ServiceClaim
-from collector.snapshot.columns import ServiceFacts, coalesce, service_table, strictest_by_node, sum_by_node
+from collector.snapshot.columns import (
+    coalesce,
+    selected,
+    strictest_by_node,
+    sum_by_node,
+    unknown_services,
+    with_services,
+)
 from collector.snapshot.constraints import Constraint
 from collector.snapshot.power_curves import PowerCurves
 from collector.snapshot.tables import NOWHERE, Nodes, Services, Snapshot, Tasks
@@ -43,14 +50,6 @@ class _RunningServices:
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
-    """The facts about all services."""
-
-    version: int
-    by_name: Mapping[str, ServiceFacts]
-
-
-@dataclass(frozen=True, slots=True)
 class _Copy:
     """The data of a snapshot, at one moment."""
 
@@ -66,7 +65,8 @@ class _Copy:
     node_places: Rows
     """The row in the snapshot of each live row of nodes."""
     running: _RunningServices
-    facts: _Facts
+    known_services: Services
+    """The analysed services, by name."""
     constraints: Mapping[str, tuple[Constraint, ...]]
     claims: Mapping[str, ServiceClaim]
     """The services that belong to an application."""
@@ -78,22 +78,23 @@ class _ServiceTable:
 
     services: Services
     places: Rows
-    facts: Mapping[str, ServiceFacts]
-    """The facts that the services come from."""
+    known: Services
+    """The analysed services, which are a part of these."""
 
     @classmethod
-    def of(
-        cls, running: _RunningServices, facts: Mapping[str, ServiceFacts], last: "_ServiceTable | None"
-    ) -> "_ServiceTable":
+    def of(cls, running: _RunningServices, known: Services, last: "_ServiceTable | None") -> "_ServiceTable":
         """The table; the services of the last one, if they are the same: containers that move change none."""
-        names = {*running.names, *facts}
-        if last is not None and last.facts is facts and last.services.index.keys() == names:
+        names = {*running.names, *known.names}
+        if last is not None and last.known is known and last.services.index.keys() == names:
             services = last.services
         else:
-            services = service_table([facts.get(name) or ServiceFacts(name=name) for name in sorted(names)])
+            services = with_services(known, names)
+            if services is not known:
+                order = sorted(range(len(services.names)), key=services.names.__getitem__)
+                services = selected(services, np.array(order, dtype=np.intp))
         places = np.full(running.size, NOWHERE, dtype=np.intp)
         places[running.order] = [services.index[name] for name in running.names]
-        return cls(services, places, facts)
+        return cls(services, places, known)
 
 
 class _Cached(Generic[Value]):
@@ -116,7 +117,7 @@ class SnapshotBuilder:
     def __init__(self, config: CollectorConfig) -> None:
         self._liveness = config.liveness
         self._domain_label = config.placement.domain_label
-        self._facts = _Facts(0, {})
+        self._known_services = unknown_services(())
         self._constraints: Mapping[str, tuple[Constraint, ...]] = {}
         self._node_names: _Cached[_NodeNames] = _Cached()
         self._task_ids: _Cached[tuple[str, ...]] = _Cached()
@@ -129,9 +130,9 @@ class SnapshotBuilder:
         self._last_nodes: Nodes | None = None
         self._last_services: _ServiceTable | None = None
 
-    def put_services(self, services: Sequence[ServiceFacts]) -> None:
-        """Replace the facts about all services."""
-        self._facts = _Facts(self._facts.version + 1, {each.name: each for each in services})
+    def put_services(self, services: Services) -> None:
+        """Replace the analysed services."""
+        self._known_services = services
 
     def put_constraints(self, constraints: Mapping[str, tuple[Constraint, ...]]) -> None:
         """Replace the constraints of all services, by name."""
@@ -160,17 +161,16 @@ class SnapshotBuilder:
             culprit=_culprits(node_columns, node_names.names, tasks, task_order),
             node_places=places(node_order, nodes.table.size),
             running=self._running.get((tasks.services.version,), lambda: _running_services(tasks.services)),
-            facts=self._facts,
+            known_services=self._known_services,
             constraints=self._constraints,
             claims=self._claims.get((tasks.claims.version,), tasks.claims.copy),
         )
 
     def snapshot(self, copy: _Copy, now: float) -> Snapshot:
         """Assemble the tables, with the sums over the tasks of each node."""
-        running, facts = copy.running, copy.facts
+        running, known = copy.running, copy.known_services
         services = self._services.get(
-            (running.version, facts.version),
-            lambda: _ServiceTable.of(running, facts.by_name, self._last_services),
+            (running.version, id(known)), lambda: _ServiceTable.of(running, known, self._last_services)
         )
         self._last_services = services
         tasks = self._tasks(copy, services, now)

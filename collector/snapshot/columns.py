@@ -1,20 +1,26 @@
 """Helpers that build the columns of a snapshot: rows of resources, and sums over the tasks of each node."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, TypeVar
 
-import msgspec
 import numpy as np
 
 from collector.common.arrays import Codes, Floats, Rows
 from collector.snapshot.tables import NOWHERE, Services
 from wire.resources import RESOURCES, Quantities, Resource
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    Columns = TypeVar("Columns", bound="DataclassInstance")
+else:
+    Columns = TypeVar("Columns")
 CPU, MEMORY = RESOURCES.index(Resource.CPU), RESOURCES.index(Resource.MEMORY)
 Four = tuple[float, float, float, float]
 """One number per resource; NaN is unknown."""
 _UNKNOWN = float("nan")
 _LARGEST_ROOT = 1e150
-_UNKNOWN_QUANTITIES = Quantities()
 
 
 def four(quantities: Quantities, missing: float = _UNKNOWN) -> Four:
@@ -53,19 +59,6 @@ def four_columns(rows: Sequence[Sequence[float]]) -> Floats:
     return np.array(rows, dtype=np.float64).reshape(-1, len(RESOURCES))
 
 
-class ServiceFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One service; the values are per instance."""
-
-    name: str
-    profiled: bool = False
-    dominant: int = NOWHERE
-    confidence: float = 0.0
-    envelope: Quantities = _UNKNOWN_QUANTITIES
-    mean: Quantities = _UNKNOWN_QUANTITIES
-    variance: Four = (0.0, 0.0, 0.0, 0.0)
-    image: str = ""
-
-
 def square(amounts: Floats) -> Floats:
     """Amounts as variances; absurd amounts are capped, so that the square stays finite."""
     return np.square(np.minimum(amounts, _LARGEST_ROOT))
@@ -82,17 +75,18 @@ def coalesce(*columns: Floats) -> Floats:
     return guess
 
 
-def service_table(services: Sequence[ServiceFacts]) -> Services:
-    """The table of these services, which are given in the order of their names."""
+def unknown_services(names: Sequence[str]) -> Services:
+    """Services of which only the names are known."""
+    count, unknown = len(names), np.full((len(names), len(RESOURCES)), np.nan)
     return Services(
-        names=tuple(each.name for each in services),
-        profiled=np.array([each.profiled for each in services], dtype=np.bool_),
-        dominant=np.array([each.dominant for each in services], dtype=np.int8),
-        confidence=np.array([each.confidence for each in services], dtype=np.float64),
-        envelope=four_columns([four(each.envelope) for each in services]),
-        mean=four_columns([four(each.mean) for each in services]),
-        variance=four_columns([each.variance for each in services]),
-        images=tuple(each.image for each in services),
+        names=tuple(names),
+        profiled=np.zeros(count, dtype=np.bool_),
+        dominant=np.full(count, NOWHERE, dtype=np.int8),
+        confidence=np.zeros(count),
+        envelope=unknown,
+        mean=unknown,
+        variance=np.zeros_like(unknown),
+        images=("",) * count,
     )
 
 
@@ -101,25 +95,39 @@ def with_services(services: Services, names: Iterable[str | None]) -> Services:
     new = sorted({name for name in names if name and name not in services.index})
     if not new:
         return services
-    more = service_table([ServiceFacts(name=name) for name in new])
-
-    def both(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        return np.concatenate((first, second))
-
-    together = Services(
-        names=services.names + more.names,
-        profiled=both(services.profiled, more.profiled),
-        dominant=both(services.dominant, more.dominant),
-        confidence=both(services.confidence, more.confidence),
-        envelope=both(services.envelope, more.envelope),
-        mean=both(services.mean, more.mean),
-        variance=both(services.variance, more.variance),
-        images=services.images + more.images,
-    )
+    together = concatenated(services, unknown_services(new))
     # An index that is made again for each of many pending tasks would take longer than all else.
     more_rows = {name: row for row, name in enumerate(new, len(services.names))}
     together.__dict__["index"] = {**services.index, **more_rows}
     return together
+
+
+def concatenated(first: Columns, second: Columns) -> Columns:
+    """The rows of two tables: of each column that is an array or a tuple."""
+    both = ((each.name, getattr(first, each.name), getattr(second, each.name)) for each in fields(first))
+    return replace(
+        first,
+        **{
+            name: (*one, *other) if isinstance(one, tuple) else np.concatenate((one, other))
+            for name, one, other in both
+            if isinstance(one, (tuple, np.ndarray))
+        },
+    )
+
+
+def selected(table: Columns, rows: Rows) -> Columns:
+    """These rows of a table, in this order: copies of its columns that are arrays or tuples."""
+    columns = ((each.name, getattr(table, each.name)) for each in fields(table))
+    return replace(
+        table,
+        **{
+            name: tuple(column[row] for row in rows)
+            if isinstance(column, tuple)
+            else column.take(rows, axis=0)
+            for name, column in columns
+            if isinstance(column, (tuple, np.ndarray))
+        },
+    )
 
 
 def sum_by_node(node: Rows, column: Floats, nodes: int) -> Floats:

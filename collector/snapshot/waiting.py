@@ -1,12 +1,11 @@
 """Waiting tasks: stopped to make room for others, and to be started again. No node reports them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from collector.snapshot.columns import Four, coalesce, with_services
+from collector.snapshot.columns import Four, coalesce, concatenated, with_services
 from collector.snapshot.constraints import Constraint, PlacementRules
 from collector.snapshot.tables import NOWHERE, Services, Snapshot, TaskKind, Tasks
 from wire.resources import RESOURCES
@@ -76,13 +75,4 @@ def _appended(snapshot: Snapshot, new: Sequence[WaitingTask], services: Services
         came_from=np.array(last_node, dtype=np.intp),
         movable=np.zeros(count, dtype=np.bool_),
     )
-    columns: dict[str, Any] = {
-        name: (
-            (*getattr(tasks, name), *getattr(rows, name))
-            if name in {"ids", "names"}
-            else np.concatenate((getattr(tasks, name), getattr(rows, name)))
-        )
-        for name in (each.name for each in fields(Tasks) if each.name != "windows")
-    }
-    columns["windows"] = tasks.windows.followed_by_unknown(count)
-    return Tasks(**columns)
+    return replace(concatenated(tasks, rows), windows=tasks.windows.followed_by_unknown(count))

@@ -80,7 +80,7 @@ class SimulatedCollector:
     def analyse(self, now: float) -> None:
         """Run one pass of the analysis."""
         full, nodes = self._analysis.due(now)
-        observed = {node: self._analysis.gather(node) for node in nodes}
+        observed = {node: self.registry.usage.observed_containers(node) for node in nodes}
         self.latest.latest = self._analysis.run(observed, self.latest.latest, now, full=full)
         self._snapshot = None
         if self.admission is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from collector.common.arrays import Rows
 from collector.common.liveness import Liveness
 from collector.features.promises.snapshot import TaskPromises
-from collector.snapshot.columns import ServiceFacts, service_table, strictest_by_node, sum_by_node
+from collector.snapshot.columns import strictest_by_node, sum_by_node, unknown_services
 from collector.snapshot.constraints import PlacementRules
 from collector.snapshot.tables import NOWHERE, Generation, Nodes, Snapshot, Tasks
 from replay.setup.hosts import Hosts
@@ -31,7 +31,7 @@ class QueueSnapshots:
         self._cluster, self._lifecycles, self._seed = cluster, lifecycles, seed
         workload = cluster.workload
         names = sorted(set(workload.services))
-        self._services = service_table([ServiceFacts(name=name) for name in names])
+        self._services = unknown_services(names)
         index = self._services.index
         self._service: Rows = np.array([index[name] for name in workload.services], dtype=np.intp)
         self._rules = _rules(workload, promised)

@@ -6,12 +6,11 @@ from numpy.testing import assert_allclose
 
 from collector.analysis.analysis import (
     LatestAnalysis,
-    ServiceProfile,
     analyse,
     pack_profile,
     restore_analysis,
 )
-from collector.analysis.running import RunningServices
+from collector.analysis.services import RunningServices, ServiceProfile
 from collector.analysis.usage import (
     BUCKETS,
     NOT_MEASURED,
@@ -89,7 +88,7 @@ def test_names_that_one_node_invents_do_not_pile_up() -> None:
         running.put(node, [])
     run(running, at + 10)
     assert set(latest.services) == {"shop", "only-here", "fake9", "fake8", "fake7"}
-    restored = restore_analysis({name: pack_profile(each) for name, each in latest.services.items()})
+    restored = restore_analysis(pack_profile(each) for each in latest.services.values())
     assert {each.name: each.node for each in restored.services.values()} == {
         "shop": "",
         "only-here": "alpha",

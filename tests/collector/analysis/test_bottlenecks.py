@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.bottlenecks import BottleneckKind, BottleneckTracker, Debounce, Finding, findings
+from collector.analysis.bottlenecks import CLOSE_SECONDS, BottleneckKind, BottleneckTracker, Finding, findings
 from collector.common.liveness import Liveness
 from tests.collector.report_strategies import patient
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
@@ -10,10 +10,6 @@ from wire.resources import Quantities, Resource
 
 CAPACITY = Quantities(4.0, 8_000_000)
 STEP = 10.0
-DEBOUNCE = Debounce(
-    {BottleneckKind.QUIET: 0.0, BottleneckKind.SERVICE: 60.0, BottleneckKind.OVERBOOKED: 60.0},
-    close_seconds=120.0,
-)
 
 
 def node(name: str, *, cpu: float = 0.0, liveness: Liveness = Liveness.UP, on: bool = True) -> NodeFacts:
@@ -60,7 +56,7 @@ def test_a_node_with_containers_that_does_not_report_is_a_finding() -> None:
         (BottleneckKind.QUIET, "down"),
         (BottleneckKind.QUIET, "suspect"),
     ]
-    assert found[0].evidence == "down is down: no report for 34 s (1 container was running there)"
+    assert found[0].evidence == "down is down: no report for 34 s (1 container ran there)"
 
 
 @pytest.mark.parametrize(
@@ -131,56 +127,56 @@ def sign(
 
 
 def test_a_bottleneck_opens_and_closes_after_a_delay() -> None:
-    watch = BottleneckTracker(debounce=DEBOUNCE)
+    watch = BottleneckTracker()
     assert not watch.update([sign()], 0.0)
     assert not watch.update([sign()], 50.0)
     (opened,) = watch.update([sign(evidence="much")], 60.0)
     assert (opened.opened_at, opened.is_open) == (0.0, True)
     assert not watch.update([sign(opens=False, evidence="less")], 100.0)
-    assert [(each.id, each.evidence, each.updated_at) for each in watch.list()] == [
+    assert [(each.id, each.finding.evidence, each.found_at) for each in watch.list()] == [
         (opened.id, "less", 100.0)
     ]
     assert not watch.update([], 110.0)
-    assert not watch.update([], 219.0)
-    (closed,) = watch.update([], 220.0)
-    assert (closed.id, closed.closed_at, closed.evidence) == (opened.id, 220.0, "less")
+    assert not watch.update([], 279.0)
+    (closed,) = watch.update([], 280.0)
+    assert (closed.id, closed.closed_at, closed.finding.evidence) == (opened.id, 280.0, "less")
     assert watch.list() == (closed,)
 
 
 def test_a_quiet_node_opens_at_once_and_a_weak_finding_opens_nothing() -> None:
-    watch = BottleneckTracker(debounce=DEBOUNCE)
+    watch = BottleneckTracker()
     assert len(watch.update([sign(BottleneckKind.QUIET)], 0.0)) == 1
     for at in range(20):
         assert not watch.update([sign(BottleneckKind.QUIET), sign(opens=False)], STEP * at)
 
 
 def test_a_short_finding_opens_nothing() -> None:
-    watch = BottleneckTracker(debounce=DEBOUNCE)
+    watch = BottleneckTracker()
     for at in range(100):
         assert not watch.update([sign()] if at % 5 else [], STEP * at)
 
 
 def test_an_open_bottleneck_keeps_its_id_after_a_restart() -> None:
-    first = BottleneckTracker(debounce=DEBOUNCE)
+    first = BottleneckTracker()
     (opened,) = first.update([sign(BottleneckKind.QUIET)], 0.0)
-    again = BottleneckTracker(first.list(), now=5000.0, debounce=DEBOUNCE)
+    again = BottleneckTracker(first.list(), now=5000.0)
     assert not again.update([sign(BottleneckKind.QUIET)], 5010.0)
     assert [each.id for each in again.list()] == [opened.id]
-    other = BottleneckTracker(first.list(), now=5000.0, debounce=DEBOUNCE)
+    other = BottleneckTracker(first.list(), now=5000.0)
     assert not other.update([], 5010.0)
-    assert [each.closed_at for each in other.update([], 5120.0)] == [5120.0]
+    assert [each.closed_at for each in other.update([], 5180.0)] == [5180.0]
 
 
 signs = st.lists(
     st.lists(st.tuples(st.sampled_from(BottleneckKind), st.sampled_from("ab"), st.booleans()), max_size=4),
-    max_size=80,
+    max_size=120,
 )
 
 
 @patient
 @given(signs)
 def test_bottlenecks_do_not_flap(story: list[list[tuple[BottleneckKind, str, bool]]]) -> None:
-    watch = BottleneckTracker(debounce=DEBOUNCE)
+    watch = BottleneckTracker()
     last_change: dict[tuple[BottleneckKind, str], float] = {}
     last_sign: dict[tuple[BottleneckKind, str], float] = {}
     is_open: dict[tuple[BottleneckKind, str], bool] = {}
@@ -188,16 +184,16 @@ def test_bottlenecks_do_not_flap(story: list[list[tuple[BottleneckKind, str, boo
         at = STEP * number
         last_sign |= {(kind, subject): at for kind, subject, _ in seen}
         for each in watch.update([sign(kind, subject, opens=opens) for kind, subject, opens in seen], at):
-            key = each.kind, each.subject
+            key = each.finding.kind, each.finding.subject
             assert each.is_open is not is_open.get(key, False)
             is_open[key] = each.is_open
             if not each.is_open:
                 # From opening to closing, and from its last sign, it took its time.
-                assert at - last_change[key] >= DEBOUNCE.close_seconds
-                assert at - last_sign[key] >= DEBOUNCE.close_seconds
+                assert at - last_change[key] >= CLOSE_SECONDS
+                assert at - last_sign[key] >= CLOSE_SECONDS
             last_change[key] = at
         listed = watch.list()
-        assert {(each.kind, each.subject) for each in listed if each.is_open} == {
+        assert {(each.finding.kind, each.finding.subject) for each in listed if each.is_open} == {
             key for key, value in is_open.items() if value
         }
         assert len({each.id for each in listed}) == len(listed)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.dominance import Dominance, capacity_shares, cluster_capacity, update_dominance
+from collector.analysis.dominance import DominantSince, capacity_shares, cluster_capacity, update_dominance
 from wire.resources import RESOURCES, Resource
 
 HOUR = 3600.0
@@ -18,7 +18,7 @@ def test_the_resource_with_the_largest_share_of_the_cluster_is_dominant() -> Non
     assert np.isnan(shares[2:]).all()
     found = update_dominance(shares, HOUR, at=5.0)
     assert found is not None
-    assert found.history == (Dominance(Resource.CPU, 5.0),)
+    assert found.history == (DominantSince(Resource.CPU, 5.0),)
     assert "16.667% of the cluster's cpu" in found.explanation
 
 
@@ -39,14 +39,14 @@ def test_a_change_is_remembered_with_its_time_and_a_tie_is_no_change() -> None:
     assert found.resource is Resource.CPU
     found = update_dominance((0.2, 0.3, 0.0, 0.0), HOUR, at=3.0, before=found)
     assert found is not None
-    assert found.history == (Dominance(Resource.CPU, 1.0), Dominance(Resource.MEMORY, 3.0))
+    assert found.history == (DominantSince(Resource.CPU, 1.0), DominantSince(Resource.MEMORY, 3.0))
     for at in range(100):
         shares = [0.0] * 4
         shares[at % 4] = 1.0
         found = update_dominance(shares, HOUR, at=float(at), before=found)
         assert found is not None
     assert len(found.history) == 20
-    assert found.history[-1] == Dominance(RESOURCES[99 % 4], 99.0)
+    assert found.history[-1] == DominantSince(RESOURCES[99 % 4], 99.0)
 
 
 def test_without_use_there_is_no_new_dominant_resource_and_the_old_one_stays() -> None:

@@ -40,7 +40,7 @@ def names(found: Grouping) -> list[str]:
 def test_each_group_is_named_after_its_dominant_resource() -> None:
     found = grouped(cluster(*FOUR_SORTS))
     assert names(found) == [resource for resource in RESOURCES for _ in range(20)]
-    assert {each.name: each.size for each in found.groups} == dict.fromkeys(RESOURCES, 20)
+    assert {each.name: each.containers for each in found.groups} == dict.fromkeys(RESOURCES, 20)
 
 
 def test_small_and_large_containers_of_one_shape_are_in_one_group() -> None:
@@ -98,7 +98,7 @@ def test_groups_come_from_measured_envelopes_and_unknown_containers_have_none() 
     by_number = {each.number: each.dominant for each in found.groups}
     assert found.group_of[0] == NOWHERE
     assert by_number[int(found.group_of[25])] is Resource.MEMORY
-    assert sum(each.size for each in found.groups) == 79
+    assert sum(each.containers for each in found.groups) == 79
 
 
 def test_without_containers_groups_stay() -> None:
@@ -123,5 +123,5 @@ def test_every_container_has_one_group_and_names_are_unique(
     assert found.groups == again.groups
     assert len({each.name for each in found.groups}) == len(found.groups) <= count
     assert set(found.group_of.tolist()) <= {each.number for each in found.groups}
-    assert sum(each.size for each in found.groups) == len(table)
+    assert sum(each.containers for each in found.groups) == len(table)
     assert shapes(envelopes, envelopes.mean(axis=0)).sum(axis=1) == pytest.approx(1.0)

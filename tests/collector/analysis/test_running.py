@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from collector.analysis.running import PooledUsage, RunningServices
+from collector.analysis.services import RunningServices, ServiceProfile
 from collector.analysis.usage import (
     BUCKET_SECONDS,
     NOT_MEASURED,
@@ -33,7 +33,7 @@ def watched(
     return ObservedContainer(node, service, image, 5.0, ring.parts, ring.statistics, ring.samples)
 
 
-def same(found: Mapping[str, PooledUsage], expected: Mapping[str, PooledUsage]) -> None:
+def same(found: Mapping[str, ServiceProfile], expected: Mapping[str, ServiceProfile]) -> None:
     assert found.keys() == expected.keys()
     for name, one in found.items():
         other = expected[name]

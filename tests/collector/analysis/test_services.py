@@ -35,22 +35,18 @@ def test_a_service_pools_the_samples_of_its_containers_weighted_by_duration(
         ContainerBucket(service, packed(load), seconds, weight) for service, load, seconds, weight in buckets
     ]
     seen = []
-    for pooled in pool(parts, 7, DEFAULT_RULE):
-        for service, table, watched in zip(
-            pooled.services, pooled.statistics, pooled.observed_seconds, strict=True
-        ):
-            seen.append(service)
-            own = [each for each in buckets if each[0] == service]
-            samples = [sample for _, load, _, _ in own for sample in load]
-            time = np.array([seconds * weight for _, load, seconds, weight in own for _ in load])
-            assert watched == pytest.approx(sum(seconds * len(load) for _, load, seconds, _ in own))
-            assert table[0, Statistic.MEAN] == pytest.approx(np.average(samples, weights=time), rel=0.0102)
-            # Where a rank falls between two samples, rounding decides: either of them is right.
-            near = [
-                np.quantile(samples, share, weights=time, method="inverted_cdf")
-                for share in (0.9 - 1e-8, 0.9)
-            ]
-            found = table[0, Statistic.P90]
-            assert any(found == pytest.approx(truth, rel=1.01 * RELATIVE_ERROR) for truth in near)
-            assert np.isnan(table[1:]).all()
+    for service, table, watched in pool(parts, 7, DEFAULT_RULE):
+        seen.append(service)
+        own = [each for each in buckets if each[0] == service]
+        samples = [sample for _, load, _, _ in own for sample in load]
+        time = np.array([seconds * weight for _, load, seconds, weight in own for _ in load])
+        assert watched == pytest.approx(sum(seconds * len(load) for _, load, seconds, _ in own))
+        assert table[0, Statistic.MEAN] == pytest.approx(np.average(samples, weights=time), rel=0.0102)
+        # Where a rank falls between two samples, rounding decides: either of them is right.
+        near = [
+            np.quantile(samples, share, weights=time, method="inverted_cdf") for share in (0.9 - 1e-8, 0.9)
+        ]
+        found = table[0, Statistic.P90]
+        assert any(found == pytest.approx(truth, rel=1.01 * RELATIVE_ERROR) for truth in near)
+        assert np.isnan(table[1:]).all()
     assert seen == sorted({service for service, *_ in buckets})

@@ -10,7 +10,6 @@ from collector.config import CollectorConfig, PlacementConfig
 from collector.core.parts import Core
 from collector.main import running
 from collector.policies.table import POLICIES
-from collector.snapshot.columns import ServiceFacts
 from tests.collector.builders import (
     CURVE,
     HEARTBEAT,
@@ -22,6 +21,7 @@ from tests.collector.builders import (
     settings,
     state,
 )
+from tests.collector.snapshot.builders import ServiceFacts, service_table
 from wire.messages import Alert, Pressure, Report, encode
 from wire.resources import RESOURCES, Quantities, Resource
 
@@ -144,7 +144,7 @@ async def test_placement_uses_the_learned_envelope(asker: Asker) -> None:
         mean=Quantities(1.0, 2_000_000_000, 1.0, 2.0),
         image="example/web:1",
     )
-    asker.core.registry.tables.put_services([facts])
+    asker.core.registry.tables.put_services(service_table([facts]))
     await asker.send(sample("alpha"))
     answer = await asker.hint(service="shop", policy="draps")
     assert answer["assumed"]["basis"] == "service"

@@ -171,7 +171,7 @@ async def test_a_second_machine_of_the_same_name_is_refused_and_noticed() -> Non
         assert await send(heartbeat(None, boot="third")) == 409, "a machine without an id is not it"
         assert await send(heartbeat(MACHINE, boot="fourth", at=START + 2)) == 200, "a restart"
         [opened] = await collector.analysis.detect()
-        assert (opened.kind, opened.subject) == ("duplicate", "web1")
+        assert (opened.finding.kind, opened.finding.subject) == ("duplicate", "web1")
         clock.now += 3600
         assert await send(heartbeat(OTHER, boot="fifth", at=START + 3)) == 200, "the first one is down"
 
@@ -186,4 +186,4 @@ async def test_two_agents_with_the_same_machine_id_are_noticed() -> None:
             again = heartbeat(MACHINE, boot=boot, sequence=number + 1, at=START + number)
             assert await send(again) == 200
         [opened] = await collector.analysis.detect()
-        assert (opened.kind, opened.subject) == ("duplicate", "web1")
+        assert (opened.finding.kind, opened.finding.subject) == ("duplicate", "web1")

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from collector.analysis.envelopes import Statistic
 from collector.config import CollectorConfig, LimitsConfig
 from collector.history.interface import GroupBy
 from collector.history.sqlite.files.connection import open_for_writing
@@ -92,8 +93,8 @@ async def test_a_node_over_its_limits_has_an_alert() -> None:
         registry = collector.core.registry
         registry.admission.admit(report("mallory", containers=many(25)), clock.now)
         [opened] = await collector.analysis.detect()
-        assert (opened.kind, opened.subject) == ("limit", "mallory")
-        assert "containers (5)" in opened.evidence
+        assert (opened.finding.kind, opened.finding.subject) == ("limit", "mallory")
+        assert "containers (5)" in opened.finding.evidence
         clock.now += 3600
         [closed] = await collector.analysis.detect()
         assert closed.closed_at == clock.now
@@ -184,7 +185,7 @@ async def test_claimed_samples_do_not_outweigh_those_of_the_others() -> None:
             apply_report(registry, fair, START)
         apply_report(registry, claim, START)
         found = await collector.analysis.analyse()
-        need = found.services["shop"].facts().envelope.cpu_cores
+        need = found.services["shop"].quantities(Statistic.ENVELOPE).cpu_cores
         assert need == pytest.approx(0.25, rel=0.02)
 
 
@@ -251,7 +252,9 @@ async def test_a_history_with_a_value_that_is_not_valid_does_not_stop_the_start(
     async with running(limited(path), clock=Clock(START + 10)) as collector:
         assert sorted(collector.core.registry.names()) == ["alpha", "eve", "mallory"]
         found = await collector.analysis.analyse()
-        assert found.services["shop"].facts().envelope.cpu_cores == pytest.approx(0.25, rel=0.02)
+        assert found.services["shop"].quantities(Statistic.ENVELOPE).cpu_cores == pytest.approx(
+            0.25, rel=0.02
+        )
 
 
 async def _text(collector: Client, path: str) -> tuple[int, str]:

@@ -15,11 +15,12 @@ from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig, LivenessConfig, PlacementConfig
 from collector.live.registry import Registry
 from collector.live.updates import Allocation
-from collector.snapshot.columns import Four, ServiceFacts
+from collector.snapshot.columns import Four
 from collector.snapshot.tables import NOWHERE, Generation, Region, Snapshot, TaskKind
 from tests.collector.builders import CURVE, HEARTBEAT, START, container, partial_report, report, state
 from tests.collector.live.reference import assert_same, reference_snapshot
 from tests.collector.report_strategies import clusters, deliveries, patient
+from tests.collector.snapshot.builders import ServiceFacts, service_table
 from wire.messages import Alert, Event, EventKind, Report
 from wire.resources import Quantities, Resource
 
@@ -156,7 +157,7 @@ def test_a_snapshot_does_not_change_when_tables_do() -> None:
         partial_report(sequence=2, state=busy, gone=("id-of-a",), containers=(container("c"),)), START + 1
     )
     put_envelope(registry, "beta", "id-of-a", (7.0,) * 4, observed_seconds=7)
-    registry.tables.put_services([ServiceFacts(name="shop", profiled=True)])
+    registry.tables.put_services(service_table([ServiceFacts(name="shop", profiled=True)]))
     registry.tables.put_status(NodeView(name="beta", on=False))
     registry.tables.remove("alpha")
     registry.tables.snapshot(START + 1)
@@ -225,7 +226,7 @@ def test_envelopes_outlive_agent_runs_and_end_with_their_container() -> None:
 
 def test_the_services_are_the_running_and_the_profiled_ones() -> None:
     registry = make_registry()
-    registry.tables.put_services([ServiceFacts(name="asleep", profiled=True, image="x:1")])
+    registry.tables.put_services(service_table([ServiceFacts(name="asleep", profiled=True, image="x:1")]))
     registry.apply(report(containers=[container("a", service="shop"), container("b", service=None)]), START)
     taken = registry.tables.snapshot(START)
     assert taken.services.names == ("asleep", "shop")

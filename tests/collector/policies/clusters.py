@@ -10,10 +10,9 @@ from collector.common.liveness import Liveness
 from collector.features.promises.ledger.promises import Promise
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.policies.interface import Request
-from collector.snapshot.columns import ServiceFacts
 from collector.snapshot.constraints import Constraint, Operator, PlacementRules
 from collector.snapshot.tables import Generation, Snapshot
-from tests.collector.snapshot.builders import NodeFacts, SloFacts, TaskFacts, assemble
+from tests.collector.snapshot.builders import NodeFacts, ServiceFacts, SloFacts, TaskFacts, assemble
 from wire.messages import PowerCurve, PowerSource
 from wire.resources import Quantities
 

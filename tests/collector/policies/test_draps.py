@@ -8,10 +8,9 @@ import pytest
 from collector.policies.actions import Move, PowerOn
 from collector.policies.draps import place, rebalance
 from collector.policies.interface import FillLimits, Plan, Rejection, Request
-from collector.snapshot.columns import ServiceFacts
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import amount
-from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
+from tests.collector.snapshot.builders import NodeFacts, ServiceFacts, TaskFacts, assemble
 from wire.resources import Quantities, Resource
 
 SETTINGS = FillLimits()

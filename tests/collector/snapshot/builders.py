@@ -11,18 +11,16 @@ from collector.common.arrays import Floats
 from collector.common.liveness import Liveness
 from collector.snapshot.columns import (
     Four,
-    ServiceFacts,
     coalesce,
     four,
     four_columns,
-    service_table,
     strictest_by_node,
     sum_by_node,
 )
 from collector.snapshot.constraints import PlacementRules
 from collector.snapshot.parts import SnapshotPart
 from collector.snapshot.power_curves import PowerCurves
-from collector.snapshot.tables import NOWHERE, Generation, Nodes, Snapshot, TaskKind, Tasks
+from collector.snapshot.tables import NOWHERE, Generation, Nodes, Services, Snapshot, TaskKind, Tasks
 from collector.snapshot.windows import TaskWindows
 from wire.messages import PowerCurve
 from wire.resources import RESOURCES, Quantities
@@ -97,6 +95,34 @@ class TaskFacts:
     """Amounts, the newest last."""
     slo: SloFacts | None = None
     rules: PlacementRules | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceFacts:
+    """One service; the values are per instance."""
+
+    name: str
+    profiled: bool = False
+    dominant: int = NOWHERE
+    confidence: float = 0.0
+    envelope: Quantities = _UNKNOWN
+    mean: Quantities = _UNKNOWN
+    variance: Four = (0.0, 0.0, 0.0, 0.0)
+    image: str = ""
+
+
+def service_table(services: Sequence[ServiceFacts]) -> Services:
+    """The table of these services, which are given in the order of their names."""
+    return Services(
+        names=tuple(each.name for each in services),
+        profiled=np.array([each.profiled for each in services], dtype=np.bool_),
+        dominant=np.array([each.dominant for each in services], dtype=np.int8),
+        confidence=np.array([each.confidence for each in services], dtype=np.float64),
+        envelope=four_columns([four(each.envelope) for each in services]),
+        mean=four_columns([four(each.mean) for each in services]),
+        variance=four_columns([each.variance for each in services]),
+        images=tuple(each.image for each in services),
+    )
 
 
 def assemble(  # noqa: PLR0913 - three tables and the moment

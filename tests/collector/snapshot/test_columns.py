@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from collector.common.liveness import Liveness
-from collector.snapshot.columns import ServiceFacts, coalesce, four, square
+from collector.snapshot.columns import coalesce, four, square
 from collector.snapshot.tables import NOWHERE
-from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
+from tests.collector.snapshot.builders import NodeFacts, ServiceFacts, TaskFacts, assemble
 from wire.resources import Quantities
 
 NAN = float("nan")

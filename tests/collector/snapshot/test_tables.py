@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from collector.snapshot.columns import ServiceFacts
 from collector.snapshot.tables import Region, Snapshot, region_of
-from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
+from tests.collector.snapshot.builders import NodeFacts, ServiceFacts, TaskFacts, assemble
 from wire.messages import PowerCurve, PowerSource
 from wire.resources import Quantities
 

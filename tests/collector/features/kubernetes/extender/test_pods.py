@@ -6,9 +6,8 @@ import pytest
 from collector.common.applications import ApplicationTraits
 from collector.features.kubernetes.extender.pods import is_essential, parse_pod, pod_request
 from collector.features.kubernetes.models import KubePod
-from collector.snapshot.columns import ServiceFacts
 from collector.snapshot.tables import TaskKind
-from tests.collector.snapshot.builders import NodeFacts, assemble
+from tests.collector.snapshot.builders import NodeFacts, ServiceFacts, assemble
 from wire.resources import Quantities
 
 NEED = Quantities(2.0, 3, 4.0, 5.0)
