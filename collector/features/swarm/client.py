@@ -1,15 +1,61 @@
 """Requests to the managers of a Swarm."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import TypeVar
 
 from collector.drivers.engine.client import Engine, EngineError, Json, filtered
 from collector.drivers.interface import DriverError
-from collector.features.swarm.models import SwarmNode, SwarmService, SwarmState, SwarmTask, node_named
+from collector.drivers.polling import NotYet, wait_for
+from collector.features.swarm.models import (
+    ENDED,
+    FAILED_UPDATES,
+    SwarmNode,
+    SwarmService,
+    SwarmState,
+    SwarmTask,
+    node_named,
+)
 from collector.features.swarm.specs import without_constraints
 
 _TRIES = 5
 """Attempts at an update while others change the same object."""
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The state of a service that is being changed."""
+
+    service: SwarmService
+    tasks: tuple[SwarmTask, ...]
+    """Including ended ones that Swarm lists."""
+    down: frozenset[str]
+    """Those of the watched nodes that are down."""
+
+    @property
+    def wanted(self) -> list[SwarmTask]:
+        return [task for task in self.tasks if task.wanted]
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether Swarm does not complete the change."""
+        return self.service.update.state in FAILED_UPDATES or any(task.has_no_place for task in self.wanted)
+
+    def obstacle(self, known: Collection[str]) -> str:
+        """Return why the change is not complete, as Swarm reports it; `known` are the tasks before it."""
+        errors = (
+            task.status.err
+            for task in self.tasks
+            if task.id not in known or (task.wanted and task.has_no_place)
+        )
+        late = (
+            f"it is still {task.status.state}"
+            for task in self.tasks
+            if task.wanted != task.runs and task.status.state not in ENDED
+        )
+        return next(filter(None, (*errors, *late, self.service.update.message)), "nothing has changed")
 
 
 class Manager:
@@ -43,6 +89,29 @@ class Manager:
 
     async def tasks_on(self, node_id: str) -> tuple[SwarmTask, ...]:
         return await self._engine.get("/tasks", tuple[SwarmTask, ...], filters=filtered(node=node_id))
+
+    async def wait(
+        self,
+        service_id: str,
+        judge: Callable[[Progress], Result],
+        seconds: float,
+        nodes: Collection[str] = (),
+    ) -> Result:
+        """Wait until `judge` returns a result instead of raising `NotYet`. Raise `DriverError`."""
+
+        async def judged() -> Result:
+            try:
+                service, tasks, watched = await asyncio.gather(
+                    self.service(service_id),
+                    self.tasks(service_id),
+                    asyncio.gather(*(self.node(each) for each in nodes)),
+                )
+            except DriverError as error:  # the Swarm works without a manager for a moment
+                raise NotYet(str(error)) from error
+            down = frozenset(node.id for node in watched if not node.ready)
+            return judge(Progress(service, tasks, down))
+
+        return await wait_for(judged, seconds)
 
     async def change_service(self, service_id: str, change: Callable[[Json], Json]) -> None:
         """Update the spec of a service with `change`, if that changes it."""

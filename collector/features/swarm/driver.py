@@ -1,24 +1,55 @@
-"""The driver for Docker Swarm."""
+"""The driver for Docker Swarm.
 
-from collections.abc import AsyncIterator, Collection, Mapping
+A service can be deployed on chosen nodes; Swarm may move it afterwards. Its creator adds temporary
+constraints and a label to it, see `Swarm.hold`. The label contains the state of the deployment, so that any
+collector can continue it: add the other replicas, and remove constraints and label once every task has its
+node.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 
-from collector.common.orchestrator import OrchestratorState
+from collector.common.labels import BEFORE_LABEL, DAEMON, DRAINED_LABEL, KIND_LABEL, OFF_LABEL
+from collector.common.orchestrator import Mode, OrchestratorState
 from collector.config import DriverConfig
-from collector.drivers.engine.client import connect
+from collector.drivers.engine.client import Json, connect
 from collector.drivers.engine.cuts import cut, uncut
 from collector.drivers.engine.engines import Engines, open_engines
-from collector.drivers.interface import ActionResult, Driver, Hold
-from collector.drivers.power import PowerSwitch
+from collector.drivers.interface import ActionResult, Driver, DriverError, Hold
+from collector.drivers.polling import NotYet
+from collector.drivers.power import NodePower, PowerSwitch
 from collector.features.swarm.client import Manager
-from collector.features.swarm.deployments import Deployer
+from collector.features.swarm.models import ENDED, SwarmNode, SwarmService, SwarmState
 from collector.features.swarm.moves import Mover
 from collector.features.swarm.parking import Parker
-from collector.features.swarm.power import SwarmNodes, drained_nodes
 from collector.features.swarm.scaling import SwarmScaler
-from collector.features.swarm.views import view_of
-from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Resize, Scale, Start
+from collector.features.swarm.specs import (
+    ReplicaGroup,
+    groups_of,
+    hold_label,
+    only_on,
+    replicas_of,
+    user_spec,
+    with_next_group,
+)
+from collector.features.swarm.views import service_view, view_of
+from collector.policies.actions import (
+    Action,
+    Cut,
+    Kill,
+    Move,
+    PowerOff,
+    PowerOn,
+    Relocation,
+    Resize,
+    Scale,
+    Start,
+)
 from wire.errors import UserError
+
+_DRAIN, _ACTIVE = "drain", "active"
 
 
 class Swarm(Driver):
@@ -33,18 +64,15 @@ class Swarm(Driver):
         self._engines = engines
         self._mover = Mover(manager, settings)
         self._parker = Parker(manager, settings)
-        self._deployer = Deployer(manager)
         self._scaler = SwarmScaler(manager, settings)
-        self._switch = PowerSwitch(SwarmNodes(manager, engines.unmanaged), settings)
+        self._switch = PowerSwitch(SwarmNodes(manager, engines), settings)
 
     async def view(self) -> OrchestratorState:
         return view_of(await self._manager.read_state())
 
     async def carry_out(self, action: Action) -> ActionResult:
         match action:
-            case Move():
-                return await self._mover.move(action.task, action.node, action.target)
-            case Kill(target=str(target)):
+            case Move(target=target) | Kill(target=str(target)):
                 # A new task has the limits of its service, so that a move is enough.
                 return await self._mover.move(action.task, action.node, target)
             case Kill():
@@ -66,10 +94,8 @@ class Swarm(Driver):
         match action:
             case Kill(target=None) if done.before:
                 await self._parker.unpark(done)
-            case Move(node=source) | Kill(node=source):
-                await self._move_back(done, source)
-            case Start():
-                await self._park_again(done)
+            case Move() | Kill() | Start():
+                await self._take_back(action, done)
             case Cut() if done.before:
                 await uncut(self._engines.of(action.node), action, done)
             case PowerOn() if done.before:
@@ -83,30 +109,136 @@ class Swarm(Driver):
 
     async def release(self, *, keep_parked: bool = False) -> tuple[str, ...]:
         cluster = await self._manager.read_state()
+        deployed = [
+            await self._continue(service, cluster) for service in cluster.services if groups_of(service.spec)
+        ]
+        labels = {node.name: node.labels for node in cluster.nodes}
+        drained = [name for name, each in labels.items() if DRAINED_LABEL in each and OFF_LABEL not in each]
         return (
             *(() if keep_parked else await self._parker.release(cluster)),
             *await self._mover.release(cluster),
-            *await self._deployer.advance(cluster),
-            *await self._switch.release(drained_nodes(cluster)),
+            *filter(None, deployed),
+            *await self._switch.release(drained),
         )
 
     async def hold_back(self, tasks: Collection[str]) -> tuple[str, ...]:
         return await self._parker.hold_back(tasks)
 
     async def hold(self, replicas: Mapping[str, int]) -> Hold:
-        return await self._deployer.hold(replicas)
-
-    async def _park_again(self, done: ActionResult) -> None:
         cluster = await self._manager.read_state()
-        for container in done.containers:
-            if (task := cluster.task(container)) is not None:
-                await self._parker.park(container, cluster.node_of[task.node_id].name)
+        by_count: defaultdict[int, list[str]] = defaultdict(list)
+        for name, count in sorted(replicas.items()):
+            by_count[count].append(cluster.accepting_node(name).id)
+        groups = [ReplicaGroup(tuple(by_count[count]), count) for count in sorted(by_count, reverse=True)]
+        first = groups[0]
+        constraints = only_on(first.nodes, [node.id for node in cluster.nodes])
+        return Hold(
+            replicas=first.replicas * len(first.nodes),
+            constraints=tuple(constraints),
+            labels={BEFORE_LABEL: hold_label(groups, constraints)},
+        )
 
-    async def _move_back(self, done: ActionResult, source: str) -> None:
+    async def _continue(self, service: SwarmService, cluster: SwarmState) -> str | None:
+        """Continue a deployment; remove its temporary constraints once all tasks have a node."""
+        tasks = cluster.wanted_tasks(service)
+        if any(task.has_no_place for task in tasks):
+            await self._manager.change_service(service.id, user_spec)
+            return (
+                f"removed the temporary constraints of {service.name}:"
+                " Swarm could not start it on the chosen nodes"
+            )
+        if len(tasks) < (replicas_of(service.spec) or 0) or not all(task.node_id for task in tasks):
+            return None
+        ids = [node.id for node in cluster.nodes]
+        await self._manager.change_service(service.id, lambda spec: with_next_group(spec, ids))
+        if groups_of(with_next_group(service.spec, ids)):
+            return None
+        names = sorted(cluster.node_of[task.node_id].name for task in tasks)
+        return f"deployed {service.name} on {', '.join(names)}, and removed its temporary constraints"
+
+    async def _take_back(self, action: Relocation, done: ActionResult) -> None:
+        """Move the containers of an action back, or park them again."""
         cluster = await self._manager.read_state()
-        for container in done.containers:
-            if (task := cluster.task(container)) is not None:
-                await self._mover.move(container, cluster.node_of[task.node_id].name, source)
+        for task in cluster.tasks:
+            if task.wanted and task.container in done.containers:
+                node = cluster.node_of[task.node_id].name
+                if isinstance(action, Start):
+                    await self._parker.park(task.container, node)
+                else:
+                    await self._mover.move(task.container, node, action.node)
+
+
+class SwarmNodes:
+    """Drains and activates nodes."""
+
+    def __init__(self, manager: Manager, engines: Engines) -> None:
+        self._manager = manager
+        self._engines = engines
+
+    async def power(self, name: str) -> NodePower:
+        node = await self._manager.node_named(name)
+        return NodePower(node.ready, OFF_LABEL in node.labels, node.active)
+
+    async def drain(self, name: str) -> Callable[[], Awaitable[None]]:
+        cluster = await self._manager.read_state()
+        node = cluster.node(name)
+        _require_switchable(cluster, node)
+        if unmanaged := await self._engines.unmanaged(name):
+            others = ", ".join(unmanaged)
+            raise DriverError(f"{name} stays on: it runs containers that Swarm does not manage: {others}")
+        services = {task.service_id for task in cluster.tasks if task.wanted and task.node_id == node.id}
+        await self._manager.change_node(node.id, _drained)
+
+        async def is_empty() -> None:
+            now, there = await asyncio.gather(self._manager.read_state(), self._manager.tasks_on(node.id))
+            if any(task.status.state not in ENDED for task in there):
+                raise NotYet("it was not empty")
+            if not all(task.runs for task in now.tasks if task.service_id in services):
+                raise NotYet("its services did not run elsewhere")
+
+        return is_empty
+
+    async def label_off(self, name: str) -> None:
+        await self._change(name, lambda spec: _labelled(spec, {OFF_LABEL: "true"}))
+
+    async def activate(self, name: str) -> None:
+        await self._change(name, _activated)
+
+    async def _change(self, name: str, change: Callable[[Json], Json]) -> None:
+        await self._manager.change_node((await self._manager.node_named(name)).id, change)
+
+
+def _require_switchable(cluster: SwarmState, node: SwarmNode) -> None:
+    if node.is_manager:
+        raise DriverError(f"{node.name} stays on: it is a manager of the Swarm")
+    if not any(each.ready and each.active and each.id != node.id for each in cluster.nodes):
+        raise DriverError(f"{node.name} stays on: no other node accepts tasks")
+    for task in cluster.tasks:
+        if not task.wanted or task.node_id != node.id:
+            continue
+        service = service_view(cluster.service_of[task.service_id])
+        if service.labels.get(KIND_LABEL) == DAEMON:
+            continue  # it runs for its node, and goes with it
+        if service.stays is not None and service.mode is not Mode.GLOBAL:
+            raise DriverError(f"{node.name} stays on: {service.name} runs there, and {service.stays}")
+
+
+def _labelled(spec: Json, labels: Mapping[str, str]) -> Json:
+    return {**spec, "Labels": {**(spec.get("Labels") or {}), **labels}}
+
+
+def _drained(spec: Json) -> Json:
+    before = spec.get("Availability", _ACTIVE)
+    if before == _DRAIN:
+        return spec  # by someone else, or by a collector
+    return {**_labelled(spec, {DRAINED_LABEL: before}), "Availability": _DRAIN}
+
+
+def _activated(spec: Json) -> Json:
+    labels = dict(spec.get("Labels") or {})
+    labels.pop(OFF_LABEL, None)
+    before = labels.pop(DRAINED_LABEL, spec.get("Availability", _ACTIVE))
+    return {**spec, "Availability": before, "Labels": labels}
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ import msgspec
 
 from collector.drivers.engine.client import Json
 from collector.drivers.interface import MAX_STOP_SECONDS, DriverError
-from collector.features.swarm.specs import ParkedTask, only_on
+from collector.features.swarm.specs import Order, ParkedTask, only_on
 
 _NANOSECONDS = 1e9
 _STOP_NANOSECONDS = 10e9
@@ -92,6 +92,34 @@ class SwarmService(_SwarmObject, rename="pascal", frozen=True):
     @property
     def is_updating(self) -> bool:
         return self.update.state in _UPDATING
+
+    @property
+    def container(self) -> Json:
+        """The part of the spec about the containers of its tasks."""
+        return (self.spec.get("TaskTemplate") or {}).get("ContainerSpec") or {}
+
+    @property
+    def stop_seconds(self) -> float:
+        """How long a task may take to stop."""
+        written = float(self.container.get("StopGracePeriod") or _STOP_NANOSECONDS) / _NANOSECONDS
+        return min(written, MAX_STOP_SECONDS)
+
+    @property
+    def update_order(self) -> Order:
+        return Order.STOP if any(self.local_data(writable_only=True)) else Order.START
+
+    def local_data(self, *, writable_only: bool) -> Iterator[str]:
+        """Return the data of its tasks that is on one node: bind mounts and local volumes."""
+        mounts: Iterable[Json] = self.container.get("Mounts") or ()
+        for mount in mounts:
+            if writable_only and mount.get("ReadOnly"):
+                continue
+            driver = ((mount.get("VolumeOptions") or {}).get("DriverConfig") or {}).get("Name")
+            match mount.get("Type", "volume"):
+                case "bind":
+                    yield f"the directory {mount.get('Source')}"
+                case "volume" if driver in {None, "", "local"}:
+                    yield f"the local volume {mount.get('Source') or mount.get('Target')}"
 
 
 class _ContainerStatus(msgspec.Struct, frozen=True):
@@ -220,8 +248,10 @@ class SwarmState:
         """Return the tasks of a service that should run."""
         return [each for each in self.tasks if each.wanted and each.service_id == service.id]
 
-    def task(self, container: str) -> SwarmTask | None:
-        return next((task for task in self.tasks if task.wanted and task.container == container), None)
+    def task(self, container: str, node: str) -> SwarmTask | None:
+        """Return the task of a container that runs on a node; None if it has left."""
+        tasks = (task for task in self.tasks if task.wanted and task.container == container)
+        return next((task for task in tasks if self.node_of[task.node_id].name == node), None)
 
 
 def node_named(name: str, nodes: Iterable[SwarmNode]) -> SwarmNode:
@@ -233,28 +263,6 @@ def node_named(name: str, nodes: Iterable[SwarmNode]) -> SwarmNode:
             raise DriverError(f"there is no node {name} in the Swarm")
         case _:
             raise DriverError(f"several nodes of the Swarm are called {name}: give each host its own name")
-
-
-def local_data(spec: Json, *, writable_only: bool) -> Iterator[str]:
-    """Return the data of a service that is on one node: bind mounts and local volumes."""
-    container: Json = (spec.get("TaskTemplate") or {}).get("ContainerSpec") or {}
-    mounts: Iterable[Json] = container.get("Mounts") or ()
-    for mount in mounts:
-        if writable_only and mount.get("ReadOnly"):
-            continue
-        driver = ((mount.get("VolumeOptions") or {}).get("DriverConfig") or {}).get("Name")
-        match mount.get("Type", "volume"):
-            case "bind":
-                yield f"the directory {mount.get('Source')}"
-            case "volume" if driver in {None, "", "local"}:
-                yield f"the local volume {mount.get('Source') or mount.get('Target')}"
-
-
-def stop_seconds(spec: Json) -> float:
-    """Return how long a task of a service may take to stop."""
-    container: Json = (spec.get("TaskTemplate") or {}).get("ContainerSpec") or {}
-    written = float(container.get("StopGracePeriod") or _STOP_NANOSECONDS) / _NANOSECONDS
-    return min(written, MAX_STOP_SECONDS)
 
 
 def parked_id(service: SwarmService, task: ParkedTask) -> str:

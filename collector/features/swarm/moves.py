@@ -1,28 +1,18 @@
 """A move: add constraints, wait until healthy, remove them; or roll back."""
 
-import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from collector.config import DriverConfig
 from collector.drivers.interface import ActionResult, DriverError
-from collector.drivers.polling import NotYet, wait_for
-from collector.features.swarm.client import Manager
-from collector.features.swarm.models import (
-    FAILED_UPDATES,
-    SwarmNode,
-    SwarmService,
-    SwarmState,
-    SwarmTask,
-    local_data,
-    stop_seconds,
-)
+from collector.drivers.polling import NotYet
+from collector.features.swarm.client import Manager, Progress
+from collector.features.swarm.models import SwarmNode, SwarmService, SwarmState, SwarmTask
 from collector.features.swarm.specs import (
     Order,
     groups_of,
     has_temporary_changes,
-    user_spec,
     with_constraints,
     without_constraints,
 )
@@ -37,31 +27,15 @@ class MovePath:
     service: SwarmService
     source: SwarmNode
     target: SwarmNode
-    constraints: tuple[str, ...]
+    constraints: Sequence[str]
     """Temporary constraints that leave Swarm only the target and the nodes of the other tasks."""
-    rollback_constraints: tuple[str, ...]
+    rollback_constraints: Sequence[str]
     """Temporary constraints of the rollback; none if Swarm must choose the node."""
     order: Order
     tasks: frozenset[str]
     """The tasks before the move."""
     moved: int
     """Number of tasks on the source."""
-    stop_seconds: float
-    """How long a task may take to stop."""
-
-
-@dataclass(frozen=True, slots=True)
-class MoveProgress:
-    """The state of a move."""
-
-    service: SwarmService
-    tasks: tuple[SwarmTask, ...]
-    source_is_up: bool
-    target_is_up: bool
-
-    @property
-    def wanted(self) -> list[SwarmTask]:
-        return [task for task in self.tasks if task.wanted]
 
 
 def plan_path(cluster: SwarmState, task: SwarmTask, target_name: str) -> MovePath:
@@ -74,24 +48,18 @@ def plan_path(cluster: SwarmState, task: SwarmTask, target_name: str) -> MovePat
         raise DriverError(f"{service.name} is being updated: wait until the update ends")
     tasks = cluster.wanted_tasks(service)
     count = Counter(each.node_id for each in tasks)
-    spec = user_spec(service.spec)
+    elsewhere = count.keys() - {source.id, ""}
+    away = [] if target.id in elsewhere else [f"node.id!={target.id}"]
     return MovePath(
         service=service,
         source=source,
         target=target,
-        constraints=tuple(cluster.only_on(service, {target.id}, leaving=source.id)),
-        rollback_constraints=_rollback_constraints(source, target, count.keys() - {source.id, ""}),
-        order=Order.STOP if any(local_data(spec, writable_only=True)) else Order.START,
+        constraints=cluster.only_on(service, {target.id}, leaving=source.id),
+        rollback_constraints=away if elsewhere else [f"node.id=={source.id}"],
+        order=service.update_order,
         tasks=frozenset(each.id for each in tasks),
         moved=count[source.id],
-        stop_seconds=stop_seconds(spec),
     )
-
-
-def _rollback_constraints(source: SwarmNode, target: SwarmNode, elsewhere: set[str]) -> tuple[str, ...]:
-    if not elsewhere:
-        return (f"node.id=={source.id}",)
-    return () if target.id in elsewhere else (f"node.id!={target.id}",)
 
 
 class Mover:
@@ -104,8 +72,8 @@ class Mover:
     async def move(self, container: str, source: str, target: str) -> ActionResult:
         """Move a container, and with it the other containers of its service on the same node."""
         cluster = await self._manager.read_state()
-        task = cluster.task(container)
-        if task is None or cluster.node_of[task.node_id].name != source:
+        task = cluster.task(container, source)
+        if task is None:
             return ActionResult.gone(container, source)
         if source == target:
             return ActionResult(what=f"{short_id(container)} already runs on {target}", nothing_to_do=True)
@@ -115,7 +83,11 @@ class Mover:
             arrived = await self._wait(path, _arrived_tasks)
         except DriverError as failure:
             raise DriverError(await self._roll_back(path, str(failure))) from None
-        what = _describe(path, arrived, cluster)
+        count = "a task" if path.moved == 1 else f"all {path.moved} tasks"
+        what = f"moved {count} of {path.service.name} from {source} to {target}, {path.order}"
+        names = {cluster.node_of[task.node_id].name for task in arrived if task.node_id in cluster.node_of}
+        if others := sorted(names - {target}):
+            what = f"{what}; Swarm chose {', '.join(others)}"
         what = await self._manager.remove_constraints(path.service.id, what)
         return ActionResult(what=what, containers=tuple(each.container for each in arrived))
 
@@ -137,11 +109,11 @@ class Mover:
             await self._manager.change_service(service.id, without_constraints)
         return tuple(f"removed the constraints that a move left on {service.name}" for service in left)
 
-    async def _constrain(self, path: MovePath, constraints: tuple[str, ...]) -> None:
-        def change(spec: dict[str, object]) -> dict[str, object]:
-            return with_constraints(spec, constraints, path.order, self._settings.stable_seconds)
-
-        await self._manager.change_service(path.service.id, change)
+    async def _constrain(self, path: MovePath, constraints: Sequence[str]) -> None:
+        await self._manager.change_service(
+            path.service.id,
+            lambda spec: with_constraints(spec, constraints, path.order, self._settings.stable_seconds),
+        )
 
     async def _roll_back(self, path: MovePath, failure: str) -> str:
         """Roll back and describe the result. A constraint keeps Swarm away from the failed node."""
@@ -163,69 +135,39 @@ class Mover:
         return what
 
     async def _wait(
-        self, path: MovePath, judge: Callable[[MovePath, MoveProgress], list[SwarmTask] | None]
+        self, path: MovePath, judge: Callable[[MovePath, Progress], list[SwarmTask] | None]
     ) -> list[SwarmTask]:
-        """Poll until `judge` returns tasks."""
+        """Wait until `judge` returns tasks."""
 
-        async def judged() -> list[SwarmTask]:
-            try:
-                progress = await self._read_progress(path)
-            except DriverError as error:  # the Swarm works without a manager for a moment
-                raise NotYet(str(error)) from error
-            if (tasks := judge(path, progress)) is None:
-                raise NotYet(_obstacle(path, progress))
+        def judged(now: Progress) -> list[SwarmTask]:
+            if (tasks := judge(path, now)) is None:
+                raise NotYet(now.obstacle(path.tasks))
             return tasks
 
         settings = self._settings
-        return await wait_for(judged, settings.healthy_seconds + settings.stable_seconds + path.stop_seconds)
-
-    async def _read_progress(self, path: MovePath) -> MoveProgress:
-        service, tasks, source, target = await asyncio.gather(
-            self._manager.service(path.service.id),
-            self._manager.tasks(path.service.id),
-            self._manager.node(path.source.id),
-            self._manager.node(path.target.id),
-        )
-        return MoveProgress(service, tasks, source.ready, target.ready)
+        seconds = settings.healthy_seconds + settings.stable_seconds + path.service.stop_seconds
+        return await self._manager.wait(path.service.id, judged, seconds, (path.source.id, path.target.id))
 
 
-def _arrived_tasks(path: MovePath, progress: MoveProgress) -> list[SwarmTask] | None:
+def _arrived_tasks(path: MovePath, now: Progress) -> list[SwarmTask] | None:
     """Return the new tasks once all tasks are healthy and none is left on the source."""
-    if not progress.target_is_up:
+    if path.target.id in now.down:
         raise DriverError("the node went down")
-    if progress.service.update.state in FAILED_UPDATES or any(task.has_no_place for task in progress.wanted):
-        raise DriverError(_obstacle(path, progress))
-    ended = not any(task.runs and task.node_id == path.source.id for task in progress.tasks)
-    left = all(task.node_id != path.source.id for task in progress.wanted)
-    whole = len(progress.wanted) >= len(path.tasks) and all(task.runs for task in progress.wanted)
+    if now.has_failed:
+        raise DriverError(now.obstacle(path.tasks))
     # Tasks of a node that is down are listed as running until it comes back.
-    if not ((ended or not progress.source_is_up) and left and whole) or progress.service.is_updating:
-        return None
-    return [task for task in progress.wanted if task.id not in path.tasks]
-
-
-def _returned_tasks(path: MovePath, progress: MoveProgress) -> list[SwarmTask] | None:
-    """Return all tasks once as many run as before and none is new on the target."""
-    new = {task.node_id for task in progress.wanted if task.id not in path.tasks}
-    whole = len(progress.wanted) == len(path.tasks) and all(task.runs for task in progress.wanted)
-    return progress.wanted if whole and (not path.rollback_constraints or path.target.id not in new) else None
-
-
-def _obstacle(path: MovePath, progress: MoveProgress) -> str:
-    """Return the obstacle, as Swarm reports it."""
-    new = [task for task in progress.tasks if task.id not in path.tasks]
-    error = next((task.status.err for task in new if task.status.err), "")
-    waiting = next((task.status.state for task in new if task.wanted and not task.runs), "")
-    return (
-        error
-        or (f"it is still {waiting}" if waiting else progress.service.update.message)
-        or "it did not move"
+    ended = path.source.id in now.down or not any(
+        task.runs and task.node_id == path.source.id for task in now.tasks
     )
+    left = all(task.node_id != path.source.id for task in now.wanted)
+    whole = len(now.wanted) >= len(path.tasks) and all(task.runs for task in now.wanted)
+    if not (ended and left and whole) or now.service.is_updating:
+        return None
+    return [task for task in now.wanted if task.id not in path.tasks]
 
 
-def _describe(path: MovePath, arrived: list[SwarmTask], cluster: SwarmState) -> str:
-    names = [cluster.node_of[task.node_id].name for task in arrived if task.node_id in cluster.node_of]
-    count = "a task" if path.moved == 1 else f"all {path.moved} tasks"
-    what = f"moved {count} of {path.service.name} from {path.source.name} to {path.target.name}, {path.order}"
-    others = sorted({name for name in names if name != path.target.name})
-    return f"{what}; Swarm chose {', '.join(others)}" if others else what
+def _returned_tasks(path: MovePath, now: Progress) -> list[SwarmTask] | None:
+    """Return all tasks once as many run as before and none is new on the target."""
+    new = {task.node_id for task in now.wanted if task.id not in path.tasks}
+    whole = len(now.wanted) == len(path.tasks) and all(task.runs for task in now.wanted)
+    return now.wanted if whole and (not path.rollback_constraints or path.target.id not in new) else None

@@ -16,20 +16,20 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
 from collector.config import DriverConfig
 from collector.drivers.interface import ActionResult, DriverError
-from collector.drivers.polling import NotYet, undone_on_failure, wait_for
-from collector.features.swarm.client import Manager
+from collector.drivers.polling import NotYet, undone_on_failure
+from collector.features.swarm.client import Manager, Progress
 from collector.features.swarm.models import (
     ENDED,
     SwarmService,
     SwarmState,
     SwarmTask,
     parked_id,
-    stop_seconds,
 )
 from collector.features.swarm.specs import (
     Order,
@@ -80,8 +80,8 @@ class Parker:
     async def park(self, container: str, source: str) -> ActionResult:
         """Stop a container until `start`; return when it has stopped."""
         cluster = await self._manager.read_state()
-        task = cluster.task(container)
-        if task is None or cluster.node_of[task.node_id].name != source:
+        task = cluster.task(container, source)
+        if task is None:
             return ActionResult.gone(container, source)
         service = cluster.service_of[task.service_id]
         _require_parkable(service)
@@ -117,7 +117,7 @@ class Parker:
         only = cluster.only_on(found.service, {target.id})
         seconds = self._settings.stable_seconds
         await self._manager.change_service(
-            found.service.id, lambda spec: with_unparked(spec, found.slot, only, Order.START, seconds)
+            found.service.id, lambda spec: with_unparked(spec, found.slot, only, seconds)
         )
 
         async def undo() -> None:
@@ -143,13 +143,10 @@ class Parker:
             }
             is_free = replicas_of(service.spec) is not None and not has_temporary_changes(service.spec)
             if slots and is_free and not service.is_updating:
-                await self._park_slots(service, slots)
+                waiting = [ParkedTask(slot, "", self._clock()) for slot in sorted(slots)]
+                await self._manager.change_service(service.id, partial(with_parked, tasks=waiting))
                 held.append(f"parked {service.name}, which waits for its turn")
         return tuple(held)
-
-    async def _park_slots(self, service: SwarmService, slots: Collection[int]) -> None:
-        waiting = [ParkedTask(slot, "", self._clock()) for slot in sorted(slots)]
-        await self._manager.change_service(service.id, lambda spec: with_parked(spec, waiting))
 
     async def unpark(self, done: ActionResult) -> None:
         """Let Swarm start a parked task wherever it fits."""
@@ -181,55 +178,50 @@ class Parker:
             service.id, lambda spec: with_constraints(spec, constraints, Order.STOP, 0.0)
         )
 
-        async def is_stopping() -> None:
-            tasks = await self._manager.tasks(service.id)
-            if any(each.id == task.id and each.wanted for each in tasks):
+        def is_stopping(now: Progress) -> None:
+            if any(each.id == task.id for each in now.wanted):
                 raise NotYet("Swarm did not react")
 
         async with undone_on_failure(
             f"{service.name} cannot be stopped",
             lambda: self._manager.change_service(service.id, without_constraints),
         ):
-            await wait_for(is_stopping, self._settings.request_seconds)
+            await self._manager.wait(service.id, is_stopping, self._settings.request_seconds)
 
     async def _wait_until_stopped(self, service: SwarmService, task: SwarmTask) -> None:
         """Wait until a task has ended and no other takes its place."""
 
-        async def has_stopped() -> None:
-            now, tasks = await asyncio.gather(
-                self._manager.service(service.id), self._manager.tasks(service.id)
-            )
-            has_ended = all(each.id != task.id or each.status.state in ENDED for each in tasks)
-            if not has_ended or sum(each.wanted for each in tasks) > (replicas_of(now.spec) or 0):
+        def has_stopped(now: Progress) -> None:
+            has_ended = all(each.id != task.id or each.status.state in ENDED for each in now.tasks)
+            if not has_ended or len(now.wanted) > (replicas_of(now.service.spec) or 0):
                 raise NotYet("it still runs")
 
         async with undone_on_failure(
             f"a task of {service.name} did not stop",
             lambda: self._manager.change_service(service.id, lambda spec: with_unparked(spec, task.slot)),
         ):
-            await wait_for(has_stopped, stop_seconds(service.spec) + self._settings.request_seconds)
+            seconds = service.stop_seconds + self._settings.request_seconds
+            await self._manager.wait(service.id, has_stopped, seconds)
 
     async def _wait_until_runs(self, found: _WaitingTask) -> SwarmTask:
         """Wait until the task that replaces a waiting one is healthy. Raise `DriverError`."""
         clock = asyncio.get_running_loop().time
         full_since: float | None = None
 
-        async def running() -> SwarmTask:
+        def running(now: Progress) -> SwarmTask:
             nonlocal full_since
-            tasks = [
-                each for each in await self._manager.tasks(found.service.id) if each.id not in found.known
-            ]
-            if (runs := next((each for each in tasks if each.wanted and each.runs), None)) is not None:
+            new = [each for each in now.tasks if each.id not in found.known]
+            if (runs := next((each for each in new if each.wanted and each.runs), None)) is not None:
                 return runs
-            if failed := next((each for each in tasks if each.status.state in {"failed", "rejected"}), None):
+            if failed := next((each for each in new if each.status.state in {"failed", "rejected"}), None):
                 raise DriverError(failed.status.err or f"its task is {failed.status.state}")
-            full = next((each for each in tasks if each.wanted and each.has_no_place), None)
+            full = next((each for each in new if each.wanted and each.has_no_place), None)
             full_since = None if full is None else full_since or clock()
             if full is not None and full_since is not None and clock() - full_since >= _FULL_SECONDS:
                 raise DriverError(full.status.err)
             raise NotYet("it was not healthy")
 
-        return await wait_for(running, self._settings.healthy_seconds)
+        return await self._manager.wait(found.service.id, running, self._settings.healthy_seconds)
 
 
 def _require_parkable(service: SwarmService) -> None:

@@ -8,7 +8,6 @@ A request states the desired numbers, so it can be repeated. After a crash, the 
 numbers or the new ones.
 """
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,23 +15,15 @@ from collector.common.orchestrator import Mode
 from collector.config import DriverConfig
 from collector.drivers.engine.client import Json
 from collector.drivers.interface import ActionResult, DriverError
-from collector.drivers.polling import NotYet, undone_on_failure, wait_for
-from collector.features.swarm.client import Manager
-from collector.features.swarm.models import (
-    ENDED,
-    FAILED_UPDATES,
-    SwarmService,
-    SwarmState,
-    SwarmTask,
-    local_data,
-    stop_seconds,
-)
+from collector.drivers.polling import NotYet, undone_on_failure
+from collector.features.swarm.client import Manager, Progress
+from collector.features.swarm.models import ENDED, SwarmService, SwarmState, SwarmTask
 from collector.features.swarm.specs import (
+    NANOCPUS,
     Order,
     cpu_limit_of,
     groups_of,
     has_temporary_changes,
-    nano_cpus,
     parked_tasks,
     replicas_of,
     user_spec,
@@ -43,19 +34,6 @@ from collector.features.swarm.specs import (
 )
 from collector.features.swarm.views import service_view
 from collector.policies.actions import Resize, Scale, ServiceAction, describe_cores
-
-_FAILED = frozenset({"failed", "rejected"})
-
-
-@dataclass(frozen=True, slots=True)
-class _DesiredTasks:
-    """The number of tasks that a service should have, and their CPU limit."""
-
-    replicas: int
-    nano_cpus: int
-    """CPU limit of each; 0 without one."""
-    rounds: int = 1
-    """How many tasks start one after the other, each within the time limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +73,8 @@ class SwarmScaler:
             if before is not None:
                 await self._restore(service, action, before)
 
-        desired = _DesiredTasks(action.replicas, cpu_limit_of(service.spec))
         async with undone_on_failure(f"{service.name} was not scaled to {action.replicas}", undo):
-            tasks = await self._wait(service, desired, earlier)
+            tasks = await self._wait(service, action.replicas, cpu_limit_of(service.spec), earlier)
         what = f"scaled {service.name} from {before} to {action.replicas} replicas"
         new = sorted({cluster.node_of[each.node_id].name for each in tasks if each.id not in earlier.ids})
         what = f"{what}, on {', '.join(new)}" if new else what
@@ -121,13 +98,11 @@ class SwarmScaler:
             )
         earlier = await self._tasks_of(cluster, service)
         await self._limit(service, action.cpu_limit_cores)
-        desired = _DesiredTasks(
-            view.replicas, nano_cpus(action.cpu_limit_cores), rounds=max(1, view.replicas)
-        )
+        nano_cpus = round(action.cpu_limit_cores * NANOCPUS)
         async with undone_on_failure(
             f"{service.name} keeps its CPU limit", lambda: self._limit_again(service, action)
         ):
-            tasks = await self._wait(service, desired, earlier)
+            tasks = await self._wait(service, view.replicas, nano_cpus, earlier, rounds=max(1, view.replicas))
         what = f"limited each task of {service.name} to {describe_cores(action.cpu_limit_cores)}"
         return await self._done(service, what, tasks)
 
@@ -137,17 +112,12 @@ class SwarmScaler:
         await self._limit_again(cluster.service(action.service), action)
 
     async def _limit(self, service: SwarmService, cores: float | None) -> None:
-        written = user_spec(service.spec)
-        order = Order.STOP if any(local_data(written, writable_only=True)) else Order.START
-
         def change(spec: Json) -> Json:
             plain = user_spec(spec)
             wanted = with_cpu_limit(plain, cores)
-            return (
-                plain
-                if wanted == plain
-                else with_constraints(wanted, (), order, self._settings.stable_seconds)
-            )
+            if wanted == plain:
+                return plain
+            return with_constraints(wanted, (), service.update_order, self._settings.stable_seconds)
 
         await self._manager.change_service(service.id, change)
 
@@ -183,48 +153,28 @@ class SwarmScaler:
         )
 
     async def _wait(
-        self, service: SwarmService, desired: _DesiredTasks, earlier: _TasksBefore
+        self, service: SwarmService, replicas: int, nano_cpus: int, earlier: _TasksBefore, rounds: int = 1
     ) -> list[SwarmTask]:
-        """Wait until as many tasks as wanted are healthy and no other is left. Raise `DriverError`."""
+        """Wait until as many tasks as wanted are healthy and no other is left. Raise `DriverError`.
+
+        In each of the rounds a task starts after another, within the time limit.
+        """
+
+        def complete(now: Progress) -> list[SwarmTask]:
+            is_whole = len(now.wanted) == replicas and all(
+                task.runs and task.nano_cpus == nano_cpus for task in now.wanted
+            )
+            old = (task for task in now.tasks if task.id in earlier.running and not task.wanted)
+            if is_whole and not now.service.is_updating and all(task.status.state in ENDED for task in old):
+                return now.wanted
+            new = (task for task in now.tasks if task.id not in earlier.ids)
+            if now.has_failed or any(task.status.state in {"failed", "rejected"} for task in new):
+                raise DriverError(now.obstacle(earlier.ids))
+            raise NotYet(now.obstacle(earlier.ids))
+
         settings = self._settings
-
-        async def complete() -> list[SwarmTask]:
-            try:
-                now, tasks = await asyncio.gather(
-                    self._manager.service(service.id), self._manager.tasks(service.id)
-                )
-            except DriverError as error:  # the Swarm works without a manager for a moment
-                raise NotYet(str(error)) from error
-            if (found := _complete(now, tasks, desired, earlier)) is None:
-                raise NotYet(_obstacle(now, tasks, earlier))
-            return found
-
-        seconds = settings.healthy_seconds + settings.stable_seconds + stop_seconds(service.spec)
-        return await wait_for(complete, desired.rounds * seconds)
-
-
-def _complete(
-    service: SwarmService, tasks: Sequence[SwarmTask], desired: _DesiredTasks, earlier: _TasksBefore
-) -> list[SwarmTask] | None:
-    wanted = [task for task in tasks if task.wanted]
-    is_whole = len(wanted) == desired.replicas and all(
-        task.runs and task.nano_cpus == desired.nano_cpus for task in wanted
-    )
-    has_ended = all(task.wanted or task.status.state in ENDED for task in tasks if task.id in earlier.running)
-    return wanted if is_whole and has_ended and not service.is_updating else None
-
-
-def _obstacle(service: SwarmService, tasks: Sequence[SwarmTask], earlier: _TasksBefore) -> str:
-    """Return why the tasks are not complete yet. Raise `DriverError` if they will not be."""
-    if service.update.state in FAILED_UPDATES:
-        raise DriverError(service.update.message or "Swarm rolled the update back")
-    for task in tasks:
-        if task.wanted and task.has_no_place:
-            raise DriverError(task.status.err)
-        if task.id not in earlier.ids and task.status.state in _FAILED:
-            raise DriverError(task.status.err or f"a new task is {task.status.state}")
-    left = next((task for task in tasks if task.wanted != (task.status.state == "running")), None)
-    return "it is being updated" if left is None else f"a task is still {left.status.state}"
+        seconds = settings.healthy_seconds + settings.stable_seconds + service.stop_seconds
+        return await self._manager.wait(service.id, complete, rounds * seconds)
 
 
 def _changeable(cluster: SwarmState, action: ServiceAction) -> SwarmService:

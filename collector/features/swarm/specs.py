@@ -62,17 +62,15 @@ _MOST_LETTERS = 1 << 20
 class _TemporaryChanges(msgspec.Struct, frozen=True, kw_only=True):
     """The content of `BEFORE_LABEL`: temporary changes of a spec, and the replaced values."""
 
-    constraints: list[str]
+    constraints: list[str] = []
     """The temporary constraints."""
-    placed: bool
+    placed: bool = True
     """Whether the user's spec has a placement."""
-    update: _UpdateConfig | None
+    update: _UpdateConfig | None = None
     """The user's update configuration; None if there is none."""
-    rollback: _UpdateConfig | None
-    careful: _UpdateConfig
+    rollback: _UpdateConfig | None = None
+    careful: _UpdateConfig = {}
     """The temporary update configuration."""
-    backwards: _UpdateConfig
-    """The temporary rollback configuration."""
     groups: tuple[ReplicaGroup, ...] = ()
     """If the service is being deployed: where its replicas go, the largest numbers first."""
     parked: tuple[ParkedTask, ...] = ()
@@ -104,7 +102,7 @@ def user_spec(spec: Json) -> Json:
         plain["TaskTemplate"].pop("Placement", None)
     for key, before, ours in (
         (_UPDATE, mark.update, mark.careful),
-        (_ROLLBACK, mark.rollback, mark.backwards),
+        (_ROLLBACK, mark.rollback, _backwards(mark.careful)),
     ):
         if plain.get(key) != ours:
             continue  # changed by the user
@@ -121,8 +119,13 @@ def with_constraints(spec: Json, constraints: Sequence[str], order: Order, watch
     If a task fails during the update, Swarm rolls back by itself, even without a collector. Parked tasks stay
     parked.
     """
-    plain, waiting = user_spec(spec), parked_tasks(spec)
-    return _with_changes(plain, constraints, waiting, _careful(order, watch_seconds, "rollback"))
+    careful = _careful(order, watch_seconds, "rollback")
+    return _with_changes(user_spec(spec), constraints, parked_tasks(spec), careful)
+
+
+def without_constraints(spec: Json) -> Json:
+    """Return the spec without the temporary constraints of a move or start. Parked tasks stay parked."""
+    return _with_waiting(spec, parked_tasks(spec))
 
 
 def with_parked(spec: Json, tasks: Sequence[ParkedTask]) -> Json:
@@ -132,31 +135,26 @@ def with_parked(spec: Json, tasks: Sequence[ParkedTask]) -> Json:
     service the constraint would stop all tasks, so that it has fewer replicas instead.
     """
     slots = {each.slot for each in tasks}
-    waiting = (*(each for each in parked_tasks(spec) if each.slot not in slots), *tasks)
-    return _with_changes(user_spec(spec), (), waiting, _careful(Order.STOP, 0.0, "pause"))
+    return _with_waiting(spec, (*(each for each in parked_tasks(spec) if each.slot not in slots), *tasks))
 
 
-def with_unparked(
-    spec: Json,
-    slot: int,
-    constraints: Sequence[str] = (),
-    order: Order = Order.START,
-    watch_seconds: float = 0.0,
-) -> Json:
+def with_unparked(spec: Json, slot: int, constraints: Sequence[str] = (), watch_seconds: float = 0.0) -> Json:
     """Return the spec with a parked task started, under temporary constraints; the others stay parked."""
     is_single = replicas_of(user_spec(spec)) == 1
-    waiting = [each for each in parked_tasks(spec) if each.slot != slot and not is_single]
+    waiting = tuple(each for each in parked_tasks(spec) if each.slot != slot and not is_single)
+    return _with_waiting(spec, waiting, constraints, Order.START, watch_seconds)
+
+
+def _with_waiting(
+    spec: Json,
+    waiting: tuple[ParkedTask, ...],
+    constraints: Sequence[str] = (),
+    order: Order = Order.STOP,
+    watch_seconds: float = 0.0,
+) -> Json:
     if not waiting and not constraints:
         return user_spec(spec)
     return _with_changes(user_spec(spec), constraints, waiting, _careful(order, watch_seconds, "pause"))
-
-
-def without_constraints(spec: Json) -> Json:
-    """Return the spec without the temporary constraints of a move or start. Parked tasks stay parked."""
-    waiting = parked_tasks(spec)
-    if not waiting:
-        return user_spec(spec)
-    return _with_changes(user_spec(spec), (), waiting, _careful(Order.STOP, 0.0, "pause"))
 
 
 def parked_tasks(spec: Json) -> tuple[ParkedTask, ...]:
@@ -167,7 +165,7 @@ def parked_tasks(spec: Json) -> tuple[ParkedTask, ...]:
     return mark.parked
 
 
-def _careful(order: Order, watch_seconds: float, on_failure: str) -> Json:
+def _careful(order: Order, watch_seconds: float, on_failure: str) -> _UpdateConfig:
     return {
         "Parallelism": 1,
         "FailureAction": on_failure,
@@ -177,35 +175,41 @@ def _careful(order: Order, watch_seconds: float, on_failure: str) -> Json:
     }
 
 
+def _backwards(careful: _UpdateConfig) -> _UpdateConfig:
+    """Return the temporary rollback configuration."""
+    return {**careful, "FailureAction": "pause"}
+
+
 def _with_changes(
-    plain: Json, constraints: Sequence[str], waiting: Iterable[ParkedTask], careful: Json
+    plain: Json, constraints: Sequence[str], waiting: tuple[ParkedTask, ...], careful: _UpdateConfig
 ) -> Json:
     """Return the user's spec with temporary changes, and a label with the values to restore."""
-    tasks, replicas = tuple(waiting), replicas_of(plain)
-    waits_in_swarm = bool(tasks) and replicas == 1
+    replicas = replicas_of(plain)
+    waits_in_swarm = bool(waiting) and replicas == 1
     ours = [each for each in constraints if each not in constraints_of(plain)]
     ours += [NO_NODE] if waits_in_swarm else []
-    scaled_to = replicas - len(tasks) if tasks and replicas is not None and not waits_in_swarm else None
-    backwards = {**careful, "FailureAction": "pause"}
     mark = _TemporaryChanges(
         constraints=ours,
         placed="Placement" in (plain.get("TaskTemplate") or {}),
         update=plain.get(_UPDATE),
         rollback=plain.get(_ROLLBACK),
         careful=careful,
-        backwards=backwards,
-        parked=tasks,
-        scaled_to=scaled_to,
+        parked=waiting,
+        scaled_to=replicas - len(waiting) if waiting and replicas and not waits_in_swarm else None,
     )
+    changed = _marked(plain, mark)
+    if waiting:
+        changed["Labels"][PARKED_LABEL] = ", ".join(sorted({each.node for each in waiting if each.node}))
+    if mark.scaled_to is not None:
+        _put_replicas(changed, mark.scaled_to)
+    return {**changed, _UPDATE: careful, _ROLLBACK: _backwards(careful)}
+
+
+def _marked(plain: Json, mark: _TemporaryChanges) -> Json:
+    """Return the user's spec with temporary constraints and the label."""
     changed = copy.deepcopy(plain)
     changed["Labels"] = {**(plain.get("Labels") or {}), BEFORE_LABEL: msgspec.json.encode(mark).decode()}
-    if tasks:
-        changed["Labels"][PARKED_LABEL] = ", ".join(sorted({each.node for each in tasks if each.node}))
-    if scaled_to is not None:
-        _put_replicas(changed, scaled_to)
-    _put_constraints(changed, [*constraints_of(plain), *ours])
-    changed[_UPDATE] = careful
-    changed[_ROLLBACK] = backwards
+    _put_constraints(changed, [*constraints_of(plain), *mark.constraints])
     return changed
 
 
@@ -217,16 +221,9 @@ def groups_of(spec: Json) -> tuple[ReplicaGroup, ...]:
 
 def hold_label(groups: Sequence[ReplicaGroup], constraints: Sequence[str]) -> str:
     """Return the label of a service that is created with temporary constraints, for its first group."""
-    mark = _TemporaryChanges(
-        constraints=list(constraints),
-        placed=True,
-        update=None,
-        rollback=None,
-        careful={},
-        backwards={},
-        groups=tuple(groups),
-    )
-    return msgspec.json.encode(mark).decode()
+    return msgspec.json.encode(
+        _TemporaryChanges(constraints=list(constraints), groups=tuple(groups))
+    ).decode()
 
 
 def with_next_group(spec: Json, node_ids: Sequence[str]) -> Json:
@@ -243,11 +240,8 @@ def with_next_group(spec: Json, node_ids: Sequence[str]) -> Json:
     groups = mark.groups[: totals.index(replicas) + 2]
     chosen = {node for group in groups for node in group.nodes}
     ours = [each for each in only_on(chosen, node_ids) if each not in constraints_of(plain)]
-    changed = copy.deepcopy(plain)
-    label = msgspec.json.encode(msgspec.structs.replace(mark, constraints=ours)).decode()
-    changed["Labels"] = {**(plain.get("Labels") or {}), BEFORE_LABEL: label}
+    changed = _marked(plain, msgspec.structs.replace(mark, constraints=ours))
     _put_replicas(changed, _totals(groups)[-1])
-    _put_constraints(changed, [*constraints_of(plain), *ours])
     return changed
 
 
@@ -273,23 +267,14 @@ def with_replicas(spec: Json, replicas: int) -> Json:
 
 def with_stopped(spec: Json, replicas: int | None) -> Json:
     """Return the spec with a note of how many replicas were stopped, or without it."""
-    labels = dict(spec.get("Labels") or {})
-    if replicas is None:
-        labels.pop(STOPPED_LABEL, None)
-    else:
-        labels[STOPPED_LABEL] = str(replicas)
-    return {**spec, "Labels": labels}
+    labels = {name: each for name, each in (spec.get("Labels") or {}).items() if name != STOPPED_LABEL}
+    return {**spec, "Labels": labels if replicas is None else {**labels, STOPPED_LABEL: str(replicas)}}
 
 
 def stopped_replicas(spec: Json) -> int:
     """Return how many replicas a service had before all were stopped; 0 if it was not stopped."""
     noted = str((spec.get("Labels") or {}).get(STOPPED_LABEL, ""))
     return parse_stopped_replicas(noted) if replicas_of(spec) == 0 else 0
-
-
-def nano_cpus(cores: float) -> int:
-    """Return a CPU limit in Swarm's unit."""
-    return round(cores * NANOCPUS)
 
 
 def cpu_limit_of(spec: Json) -> int:
@@ -307,7 +292,7 @@ def with_cpu_limit(spec: Json, cores: float | None) -> Json:
     if cores is None:
         limits.pop("NanoCPUs", None)
     else:
-        limits["NanoCPUs"] = nano_cpus(cores)
+        limits["NanoCPUs"] = round(cores * NANOCPUS)
     if limits or resources.get("Limits"):
         template["Resources"] = {**resources, "Limits": limits}
     return changed
@@ -329,24 +314,21 @@ def constraints_of(spec: Json) -> list[str]:
 
 
 def _put_constraints(spec: Json, constraints: list[str]) -> None:
-    placement: Json = spec.setdefault("TaskTemplate", {}).get("Placement") or {}
+    template = spec.setdefault("TaskTemplate", {})
     if constraints:
-        spec["TaskTemplate"]["Placement"] = {**placement, "Constraints": constraints}
-    elif "Constraints" in placement:
-        spec["TaskTemplate"]["Placement"] = {
-            key: value for key, value in placement.items() if key != "Constraints"
-        }
+        template["Placement"] = {**(template.get("Placement") or {}), "Constraints": constraints}
+    else:
+        (template.get("Placement") or {}).pop("Constraints", None)
 
 
 def _temporary_changes(spec: Json) -> _TemporaryChanges | None:
     text: Any = (spec.get("Labels") or {}).get(BEFORE_LABEL)
     if text is None:
         return None
-    # If someone changed the label, temporary and user constraints can no longer be distinguished.
-    unreadable = _TemporaryChanges(
-        constraints=[], placed=True, update=None, rollback=None, careful={}, backwards={}
-    )
     try:
-        return msgspec.json.decode(text, type=_TemporaryChanges) if len(text) <= _MOST_LETTERS else unreadable
+        if len(text) <= _MOST_LETTERS:
+            return msgspec.json.decode(text, type=_TemporaryChanges)
     except INVALID_JSON:
-        return unreadable
+        pass
+    # If someone changed the label, temporary and user constraints can no longer be distinguished.
+    return _TemporaryChanges()

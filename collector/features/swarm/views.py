@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.drivers.engine.client import Json
-from collector.features.swarm.models import SwarmService, SwarmState, SwarmTask, local_data, parked_id
+from collector.features.swarm.models import SwarmService, SwarmState, SwarmTask, parked_id
 from collector.features.swarm.specs import (
     NANOCPUS,
     NO_NODE,
-    ParkedTask,
+    Order,
     constraints_of,
     groups_of,
     parked_tasks,
@@ -63,34 +64,28 @@ def view_of(state: SwarmState) -> OrchestratorState:
                     state=task.status.state,
                     slot=_slot(task, names),
                     created_at=_unix_seconds(task.created_at),
-                    stopped_on=_stopped_on(state.service_of[task.service_id]),
+                    stopped_on=next(
+                        (each.node or None for each in parked_tasks(state.service_of[task.service_id].spec)),
+                        None,
+                    ),
                 )
                 for task in state.tasks
                 if task.waits
             ),
             *(
-                _parked_view(service, task)
+                TaskView(
+                    id=parked_id(service, task),  # Swarm has no task for it
+                    service=service.name,
+                    state="pending",
+                    slot=str(task.slot),
+                    created_at=task.since,
+                    stopped_on=task.node or None,
+                )
                 for service in state.services
                 for task in parked_tasks(service.spec)
                 if NO_NODE not in constraints_of(service.spec)
             ),
         ),
-    )
-
-
-def _stopped_on(service: SwarmService) -> str | None:
-    return next((each.node or None for each in parked_tasks(service.spec)), None)
-
-
-def _parked_view(service: SwarmService, task: ParkedTask) -> TaskView:
-    """Return a parked replica, for which Swarm has no task."""
-    return TaskView(
-        id=parked_id(service, task),
-        service=service.name,
-        state="pending",
-        slot=str(task.slot),
-        created_at=task.since,
-        stopped_on=task.node or None,
     )
 
 
@@ -108,60 +103,47 @@ def service_view(service: SwarmService) -> ServiceView:
     """Return a service as its user specified it."""
     spec = user_spec(service.spec)
     template: Json = spec.get("TaskTemplate") or {}
-    container: Json = template.get("ContainerSpec") or {}
     resources: Json = template.get("Resources") or {}
-    labels: dict[str, str] = {**(container.get("Labels") or {}), **(spec.get("Labels") or {})}
-    mode, replicas, is_job = _mode(spec.get("Mode") or {})
-    stays = next(_reasons_to_stay(spec, labels, mode, replicas, is_job=is_job), None)
-    if stays is None and groups_of(service.spec):
-        stays = "it is being deployed"
-    stops_first = any(local_data(spec, writable_only=True))
-    return ServiceView(
+    mode: Json = spec.get("Mode") or {}
+    most: int = (mode.get("ReplicatedJob") or {}).get("MaxConcurrent") or 1
+    stops_first = service.update_order is Order.STOP
+    view = ServiceView(
         name=service.name,
-        mode=mode,
-        replicas=replicas,
+        mode=Mode.GLOBAL if {"Global", "GlobalJob"} & mode.keys() else Mode.REPLICATED,
+        replicas=int((mode.get("Replicated") or {}).get("Replicas", most)),
         reserve=_quantities(resources.get("Reservations") or {}),
         limit=_quantities(resources.get("Limits") or {}),
         constraints=tuple(constraints_of(spec)),
         spread=(template.get("Placement") or {}).get("MaxReplicas") == 1,
-        image=str(container.get("Image", "")),
-        labels=labels,
+        image=str(service.container.get("Image", "")),
+        labels={**(service.container.get("Labels") or {}), **(spec.get("Labels") or {})},
         stopped_replicas=stopped_replicas(spec),
-        stays=stays,
         stops_to_move=stops_first,
         stops_to_resize=stops_first,
         is_updating=service.is_updating,
     )
+    return replace(view, stays=next(_reasons_to_stay(service, view), None))
 
 
-def _reasons_to_stay(
-    spec: Json, labels: Mapping[str, str], mode: Mode, replicas: int, *, is_job: bool
-) -> Iterator[str]:
+def _reasons_to_stay(service: SwarmService, view: ServiceView) -> Iterator[str]:
     """Return why a service must not move, the strongest reason first."""
-    label = labels.get(MOVE_LABEL)
+    label = view.labels.get(MOVE_LABEL)
     if label == NEVER:
         yield f"its label {MOVE_LABEL} is {NEVER}"
-    if is_job:
+    if any(kind.endswith("Job") for kind in service.spec.get("Mode") or ()):
         yield "it is a job, which would start over"
-    if mode is Mode.GLOBAL:
+    if view.mode is Mode.GLOBAL:
         yield "it runs on every node"
-    for constraint in constraints_of(spec):
+    for constraint in view.constraints:
         if pin := _PIN.match(constraint):
             yield f"its constraint pins it to {pin['value']}"
-    if label == ALLOWED:
-        return
-    for place in local_data(spec, writable_only=False):
-        yield f"it uses {place}, which stays behind {NO_MOVE_LABEL}"
-    if replicas <= 1:
-        yield f"it has one replica {NO_MOVE_LABEL}"
-
-
-def _mode(mode: Json) -> tuple[Mode, int, bool]:
-    if "Global" in mode or "GlobalJob" in mode:
-        return Mode.GLOBAL, 1, "GlobalJob" in mode
-    if "ReplicatedJob" in mode:
-        return Mode.REPLICATED, int((mode["ReplicatedJob"] or {}).get("MaxConcurrent") or 1), True
-    return Mode.REPLICATED, int((mode.get("Replicated") or {}).get("Replicas", 1)), False
+    if label != ALLOWED:
+        for place in service.local_data(writable_only=False):
+            yield f"it uses {place}, which stays behind {NO_MOVE_LABEL}"
+        if view.replicas <= 1:
+            yield f"it has one replica {NO_MOVE_LABEL}"
+    if groups_of(service.spec):
+        yield "it is being deployed"
 
 
 def _quantities(resources: Mapping[str, Any]) -> Quantities:

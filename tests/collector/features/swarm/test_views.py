@@ -116,8 +116,8 @@ def cluster(*on: str, described: SwarmService | None = None, nodes: tuple[SwarmN
 def test_constraints_leave_a_replica_the_target_and_the_nodes_of_its_peers() -> None:
     seen = cluster("a", "b")
     path = plan_path(seen, seen.tasks[0], "c")
-    assert path.constraints == ("node.id!=id-a", "node.id!=id-d")
-    assert path.rollback_constraints == ("node.id!=id-c",)
+    assert path.constraints == ["node.id!=id-a", "node.id!=id-d"]
+    assert path.rollback_constraints == ["node.id!=id-c"]
     assert (path.order, path.moved) == (Order.START, 1)
 
 
@@ -125,8 +125,8 @@ def test_a_service_on_one_node_is_constrained_to_the_target() -> None:
     seen = cluster("a", "a")
     path = plan_path(seen, seen.tasks[0], "c")
     assert (path.constraints, path.rollback_constraints, path.moved) == (
-        ("node.id==id-c",),
-        ("node.id==id-a",),
+        ["node.id==id-c"],
+        ["node.id==id-a"],
         2,
     )
 
@@ -134,8 +134,8 @@ def test_a_service_on_one_node_is_constrained_to_the_target() -> None:
 def test_a_target_that_already_has_a_replica_keeps_it_in_a_rollback() -> None:
     seen = cluster("a", "b")
     path = plan_path(seen, seen.tasks[0], "b")
-    assert path.constraints == ("node.id==id-b",)
-    assert path.rollback_constraints == ()
+    assert path.constraints == ["node.id==id-b"]
+    assert path.rollback_constraints == []
 
 
 def test_tasks_that_write_to_the_same_data_stop_first() -> None:
