@@ -1,15 +1,17 @@
 """The ledger of a running collector. Any thread may call it."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from threading import RLock
+
+import numpy as np
 
 from collector.common.orchestrator import OrchestratorState
 from collector.config import CollectorConfig
-from collector.features.promises.ledger.standing import Standings
-from collector.features.promises.snapshot import TaskPromises
-from collector.features.promises.tracking import storage
+from collector.features.promises.ledger.standing import InstanceStandings, Standings
+from collector.features.promises.snapshot import NO_PROMISE, TaskPromises, WaitingPromises, unpromised
 from collector.features.promises.tracking.book import PromiseBook
-from collector.features.promises.tracking.columns import read_promises
 from collector.features.promises.tracking.orchestrated import OrchestratedServices
 from collector.features.promises.tracking.reported import ReportedContainers
 from collector.live.parts import LivePart
@@ -41,7 +43,7 @@ class PromiseTracker(LivePart):
     ) -> None:
         """Apply a report that changes the containers of its node; `new` are those that just started."""
         with self._lock:
-            times = self._reported.node(report.node).times.read(report, received_at)
+            times = self._reported.nodes[report.node].times.read(report, received_at)
             if self._is_restoring:
                 self._reported.await_listing(report.node, times, new)
             else:
@@ -114,9 +116,43 @@ class PromiseTracker(LivePart):
         return self.columns(snapshot.tasks.ids, snapshot.at)
 
     def columns(self, containers: Sequence[str], now: float) -> TaskPromises | None:
-        """How the promises of containers stand; None if there is no promise at all."""
+        """How the promises of containers stand, and of instances that wait; None if there is no promise."""
         with self._lock:
-            return read_promises(self._book, containers, now)
+            standings, tracked = self._book.ledger.standings(now), self._book.containers
+            instances = standings.instances
+            services = [standings.services.names[row] for row in instances.service.tolist()]
+            if not services:
+                return None
+            keys = zip(services, instances.incarnations, strict=True)
+            place = {key: row for row, key in enumerate(keys)}
+            entries = (tracked.get(each) for each in containers)
+            found = [
+                NO_PROMISE if each is None else place.get((each.service, each.incarnation), NO_PROMISE)
+                for each in entries
+            ]
+            # The last row is that of tasks without a promise.
+            columns = instances.columns.followed_by(unpromised(standings.promises, 1))
+            waiting = np.flatnonzero(~instances.is_running).tolist()
+            places = self._waiting_places(instances, services, waiting)
+            known = WaitingPromises(places, columns.rows([*waiting, NO_PROMISE])) if waiting else None
+            return replace(columns.rows(found), waiting=known)
+
+    def _waiting_places(
+        self, instances: InstanceStandings, services: Sequence[str], waiting: Sequence[int]
+    ) -> dict[str, int]:
+        """The places of pending tasks and of stopped containers among the instances that wait."""
+        places: dict[str, int] = {}
+        by_slot: defaultdict[str, dict[str | None, int]] = defaultdict(dict)
+        for place, row in enumerate(waiting):
+            if instances.incarnations[row]:
+                places[instances.incarnations[row]] = place
+            by_slot[services[row]][instances.slots[row]] = place
+        for service, of_slot in by_slot.items():
+            for container in self._book.containers_of(service):
+                slot = self._book.containers[container].slot
+                if slot in of_slot:
+                    places[container] = of_slot[slot]
+        return places
 
     # --- The history --------------------------------------------------------------------------
 
@@ -133,17 +169,17 @@ class PromiseTracker(LivePart):
     def pack_changes(self) -> dict[str, bytes | None]:
         """The values that changed since the last call; None for what is gone."""
         with self._lock:
-            return storage.pack_changes(self._book)
+            return self._book.pack_changes()
 
     def requeue(self, keys: Iterable[str]) -> None:
         """Values that could not be stored: `pack_changes` returns them again."""
         with self._lock:
-            storage.requeue(self._book, keys)
+            self._book.requeue(keys)
 
     def begin_restore(self, values: Mapping[str, bytes], viewed_at: float | None) -> None:
         """Restore stored values. Until `end_restore`, reports are those that these values include."""
         with self._lock:
-            storage.restore(self._book, values)
+            self._book.restore(values)
             self._reported.restore_lost()
             self._orchestrated.viewed_at = viewed_at
             self._is_restoring = True

@@ -6,9 +6,8 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from collector.common.arrays import Codes, Flags, Floats
+from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.features.promises.ledger.promises import Promise
 from collector.snapshot.codec import pack_column, unpack_column
 from collector.snapshot.parts import PartCodec, SnapshotPart
@@ -35,8 +34,6 @@ class TaskPromises(SnapshotPart):
     """Share of its time that it spent starting again after it was stopped for others."""
     startup_seconds: Floats
     """Expected time that a start takes on another node."""
-    waited_seconds: Floats
-    """Time since it began to wait; 0 for one that runs."""
     admitted_seconds: Floats
     """Time since its first incarnation was created."""
     is_spare: Flags
@@ -44,18 +41,26 @@ class TaskPromises(SnapshotPart):
     waiting: "WaitingPromises | None" = None
     """Promises of tasks that wait and have no row; None if there are none, or if they are not known."""
 
-    def rows(self, rows: NDArray[np.intp]) -> "TaskPromises":
-        """Some rows of all columns."""
-        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in COLUMNS}
+    def rows(self, rows: Sequence[int] | Rows) -> "TaskPromises":
+        """These rows of all columns."""
+        places = np.array(rows, dtype=np.intp)
+        columns: dict[str, Any] = {name: getattr(self, name)[places] for name in COLUMNS}
+        return replace(self, **columns)
+
+    def followed_by(self, other: "TaskPromises") -> "TaskPromises":
+        """These rows, and others with the same classes."""
+        columns: dict[str, Any] = {
+            name: np.concatenate((getattr(self, name), getattr(other, name))) for name in COLUMNS
+        }
         return replace(self, **columns)
 
     def with_waiting(self, tasks: Sequence[str]) -> "TaskPromises":
         """These rows, followed by those of waiting tasks."""
-        return TaskPromises.joined((self, self._of_waiting(tasks)))
+        return self.followed_by(self._of_waiting(tasks))
 
     def decides_about(self, tasks: Sequence[str]) -> Collection[str]:
         """Those of these waiting tasks that have a promise."""
-        promised = self._of_waiting(tasks).promise != NO_PROMISE
+        promised = self._of_waiting(tasks).decided()
         return [task for task, is_promised in zip(tasks, promised.tolist(), strict=True) if is_promised]
 
     def decided(self) -> Flags:
@@ -66,22 +71,7 @@ class TaskPromises(SnapshotPart):
     def _of_waiting(self, tasks: Sequence[str]) -> "TaskPromises":
         if self.waiting is None:
             return unpromised(self.promises, len(tasks))
-        places = self.waiting.places
-        # The last row is that of tasks without a promise.
-        return self.waiting.columns.rows(np.array([places.get(each, -1) for each in tasks], dtype=np.intp))
-
-    def put(self, rows: NDArray[np.intp], values: "TaskPromises") -> None:
-        """Set some rows, in place: only before the columns are shared."""
-        for name in COLUMNS:
-            getattr(self, name)[rows] = getattr(values, name)
-
-    @staticmethod
-    def joined(parts: Sequence["TaskPromises"]) -> "TaskPromises":
-        """The rows of one or more parts with the same classes."""
-        columns: dict[str, Any] = {
-            name: np.concatenate([getattr(each, name) for each in parts]) for name in COLUMNS
-        }
-        return replace(parts[0], **columns)
+        return self.waiting.columns.rows([self.waiting.places.get(each, NO_PROMISE) for each in tasks])
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +95,6 @@ def unpromised(promises: tuple[Promise, ...], count: int) -> TaskPromises:
         slack_seconds=np.full(count, np.nan),
         preemption_ratio=np.zeros(count),
         startup_seconds=np.zeros(count),
-        waited_seconds=np.zeros(count),
         admitted_seconds=np.zeros(count),
         is_spare=np.zeros(count, dtype=np.bool_),
     )

@@ -8,7 +8,6 @@ from collector.common.arrays import Floats, Rows
 from collector.features.promises.ledger.events import Ending, LifecycleEvent, LifecycleKind
 from collector.features.promises.ledger.ledger import Ledger
 from collector.features.promises.snapshot import TaskPromises
-from collector.features.promises.tracking.columns import columns_of
 from replay.setup.workload import PromisedContainers, Workload
 from replay.simulation.clock import unix
 from replay.simulation.queue.figures import Requests
@@ -102,9 +101,9 @@ class Lifecycles:
 
     def task_promises(self, rows: Rows, now: float) -> TaskPromises:
         """The columns of these containers in a snapshot."""
-        standings = self.ledger.standings(unix(now))
-        place = {each: place for place, each in enumerate(standings.instances.incarnations)}
-        return columns_of(standings, [place[each] for each in self.ids_of(rows)])
+        instances = self.ledger.standings(unix(now)).instances
+        place = {each: place for place, each in enumerate(instances.incarnations)}
+        return instances.columns.rows([place[each] for each in self.ids_of(rows)])
 
     def _apply(  # noqa: PLR0913 - the fields of an event
         self,

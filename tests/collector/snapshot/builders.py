@@ -63,7 +63,6 @@ class SloFacts:
     slack_seconds: float = 0.0
     preemption_ratio: float = 0.0
     startup_seconds: float = 0.0
-    waited_seconds: float = 0.0
     admitted_seconds: float = 0.0
     is_spare: bool = False
 
@@ -179,7 +178,6 @@ def _parts(slo: Sequence[SloFacts | None]) -> Mapping[type[SnapshotPart], Snapsh
         slack_seconds=column("slack_seconds"),
         preemption_ratio=column("preemption_ratio"),
         startup_seconds=column("startup_seconds"),
-        waited_seconds=column("waited_seconds"),
         admitted_seconds=column("admitted_seconds"),
         is_spare=np.array([each is not None and each.is_spare for each in slo], dtype=np.bool_),
     )

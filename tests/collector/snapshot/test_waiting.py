@@ -62,7 +62,7 @@ def test_the_promises_of_waiting_tasks_come_after_those_of_running_ones() -> Non
     waiting = replace(
         unpromised(silver, 3),
         promise=np.array([0, 0, -1], dtype=np.int8),
-        waited_seconds=np.array([1.0, 3.0, 0]),
+        admitted_seconds=np.array([1.0, 3.0, 0]),
     )
     promises = unpromised(silver, 1)
     # The first of those that wait runs again.
@@ -71,7 +71,7 @@ def test_the_promises_of_waiting_tasks_come_after_those_of_running_ones() -> Non
     assert more is not None
     assert more.promises == silver
     assert more.promise.tolist() == [-1, 0, -1, 0]
-    assert more.waited_seconds.tolist() == [0, 1, 0, 3]
+    assert more.admitted_seconds.tolist() == [0, 1, 0, 3]
     unknown = with_waiting(SNAPSHOT.with_part(promises), WAITING).part(TaskPromises)
     assert unknown is not None
     assert unknown.promise.tolist() == [-1] * 4

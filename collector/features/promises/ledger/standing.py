@@ -14,6 +14,7 @@ from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.features.promises.ledger.instances import Instance
 from collector.features.promises.ledger.promises import Promise, ServiceMode, penalty
 from collector.features.promises.ledger.services import Service
+from collector.features.promises.snapshot import TaskPromises
 
 MODES = tuple(ServiceMode)
 """The modes, in the order of their codes."""
@@ -39,18 +40,7 @@ class InstanceStandings:
     """Running time that does not count: lost batch work, or time in which a sibling waited."""
     availability: Floats
     """The availability of the service, unless its mode is independent."""
-    slack_seconds: Floats
-    """How long the instance can wait before its promise breaks, less the expected start-up time. Negative if
-    the promise is broken: the time that it is behind. Infinite if waiting never breaks it."""
-    preemption_ratio: Floats
-    startup_seconds: Floats
-    """Expected time that a start takes on another node."""
-    waited_seconds: Floats
-    """Time since it began to wait; 0 for one that runs."""
-    admitted: Floats
-    """Unix time at which its first incarnation was created."""
-    is_spare: Flags
-    """Whether its running time does not count now, because its service is concurrent and a sibling waits."""
+    columns: TaskPromises
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -180,6 +170,7 @@ class _Figures:
 
     def __init__(self, now: float, promises: tuple[Promise, ...], services: Mapping[str, Service]) -> None:
         found = services.values()
+        self.now, self.promises = now, promises
         self.rows: list[Instance] = [each for service in found for each in service.instances.values()]
         states = [each.state for each in self.rows]
 
@@ -203,7 +194,6 @@ class _Figures:
         # A clock that is ahead reports the beginning of an interval that lies ahead: it is empty so far.
         end = np.where(np.isnan(withdrawn), np.maximum(now, since), withdrawn)
         self.run_seconds = np.where(self.is_running, end - since, 0.0)
-        self.waited_seconds = np.where(self.is_live & ~self.is_running, end - since, 0.0)
         ran = column("running_seconds") + self.run_seconds
         paused = column("paused_seconds") + np.where(np.isnan(completed), 0.0, end - completed)
         # Rounding can make a difference of large numbers negative.
@@ -216,7 +206,7 @@ class _Figures:
         self.is_spare = self.is_concurrent & self.is_running & (self.running < self.live)[self.service]
         self.discarded = np.where(self.is_batch, column("discarded_seconds"), 0.0)
         if self.is_concurrent.any():
-            alone = ran - self._concurrent_seconds(now, np.array([each.concurrent_since for each in found]))
+            alone = ran - self._concurrent_seconds(np.array([each.concurrent_since for each in found]))
             self.discarded = np.where(self.is_concurrent, alone, self.discarded)
         self.counted = ran - self.discarded
         is_included = self.is_live | is_completed | (self.live == 0)[self.service]
@@ -235,11 +225,11 @@ class _Figures:
         np.minimum.at(lowest, service, values)
         return lowest
 
-    def _concurrent_seconds(self, now: float, since: Floats) -> Floats:
+    def _concurrent_seconds(self, since: Floats) -> Floats:
         """The time in which instances ran together with their siblings, up to now."""
         closed = np.array([each.concurrent_seconds for each in self.rows], dtype=np.float64)
         # Of an instance that joined its running siblings, only its own time counts.
-        lasting = np.maximum(now - np.maximum(since[self.service], self.admitted), 0.0)
+        lasting = np.maximum(self.now - np.maximum(since[self.service], self.admitted), 0.0)
         return closed + np.where(self.is_live & ~np.isnan(lasting), lasting, 0.0)
 
     def instances(self, startup: Floats, longest_startup: Floats) -> InstanceStandings:
@@ -266,12 +256,15 @@ class _Figures:
             waiting_seconds=self.waiting_seconds[live],
             discarded_seconds=self.discarded[live],
             availability=np.where(is_shared, shared, availability(self.counted, self.total))[live],
-            slack_seconds=slack_seconds[live] - longest_startup[of],
-            preemption_ratio=self.preemption_ratio[live],
-            startup_seconds=startup[of],
-            waited_seconds=self.waited_seconds[live],
-            admitted=self.admitted[live],
-            is_spare=self.is_spare[live],
+            columns=TaskPromises(
+                promises=self.promises,
+                promise=self.promise[of],
+                slack_seconds=slack_seconds[live] - longest_startup[of],
+                preemption_ratio=self.preemption_ratio[live],
+                startup_seconds=startup[of],
+                admitted_seconds=self.now - self.admitted[live],
+                is_spare=self.is_spare[live],
+            ),
         )
 
     def services(
@@ -292,10 +285,10 @@ class _Figures:
             deficit_seconds=np.maximum(deficit, 0.0),
             breaks_in_seconds=breaks_in,
             trend=trend,
-            slack_seconds=self._least(instances.service, instances.slack_seconds),
+            slack_seconds=self._least(instances.service, instances.columns.slack_seconds),
             total_seconds=self.total_sum,
             penalty=penalty(self.target, delivered, self.total_sum),
-            preemption_ratio=-self._least(instances.service, -instances.preemption_ratio, 0.0),
+            preemption_ratio=-self._least(instances.service, -instances.columns.preemption_ratio, 0.0),
             startup_seconds=startup,
             running_instances=self.running.astype(np.intp),
             live_instances=self.live.astype(np.intp),

@@ -1,7 +1,11 @@
-"""The containers and services with a promise, and the ledger that they are entered in."""
+"""The containers and services with a promise, and the ledger that they are entered in.
 
+The history has a value per service and per instance, so that only changes are written.
+"""
+
+import logging
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isnan, nan
 from sys import intern
 
@@ -10,9 +14,12 @@ import msgspec
 from collector.config import CollectorConfig
 from collector.features.promises.labels import PromiseTraits, promise_traits
 from collector.features.promises.ledger.events import Ending, LifecycleEvent, LifecycleKind
+from collector.features.promises.ledger.instances import Record
 from collector.features.promises.ledger.ledger import Ledger
 from collector.features.promises.ledger.promises import Promise
 from collector.features.promises.settings import SLO_LABEL, PromisesConfig, promise_classes
+
+log = logging.getLogger(__name__)
 
 
 class TrackedContainer(msgspec.Struct, gc=False):
@@ -46,6 +53,18 @@ class TrackedService(msgspec.Struct, frozen=True, gc=False):
     is_orchestrated: bool
     pending: frozenset[str] = frozenset()
     """Ids of its tasks that have no container."""
+
+
+class _StoredSlot(msgspec.Struct, frozen=True):
+    """An instance, and its containers by id."""
+
+    record: Record
+    containers: dict[str, TrackedContainer]
+
+
+def _key(*names: str) -> str:
+    """The key of the value of a service, or of a slot of a service."""
+    return msgspec.json.encode(names).decode()
 
 
 class PromiseBook:
@@ -182,3 +201,55 @@ class PromiseBook:
             entry.slot = self.ledger.slot_of(entry.service, entry.incarnation)
         if entry.slot is not None:
             self.changed_slots[entry.service].add(entry.slot)
+
+    # --- The history --------------------------------------------------------------------------
+
+    def pack_changes(self) -> dict[str, bytes | None]:
+        """The values that changed since the last call; None for what is gone."""
+        values: dict[str, TrackedService | _StoredSlot | None] = {
+            _key(name): self.services.get(name) for name in self.changed_services
+        }
+        for name, slots in self.changed_slots.items():
+            containers: defaultdict[str | None, dict[str, TrackedContainer]] = defaultdict(dict)
+            for container in self.containers_of(name):
+                entry = self.containers[container]
+                containers[entry.slot][container] = entry
+            for slot in slots:
+                record = self.ledger.record(name, slot)
+                values[_key(name, slot)] = None if record is None else _StoredSlot(record, containers[slot])
+        self.changed_services.clear()
+        self.changed_slots.clear()
+        return {
+            key: None if value is None else msgspec.msgpack.encode(value) for key, value in values.items()
+        }
+
+    def requeue(self, keys: Iterable[str]) -> None:
+        """Values that could not be stored: the next call of `pack_changes` returns them again."""
+        for key in keys:
+            match msgspec.json.decode(key, type=list[str]):
+                case [service]:
+                    self.changed_services.add(service)
+                case [service, slot]:
+                    self.changed_slots[service].add(slot)
+
+    def restore(self, values: Mapping[str, bytes]) -> None:
+        """Restore stored values into an empty book. A value that is not valid is left out."""
+        keys = [(msgspec.json.decode(key, type=list[str]), value) for key, value in values.items()]
+        for key, value in sorted(keys, key=lambda each: len(each[0])):
+            try:
+                self._restore(key, value)
+            except (msgspec.DecodeError, ValueError, TypeError) as error:
+                log.warning("left out a stored promise of %s that is not valid: %s", key, error)
+        self.changed_services.clear()
+        self.changed_slots.clear()
+
+    def _restore(self, key: list[str], value: bytes) -> None:
+        match key:
+            case [service]:
+                self.set_service(service, msgspec.msgpack.decode(value, type=TrackedService))
+            case [service, slot]:
+                stored = msgspec.msgpack.decode(value, type=_StoredSlot)
+                self.ledger.restore(service, slot, stored.record)
+                if service in self.services:
+                    for container, entry in stored.containers.items():
+                        self.add(container, entry)

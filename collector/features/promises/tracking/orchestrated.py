@@ -10,7 +10,7 @@ from collector.features.promises.ledger.events import LifecycleKind
 from collector.features.promises.ledger.promises import ServiceMode
 from collector.features.promises.settings import SLO_LABEL
 from collector.features.promises.tracking.book import PromiseBook, TrackedContainer, TrackedService
-from collector.features.promises.tracking.reported import ReportedContainers, UnlistedContainer
+from collector.features.promises.tracking.reported import ReportedContainers
 
 
 class OrchestratedServices:
@@ -92,17 +92,16 @@ class OrchestratedServices:
             return
         node = self._reported.nodes.get(task.node)
         reported = None if node is None else node.unlisted.pop(container, None)
-        # The state of the node has the same text: it is kept once.
-        container = container if reported is None else reported.id
         if known is not None and known.is_running and known.node == task.node:
-            reported = UnlistedContainer(container, known.since)
+            reported = known.since, None
         entry = _entry(service, task)
         entry.is_listed, entry.is_reported = True, node is not None
         book.add(container, entry)
         created_at = self._created(task, now, is_new=is_new)
         book.enter(entry, LifecycleKind.WAITING, created_at)
         if reported is not None:
-            book.run(container, max(reported.started_at, created_at), reported.startup_seconds)
+            started_at, startup_seconds = reported
+            book.run(container, max(started_at, created_at), startup_seconds)
         elif task.running_since is not None:
             # Its node reported it before its labels were known, or has not reported it yet.
             book.run(container, min(max(task.running_since, created_at), now))

@@ -4,6 +4,10 @@ Without an orchestrator, the labels of a container promise something to its serv
 collector connects containers of two nodes then: a container of a service that another node runs belongs to a
 service of its own, NAME@NODE, so that no node changes the promises of another. With an orchestrator, a
 container counts once it is listed on this node: what a node reports of others is ignored.
+
+The clock of a node may be wrong, and a report may wait in a spool before it is sent. It never arrives before
+it was made, so the shortest time from the making of a report to its receipt is how far the clock of the node
+is behind: all its times are shifted by that. If the clock was set back, it is measured again.
 """
 
 from collections import Counter, defaultdict
@@ -14,7 +18,6 @@ from typing import NamedTuple
 
 from collector.features.promises.ledger.events import Ending, LifecycleKind
 from collector.features.promises.tracking.book import PromiseBook, TrackedContainer, TrackedService
-from collector.features.promises.tracking.node_times import NodeTimes, ReportTimes
 from collector.live.updates import Succession
 from collector.reports.agent_run import NodeChanges
 from wire.messages import ContainerState, Event, EventKind, Report
@@ -23,15 +26,63 @@ _ORCHESTRATOR_LABELS = ("com.docker.swarm.service.id", "io.kubernetes.pod.name")
 _TASK_NAME_LABEL = "com.docker.swarm.task.name"
 _TASK_NAME_PARTS = 3
 _ENDS = (EventKind.STOPPED, EventKind.DIED)
+_SAMPLES_LATE = 2
+"""An agent waits for an event of the runtime for one sample, after the one that shows the change."""
 
 
-class UnlistedContainer(NamedTuple):
-    """A container that its node reports, and that the orchestrator does not list yet."""
+class ReportTimes(NamedTuple):
+    """The time that a report is about, by the collector's clock."""
 
-    id: str
-    """The same object as in the state of the node."""
-    started_at: float
-    startup_seconds: float | None = None
+    since: float
+    """The time of the report before: what is new happened since."""
+    at: float
+    """When it was made."""
+    offset_seconds: float
+    """How far the clock of the node is behind."""
+
+    def of(self, at: float | None) -> float:
+        """The time of something new, from its time by the clock of the node; None is unknown."""
+        return self.at if at is None else min(max(at + self.offset_seconds, self.since), self.at)
+
+
+@dataclass(slots=True)
+class NodeTimes:
+    """The clock of a node, and the time up to which it has reported."""
+
+    boot: str = ""
+    sequence: int = 0
+    newest_at: float = -inf
+    """The time of its newest report, by its own clock."""
+    offset_seconds: float = inf
+    reported_until: float | None = None
+    """The time of its newest report, by the collector's clock; None before the first one."""
+    sample_seconds: float = 1.0
+    """Time between two samples of its agent; a second if it does not report it."""
+    run_since: float = 0.0
+    """The end of the run before: what a late report of this run contains happened since."""
+
+    def read(self, report: Report, received_at: float) -> ReportTimes:
+        """The times of a report, which is of the present run or begins a new one."""
+        is_new_run = report.boot != self.boot
+        is_newer = is_new_run or report.sequence > self.sequence
+        if report.heartbeat is not None:
+            self.sample_seconds = report.heartbeat.sample_seconds or 1.0
+        if is_newer and report.at < self.newest_at:
+            self.offset_seconds = inf
+        self.offset_seconds = min(self.offset_seconds, received_at - report.at)
+        at = min(report.at + self.offset_seconds, received_at)
+        if self.reported_until is None:
+            self.reported_until = at
+        if is_new_run:
+            self.boot, self.run_since, since = report.boot, self.reported_until, self.reported_until
+        elif is_newer:
+            since = max(self.run_since, self.reported_until - _SAMPLES_LATE * self.sample_seconds)
+        else:
+            since = self.run_since
+        if is_newer:
+            self.sequence, self.newest_at = report.sequence, report.at
+            self.reported_until = max(self.reported_until, at)
+        return ReportTimes(min(since, at), at, self.offset_seconds)
 
 
 @dataclass(slots=True)
@@ -39,8 +90,8 @@ class ReportingNode:
     """A node, as far as its containers have promises."""
 
     times: NodeTimes = field(default_factory=NodeTimes)
-    unlisted: dict[str, UnlistedContainer] = field(default_factory=dict)
-    """Containers that the orchestrator does not list yet."""
+    unlisted: dict[str, tuple[float, float | None]] = field(default_factory=dict)
+    """Containers that the orchestrator does not list yet: when they started, and how long that took."""
     is_silent: bool = False
     lost: list[str] = field(default_factory=list)
     """Containers that ran when it became silent."""
@@ -58,22 +109,15 @@ class ReportedContainers:
         """Most tracked containers per node: those that run, and as many that have ended."""
         self._replayed: defaultdict[str, set[str]] = defaultdict(set)
         """Containers by node, during a replay."""
-        self.nodes: dict[str, ReportingNode] = {}
+        self.nodes: defaultdict[str, ReportingNode] = defaultdict(ReportingNode)
         self.predecessors: dict[str, str] = {}
         """Which container replaced which in a move."""
-
-    def node(self, name: str) -> ReportingNode:
-        """The state of a node, which may be new."""
-        node = self.nodes.get(name)
-        if node is None:
-            node = self.nodes[name] = ReportingNode()
-        return node
 
     def apply(
         self, report: Report, times: ReportTimes, changes: NodeChanges, new: Sequence[ContainerState]
     ) -> None:
         """Apply the starts and ends of a report."""
-        node = self.node(report.node)
+        node = self.nodes[report.node]
         node.is_silent = False
         if node.lost:
             self._resume(report, times, is_new_run=changes.is_new_run)
@@ -109,17 +153,17 @@ class ReportedContainers:
         """Note the containers of a restored book whose nodes are silent."""
         for container, entry in self._book.containers.items():
             if entry.is_lost:
-                self.node(entry.node).lost.append(container)
+                self.nodes[entry.node].lost.append(container)
 
     def await_listing(self, node: str, times: ReportTimes, new: Sequence[ContainerState]) -> None:
         """Note the containers of a restored report that the orchestrator may list later."""
         for state in new:
             if state.id not in self._book.containers and self._awaits_listing(state):
-                self.node(node).unlisted[state.id] = UnlistedContainer(state.id, times.of(state.started_at))
+                self.nodes[node].unlisted[state.id] = times.of(state.started_at), None
 
     def replay(self, report: Report, received_at: float, since: float) -> None:
         """Apply a stored report, without knowledge of the reports before it."""
-        offset = self.node(report.node).times.offset_seconds
+        offset = self.nodes[report.node].times.offset_seconds
         offset = received_at - report.at if isinf(offset) else offset
         times = ReportTimes(since, max(since, min(report.at + offset, received_at)), offset)
         tracked = self._book.containers
@@ -152,17 +196,15 @@ class ReportedContainers:
         ids = {node: {each.id for each in states} for node, states in running.items()}
         for container, entry in list(self._book.containers.items()):
             if entry.is_running and entry.is_reported and container not in ids.get(entry.node, ()):
-                until = self.node(entry.node).times.reported_until
+                until = self.nodes[entry.node].times.reported_until
                 self._book.end(container, max(entry.since, now if until is None else until), Ending.LOST)
 
     def tidy(self) -> None:
         """Forget moves whose containers are both gone, and count the containers of each node again."""
-        # A dictionary does not shrink by itself.
-        tracked = self._book.containers = dict(self._book.containers.items())
+        tracked = self._book.containers
         counts = Counter(entry.node for entry in tracked.values())
         for name, node in self.nodes.items():
             node.tracked = counts[name]
-            node.unlisted = dict(node.unlisted)
         self.predecessors = {
             after: before
             for after, before in self.predecessors.items()
@@ -171,22 +213,22 @@ class ReportedContainers:
 
     def note_silence(self, silent: Mapping[str, float]) -> None:
         """Count containers of silent nodes as waiting since the last report of their node."""
-        newly = {name for name in silent if not self.node(name).is_silent}
+        newly = {name for name in silent if not self.nodes[name].is_silent}
         if not newly:
             return
         for name in newly:
-            self.node(name).is_silent = True
+            self.nodes[name].is_silent = True
         for container, entry in self._book.containers.items():
             if entry.node in newly and entry.is_running and entry.is_reported:
                 # Not at its start: an instance that starts and ends at one instant did not run.
                 lost_at = max(silent[entry.node], nextafter(entry.since, inf))
                 self._book.enter(entry, LifecycleKind.ENDED, lost_at, ending=Ending.LOST)
                 entry.put(lost_at, is_lost=True)
-                self.node(entry.node).lost.append(container)
+                self.nodes[entry.node].lost.append(container)
 
     def _resume(self, report: Report, times: ReportTimes, *, is_new_run: bool) -> None:
         """A silent node reports again: the containers that ran all along did not wait after all."""
-        node, listed = self.node(report.node), {each.id: each for each in report.containers}
+        node, listed = self.nodes[report.node], {each.id: each for each in report.containers}
         for container in node.lost:
             entry = self._book.containers.get(container)
             if entry is None or not entry.is_lost or entry.node != report.node:
@@ -211,8 +253,7 @@ class ReportedContainers:
         if entry is None and state is not None:
             entry = self._identify(node, state)
             if entry is None and self._awaits_listing(state):
-                unlisted = self.node(node).unlisted
-                unlisted.setdefault(state.id, UnlistedContainer(state.id, at, startup_seconds))
+                self.nodes[node].unlisted.setdefault(state.id, (at, startup_seconds))
         if entry is None:
             return
         if entry.node != node:
@@ -249,7 +290,7 @@ class ReportedContainers:
         return times.of(state.started_at)
 
     def _end(self, node: str, container: str, at: float, ending: Ending | None = None) -> None:
-        self.node(node).unlisted.pop(container, None)
+        self.nodes[node].unlisted.pop(container, None)
         entry = self._book.containers.get(container)
         if entry is not None and entry.node == node:
             self._book.end(container, at, ending)
@@ -280,9 +321,9 @@ class ReportedContainers:
         if not traits.promise_class or self._awaits_listing(state):
             return None
         name = self._service_of(node, state)
-        if self.node(node).tracked >= self._most_tracked:
+        if self.nodes[node].tracked >= self._most_tracked:
             return None  # as with its other limits, a node cannot fill the memory with ever new names
-        self.node(node).tracked += 1
+        self.nodes[node].tracked += 1
         known = book.services.get(name)
         if known is None or (known.traits != traits and not self._runs_elsewhere(name, node)):
             book.set_service(name, TrackedService(traits, is_orchestrated=False))

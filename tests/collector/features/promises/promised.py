@@ -31,14 +31,12 @@ def with_promises(snapshot: Snapshot, promised: Mapping[str, Promised]) -> Snaps
     ids, none = snapshot.tasks.ids, Promised(promise=NOWHERE, slack_seconds=np.nan)
     rows = [promised.get(name, none) for name in ids]
     nothing = np.zeros(len(ids))
-    waits = snapshot.tasks.node == NOWHERE
     slo = TaskPromises(
         promises=CLASSES,
         promise=np.array([each.promise for each in rows], dtype=np.int8),
         slack_seconds=np.array([each.slack_seconds for each in rows], dtype=np.float64),
         preemption_ratio=nothing,
         startup_seconds=np.array([each.startup_seconds for each in rows], dtype=np.float64),
-        waited_seconds=np.where(waits, 1.0, 0.0),
         admitted_seconds=nothing + 100.0,
         is_spare=np.zeros(len(ids), dtype=np.bool_),
     )

@@ -79,5 +79,5 @@ async def test_a_snapshot_for_decisions_shows_pending_tasks_with_a_promise(tmp_p
         "t3": "silver",
     }
     # It was created before the collector knew it: it waits since then.
-    assert promises.waited_seconds[rows["t3"]] == pytest.approx(30)
+    assert promises.admitted_seconds[rows["t3"]] == pytest.approx(30)
     assert snapshot.rules[rows["t3"]].spread

@@ -59,7 +59,8 @@ def ledger_of(
 def by_slot(standings: Standings) -> dict[tuple[str, str], dict[str, Any]]:
     """The columns of each instance."""
     instances = standings.instances
-    columns = {name: column for name, column in vars(instances).items() if name != "service"}
+    columns = vars(instances) | vars(instances.columns)
+    columns = {name: columns[name] for name in columns.keys() - {"service", "columns", "promises", "waiting"}}
     return {
         (standings.services.names[service], instances.slots[row]): {
             name: column[row] for name, column in columns.items()

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.features.promises.tracking.node_times import NodeTimes, ReportTimes
+from collector.features.promises.tracking.reported import NodeTimes, ReportTimes
 from tests.collector.builders import HEARTBEAT, START, partial_report
 
 SAMPLE_SECONDS = HEARTBEAT.sample_seconds

@@ -52,7 +52,7 @@ def test_a_task_waits_from_its_creation_until_its_container_starts(registry: Reg
     alpha.start(START + 30, swarm("a"), startup_seconds=1.5)
     promises.put_services(web(running(1, "a", created_at=START + 4)), START + 40)
     assert seconds(promises.standings(START + 40)) == {("web", "1"): (10, 26)}
-    assert promises.standings(START + 40).instances.startup_seconds.tolist() == [1.5]
+    assert promises.standings(START + 40).instances.columns.startup_seconds.tolist() == [1.5]
     # The replacement has its slot.
     alpha.stop(START + 50, "a", exit_code=1)
     promises.put_services(web(task(2, "1", created_at=START + 50)), START + 55)
@@ -93,7 +93,7 @@ def test_slo_columns_of_a_snapshot_are_by_container(registry: Registry) -> None:
     assert [slo.promises[code].name for code in slo.promise.tolist()] == ["silver", "silver"]
     assert slo.decides_about(["t3", "unknown"]) == ["t3"]
     more = slo.with_waiting(["t3", "unknown"])
-    assert more.waited_seconds.tolist() == [0, 0, 10, 0]
+    assert more.admitted_seconds[2:].tolist() == [10, 0]
     assert more.promise.tolist() == [*[slo.promise[0]] * 3, -1]
 
 

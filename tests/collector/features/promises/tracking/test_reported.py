@@ -38,7 +38,7 @@ def test_running_and_waiting_time_add_up_over_the_runs_of_a_container(registry: 
     alpha.start(START + 60, promised("web"))
     assert seconds(registry.part(PromiseTracker).standings(START + 100)) == {SHOP: (70, 20)}
     standings = registry.part(PromiseTracker).standings(START + 100)
-    assert standings.instances.startup_seconds.tolist() == [2.0]
+    assert standings.instances.columns.startup_seconds.tolist() == [2.0]
     assert standings.services.target.tolist() == [0.9]
 
 
@@ -235,7 +235,7 @@ def test_what_the_collector_stopped_was_preempted_and_did_not_complete() -> None
     alpha.stop(START + 40, "job", exit_code=0)
     standings = registry.part(PromiseTracker).standings(START + 50)
     assert standings.services.preemptions.tolist() == [1]
-    assert standings.instances.waited_seconds.tolist() == [10]
+    assert standings.instances.waiting_seconds.tolist() == [10]
     alpha.start(START + 60, job)
     alpha.stop(START + 90, "job", exit_code=0)
     assert not registry.part(PromiseTracker).standings(START + 100).instances.slots
