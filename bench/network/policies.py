@@ -13,8 +13,8 @@ import numpy as np
 from bench.common.progress import Progress
 from bench.common.results import Figure
 from bench.network.states import State, brute_force, has_room, is_within_bound, random_state
-from collector.features.network.applications.build import build
 from collector.features.network.applications.in_turn import place_application
+from collector.features.network.applications.problem import build
 from collector.features.network.mesh.delays import Delays
 from collector.policies.interface import STALE_SECONDS, ApplicationPlacement
 from collector.policies.resolve import find_policy, with_settings
@@ -86,13 +86,13 @@ def _small(progress: Progress) -> Iterator[Figure]:
             )
             if best is not None:
                 compared += 1
-                value = float("inf") if optimal.objective is None else optimal.objective
+                value = float("inf") if optimal.objective is None else optimal.objective.value
                 equal += value == best or abs(value - best) < _SAME
             infeasible += optimal.objective is None
             proven += isinstance(optimal, OptimalPlacement) and optimal.gap_ratio == 0.0
             missed += optimal.objective is not None and greedy.objective is None
-            if optimal.objective and greedy.objective is not None:
-                over.append(100 * (greedy.objective / optimal.objective - 1))
+            if optimal.objective and optimal.objective.value and greedy.objective is not None:
+                over.append(100 * (greedy.objective.value / optimal.objective.value - 1))
             show(seed + 1)
     yield Figure(name="states", value=_STATES, unit="states")
     yield Figure(name="infeasible_states", value=infeasible, unit="states")
@@ -132,8 +132,8 @@ def _baselines(progress: Progress) -> Iterator[Figure]:
             state = random_state(seed)
             answers = {name: _answer(state, name).objective for name in names}
             if None not in answers.values():
-                for name, value in answers.items():
-                    values[name].append(value or 0.0)
+                for name, objective in answers.items():
+                    values[name].append(objective.value if objective else 0.0)
             blind = replace(state, snapshot=state.snapshot.without_part(Delays))
             for name in _BASELINES:
                 answer = _answer(blind, name)
@@ -160,10 +160,10 @@ def _large(progress: Progress) -> Iterator[Figure]:
                 fresh = random_state(seed, nodes=_LARGE_NODES, pods=_LARGE_PODS)
                 optimal = _answer(fresh, "net-optimal", exact_times)
                 wrong += not _is_valid(state, optimal)
-                if optimal.objective and greedy.objective is not None:
+                if optimal.objective and optimal.objective.value and greedy.objective is not None:
                     assert isinstance(optimal, OptimalPlacement)
                     gaps.append(100 * optimal.gap_ratio)
-                    over.append(100 * (greedy.objective / optimal.objective - 1))
+                    over.append(100 * (greedy.objective.value / optimal.objective.value - 1))
             show(seed + 1)
     yield Figure(name="large_wrong_answers", value=wrong, unit="states", at_most=0)
     yield from _time_figures("large_greedy", greedy_times[0], _MOST_LARGE_GREEDY_MS)

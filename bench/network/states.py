@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from collector.common.applications import ApplicationTraits
 from collector.common.arrays import Floats
-from collector.features.network.applications.build import BuiltProblem
 from collector.features.network.applications.images import ImageTable
+from collector.features.network.applications.problem import BuiltProblem
 from collector.features.network.applications.table import Applications
 from collector.features.network.mesh.delays import Delays
 from collector.policies.interface import Request
@@ -135,7 +135,7 @@ def brute_force(built: BuiltProblem, most: int) -> float | None:
                 return float("inf")
     used = int((problem.used * 2 ** np.arange(count)).sum())
     in_use = np.array([(int(each) | used).bit_count() for each in rows.nodes])
-    value = rows.absent / len(built.kind) + (in_use - 1) / max(built.candidates - 1, 1)
+    value = rows.absent / len(built.kind) + (in_use - 1) / max(problem.candidates - 1, 1)
     return float(value.min())
 
 

@@ -153,6 +153,20 @@ class Plan:
     """Number of times that a node was examined for a container; 0 if the policy does not count."""
 
 
+class Objective(msgspec.Struct, frozen=True, kw_only=True):
+    """F = absent_images / containers + (nodes_in_use - 1) / (candidates - 1): the lower, the better."""
+
+    value: float
+    """F itself."""
+    absent_images: int
+    """Containers on nodes without their image."""
+    containers: int
+    nodes_in_use: int
+    """Nodes that the application uses, with those of its running containers."""
+    candidates: int
+    """Nodes that could be used."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationPlacement:
     """A node for each container of an application; or none for any, and what is missing."""
@@ -162,14 +176,8 @@ class ApplicationPlacement:
     reasons: tuple[str, ...] = ()
     needs: tuple[Action, ...] = ()
     """Nodes that must be switched on first."""
-    objective: float | None = None
-    """ge-kube's F = D / D_max + (Z - 1) / (|N| - 1): the lower the better. None if nothing is placed."""
-    absent_images: int = 0
-    """D: containers whose image is absent from their node, or not reported there."""
-    nodes_in_use: int = 0
-    """Z: nodes that the application uses then, those of its running containers included."""
-    candidates: int = 0
-    """|N|: nodes that could be used."""
+    objective: Objective | None = None
+    """None if nothing is placed."""
     round_trip_seconds: float | None = None
     """The longest round-trip time between two nodes of containers that talk; None if it is unknown."""
     why_not: str | None = None

@@ -165,9 +165,9 @@ def format_application(hint: ApplicationHint, notes: list[str]) -> Iterator[str]
     yield ""
     if hint.placed:
         rows = [
-            (each.service, node, str(count))
-            for each in hint.services
-            for node, count in sorted(each.nodes.items())
+            (service, node, str(count))
+            for service, nodes in hint.services.items()
+            for node, count in sorted(nodes.items())
         ]
         yield from table(("SERVICE", "NODE", "CONTAINERS"), rows)
         yield ""

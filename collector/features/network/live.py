@@ -1,6 +1,6 @@
 """What the feature keeps about the cluster now."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from collector.config import CollectorConfig
 from collector.features.network.applications.claims import ApplicationBuilder
@@ -19,9 +19,11 @@ class NodeImages(LivePart):
 
     def __init__(self, config: CollectorConfig) -> None:
         super().__init__(config)
-        self._references: dict[str, frozenset[str]] = {}
+        self.references: dict[str, frozenset[str]] = {}
+        """By node."""
+        self.unsaved: set[str] = set()
+        """Nodes whose images have changed, or that are gone, since they were stored."""
         self._version = 0
-        """Incremented when the images of a node change; 0 if no node reports any."""
         self._last: tuple[int, Sequence[str], ImageTable] | None = None
 
     def apply(
@@ -32,17 +34,18 @@ class NodeImages(LivePart):
         new: Sequence[ContainerState],  # noqa: ARG002
     ) -> None:
         if changes.images is not None:
-            self.restore({report.node: references_of(changes.images)})
+            self.put(report.node, references_of(changes.images))
 
-    def restore(self, images: Mapping[str, frozenset[str]]) -> None:
-        """Set the references of the images of some nodes."""
-        for node, references in images.items():
-            if references != self._references.get(node, _NO_IMAGES):
-                self._references[node] = references
-                self._version += 1
+    def put(self, node: str, references: frozenset[str]) -> None:
+        """Set the references of the images of a node."""
+        if references != self.references.get(node, _NO_IMAGES):
+            self.references[node] = references
+            self.unsaved.add(node)
+            self._version += 1
 
     def remove(self, node: str) -> None:
-        self._references.pop(node, None)
+        if self.references.pop(node, None) is not None:
+            self.unsaved.add(node)
 
     def snapshot_part(self, snapshot: Snapshot) -> ImageTable | None:
         """The images of the nodes of a snapshot; None if no node ever reported any."""
@@ -50,7 +53,7 @@ class NodeImages(LivePart):
         if not version:
             return None
         if self._last is None or self._last[:2] != (version, names):
-            found = ImageTable(references=tuple(self._references.get(each, _NO_IMAGES) for each in names))
+            found = ImageTable(references=tuple(self.references.get(each, _NO_IMAGES) for each in names))
             self._last = version, names, found
         return self._last[2]
 

@@ -12,7 +12,6 @@ import numpy as np
 from collector.common.arrays import Floats
 from collector.features.network.applications import greedy
 from collector.features.network.applications.answer import placed_answer, refused_answer
-from collector.features.network.applications.build import absent_image, build, free_amounts, used_nodes
 from collector.features.network.applications.distance import (
     application_of,
     bound_of,
@@ -20,6 +19,7 @@ from collector.features.network.applications.distance import (
     nodes_of,
     peers_of,
 )
+from collector.features.network.applications.problem import absent_image, build, free_amounts, used_nodes
 from collector.features.network.applications.together import bring_together
 from collector.features.network.mesh.delays import Delays
 from collector.policies.filters import eligible, without_room

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from collector.features.network.applications.answer import placed_answer, refused_answer
-from collector.features.network.applications.build import build
+from collector.features.network.applications.problem import build
 from collector.features.network.applications.together import bring_together
 from collector.features.network.policies import place
 from collector.policies.interface import ApplicationPlacement, Plan, Policy, Request, Stability
@@ -50,7 +50,8 @@ def place_optimally(
     if found.placed is None:
         return refused_answer(snapshot, requests, built, stale_seconds=settings.stale_seconds)
     answer = placed_answer(snapshot, built, found.placed)
-    value = built.problem.objective(found.placed).value
+    assert answer.objective is not None
+    value = answer.objective.value
     gap_ratio = max(value - found.lower_bound, 0.0) / value if value > 0 else 0.0
     known = {each.name: getattr(answer, each.name) for each in fields(answer)}
     return OptimalPlacement(**known, gap_ratio=gap_ratio)

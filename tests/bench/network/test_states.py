@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from bench.network.states import State, brute_force, has_room, is_within_bound, random_state
-from collector.features.network.applications.build import build
 from collector.features.network.applications.in_turn import place_application
+from collector.features.network.applications.problem import build
 from collector.policies.interface import STALE_SECONDS
 from collector.policies.resolve import resolve
 from tests.collector.features.network.applications.states import brute_force as try_all

@@ -220,7 +220,7 @@ async def placed(asker: Asker, **question: Any) -> dict[str, Any]:
 
 
 def nodes_of(answer: dict[str, Any]) -> dict[str, dict[str, int]]:
-    return {each["service"]: each["nodes"] for each in answer["services"]}
+    return dict(answer["services"])
 
 
 async def test_an_application_goes_to_few_near_nodes_that_have_its_images(
@@ -249,7 +249,7 @@ async def test_every_policy_places_an_application_within_its_bound(
     large = Quantities(3.0, 1_000_000_000)
     services = [{"service": f"s{number}", "reserve": large, "demand": large} for number in range(3)]
     answer = await placed(asker, policy=policy, services=services, delay_max_seconds=0.085)
-    used = {node for each in answer["services"] for node in each["nodes"]}
+    used = {node for nodes in answer["services"].values() for node in nodes}
     assert answer["placed"], answer["why_not"]
     assert len(used) > 1
     assert not {"us-1"} <= used or not used & {"eu-1", "eu-2"}, used
@@ -290,7 +290,7 @@ async def test_nothing_is_placed_when_it_does_not_fit_and_the_answer_says_what_i
     large = {"service": "big", "replicas": 4, "reserve": Quantities(6.0, 1_000_000_000)}
     for policy in ("net-aware", "draps"):
         answer = await placed(asker, policy=policy, services=[large], reserve_seconds=60)
-        assert (answer["placed"], answer["services"], answer["objective"]) == (False, [], None)
+        assert (answer["placed"], answer["services"], answer["objective"]) == (False, {}, None)
         assert "within 50 ms of each other" in answer["why_not"]
         assert answer["needed"]
         assert answer["reservations"] == []

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.features.network.applications import greedy
-from collector.features.network.applications.build import BuiltProblem, build
+from collector.features.network.applications.problem import BuiltProblem, build
 from collector.features.network.mesh.delays import Delays
 from replay.contenders.net_optimal import exact
 from replay.contenders.net_optimal.reduction import needed_nodes

@@ -4,6 +4,7 @@ Without measured round-trip times, bounds cannot be checked and refuse nothing. 
 whose time is unknown does not satisfy a bound.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -103,16 +104,44 @@ def near_members(snapshot: Snapshot, request: Request, bound: float | None = Non
 
 def describe_distance(snapshot: Snapshot, request: Request, row: int) -> str:
     """Describe why a node is too far from the members of a request's application, with both nodes."""
-    delays = snapshot.part(Delays)
-    assert delays is not None
-    bound, names = bound_of(snapshot, request), snapshot.nodes.names
     members = nodes_of(snapshot, peers_of(snapshot, request))
-    seconds = delays.from_node(row)[members]
-    far = np.flatnonzero(~within(seconds, bound))
-    worst = int(far[np.nan_to_num(seconds[far], nan=np.inf).argmax()])
-    return describe_pair(
-        names[row], names[members[worst]], float(seconds[worst]), bound, application_of(snapshot, request)
-    )
+    bound, application = bound_of(snapshot, request), application_of(snapshot, request)
+    return _describe_farthest(snapshot, row, members, bound, application)
+
+
+def _describe_farthest(
+    snapshot: Snapshot, row: int, members: Rows, bound: float, application: str | None
+) -> str:
+    delays, names = snapshot.part(Delays), snapshot.nodes.names
+    assert delays is not None
+    worst, seconds = _longest(delays, row, members)
+    return describe_pair(names[row], names[worst], seconds, bound, application)
+
+
+def _longest(delays: Delays, row: int, nodes: Rows) -> tuple[int, float]:
+    """Return the farthest of some nodes from one, and the round-trip time to it; unknown is longest."""
+    seconds = delays.from_node(row)[nodes]
+    at = int(np.nan_to_num(seconds, nan=np.inf).argmax())
+    return int(nodes[at]), float(seconds[at])
+
+
+def farthest_pair(
+    snapshot: Snapshot, delays: Delays, services: Rows, nodes_of: Callable[[Rows], Rows]
+) -> tuple[int, int, float]:
+    """Return the two nodes of services that talk with the longest round-trip time; unknown is longest.
+
+    `nodes_of` returns the nodes of some services. Without two such nodes, the time is 0.
+    """
+    found = (NOWHERE, NOWHERE, 0.0)
+    for service in services.tolist():
+        there = nodes_of(applications_in(snapshot).peers_of(service))
+        for row in nodes_of(np.array([service])).tolist() if there.size else ():
+            other, seconds = _longest(delays, row, there)
+            if np.isnan(seconds):
+                return row, other, seconds
+            if seconds > found[2]:
+                found = row, other, seconds
+    return found
 
 
 def describe_pair(one: str, other: str, seconds: float, bound: float, application: str | None) -> str:
@@ -157,15 +186,11 @@ class NearMembers:
 
     def describe(self, task: int, target: int, home: Rows) -> str:
         """Describe the member that is farthest from a node which a task may not go to."""
-        snapshot, applications = self.snapshot, applications_in(self.snapshot)
-        delays, service = snapshot.part(Delays), int(snapshot.tasks.service[task])
-        assert delays is not None
+        applications, service = applications_in(self.snapshot), int(self.snapshot.tasks.service[task])
         members = self._members(task, applications.peers_of(service), home)
-        seconds = self._from_node(delays, target)[members]
-        worst = int(np.nan_to_num(seconds, nan=np.inf).argmax())
-        names, bound = snapshot.nodes.names, applications.bound_of(snapshot, task)
-        application = applications.names[applications.application_of(service)]
-        return describe_pair(names[target], names[members[worst]], float(seconds[worst]), bound, application)
+        name = applications.names[applications.application_of(service)]
+        bound = applications.bound_of(self.snapshot, task)
+        return _describe_farthest(self.snapshot, target, members, bound, name)
 
     def _members(self, task: int, services: Rows, home: Rows) -> Rows:
         """Return the nodes of the other tasks of some services."""

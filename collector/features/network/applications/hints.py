@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from http import HTTPStatus
-from math import inf, isfinite
+from math import isfinite
 from typing import Annotated, Any
 
 import msgspec
@@ -26,7 +26,7 @@ from collector.placement.question import (
 )
 from collector.placement.ranking import ranking_notes
 from collector.policies.actions import Action
-from collector.policies.interface import ApplicationPlacement, Request
+from collector.policies.interface import ApplicationPlacement, Objective, Request
 from collector.policies.resolve import excluding
 from collector.snapshot.tables import Snapshot
 from collector.web.routes import Route, post
@@ -64,28 +64,6 @@ class ApplicationQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     """Time that the nodes are reserved for the containers, or until agents report them there."""
 
 
-class PlacedService(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the containers of a service go."""
-
-    service: str
-    nodes: dict[str, int]
-    """Containers by node."""
-
-
-class ObjectiveTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """F = absent_images / containers + (nodes_in_use - 1) / (candidates - 1): the lower, the better."""
-
-    value: float
-    """F itself."""
-    absent_images: int
-    """Containers on nodes without their image."""
-    containers: int
-    nodes_in_use: int
-    """Nodes that the application uses, with those of its running containers."""
-    candidates: int
-    """Nodes that could be used."""
-
-
 class ApplicationHint(msgspec.Struct, frozen=True, kw_only=True):
     """A node for each container of an application; or why there is none, and what would be needed."""
 
@@ -97,9 +75,9 @@ class ApplicationHint(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum round-trip time between its nodes; null without a bound."""
     placed: bool
     """Whether every container has a node; otherwise none has one."""
-    services: tuple[PlacedService, ...]
-    """Empty if nothing is placed."""
-    objective: ObjectiveTerms | None
+    services: dict[str, dict[str, int]]
+    """The number of containers on each node, by service; empty if nothing is placed."""
+    objective: Objective | None
     """What the placement minimizes; null if nothing is placed."""
     round_trip_seconds: float | None
     """Longest round-trip time between its nodes; null if it is unknown."""
@@ -182,8 +160,7 @@ def requests_of(question: ApplicationQuestion, snapshot: Snapshot, default_class
 
 
 def _smallest_bound(services: Sequence[ApplicationService]) -> float | None:
-    bounds = [application_traits(each.labels, each.service).delay_max for each in services]
-    smallest = min(bounds, default=inf)
+    smallest = min(application_traits(each.labels, each.service).delay_max for each in services)
     return smallest if isfinite(smallest) else None
 
 
@@ -200,15 +177,6 @@ def _hint(  # noqa: PLR0913, PLR0917 - question and result
     nodes: dict[str, Counter[str]] = {each.service: Counter() for each in question.services}
     for request, node in zip(requests, placement.nodes, strict=bool(placement.nodes)):
         nodes[request.service or ""][node] += 1
-    objective = None
-    if placement.objective is not None:
-        objective = ObjectiveTerms(
-            value=placement.objective,
-            absent_images=placement.absent_images,
-            containers=len(requests),
-            nodes_in_use=placement.nodes_in_use,
-            candidates=placement.candidates,
-        )
     notes = ranking_notes(snapshot, requests[0])
     return ApplicationHint(
         policy=policy,
@@ -216,10 +184,8 @@ def _hint(  # noqa: PLR0913, PLR0917 - question and result
         application=question.application,
         delay_max_seconds=bound if isfinite(bound) else None,
         placed=bool(placement.nodes),
-        services=tuple(
-            PlacedService(service=service, nodes=dict(found)) for service, found in nodes.items() if found
-        ),
-        objective=objective,
+        services={service: dict(found) for service, found in nodes.items() if found},
+        objective=placement.objective,
         round_trip_seconds=placement.round_trip_seconds,
         reasons=tuple(each for each in placement.reasons if each not in notes),
         needs=placement.needs,

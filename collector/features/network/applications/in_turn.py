@@ -1,6 +1,5 @@
 """Place an application as a whole, by any policy."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,11 +8,10 @@ import numpy as np
 from collector.common.arrays import Rows
 from collector.common.text import counted
 from collector.features.network.applications import greedy
-from collector.features.network.applications.answer import counts_of_nodes, placed_answer, refused_answer
-from collector.features.network.applications.build import build
+from collector.features.network.applications.answer import describe_refusals, placed_answer, refused_answer
+from collector.features.network.applications.problem import build
 from collector.policies.actions import Action, PowerOn
-from collector.policies.filters import describe_rejection
-from collector.policies.interface import STALE_SECONDS, ApplicationPlacement, Ranking, Rejection, Request
+from collector.policies.interface import STALE_SECONDS, ApplicationPlacement, Ranking, Request
 from collector.policies.pending import pending_task
 from collector.policies.resolve import PolicyChoice
 from collector.snapshot.pending import with_pending
@@ -33,41 +31,33 @@ def place_application(
     """
     if choice.policy.place_all is not None:
         return choice.place_all(snapshot, requests)
-    return _place_in_turn(snapshot, requests, choice)
-
-
-def _place_in_turn(
-    snapshot: Snapshot, requests: Sequence[Request], choice: PolicyChoice
-) -> ApplicationPlacement:
     stale_seconds = getattr(choice.settings, "stale_seconds", STALE_SECONDS)
     built = build(snapshot, requests, stale_seconds=stale_seconds)
-    problem = built.problem
     failure = ""
     is_tried = np.zeros(len(snapshot.nodes.names), dtype=np.bool_)
     first = choice.place(snapshot, requests[0])
     for _ in range(_ATTEMPTS):
-        left = [row for row in first.rows.tolist() if not is_tried[row]]
-        start = _first_usable(first, left)
+        start = _first_usable(first, [row for row in first.rows.tolist() if not is_tried[row]])
         if start is None:
             failure = failure or _describe_failure(requests[0], 0, first)
             break
         found = _follow(snapshot, requests, choice, start, first)
         if not isinstance(found, str):
             nodes, needs = found
-            answer = placed_answer(snapshot, built, counts_of_nodes(built, nodes))
+            placed = np.zeros(built.problem.allowed.shape, dtype=np.int64)
+            np.add.at(placed, (built.kind, nodes), 1)
             names = tuple(snapshot.nodes.names[row] for row in nodes)
-            return replace(answer, nodes=names, needs=needs)
+            return replace(placed_answer(snapshot, built, placed), nodes=names, needs=needs)
         failure = failure or found
-        if not problem.is_bounded:
+        if not built.problem.is_bounded:
             break
         # A start at a node near this one would find no more.
-        is_tried |= problem.near_to(start)
-    if greedy.solve(problem) is None:
+        is_tried |= built.problem.near_to(start)
+    if greedy.solve(built.problem) is None:
         return refused_answer(snapshot, requests, built, stale_seconds=stale_seconds)
     return ApplicationPlacement(
         why_not=f"policy {choice.policy.name} places one container after the other: {failure}",
         needed=("policy net-aware, which places the containers together",),
-        candidates=built.candidates,
     )
 
 
@@ -95,9 +85,5 @@ def _first_usable(ranking: Ranking, rows: Sequence[int]) -> int | None:
 
 
 def _describe_failure(request: Request, placed: int, ranking: Ranking) -> str:
-    codes = Counter(code for code in ranking.refused.tolist() if code != Rejection.NOT)
-    against = "; ".join(
-        f"{describe_rejection(code)} ({counted(number, 'node')})" for code, number in codes.most_common(3)
-    )
     after = f" after {counted(placed, 'other')}" if placed else ""
-    return f"no node for {request.service or 'a container'}{after}" + (f": {against}" if against else "")
+    return f"no node for {request.service or 'a container'}{after}{describe_refusals(ranking.refused)}"

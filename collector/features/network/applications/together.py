@@ -12,15 +12,15 @@ import numpy as np
 
 from collector.common.arrays import Flags, Floats, Rows
 from collector.common.text import counted
-from collector.features.network.applications.build import free_amounts
 from collector.features.network.applications.distance import (
     NOT_MEASURED,
     describe_pair,
+    farthest_pair,
     milliseconds,
     near_all,
     within,
 )
-from collector.features.network.applications.problem import Counts, Problem, kinds_of
+from collector.features.network.applications.problem import Counts, Problem, free_amounts, kinds_of
 from collector.features.network.applications.table import Applications, applications_in
 from collector.features.network.mesh.delays import Delays
 from collector.policies.interface import Plan, Stability
@@ -125,18 +125,10 @@ class _Planner:
 
     def _longest(self, members: _Members) -> tuple[int, int, float]:
         """Return the two nodes of members that talk with the longest round-trip time; unknown is longest."""
-        found = (NOWHERE, NOWHERE, 0.0)
-        for service in np.unique(self._snapshot.tasks.service[members.rows]).tolist():
-            here = self._nodes_of(members.rows, np.array([service]))
-            there = self._nodes_of(members.rows, self._applications.peers_of(service))
-            for row in here.tolist() if there.size else ():
-                seconds = self._delays.from_node(row)[there]
-                at = int(np.nan_to_num(seconds, nan=np.inf).argmax())
-                if np.isnan(seconds[at]) or seconds[at] > found[2]:
-                    found = row, int(there[at]), float(seconds[at])
-                if np.isnan(seconds[at]):
-                    return found
-        return found
+        services = np.unique(self._snapshot.tasks.service[members.rows])
+        return farthest_pair(
+            self._snapshot, self._delays, services, lambda some: self._nodes_of(members.rows, some)
+        )
 
     def _nodes_of(self, rows: Rows, services: Rows) -> Rows:
         """Return the nodes of some tasks that belong to some services, pending tasks included."""
@@ -151,10 +143,9 @@ class _Planner:
         if not moving.size or not self._are_near(members, staying):
             return None
         service, home = self._snapshot.tasks.service[moving], self.planned.home[moving]
-        kind = kinds_of(
+        kind, first = kinds_of(
             [(*map(int, pair), *self._sizes[row]) for *pair, row in zip(service, home, moving, strict=True)]
         )
-        first = np.array([int(np.flatnonzero(kind == each)[0]) for each in range(int(kind.max()) + 1)])
         problem = self._problem(members, moving, staying, first, np.bincount(kind))
         placed = self._solve(problem)
         if placed is None:
@@ -207,6 +198,7 @@ class _Planner:
             delays=delays,
             bound=members.bound,
             absent_weight=1 / count,
+            candidates=len(nodes.names),
             # Fewer nodes are better, but never worth a move.
             node_weight=1 / (count * (count + 1)),
         )

@@ -6,9 +6,8 @@ from itertools import product
 import numpy as np
 
 from collector.common.applications import ApplicationTraits
-from collector.features.network.applications.build import BuiltProblem
 from collector.features.network.applications.images import ImageTable
-from collector.features.network.applications.problem import Counts
+from collector.features.network.applications.problem import BuiltProblem, Counts
 from collector.features.network.applications.table import Applications
 from collector.policies.interface import Request
 from collector.snapshot.tables import Snapshot
@@ -107,7 +106,7 @@ def _value(built: BuiltProblem, placed: Counts) -> float:
     problem = built.problem
     absent = sum(int(placed[kind][problem.absent[kind]].sum()) for kind in range(len(placed)))
     in_use = len({*np.flatnonzero(problem.used).tolist(), *np.flatnonzero(placed.sum(axis=0)).tolist()})
-    return absent / len(built.kind) + (in_use - 1) / max(built.candidates - 1, 1)
+    return absent / len(built.kind) + (in_use - 1) / max(built.problem.candidates - 1, 1)
 
 
 def _is_allowed(built: BuiltProblem, placed: Counts) -> bool:

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.features.network.applications import greedy
-from collector.features.network.applications.build import BuiltProblem, build
+from collector.features.network.applications.problem import BuiltProblem, build
 from replay.contenders.net_optimal.exact import is_feasible
 from tests.collector.features.network.applications.states import random_state
 

@@ -52,6 +52,7 @@ async def test_images_survive_a_restart_of_the_collector_and_those_of_removed_no
     async with open_sqlite(settings(tmp_path / "history.db").history) as history:
         core = Core(EAGER, Registry(EAGER), history, Clock())
         await history.put_values(NODE_IMAGES, {"gone": b"[]"})
+        await restore(core)
         core.registry.apply(report("alpha"), START)
         core.registry.apply(partial_report("alpha", sequence=2, images=("web:1",)), START)
         async with running(core), asyncio.timeout(10):
