@@ -18,7 +18,7 @@ from bench.common.bitbrains import SLOT_SECONDS, Machine
 from bench.common.progress import Progress
 from bench.common.simulated_node import SimulatedNode, container_id
 from collector.analysis.envelopes import Statistic
-from collector.analysis.usage import UsageRing, UsageWeights, add_heartbeat, report_bucket
+from collector.analysis.usage import UsageRing, UsageWeights, add_samples, report_bucket, update_statistics
 from collector.common.arrays import Floats
 from wire.messages import Report, encode, parse_batch
 from wire.resources import RESOURCES, Quantities
@@ -95,7 +95,8 @@ def _samples_of(machines: Sequence[Machine], hours: int) -> Iterator[NodeSample]
 def _receive(sent: Report, rings: dict[str, UsageRing], weights: UsageWeights) -> None:
     (report,) = parse_batch(b"[" + encode(sent) + b"]")
     assert report.heartbeat is not None
-    add_heartbeat(rings, report_bucket(report.at, report.at), report.heartbeat.usage, weights)
+    bucket = report_bucket(report.at, report.at)
+    update_statistics(add_samples(rings, bucket, report.heartbeat.usage), weights)
 
 
 def _compare(ring: UsageRing, place: int, samples: Floats, errors: EnvelopeErrors) -> None:

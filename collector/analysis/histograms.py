@@ -57,7 +57,6 @@ _COUNT_TYPES: dict[int, np.dtype[np.unsignedinteger[Any]]] = {
 _HEADS = {width: bytes((width, 0, 0, 0)) for width in _COUNT_TYPES}
 _LOG_GAMMA = float(np.log((1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)))
 _BASES = tuple(place * _BINS + _MIDDLE for place in range(len(RESOURCES)))
-_KEYS_OF = tuple(base.__add__ for base in _BASES)
 
 
 def stack(packed: Sequence[Packed], rows: Sequence[int]) -> tuple[Keys, Numbers, list[int]]:
@@ -153,56 +152,6 @@ def add_usage(
     stored_keys, stored_counts, _ = stack([packed for packed, _ in known], [row for _, row in known])
     new_keys, new_counts = stack_usage(usages, rows)
     return sum_by_key(np.concatenate((stored_keys, new_keys)), np.concatenate((stored_counts, new_counts)))
-
-
-def flatten(usage: ContainerUsage, keys: list[int], counts: list[int]) -> int:
-    """Append the keys and counts of a container's samples, unsorted; returns the number of samples."""
-    samples = 0
-    # Called for every container of every heartbeat: `map` takes half of the time of a comprehension here, and
-    # many histograms of few samples have one bin.
-    for base, key_of, sketch in zip(
-        _BASES, _KEYS_OF, (usage.cpu, usage.memory, usage.disk, usage.network), strict=True
-    ):
-        if sketch is None:
-            continue
-        bins, total = sketch.bins, sketch.zeros
-        if total:
-            keys.append(base + LOWEST_BIN - 1)
-            counts.append(total)
-        if len(bins) == 1:
-            for index, tally in bins.items():
-                keys.append(base + index)
-                counts.append(tally)
-                total += tally
-        elif bins:
-            keys.extend(map(key_of, bins))
-            tallies = bins.values()
-            counts.extend(tallies)
-            total += sum(tallies)
-        samples = max(samples, total)
-    return samples
-
-
-def has_samples(usage: ContainerUsage, count: float) -> bool:
-    """Whether a container has at least this many samples of a resource."""
-    for each in (usage.cpu, usage.memory, usage.disk, usage.network):
-        if each is not None and each.zeros + sum(each.bins.values()) >= count:
-            return True
-    return count <= 0
-
-
-def add_flat(
-    stored: Sequence[Packed | None], keys: Sequence[Sequence[int]], counts: Sequence[Sequence[int]]
-) -> list[Packed]:
-    """Add samples, in the form that `flatten` appends, to stored histograms: one list per histogram."""
-    known = [(packed, row) for row, packed in enumerate(stored) if packed is not None]
-    stored_keys, stored_counts, _ = stack([packed for packed, _ in known], [row for _, row in known])
-    rows = np.repeat(np.arange(len(stored), dtype=np.int64) << ROW_BITS, [len(each) for each in keys])
-    more_keys = _numbers([key for each in keys for key in each]) + rows
-    more_counts = np.minimum(_numbers([count for each in counts for count in each]), MAX_COUNT)
-    there = more_counts > 0
-    all_keys = np.concatenate((stored_keys, more_keys[there]))
-    return pack(*sum_by_key(all_keys, np.concatenate((stored_counts, more_counts[there]))), len(stored))
 
 
 def merge(first: Sequence[Packed | None], second: Sequence[Packed | None]) -> list[Packed]:

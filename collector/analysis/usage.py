@@ -15,7 +15,7 @@ import numpy as np
 
 from collector.analysis.envelopes import DEFAULT_RULE, EnvelopeRule, Statistic, statistics, totals
 from collector.analysis.histograms import Keys, Packed, add_usage, pack, stack, sum_by_key
-from collector.common.arrays import Floats, Numbers
+from collector.common.arrays import Floats
 from collector.config import EnvelopeConfig
 from wire.messages import ContainerUsage
 from wire.resources import RESOURCES, Quantities, Resource
@@ -151,10 +151,10 @@ class ObservedContainer(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 def add_samples(
     rings: dict[str, UsageRing], bucket: int, usages: Sequence[ContainerUsage]
-) -> tuple[list[str], Keys, Numbers]:
-    """Add the samples of a heartbeat to the rings of its containers; `update_statistics` must follow.
+) -> list[UsageRing]:
+    """Add the samples of heartbeats to the rings of their containers; `update_statistics` must follow.
 
-    Returns the ids of the containers, and the keys and counts of the bucket.
+    Returns these rings.
     """
     rows = {name: row for row, name in enumerate(dict.fromkeys(usage.id for usage in usages))}
     touched = [rings.get(name) or rings.setdefault(name, UsageRing()) for name in rows]
@@ -162,21 +162,7 @@ def add_samples(
     keys, counts = add_usage(stored, usages, [rows[usage.id] for usage in usages])
     for ring, packed in zip(touched, pack(keys, counts, len(touched)), strict=True):
         ring.buckets[bucket] = packed
-    return list(rows), keys, counts
-
-
-def add_heartbeat(
-    rings: dict[str, UsageRing], bucket: int, usages: Sequence[ContainerUsage], weights: UsageWeights
-) -> Sequence[str]:
-    """Add the samples of a heartbeat, and update the statistics; returns the ids of the containers."""
-    names, keys, counts = add_samples(rings, bucket, usages)
-    touched = [rings[name] for name in names]
-    if all(len(ring.parts) == 1 for ring in touched):
-        numbers = totals(keys, counts, len(touched))
-        _set_statistics(touched, keys, counts.astype(np.float64), numbers, weights)
-    else:
-        update_statistics(touched, weights)
-    return names
+    return touched
 
 
 def update_statistics(rings: Sequence[UsageRing], weights: UsageWeights) -> None:

@@ -106,11 +106,16 @@ class LiveTables:
             self._advance(at)
             self._nodes.apply_beacons(nodes, at)
 
-    def restore_windows(self, usage: StoredUsage) -> None:
-        """Fill in the windows of existing nodes and containers from the history."""
+    def restore_windows(self, usage: StoredUsage, successors: Mapping[str, str]) -> None:
+        """Fill in the windows of existing nodes and containers from the history.
+
+        `successors` are the containers that replaced others in moves, by the ids of those.
+        """
         with self._lock:
             rows = [
-                self._nodes.row(node) if container is None else self._tasks.last_row(node, container)
+                self._nodes.row(node)
+                if container is None
+                else self._tasks.last_row(node, container, successors)
                 for node, container in usage.subjects
             ]
             row = np.array([NOWHERE if each is None else each for each in rows], dtype=np.intp)
@@ -205,16 +210,6 @@ class LiveTables:
         """Replace the constraints of all services, by name."""
         with self._lock:
             self._builder.put_constraints(constraints)
-
-    def put_successor(self, succession: Succession) -> None:
-        """Note which container replaces which: a history that is read later has the windows of both."""
-        with self._lock:
-            self._tasks.put_successor(succession)
-
-    def drop_successor(self, succession: Succession) -> None:
-        """Forget which container replaces which."""
-        with self._lock:
-            self._tasks.drop_successor(succession)
 
     def inherit_windows(self, succession: Succession) -> None:
         """Let a running container continue the windows of the one that it replaced."""

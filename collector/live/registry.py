@@ -23,7 +23,7 @@ from msgspec import structs
 from collector.analysis.usage import UsageWeights
 from collector.common.liveness import Liveness, liveness_of
 from collector.config import CollectorConfig
-from collector.history.interface import UsageKey, UsageTotal, WindowEnd, is_pulled
+from collector.history.interface import StoredUsage, UsageKey, UsageTotal, WindowEnd, is_pulled
 from collector.live.entries import AlertEntry, NodeEntry, ServiceEnergy, ServicePower, TrackedNode, sum_watts
 from collector.live.limits.admission import Admission
 from collector.live.limits.node_account import Limit
@@ -203,6 +203,10 @@ class Registry:
         self._restore_alerts(alerts)
         self.usage.restore(totals, heartbeats)
 
+    def restore_windows(self, usage: StoredUsage) -> None:
+        """Fill in the windows of existing nodes and containers from the history."""
+        self.tables.restore_windows(usage, self.usage.successors())
+
     def _restore_alerts(self, alerts: Iterable[ReportedAlert]) -> None:
         nodes = set()
         for each in alerts:
@@ -354,7 +358,7 @@ class Registry:
     def container_ids(self) -> set[str]:
         """The ids of all containers, and of those that they replaced."""
         running = {name for entry in self._entries.values() for name in entry.run.containers}
-        return running | self.usage.predecessors()
+        return running | self.usage.successors().keys()
 
     def container_count(self) -> int:
         return sum(len(entry.run.containers) for entry in self._entries.values())

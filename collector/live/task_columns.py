@@ -221,8 +221,6 @@ class TaskTable:
         self.claims = ServiceClaims()
         self._ended: dict[str, KeptRow] = {}
         """Windows of containers that ended recently, by id, oldest first: others may replace them."""
-        self._successors: dict[str, str] = {}
-        """The containers that replaced others in moves, by the ids of those."""
         self.table = Table(_blank())
         self.windows = UsageWindows()
 
@@ -238,26 +236,12 @@ class TaskTable:
         """Whether a node reports a container of this id."""
         return container in self._unique or container in self._shared
 
-    def last_row(self, node: str, container: str) -> int | None:
-        """The row of a container, or of the one that replaced it."""
+    def last_row(self, node: str, container: str, successors: Mapping[str, str]) -> int | None:
+        """The row of a container, or of the one that replaced it; successors lead back to no container."""
         row = self.row(node, container)
-        if row is not None:
-            return row
-        names = {container}
-        while (row := self._unique.get(container)) is None and container in self._successors:
-            container = self._successors[container]
-            if container in names:
-                return None
-            names.add(container)
+        while row is None and (row := self._unique.get(container)) is None and container in successors:
+            container = successors[container]
         return row
-
-    def put_successor(self, succession: Succession) -> None:
-        """Note which container replaces which."""
-        self._successors[succession.predecessor] = succession.container
-
-    def drop_successor(self, succession: Succession) -> None:
-        """Forget a succession when neither container exists any more."""
-        self._successors.pop(succession.predecessor, None)
 
     def inherit(self, succession: Succession) -> None:
         """Let a running container continue the windows of its predecessor."""

@@ -1,7 +1,7 @@
 """Reports, and a collector to hand them to."""
 
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from collector.analysis.usage import UsageRing, UsageWeights, add_samples, update_statistics
 from collector.config import AccessConfig, CollectorConfig, HistoryConfig, HttpConfig, LivenessConfig
 from collector.history.interface import UsageKey
 from collector.live.registry import Registry
@@ -18,6 +19,7 @@ from collector.main import running
 from wire.messages import (
     ContainerPower,
     ContainerState,
+    ContainerUsage,
     Gap,
     Heartbeat,
     NodePower,
@@ -192,3 +194,10 @@ async def collecting(config: CollectorConfig, clock: Clock | None = None) -> Asy
     clock = clock or Clock()
     async with running(config, clock=clock) as collector, aiohttp.ClientSession() as http:
         yield Client(collector.address.url, http, clock)
+
+
+def add_heartbeat(
+    rings: dict[str, UsageRing], bucket: int, usages: Sequence[ContainerUsage], weights: UsageWeights
+) -> None:
+    """Add the samples of a heartbeat, and update the statistics."""
+    update_statistics(add_samples(rings, bucket, usages), weights)

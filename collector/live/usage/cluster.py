@@ -16,11 +16,56 @@ from collector.history.interface import UsageKey, UsageTotal
 from collector.live.entries import NO_USAGE, TrackedNode
 from collector.live.live_tables import LiveTables
 from collector.live.updates import Succession
-from collector.live.usage.successions import Successions
 from collector.live.usage.tracker import Inheritance, UsageTracker, inherit, update
 from wire.messages import ContainerUsage
 
 log = logging.getLogger(__name__)
+
+
+class Successions:
+    """Which container replaced which in a move, as long as one of them is there. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._by_container: dict[str, Succession] = {}
+        self._by_predecessor: dict[str, Succession] = {}
+        self._continued: set[str] = set()
+
+    def __iter__(self) -> Iterator[Succession]:
+        """In the order in which they were added."""
+        return iter(list(self._by_container.values()))
+
+    def add(self, succession: Succession) -> bool:
+        """Add a succession; returns whether it is new, and does not lead back to an earlier container."""
+        if succession.container in self._by_container or succession.predecessor in self._by_predecessor:
+            return False
+        last: str | None = succession.container
+        while last is not None:
+            if last == succession.predecessor:
+                return False
+            after = self._by_predecessor.get(last)
+            last = None if after is None else after.container
+        self._by_container[succession.container] = succession
+        self._by_predecessor[succession.predecessor] = succession
+        return True
+
+    def start(self, node: str, container: str) -> Succession | None:
+        """The succession of a container that starts to run on a node, once."""
+        found = self._by_container.get(container)
+        if found is None or found.node != node or container in self._continued:
+            return None
+        self._continued.add(container)
+        return found
+
+    def replaced(self, containers: Iterable[str]) -> list[Succession]:
+        """The successions of these containers, where they were replaced."""
+        found = self._by_predecessor
+        return [found[name] for name in containers if name in found] if found else []
+
+    def drop(self, succession: Succession) -> None:
+        """Forget a succession."""
+        del self._by_container[succession.container]
+        del self._by_predecessor[succession.predecessor]
+        self._continued.discard(succession.container)
 
 
 class ClusterUsage:
@@ -89,10 +134,8 @@ class ClusterUsage:
     def add_successions(self, successions: Iterable[Succession]) -> None:
         """Let containers continue the usage of those that they replaced in moves, as soon as they run."""
         for each in successions:
-            if self._successions.add(each):
-                self._tables.put_successor(each)
-                if self._is_running(each):
-                    self._start(each.node, each.container)
+            if self._successions.add(each) and self._is_running(each):
+                self._start(each.node, each.container)
         self.continue_started()
 
     def note_started(self, node: str, containers: Sequence[str]) -> None:
@@ -111,9 +154,9 @@ class ClusterUsage:
             started, self._started = self._started, []
             self._inherit(started)
 
-    def predecessors(self) -> set[str]:
-        """The ids of containers that others replaced."""
-        return {each.predecessor for each in self._successions}
+    def successors(self) -> dict[str, str]:
+        """The containers that replaced others in moves, by the ids of those."""
+        return {each.predecessor: each.container for each in self._successions}
 
     def _is_running(self, succession: Succession) -> bool:
         entry = self._nodes.get(succession.node)
@@ -205,7 +248,6 @@ class ClusterUsage:
             before = self._nodes.get(each.from_node)
             if not self._is_running(each) and (before is None or not before.usage.has(each.predecessor)):
                 self._successions.drop(each)
-                self._tables.drop_successor(each)
 
     def shrink(self, node: str, max_bytes: int) -> int:
         """Drop usage of ended containers until a node is within a size; returns its size after that."""

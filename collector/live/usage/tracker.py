@@ -16,8 +16,9 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
-from collector.analysis.histograms import Packed, add_flat, flatten, has_samples, merge
-from collector.analysis.usage import UsageRing, UsageWeights, add_heartbeat, add_samples, update_statistics
+from collector.analysis.envelopes import totals
+from collector.analysis.histograms import Packed, add_usage, merge, pack
+from collector.analysis.usage import UsageRing, UsageWeights, add_samples, update_statistics
 from collector.history.interface import UsageKey, UsageTotal
 from wire.messages import ContainerUsage
 
@@ -30,22 +31,17 @@ _COMPACT_BYTES = 1 << 18
 _UPDATE_RATIO = 1 / 16
 _RING_BYTES = 1024
 """Memory of a container's usage besides its histograms."""
-_MOST_UNPACKED = 64
-"""Bins of a container that are kept one by one: packed, they take a sixteenth of the memory."""
 
 
-class _NewUsage(msgspec.Struct, gc=False):
+class _NewUsage(msgspec.Struct, frozen=True, gc=False):
     """The samples of a container since its last update, all in one bucket.
 
     There are very many, and none has a reference cycle: the garbage collector skips them.
     """
 
     bucket: int
-    samples: int = 0
-    keys: list[int] = msgspec.field(default_factory=list)
-    counts: list[int] = msgspec.field(default_factory=list)
-    packed: Packed | None = None
-    """Samples that are no longer in `keys` and `counts`."""
+    samples: int
+    packed: Packed
 
 
 @dataclass(slots=True)
@@ -65,20 +61,18 @@ class UsageTracker:
 
     def collect(self, bucket: int, usage: Sequence[ContainerUsage]) -> list[str]:
         """Collect the samples of a heartbeat; returns the ids of the containers that are to be updated."""
-        earlier = [each.id for each in usage if (new := self._new.get(each.id)) and new.bucket != bucket]
+        rows = {name: row for row, name in enumerate(dict.fromkeys(each.id for each in usage))}
+        earlier = [name for name in rows if (new := self._new.get(name)) and new.bucket != bucket]
         update([(self, earlier)])
-        due, large = dict.fromkeys(earlier), []
-        for each in usage:
-            new = self._new.get(each.id)
-            if new is None:
-                new = self._new[each.id] = _NewUsage(bucket)
-            new.samples += flatten(each, new.keys, new.counts)
-            ring = self.rings.get(each.id)
-            if ring is None or new.samples >= _UPDATE_RATIO * ring.samples:
-                due[each.id] = None
-            elif len(new.keys) > _MOST_UNPACKED:
-                large.append(new)
-        _pack(large)
+        held = [None if (new := self._new.get(name)) is None else new.packed for name in rows]
+        keys, counts = add_usage(held, usage, [rows[each.id] for each in usage])
+        samples = totals(keys, counts, len(rows)).astype(int).tolist()
+        for name, count, packed in zip(rows, samples, pack(keys, counts, len(rows)), strict=True):
+            self._new[name] = _NewUsage(bucket, count, packed)
+        due = dict.fromkeys(earlier)
+        for name, count in zip(rows, samples, strict=True):
+            if (ring := self.rings.get(name)) is None or count >= _UPDATE_RATIO * ring.samples:
+                due[name] = None
         return list(due)
 
     def take_new(self, containers: Iterable[str]) -> list[tuple[UsageRing, _NewUsage]]:
@@ -92,30 +86,12 @@ class UsageTracker:
         """Add a heartbeat that the history stores, a few containers at a time; yields those updated."""
         self._partial += 1
         for start in range(0, len(usage), _CONTAINERS_AT_ONCE):
-            yield self._add(key.bucket, usage[start : start + _CONTAINERS_AT_ONCE])
+            due = self.collect(key.bucket, usage[start : start + _CONTAINERS_AT_ONCE])
+            update([(self, due)])
+            yield due
         # If this is interrupted, the history keeps the heartbeat itself.
         self._partial -= 1
         self._uncompacted.append(key)
-
-    def _add(self, bucket: int, usage: Sequence[ContainerUsage]) -> list[str]:
-        """Add samples as `collect` and `update` do; returns the ids of the containers that were updated.
-
-        Most new containers are updated at once: their samples need not be kept first.
-        """
-        names = {each.id for each in usage if each.id not in self._new and self._is_due(each)}
-        updated: list[str] = []
-        if names:
-            at_once = [each for each in usage if each.id in names]
-            updated += add_heartbeat(self.rings, bucket, at_once, self.weights)
-        if len(names) < len(usage):
-            due = self.collect(bucket, [each for each in usage if each.id not in names])
-            update([(self, due)])
-            updated += due
-        return updated
-
-    def _is_due(self, usage: ContainerUsage) -> bool:
-        ring = self.rings.get(usage.id)
-        return ring is None or has_samples(usage, _UPDATE_RATIO * ring.samples)
 
     def has(self, container: str) -> bool:
         """Whether there are samples of a container."""
@@ -132,8 +108,7 @@ class UsageTracker:
             else UsageRing()
             for name in self._new
         }
-        new = [structs.replace(each) for each in self._new.values()]
-        _merge(list(zip(copies.values(), new, strict=True)))
+        _merge(list(zip(copies.values(), self._new.values(), strict=True)))
         update_statistics(list(copies.values()), self.weights)
         return found | copies
 
@@ -187,8 +162,7 @@ class UsageTracker:
             name: _RING_BYTES + sum(map(len, ring.buckets.values())) for name, ring in self.rings.items()
         }
         for name, new in self._new.items():
-            packed_bytes = 0 if new.packed is None else len(new.packed)
-            sizes[name] = sizes.get(name, _RING_BYTES) + _RING_BYTES + packed_bytes
+            sizes[name] = sizes.get(name, _RING_BYTES) + _RING_BYTES + len(new.packed)
         size_bytes = sum(sizes.values())
         for name in [each for each in sizes if each not in running] if size_bytes > max_bytes else ():
             self.rings.pop(name, None)
@@ -260,33 +234,11 @@ def inherit(pairs: Sequence[Inheritance]) -> list[int]:
     return changed
 
 
-def _pack(usages: Sequence[_NewUsage]) -> None:
-    """Pack the samples that are kept one by one."""
-    some = [each for each in usages if each.keys]
-    if not some:
-        return
-    packed = add_flat(
-        [each.packed for each in some], [each.keys for each in some], [each.counts for each in some]
-    )
-    for each, together in zip(some, packed, strict=True):
-        each.packed, each.keys, each.counts = together, [], []
-
-
 def _merge(pairs: Sequence[tuple[UsageRing, _NewUsage]]) -> None:
     """Add new samples to the buckets of rings."""
-    _add([(ring, new) for ring, new in pairs if new.packed is None])
-    packed = [(ring, new) for ring, new in pairs if new.packed is not None]
-    _pack([new for _, new in packed])
-    held = [ring.buckets.get(new.bucket) for ring, new in packed]
-    for (ring, new), merged in zip(packed, merge([new.packed for _, new in packed], held), strict=True):
-        ring.buckets[new.bucket] = merged
-
-
-def _add(pairs: Sequence[tuple[UsageRing, _NewUsage]]) -> None:
-    """Add samples that are kept one by one to the buckets of rings."""
-    if not pairs:
-        return
-    held = [ring.buckets.get(new.bucket) for ring, new in pairs]
-    merged = add_flat(held, [new.keys for _, new in pairs], [new.counts for _, new in pairs])
-    for (ring, new), packed in zip(pairs, merged, strict=True):
+    held = [(ring, new) for ring, new in pairs if new.bucket in ring.buckets]
+    merged = merge([ring.buckets[new.bucket] for ring, new in held], [new.packed for _, new in held])
+    for ring, new in pairs:
+        ring.buckets.setdefault(new.bucket, new.packed)
+    for (ring, new), packed in zip(held, merged, strict=True):
         ring.buckets[new.bucket] = packed

@@ -17,10 +17,9 @@ from collector.analysis.usage import (
     ObservedContainer,
     UsageRing,
     UsageWeights,
-    add_heartbeat,
 )
 from collector.config import AnalysisConfig
-from tests.collector.builders import altered
+from tests.collector.builders import add_heartbeat, altered
 from tests.collector.report_strategies import patient
 from tests.collector.snapshot.builders import assemble
 from wire.messages import ContainerUsage

@@ -12,8 +12,8 @@ from collector.analysis.usage import (
     ObservedContainer,
     UsageRing,
     UsageWeights,
-    add_heartbeat,
 )
+from tests.collector.builders import add_heartbeat
 from tests.collector.report_strategies import patient
 from wire.messages import ContainerUsage
 from wire.sketch import Sketch

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from collector.analysis.histograms import add_flat
+from collector.analysis.histograms import add_usage, pack
 from collector.analysis.usage import bucket_at
 from collector.api.nodes import list_nodes
 from collector.common.liveness import Liveness
@@ -170,7 +170,8 @@ def test_a_node_whose_stored_usage_is_not_valid_starts_without_and_the_others_ha
     registry = make_registry()
     for node in ("alpha", "beta"):
         registry.apply(report(node, containers=[container(node)]), START)
-    valid = add_flat([None], [[100]], [[7]])[0]
+    usage = ContainerUsage("id-of-beta", cpu=Sketch({100: 7}))
+    (valid,) = pack(*add_usage([None], [usage], [0]), 1)
     bucket = bucket_at(START)
     registry.restore(
         [],

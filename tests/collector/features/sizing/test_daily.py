@@ -13,9 +13,9 @@ from collector.analysis.usage import (
     ObservedContainer,
     UsageRing,
     UsageWeights,
-    add_heartbeat,
 )
 from collector.features.sizing.daily import DAY_SECONDS, DailyUsage, ServiceDays, UsageSum, sum_usage
+from tests.collector.builders import add_heartbeat
 from tests.collector.report_strategies import patient
 from wire.messages import ContainerUsage
 from wire.sketch import Sketch
