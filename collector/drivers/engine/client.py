@@ -1,4 +1,4 @@
-"""Client of a Docker engine, on the `docker` SDK: of one host, or of the managers of a Swarm.
+"""Clients of Docker engines, on the `docker` SDK: of single hosts, or of the managers of a Swarm.
 
 The SDK makes the connections: sockets, TLS, pools. Requests and responses are the engine's own JSON: the
 methods of the SDK drop fields that they do not know, and a spec that goes back without them loses them.
@@ -13,8 +13,8 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager, closing
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,7 +31,6 @@ Json = dict[str, Any]
 
 Response = TypeVar("Response")
 
-_UNIX, _TCP = "unix", "tcp"
 _API_VERSION = "1.41"
 """For the SDK, which otherwise queries the engine for it. Requests have no version in their path."""
 _THREADS = 4
@@ -66,76 +65,17 @@ class _UnreachableError(DriverError):
         self.maybe_done = maybe_done
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    method: str
-    path: str
-    parameters: Mapping[str, str | int]
-    body: Json | None = None
-    takes_seconds: float = 0.0
-    """Time that the engine needs before it answers."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Connection:
     """A client of the SDK, and the threads that use it."""
 
-    client: Any
-    threads: ThreadPoolExecutor
+    def __init__(self, client: Any) -> None:  # noqa: ANN401 - an extra
+        self._client = client
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="docker")
 
-    def close(self) -> None:
-        # A request that hangs ends by its own timeout; it must not delay the end of the collector.
-        self.threads.shutdown(wait=False, cancel_futures=True)
-        self.client.close()
-
-
-class Engine:
-    """An engine, at the first of its addresses that answers; see `connect`."""
-
-    def __init__(self, connections: Mapping[str, _Connection], timeout_seconds: float) -> None:
-        self._connections = dict(connections)
-        self._timeout_seconds = timeout_seconds
-
-    async def get(self, path: str, kind: type[Response], **parameters: str | int) -> Response:
-        """Return the response to a GET request, parsed as `kind`."""
-        body = await self._request(_Request("GET", path, parameters))
-        try:
-            return msgspec.json.decode(body, type=kind)
-        except INVALID_JSON as error:
-            raise DriverError(f"invalid response of the Docker engine to GET {path} ({error})") from error
-
-    async def post(
-        self, path: str, body: Json | None = None, *, takes_seconds: float = 0.0, **parameters: str | int
-    ) -> bytes:
-        """Send a POST request, and return the response. The engine needs `takes_seconds` to answer it."""
-        return await self._request(_Request("POST", path, parameters, body, takes_seconds))
-
-    async def delete(self, path: str, **parameters: str | int) -> None:
-        await self._request(_Request("DELETE", path, parameters))
-
-    async def _request(self, request: _Request) -> bytes:
-        failures: list[str] = []
-        for address, connection in tuple(self._connections.items()):
-            try:
-                body = await self._send(connection, request)
-            except _UnreachableError as error:
-                if request.method != "GET" and error.maybe_done:
-                    raise DriverError(f"the Docker engine at {address} stopped answering: {error}") from error
-                failures.append(f"{address}: {error}")
-            except EngineError as error:
-                if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
-                    raise
-                failures.append(f"{address}: {error}")  # not a manager, or no longer
-            else:
-                self._connections = {address: connection, **self._connections}  # it comes first from now on
-                return body
-        raise DriverError(f"no Docker engine answers ({'; '.join(failures)})")
-
-    async def _send(self, connection: _Connection, request: _Request) -> bytes:
-        seconds = self._timeout_seconds + request.takes_seconds
-        running = asyncio.get_running_loop().run_in_executor(
-            connection.threads, _request, connection.client, request, seconds
-        )
+    async def send(self, seconds: float, method: str, path: str, **content: Any) -> bytes:  # noqa: ANN401 - JSON
+        """Send a request, and return the response. Raise `EngineError` or `_UnreachableError`."""
+        send = partial(_send, self._client, seconds, method, path, **content)
+        running = asyncio.get_running_loop().run_in_executor(self._threads, send)
         try:
             # The SDK's timeout is for each read, and an engine may send a byte now and then. Python 3.11's
             # `wait_for` would lose a cancellation that comes together with the answer.
@@ -147,27 +87,67 @@ class Engine:
             raise EngineError(status, _message(body))
         return body
 
+    def close(self) -> None:
+        # A request that hangs ends by its own timeout; it must not delay the end of the collector.
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._client.close()
 
-def _request(client: Any, request: _Request, seconds: float) -> tuple[int, bytes]:  # noqa: ANN401 - an extra
+
+class Engine:
+    """An engine, at the first of its addresses that answers; see `connect`."""
+
+    def __init__(self, connections: Mapping[str, _Connection], timeout_seconds: float) -> None:
+        self._connections = dict(connections)
+        self._timeout_seconds = timeout_seconds
+
+    async def get(self, path: str, kind: type[Response], **parameters: str | int) -> Response:
+        """Return the response to a GET request, parsed as `kind`."""
+        body = await self._request("GET", path, params=parameters)
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except INVALID_JSON as error:
+            raise DriverError(f"invalid response of the Docker engine to GET {path} ({error})") from error
+
+    async def post(
+        self, path: str, body: Json | None = None, *, takes_seconds: float = 0.0, **parameters: str | int
+    ) -> bytes:
+        """Send a POST request, and return the response. The engine needs `takes_seconds` to answer it."""
+        return await self._request("POST", path, takes_seconds, params=parameters, json=body)
+
+    async def delete(self, path: str, **parameters: str | int) -> None:
+        await self._request("DELETE", path, params=parameters)
+
+    async def _request(self, method: str, path: str, takes_seconds: float = 0.0, **content: Any) -> bytes:  # noqa: ANN401 - JSON
+        failures: list[str] = []
+        for address, connection in tuple(self._connections.items()):
+            try:
+                body = await connection.send(self._timeout_seconds + takes_seconds, method, path, **content)
+            except _UnreachableError as error:
+                if method != "GET" and error.maybe_done:
+                    raise DriverError(f"the Docker engine at {address} stopped answering: {error}") from error
+                failures.append(f"{address}: {error}")
+            except EngineError as error:
+                if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
+                    raise
+                failures.append(f"{address}: {error}")  # not a manager, or no longer
+            else:
+                self._connections = {address: connection, **self._connections}  # it comes first from now on
+                return body
+        raise DriverError(f"no Docker engine answers ({'; '.join(failures)})")
+
+
+def _send(client: Any, seconds: float, method: str, path: str, **content: Any) -> tuple[int, bytes]:  # noqa: ANN401 - an extra
     """Send a request; return status and body. Raise `_UnreachableError`."""
     from requests import exceptions  # noqa: PLC0415 - an extra, which the SDK brings
 
     try:
         # Without a version in the path the engine uses its newest API, so that no field of a spec is lost.
-        response = client.request(
-            request.method,
-            f"{client.base_url}{request.path}",
-            params=request.parameters,
-            json=request.body,
-            timeout=seconds,
-            stream=True,
-        )
+        response = client.request(method, f"{client.base_url}{path}", timeout=seconds, stream=True, **content)
         with closing(response):
             return response.status_code, _read(response, time.monotonic() + seconds)
-    except exceptions.ConnectTimeout as error:
-        raise _UnreachableError("timeout", maybe_done=False) from error
     except exceptions.Timeout as error:
-        raise _UnreachableError("timeout", maybe_done=True) from error
+        unsent = isinstance(error, exceptions.ConnectTimeout)
+        raise _UnreachableError("timeout", maybe_done=not unsent) from error
     except (exceptions.RequestException, OSError) as error:
         causes = [each for each in _causes(error) if isinstance(each, OSError) and (each.errno or 0) > 0]
         reason = os.strerror(causes[-1].errno or 0) if causes else str(error) or type(error).__name__
@@ -220,10 +200,39 @@ async def connect(addresses: Sequence[str], settings: DriverConfig) -> AsyncIter
         yield Engine(connections, settings.request_seconds)
 
 
+class Engines:
+    """The engines of single hosts, by node name."""
+
+    def __init__(self, engines: Mapping[str, Engine]) -> None:
+        self._engines = engines
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._engines)
+
+    def of(self, node: str) -> Engine:
+        """Return the engine of a node. Raise `DriverError` if it is not configured."""
+        if node not in self._engines:
+            raise DriverError(
+                f"the address of the Docker engine of {node} is unknown: add it to [driver.engines]"
+            )
+        return self._engines[node]
+
+
+@asynccontextmanager
+async def open_engines(settings: DriverConfig) -> AsyncIterator[Engines]:
+    """Connect to the configured engines while the block runs."""
+    async with AsyncExitStack() as stack:
+        engines = {}
+        for node, address in settings.engines.items():
+            engines[node] = await stack.enter_async_context(connect([address], settings))
+        yield Engines(engines)
+
+
 def _connection(address: str, settings: DriverConfig) -> _Connection:
     parts = urlsplit(address)
-    is_tcp = parts.scheme == _TCP and parts.hostname and _port(parts.netloc)
-    if not is_tcp and not (parts.scheme == _UNIX and parts.path):
+    is_tcp = parts.scheme == "tcp" and parts.hostname and parts.netloc.rpartition(":")[2].isdecimal()
+    if not is_tcp and not (parts.scheme == "unix" and parts.path):
         raise UserError(
             f"{address!r} is not an address of a Docker engine: write unix:///path/to/docker.sock or"
             " tcp://host:port"
@@ -238,11 +247,7 @@ def _connection(address: str, settings: DriverConfig) -> _Connection:
     client = docker.APIClient(address, version=_API_VERSION, timeout=settings.request_seconds, tls=tls)
     client.trust_env = False  # no proxy between the collector and an engine
     client.proxies = {}
-    return _Connection(client, ThreadPoolExecutor(_THREADS, thread_name_prefix="docker"))
-
-
-def _port(netloc: str) -> bool:
-    return netloc.rpartition(":")[2].isdecimal()
+    return _Connection(client)
 
 
 def _tls(docker: Any, settings: DriverConfig) -> Any:  # noqa: ANN401 - an extra

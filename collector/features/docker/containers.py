@@ -14,8 +14,7 @@ from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.common.orchestrator import Mode, ServiceView
 from collector.config import DriverConfig
 from collector.drivers.engine.client import Engine, EngineError, Json
-from collector.drivers.engine.limits import current_limits, limit_of
-from collector.drivers.engine.models import DockerContainer
+from collector.drivers.engine.containers import DockerContainer, current_limits, limit_of
 from collector.drivers.interface import DriverError
 from collector.drivers.polling import NotYet, wait_for
 from collector.features.docker.allow_list import portable_config, portable_host_config, refusals

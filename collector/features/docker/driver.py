@@ -8,11 +8,16 @@ from dataclasses import replace
 
 from collector.common.orchestrator import NodeView, OrchestratorState, TaskView
 from collector.config import DriverConfig
-from collector.drivers.engine.client import Engine, EngineError, Json
-from collector.drivers.engine.cuts import cut, limits_before, uncut
-from collector.drivers.engine.engines import Engines, open_engines
-from collector.drivers.engine.limits import current_limits, limit_changes
-from collector.drivers.engine.models import DockerContainer, ListedContainer
+from collector.drivers.engine.client import Engine, EngineError, Engines, Json, open_engines
+from collector.drivers.engine.containers import (
+    DockerContainer,
+    ListedContainer,
+    current_limits,
+    cut,
+    limit_changes,
+    limits_before,
+    uncut,
+)
 from collector.drivers.interface import ActionResult, Driver, DriverError
 from collector.features.docker.containers import move, named, service_view, stop, wait_until_healthy
 from collector.policies.actions import (

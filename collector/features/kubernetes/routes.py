@@ -196,8 +196,8 @@ async def _least_urgent(
     return policy.preempt(await situation.snapshot(), pod.metadata.uid, request, by_node, settings)
 
 
-def _pod(described: msgspec.Raw) -> KubePod:
-    return parse_body(bytes(described), parse_pod)
+def _pod(described: Mapping[str, Any] | None) -> KubePod:
+    return parse_body(b"", lambda _: parse_pod(described))
 
 
 def _candidates(args: ExtenderArgs) -> Mapping[str, msgspec.Raw]:

@@ -14,9 +14,8 @@ from contextlib import asynccontextmanager
 from collector.common.labels import BEFORE_LABEL, DAEMON, DRAINED_LABEL, KIND_LABEL, OFF_LABEL
 from collector.common.orchestrator import Mode, OrchestratorState
 from collector.config import DriverConfig
-from collector.drivers.engine.client import Json, connect
-from collector.drivers.engine.cuts import cut, uncut
-from collector.drivers.engine.engines import Engines, open_engines
+from collector.drivers.engine.client import Engines, Json, connect, open_engines
+from collector.drivers.engine.containers import ListedContainer, cut, uncut
 from collector.drivers.interface import ActionResult, Driver, DriverError, Hold
 from collector.drivers.polling import NotYet
 from collector.drivers.power import NodePower, PowerSwitch
@@ -183,9 +182,13 @@ class SwarmNodes:
         cluster = await self._manager.read_state()
         node = cluster.node(name)
         _require_switchable(cluster, node)
-        if unmanaged := await self._engines.unmanaged(name):
-            others = ", ".join(unmanaged)
-            raise DriverError(f"{name} stays on: it runs containers that Swarm does not manage: {others}")
+        # Without the engine of the node, other containers on it are unknown.
+        if name in self._engines.names:
+            listed = await self._engines.of(name).get("/containers/json", list[ListedContainer])
+            if others := ", ".join(
+                each.name for each in listed if not (each.is_swarm_task or each.is_daemon)
+            ):
+                raise DriverError(f"{name} stays on: it runs containers that Swarm does not manage: {others}")
         services = {task.service_id for task in cluster.tasks if task.wanted and task.node_id == node.id}
         await self._manager.change_node(node.id, _drained)
 

@@ -4,6 +4,8 @@ The extender's own types are Go structs without JSON names, so their keys are ca
 ordinary Kubernetes objects. Nodes are returned unchanged. Go writes an empty map, list or pointer as null.
 """
 
+from typing import Any
+
 import msgspec
 
 from collector.features.kubernetes.models import KubernetesObject
@@ -24,8 +26,7 @@ class NodeList(KubernetesObject, frozen=True, kw_only=True):
 class ExtenderArgs(_ExtenderStruct, frozen=True, kw_only=True):
     """A pod and its candidate nodes: complete, or only their names if the extender caches nodes."""
 
-    pod: msgspec.Raw
-    """The pod to schedule, as in the Kubernetes API."""
+    pod: dict[str, Any] | None
     nodes: NodeList | None = None
     """Candidate nodes, if kube-scheduler sends complete nodes."""
     node_names: list[str] | None = None
@@ -54,8 +55,7 @@ class HostPriority(_ExtenderStruct, frozen=True, kw_only=True):
 class Victims(_ExtenderStruct, frozen=True, kw_only=True):
     """Pods that would be preempted."""
 
-    pods: list[msgspec.Raw] | None = None
-    """The pods, as in the Kubernetes API."""
+    pods: list[dict[str, Any]] | None = None
     num_pdb_violations: int | None = msgspec.field(default=0, name="NumPDBViolations")
 
 
@@ -75,8 +75,7 @@ class MetaVictims(_ExtenderStruct, frozen=True, kw_only=True):
 class ExtenderPreemptionArgs(_ExtenderStruct, frozen=True, kw_only=True):
     """A pod that fits on no node, and the victims on each node."""
 
-    pod: msgspec.Raw
-    """The pod to schedule, as in the Kubernetes API."""
+    pod: dict[str, Any] | None
     node_name_to_victims: dict[str, Victims] | None = None
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
 

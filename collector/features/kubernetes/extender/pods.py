@@ -1,5 +1,6 @@
 """Placement requests of pods: resource requests, workload, and learned need."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -23,9 +24,9 @@ class _WithPod(msgspec.Struct):
     pod: KubePod = msgspec.field(name="Pod")
 
 
-def parse_pod(body: bytes) -> KubePod:
-    """Parse a pod of kube-scheduler, in which a field that is null counts as absent."""
-    return msgspec.convert({"Pod": _without_nulls(msgspec.json.decode(body)) or {}}, _WithPod).pod
+def parse_pod(described: Mapping[str, Any] | None) -> KubePod:
+    """Convert a pod of kube-scheduler, in which a field that is null counts as absent."""
+    return msgspec.convert({"Pod": _without_nulls(described or {})}, _WithPod).pod
 
 
 def _without_nulls(value: Any) -> Any:  # noqa: ANN401 - any JSON

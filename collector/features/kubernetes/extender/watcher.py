@@ -38,8 +38,6 @@ class NodeMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """All values of one node."""
 
     metrics: list[WatcherMetric]
-    tags: dict[str, str] = {}
-    metadata: dict[str, str] = {}
 
 
 class WatcherWindow(msgspec.Struct, frozen=True, kw_only=True):

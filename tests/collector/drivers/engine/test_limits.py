@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.drivers.engine.limits import current_limits, limit_changes, limit_of, restore_changes
+from collector.drivers.engine.containers import current_limits, limit_changes, limit_of, restore_changes
 from wire.resources import Quantities
 
 HOST = 8 << 30

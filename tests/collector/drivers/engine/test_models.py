@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from collector.common.orchestrator import Mode
-from collector.drivers.engine.models import ContainerStats, DockerContainer
+from collector.drivers.engine.containers import ContainerStats, DockerContainer
 from collector.features.docker.containers import create_request, service_view
 
 ID = "0123456789abcdef"

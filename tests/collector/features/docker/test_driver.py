@@ -8,9 +8,8 @@ import pytest
 
 from collector.common.orchestrator import NodeView, OrchestratorState
 from collector.config import DriverConfig as Settings
-from collector.drivers.engine.client import Engine
-from collector.drivers.engine.engines import Engines
-from collector.drivers.engine.models import ContainerStatus, DockerContainer, ListedContainer
+from collector.drivers.engine.client import Engine, Engines
+from collector.drivers.engine.containers import ContainerStatus, DockerContainer, ListedContainer
 from collector.drivers.interface import MAX_STOP_SECONDS, ActionResult, DriverError
 from collector.drivers.table import open_driver
 from collector.features.brownout.optional_services import optional_services
@@ -114,7 +113,7 @@ async def test_a_limit_that_someone_changed_since_is_not_restored(nano_cpus: int
     driver = hosts(honest=engine)
     limits = {"NanoCpus": 1_000_000_000, "CpuQuota": 0, "CpuPeriod": 0, "Memory": 0, "MemorySwap": 0}
     engine.container = msgspec.structs.replace(engine.container, host_config={"NanoCpus": nano_cpus})
-    before = msgspec.json.encode({"limits": limits})
+    before = msgspec.json.encode(limits)
     await driver.undo(resize, ActionResult(what="", before=before, containers=("1",)))
     assert len(engine.updated) == updates
 

@@ -337,7 +337,6 @@ async def test_load_has_the_format_of_load_watcher(asker: Asker) -> None:
     assert answer["source"] == "wattpack"
     assert answer["data"]["NodeMetricsMap"].keys() == {"b"}
     listed = answer["data"]["NodeMetricsMap"]["b"]
-    assert (listed["tags"], listed["metadata"]) == ({}, {})
     values = {(each["type"], each["operator"]): each["value"] for each in listed["metrics"]}
     assert values["CPU", "AVG"] == values["CPU", "Latest"] == 50.0
     assert values["CPU", "STD"] == 0.0
