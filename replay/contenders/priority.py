@@ -15,20 +15,18 @@ from collector.features.promises.qos.policy import (
     rank_by_queue,
 )
 from collector.features.promises.qos.queue import Instances, Terms
-from collector.features.promises.qos.rules import Standing, levels_of
-from collector.features.promises.qos.settings import QueueSettings
-from collector.features.promises.qos.snapshots import QueueInput
+from collector.features.promises.qos.rules import QueueSettings, levels_of
 from collector.policies.interface import Policy
 from collector.snapshot.tables import NOWHERE
 
 
-def priority_terms(instances: Instances, standing: Standing) -> Terms:
+def priority_terms(instances: Instances, _settings: QueueSettings | None = None, _seed: int = 0) -> Terms:
     """Return the terms of `priority`: the importance of a class alone decides, first come first served."""
-    level, count = levels_of(standing.importance)
+    level, count = levels_of(instances.importance)
     limits = np.where(level > np.arange(count)[:, np.newaxis], np.inf, -np.inf)
-    limits[:, ~standing.may_stop] = -np.inf
-    waits = np.flatnonzero((instances.host == NOWHERE) & standing.may_start)
-    admitted = standing.admitted_seconds
+    limits[:, ~instances.may_stop] = -np.inf
+    waits = np.flatnonzero(instances.host == NOWHERE)
+    admitted = instances.admitted_seconds
     order = np.empty(level.size)
     # The least important ones are stopped first, and of those the ones admitted last.
     order[np.lexsort((-admitted, level))] = np.arange(level.size)
@@ -44,16 +42,12 @@ def priority_terms(instances: Instances, standing: Standing) -> Terms:
     )
 
 
-def _terms(given: QueueInput, _settings: QueueSettings, _seed: int) -> Terms:
-    return priority_terms(given.instances, given.standing)
-
-
 def _stop_reason(victim: Claim, beneficiary: Claim, _settings: QueueSettings) -> str:
     classes = f"{beneficiary.promise.name} instead of {victim.promise.name}"
     return f"{beneficiary.name} has a more important promise: {classes}"
 
 
-_RULES = QueueRules(_terms, _stop_reason)
+_RULES = QueueRules(priority_terms, _stop_reason)
 
 PRIORITY = Policy(
     name="priority",

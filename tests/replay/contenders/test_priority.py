@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from collector.common.arrays import Floats
 from collector.features.promises.qos.queue import Instances, Terms
-from collector.features.promises.qos.rules import Standing
 from replay.contenders.priority import PRIORITY, priority_terms
 from tests.collector.features.promises.qos.slots import Slots
 from tests.collector.features.promises.qos.test_hold import (
@@ -19,8 +18,8 @@ from tests.collector.features.promises.qos.test_policy import BRONZE, GOLD, SILV
 from tests.collector.snapshot.builders import TaskFacts, assemble
 
 
-def by_importance(instances: Instances, standing: Standing, _seed: int) -> Terms:
-    return priority_terms(instances, standing)
+def by_importance(instances: Instances, _seed: int) -> Terms:
+    return priority_terms(instances)
 
 
 def simulate(mix: Mix) -> tuple[dict[float, Floats], Slots]:

@@ -9,8 +9,8 @@ node that does not report, is closed or has an open alert gets and loses nothing
 from being exchanged every period (`exact` switches it off).
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,13 +19,16 @@ import numpy as np
 from collector.common.arrays import Rows
 from collector.common.text import counted
 from collector.features.promises.ledger.promises import Promise
-from collector.features.promises.qos.preemption import nodes_to_preempt_on
-from collector.features.promises.qos.queue import Assignment, Outcome, Terms
+from collector.features.promises.qos.queue import (
+    Assignment,
+    Instances,
+    Outcome,
+    Terms,
+    has_capacity,
+    queue_input,
+)
 from collector.features.promises.qos.queue_pass import QueuePass
-from collector.features.promises.qos.rules import qos_terms
-from collector.features.promises.qos.settings import QosSettings, QueueSettings
-from collector.features.promises.qos.snapshots import QueueInput, has_capacity, queue_input
-from collector.features.promises.qos.wording import describe_slack, start_reasons, stop_reason
+from collector.features.promises.qos.rules import QosSettings, QueueSettings, qos_terms
 from collector.features.promises.settings import SLO_LABEL
 from collector.features.promises.snapshot import TaskPromises, unpromised
 from collector.policies.actions import Action, Kill, Start
@@ -36,7 +39,7 @@ from collector.policies.overbooking import reservation_of, reserved_quantities
 from collector.policies.scoring import instances_near, same_domain
 from collector.policies.sorting import stable_argsort
 from collector.policies.stability import estimate_watts
-from collector.snapshot.tables import Snapshot
+from collector.snapshot.tables import NOWHERE, Snapshot
 
 _POINTS = 10.0
 _PERIOD_SECONDS = 30.0
@@ -52,36 +55,33 @@ class Claim:
     promise: Promise
     slack_seconds: float
 
+    @property
+    def standing(self) -> str:
+        """How the promise stands."""
+        if self.slack_seconds == np.inf:
+            return "can wait without limit"
+        if self.slack_seconds < 0:
+            return f"is {-self.slack_seconds:.0f} s behind its promise"
+        return f"can wait {self.slack_seconds:.0f} s before its promise breaks"
+
 
 @dataclass(frozen=True, slots=True)
 class QueueRules:
     """What a pass over the queue decides by."""
 
-    terms: Callable[[QueueInput, Any, int], Terms]
-    """From the input, the settings and a seed."""
+    terms: Callable[[Instances, Any, int], Terms]
+    """From the instances, the settings and a seed."""
     stop_reason: Callable[[Claim, Claim, Any], str]
     """Why the first container is stopped for the second, with these settings."""
 
 
-def _terms(given: QueueInput, settings: QosSettings, seed: int) -> Terms:
-    return qos_terms(
-        given.instances,
-        given.standing,
-        margin_seconds=settings.margin_seconds,
-        limits_overhead=settings.limits_overhead,
-        is_exact=settings.exact,
-        seed=seed,
-    )
-
-
 def _stop_reason(victim: Claim, beneficiary: Claim, settings: QosSettings) -> str:
-    rule = 3
+    victim_is, urgent = victim.standing, f"{beneficiary.name} {beneficiary.standing}"
     if victim.slack_seconds >= settings.margin_seconds:
-        rule = 1
-    elif beneficiary.promise.importance < victim.promise.importance:
-        rule = 2
-    standing = describe_slack(victim.slack_seconds)
-    return stop_reason(rule, standing, beneficiary.name, beneficiary.slack_seconds)
+        return f"rule 1: it {victim_is}, longer than the margin; {urgent}"
+    if beneficiary.promise.importance < victim.promise.importance:
+        return f"rule 2: it {victim_is}; {urgent}, and is more important"
+    return f"rule 3: it {victim_is}; {urgent}, and is equally important"
 
 
 def pass_over_queue(rules: QueueRules, snapshot: Snapshot, settings: QueueSettings) -> Plan:
@@ -92,7 +92,7 @@ def pass_over_queue(rules: QueueRules, snapshot: Snapshot, settings: QueueSettin
     held: set[int] = set()
     while True:
         given = queue_input(snapshot, promises, settings.stale_seconds, held)
-        terms = rules.terms(given, settings, snapshot.seed)
+        terms = rules.terms(given.instances, settings, snapshot.seed)
         outcome = QueuePass(given.hosts, given.instances, terms, snapshot.seed, settings.sample_ratio).run()
         stray = _too_far(snapshot, outcome, given.rows)
         if not stray:
@@ -140,14 +140,16 @@ class _Actions:
 
     def of(self, assignment: Assignment, rows: Rows) -> Iterator[Action]:
         task, node = int(rows[assignment.instance]), self._snapshot.nodes.names[assignment.host]
-        claim = self._claim(task)
+        claim, count = self._claim(task), len(assignment.victims)
         for victim in assignment.victims:
             yield self.stop(int(rows[victim]), claim)
+        standing = f"it {claim.standing} ({claim.promise.name}, {claim.promise.availability:.4g})"
+        stopped = f"{counted(count, 'container')} on {node} {'is' if count == 1 else 'are'} stopped for it"
         yield Start(
             task=self._snapshot.tasks.ids[task],
             name=claim.name,
             target=node,
-            reasons=start_reasons(claim.promise, claim.slack_seconds, node, len(assignment.victims)),
+            reasons=(standing, stopped if count else f"{node} has room for it"),
         )
 
     def stop(self, victim: int, beneficiary: Claim) -> Kill:
@@ -179,14 +181,18 @@ def rank_by_queue(
     name = request.labels.get(SLO_LABEL)
     promise = next((each for each in slo.promises if each.name == name), _NO_PROMISE)
     demand = reservation_of(request)
-    given = _queue_input(snapshot, slo, settings).with_new(
+    stale_seconds = settings.stale_seconds
+    known = snapshot.cached_with_pending(
+        ("queue input", stale_seconds), lambda: queue_input(snapshot, slo, stale_seconds)
+    )
+    given = known.with_new(
         promise,
         # A container that was just admitted has not waited yet; one without a promise has no claim on others.
         np.inf if promise is _NO_PROMISE else 0.0,
         demand,
         (refused == Rejection.NOT) & has_capacity(snapshot),
     )
-    terms = rules.terms(given, settings, snapshot.seed)
+    terms = rules.terms(given.instances, settings, snapshot.seed)
     found = QueuePass(given.hosts, given.instances, terms, snapshot.seed).rank(given.rows.size - 1)
     near = instances_near(snapshot, request.service) if request.spread else np.zeros(refused.size)
     points_of = np.full(refused.size, np.nan)
@@ -227,15 +233,52 @@ def rank_by_queue(
     )
 
 
-def _queue_input(snapshot: Snapshot, slo: TaskPromises, settings: QueueSettings) -> QueueInput:
-    """Return the instances of a snapshot, computed once for the requests on it."""
-    stale_seconds = settings.stale_seconds
-    return snapshot.cached_with_pending(
-        ("queue input", stale_seconds), lambda: queue_input(snapshot, slo, stale_seconds)
-    )
+def nodes_to_preempt_on(
+    snapshot: Snapshot,
+    pod: str,
+    request: Request,
+    victims: Mapping[str, Sequence[str]],
+    settings: QosSettings,
+) -> frozenset[str]:
+    """Return the nodes whose victims lose least, of the nodes where all victims may be stopped for a pod.
+
+    `pod` is the id of the waiting pod, and `victims` are containers by node. Kube-scheduler decides about
+    victims without a promise. A pod without a promise is not urgent: no pod with a promise is stopped for it.
+    """
+    slo = snapshot.part(TaskPromises)
+    if slo is None:
+        return frozenset(victims)
+    queue = queue_input(snapshot, slo, settings.stale_seconds)
+    place = {int(row): place for place, row in enumerate(queue.rows)}
+    promised = {
+        node: [place[row] for each in containers if (row := snapshot.tasks.index.get(each, NOWHERE)) in place]
+        for node, containers in victims.items()
+    }
+    free = frozenset(node for node, rows in promised.items() if not rows)
+    own = place.get(snapshot.tasks.index.get(pod, NOWHERE))
+    if free:
+        return free
+    if own is None:
+        promise = next((each for each in slo.promises if each.name == request.labels.get(SLO_LABEL)), None)
+        if promise is None:
+            return frozenset()
+        # A pod that was just created, and that no driver has listed yet.
+        everywhere = np.ones(queue.hosts.capacity.shape[0], dtype=np.bool_)
+        own, queue = queue.rows.size, queue.with_new(promise, 0.0, reservation_of(request), everywhere)
+    # Apart from promises, kube-scheduler decides whether a pod may be stopped.
+    anyone = np.ones(queue.rows.size, dtype=np.bool_)
+    terms = qos_terms(replace(queue.instances, may_stop=anyone), settings)
+    limits, slack = terms.limits[terms.level[own]], terms.slack[own]
+    costs = {
+        node: terms.costs[:, rows].sum(axis=1).tolist()
+        for node, rows in promised.items()
+        if (limits[rows] > slack).all()
+    }
+    least: list[float] = min(costs.values(), default=[])
+    return frozenset(node for node, cost in costs.items() if cost == least)
 
 
-_RULES = QueueRules(_terms, _stop_reason)
+_RULES = QueueRules(qos_terms, _stop_reason)
 
 QOS_DRIVEN = Policy(
     name="qos-driven",

@@ -15,12 +15,13 @@ from math import ceil
 import numpy as np
 
 from collector.common.arrays import Flags, Floats, Rows
-from collector.features.promises.qos.queue import Assignment, Hosts, Instances, Outcome, Terms, padded
+from collector.features.promises.qos.queue import Assignment, Hosts, Instances, Outcome, Terms
 from collector.features.promises.qos.victims import VictimTable
 from collector.snapshot.power_curves import picked
 from collector.snapshot.tables import NOWHERE
 
 _POINTS = 10.0
+_ROUNDING = 1e-9
 
 
 def allocation_score(free_after: Floats, capacity: Floats) -> Floats:
@@ -113,7 +114,9 @@ class QueuePass:
     def __post_init__(self) -> None:
         self._shuffled, place = _shuffle(self.seed, self.hosts.capacity.shape[0])
         self._capacity = picked(self.hosts.capacity, self._shuffled)
-        self._free = picked(padded(self.hosts.free, self.hosts.capacity), self._shuffled)
+        # A margin for rounding errors; an unknown capacity counts as 0.
+        margin = _ROUNDING * np.fmax(self.hosts.capacity, 0.0)
+        self._free = picked(self.hosts.free + margin, self._shuffled)
         self._masks = self.hosts.masks.take(self._shuffled, axis=1)
         self._open: Flags = np.any(self._masks, axis=0)
         self._places = {instance: turn for turn, instance in enumerate(self.terms.queue.tolist())}

@@ -1,4 +1,4 @@
-"""Which instances are stopped for which, by the thesis' three rules, and with the hold.
+"""Which instances are stopped for which, by the thesis' three rules and with the hold, and the settings.
 
 An instance that runs may be stopped for one that waits
 
@@ -10,34 +10,68 @@ An instance that has spent its spare share of time on starts is not stopped for 
 important. An instance that was promised all of its time has no such share.
 """
 
-from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
-from collector.common.arrays import Flags, Floats
+from collector.common.arrays import Floats
 from collector.features.promises.qos.queue import Instances, Terms
+from collector.policies.interface import STALE_SECONDS, PolicySettings
 from collector.snapshot.tables import NOWHERE
 
+_YEAR_SECONDS = 366 * 86_400.0
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Standing:
-    """How the promises of instances stand: one row per instance."""
 
-    importance: NDArray[np.int64]
-    """1 is the most important."""
-    availability: Floats
-    """What it is promised."""
-    slack_seconds: Floats
-    preemption_ratio: Floats
-    startup_seconds: Floats
-    admitted_seconds: Floats
-    is_spare: Flags
-    """Whether it runs without effect: it is stopped first, at no cost."""
-    may_stop: Flags
-    """Whether it may be stopped at all; if it waits, whether it may lose a host that it got in this pass."""
-    may_start: Flags
-    """Whether it may start, if it waits."""
+class QueueSettings(PolicySettings, frozen=True):
+    """Settings of every policy that passes over the queue."""
+
+    stale_seconds: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=_YEAR_SECONDS,
+            description="Maximum age of a node's last report for starts and stops on it.",
+        ),
+    ] = STALE_SECONDS
+    sample_ratio: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=1,
+            description="Share of all nodes with room after which the search for more ends. Less than 1 saves"
+            " checks, and spreads containers less evenly.",
+        ),
+    ] = 1.0
+
+
+class QosSettings(QueueSettings, frozen=True):
+    """Settings of `qos-driven`."""
+
+    margin_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=_YEAR_SECONDS,
+            description="Safety margin: a container that can wait less than this before its promise breaks is"
+            " stopped only for one that is more important, or that is equally important and more urgent.",
+        ),
+    ] = 10.0
+    limits_overhead: Annotated[
+        bool,
+        Meta(
+            description="Whether a container whose starts took all the time that its promise leaves (a tenth"
+            " for a promise of 0.9) is no longer stopped for others of the same or lower importance."
+        ),
+    ] = True
+    exact: Annotated[
+        bool,
+        Meta(
+            description="Whether to use the rules of the study as published: without a minimum wait and run,"
+            " containers are exchanged about every period."
+        ),
+    ] = False
 
 
 def levels_of(importance: NDArray[np.int64]) -> tuple[NDArray[np.int8], int]:
@@ -46,7 +80,9 @@ def levels_of(importance: NDArray[np.int64]) -> tuple[NDArray[np.int8], int]:
     return level.astype(np.int8), max(values.size, 1)
 
 
-def hold_seconds(standing: Standing, margin_seconds: float) -> Floats:
+def hold_seconds(
+    availability: Floats, startup_seconds: Floats, admitted_seconds: Floats, margin_seconds: float
+) -> Floats:
     """Return by how much the slacks of two instances differ before one takes the place of the other.
 
     An instance with the promise O that runs and waits in turn, with a period L, runs up to O (1 - O) L more
@@ -56,45 +92,35 @@ def hold_seconds(standing: Standing, margin_seconds: float) -> Floats:
     sqrt(2 O (1 - O) cost T) more or less than promised. That is the hold: it grows with the time that a start
     takes and with the age, and is 0 for an instance that may not wait at all.
     """
-    cost = 2.0 * (standing.startup_seconds + margin_seconds)
-    share = standing.availability * (1.0 - standing.availability)
-    hold: Floats = np.sqrt(2.0 * share * cost * standing.admitted_seconds)
+    cost = 2.0 * (startup_seconds + margin_seconds)
+    hold: Floats = np.sqrt(2.0 * availability * (1.0 - availability) * cost * admitted_seconds)
     return hold
 
 
-def qos_terms(  # noqa: PLR0913 - two tables and the settings
-    instances: Instances,
-    standing: Standing,
-    *,
-    margin_seconds: float,
-    limits_overhead: bool = True,
-    is_exact: bool = False,
-    seed: int = 0,
-) -> Terms:
-    """Return the terms of `qos-driven`. `is_exact`: by the thesis' rules, without the hold."""
-    slack = standing.slack_seconds
-    level, count = levels_of(standing.importance)
-    hold = np.zeros_like(slack)
-    if not is_exact:
-        hold = np.where(standing.is_spare, 0.0, hold_seconds(standing, margin_seconds))
+def qos_terms(instances: Instances, settings: QosSettings, seed: int = 0) -> Terms:
+    """Return the terms of `qos-driven`."""
+    slack, spare, promised = instances.slack_seconds, instances.is_spare, instances.availability
+    margin_seconds, is_exact = settings.margin_seconds, settings.exact
+    level, count = levels_of(instances.importance)
+    hold = hold_seconds(promised, instances.startup_seconds, instances.admitted_seconds, margin_seconds)
+    hold = np.where(spare | is_exact, 0.0, hold)
     # The slack swings by half of the hold to either side.
     is_safe = slack >= margin_seconds + hold / 2
-    limited = standing.availability >= 1.0
-    if limits_overhead:
-        limited |= standing.preemption_ratio >= 1.0 - standing.availability
+    limited = promised >= 1.0
+    if settings.limits_overhead:
+        limited |= instances.preemption_ratio >= 1.0 - promised
     held = slack - hold
     of_waiting = np.arange(count)[:, np.newaxis]
     by_equals = np.where((level == of_waiting) | is_safe, held, -np.inf)
     by_equals[:, limited] = -np.inf
     limits = np.where(level > of_waiting, np.maximum(held, margin_seconds), by_equals)
-    limits[:, ~standing.may_stop] = -np.inf
+    limits[:, ~instances.may_stop] = -np.inf
     excess = slack - margin_seconds
-    spare = standing.is_spare
     below, above_margin = ~spare & (excess < 0), ~spare & (excess >= 0)
     by_level = level == of_waiting
     sums = [np.where(by_level & below, -excess, 0.0), np.where(above_margin, -excess, 0.0)[np.newaxis]]
     counts = [] if is_exact else [by_level & below, above_margin[np.newaxis]]
-    waits = np.flatnonzero((instances.host == NOWHERE) & standing.may_start)
+    waits = np.flatnonzero(instances.host == NOWHERE)
     return Terms(
         queue=waits[np.lexsort((level[waits], slack[waits]))],
         level=level,

@@ -8,10 +8,9 @@ import numpy as np
 from collector.common.arrays import Floats
 from collector.features.promises.qos.queue import Hosts, Instances, Outcome, Terms
 from collector.features.promises.qos.queue_pass import QueuePass
-from collector.features.promises.qos.rules import Standing
 from collector.snapshot.tables import NOWHERE
 
-MakeTerms = Callable[[Instances, Standing, int], Terms]
+MakeTerms = Callable[[Instances, int], Terms]
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,12 @@ class Slots:
         age = now - self._admitted_at[rows]
         spent = self._restarting[rows]
         everything = np.ones(rows.size, dtype=np.bool_)
-        standing = Standing(
+        instances = Instances(
+            host=self._host[rows],
+            demand=np.ones((rows.size, 2)),
+            mask=np.zeros(rows.size, dtype=np.intp),
+            group=np.full(rows.size, NOWHERE),
+            last_host=self._last_host[rows],
             importance=self._importance[rows],
             availability=promised,
             slack_seconds=ran / promised - age - startup,
@@ -113,14 +117,6 @@ class Slots:
             admitted_seconds=age,
             is_spare=~everything,
             may_stop=everything,
-            may_start=everything,
-        )
-        instances = Instances(
-            host=self._host[rows],
-            demand=np.ones((rows.size, 2)),
-            mask=np.zeros(rows.size, dtype=np.intp),
-            group=np.full(rows.size, NOWHERE),
-            last_host=self._last_host[rows],
         )
         taken = np.bincount(self._host[self._host != NOWHERE], minlength=self.hosts)
         capacity = np.full((self.hosts, 2), float(self.slots))
@@ -130,4 +126,4 @@ class Slots:
             masks=np.ones((1, self.hosts), dtype=np.bool_),
         )
         seed = self.seed + self.passes
-        return QueuePass(hosts, instances, self.make_terms(instances, standing, seed), seed).run()
+        return QueuePass(hosts, instances, self.make_terms(instances, seed), seed).run()

@@ -7,7 +7,7 @@ import pytest
 
 from collector.common.arrays import Floats
 from collector.features.promises.qos.queue import Instances, Terms
-from collector.features.promises.qos.rules import Standing, hold_seconds, qos_terms
+from collector.features.promises.qos.rules import QosSettings, hold_seconds, qos_terms
 from tests.collector.features.promises.qos.slots import Arrival, Slots
 
 HOUR = 3600
@@ -21,12 +21,12 @@ OTHERS: tuple[Mix, ...] = (
 )
 
 
-def exact(instances: Instances, standing: Standing, seed: int) -> Terms:
-    return qos_terms(instances, standing, margin_seconds=10.0, is_exact=True, seed=seed)
+def exact(instances: Instances, seed: int) -> Terms:
+    return qos_terms(instances, QosSettings(exact=True), seed)
 
 
-def held(instances: Instances, standing: Standing, seed: int) -> Terms:
-    return qos_terms(instances, standing, margin_seconds=10.0, seed=seed)
+def held(instances: Instances, seed: int) -> Terms:
+    return qos_terms(instances, QosSettings(), seed)
 
 
 def arrivals(mix: Mix, seed: int) -> list[Arrival]:
@@ -90,18 +90,7 @@ def test_the_hold_keeps_the_promises_also_if_another_host_takes_longer(mix: Mix)
 def test_the_hold_grows_with_the_start_and_the_age_and_is_none_for_a_promise_of_all_time() -> None:
     def hold(startup: float, age: float, availability: float) -> float:
         one = np.ones(1)
-        standing = Standing(
-            importance=np.ones(1, dtype=np.int64),
-            availability=availability * one,
-            slack_seconds=0 * one,
-            preemption_ratio=0 * one,
-            startup_seconds=startup * one,
-            admitted_seconds=age * one,
-            is_spare=one < 0,
-            may_stop=one > 0,
-            may_start=one > 0,
-        )
-        return float(hold_seconds(standing, 10.0)[0])
+        return float(hold_seconds(availability * one, startup * one, age * one, 10.0)[0])
 
     assert hold(3.0, 3600.0, 1.0) == 0.0
     assert hold(3.0, 0.0, 0.5) == 0.0

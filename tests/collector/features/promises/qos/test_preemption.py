@@ -5,8 +5,8 @@ from math import inf
 
 import pytest
 
-from collector.features.promises.qos.preemption import nodes_to_preempt_on
-from collector.features.promises.qos.settings import QosSettings
+from collector.features.promises.qos.policy import nodes_to_preempt_on
+from collector.features.promises.qos.rules import QosSettings
 from collector.features.promises.settings import SLO_LABEL
 from collector.policies.interface import Request
 from collector.snapshot.tables import Snapshot

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from collector.features.promises.qos.queue import Hosts, Instances, Outcome
 from collector.features.promises.qos.queue_pass import QueuePass
-from collector.features.promises.qos.rules import Standing, qos_terms
+from collector.features.promises.qos.rules import QosSettings, qos_terms
 from collector.snapshot.tables import NOWHERE
 from tests.collector.features.promises.qos.reference import Host, Reference, Task
 
@@ -74,8 +74,6 @@ def run_pass(
         mask=np.array([masks.index(task.allowed) for task in tasks]),
         group=np.array([NOWHERE if task.group is None else task.group for task in tasks]),
         last_host=np.full(len(tasks), NOWHERE),
-    )
-    standing = Standing(
         importance=np.array([task.importance for task in tasks]),
         availability=np.array([task.availability for task in tasks]),
         slack_seconds=np.array([task.slack for task in tasks]),
@@ -84,9 +82,8 @@ def run_pass(
         admitted_seconds=np.full(len(tasks), 600.0),
         is_spare=np.zeros(len(tasks), dtype=np.bool_),
         may_stop=np.array([not task.is_protected for task in tasks]),
-        may_start=np.ones(len(tasks), dtype=np.bool_),
     )
-    terms = qos_terms(instances, standing, margin_seconds=MARGIN, is_exact=exact)
+    terms = qos_terms(instances, QosSettings(margin_seconds=MARGIN, exact=exact))
     allowed = np.array([[host in mask for host in range(len(hosts))] for mask in masks])
     cluster = Hosts(capacity=capacity, free=free, masks=allowed)
     return QueuePass(cluster, instances, terms, sample_ratio=sample_ratio).run()
