@@ -109,8 +109,6 @@ def _row(size: Json) -> tuple[str, ...]:
 
 
 def _change_text(change: Json) -> str:
-    if change["cost_per_month"] is not None:
-        return f"{change['cost_per_month']:+.2f} a month"
     if change["watts"] is not None:
         return f"{change['watts']:+.1f} W"
     return "-" if change["nodes"] is None else f"{change['nodes']:+.2f} nodes"
@@ -136,14 +134,13 @@ def format_size(size: Json) -> Iterator[str]:
     if size["out_of_memory"]:
         yield "memory is raised, because a container ran out of memory and was killed"
     change = size["change"]
-    if all(change[field] is None for field in ("cpu_cores", "memory_bytes", "cost_per_month")):
+    if all(change[field] is None for field in ("cpu_cores", "memory_bytes")):
         yield "change of the reserved resources: unknown, because its containers have no requests now"
         return
     yield (
         f"reserved, all containers: CPU {_signed(change['cpu_cores'], ' cores')}, memory "
         f"{_signed_bytes(change['memory_bytes'])}; {_signed(change['nodes'], ' nodes')}, "
-        f"{_signed(change['watts'], ' W')} if nodes can be switched off, "
-        f"cost {_signed(change['cost_per_month'], ' a month')}"
+        f"{_signed(change['watts'], ' W')} if nodes can be switched off"
     )
 
 

@@ -63,7 +63,6 @@ class SizeAllocation:
 
     sizes: Floats
     above: Floats
-    price: float
 
 
 class _Costs:
@@ -111,7 +110,7 @@ def allocate(demand: Demand, spread: float, budget: float) -> SizeAllocation:
         part = demand.rows(rows)
         sizes[rows] = _Costs(part, spread, idle).sizes(price)
         above[rows] = _time_above(part.times, spread, sizes[rows])
-    return SizeAllocation(sizes, above, price)
+    return SizeAllocation(sizes, above)
 
 
 def idle_use(times: UsageTimes) -> float:

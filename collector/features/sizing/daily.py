@@ -8,10 +8,8 @@ a restart, agents report running containers again. So no sample counts twice.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -23,7 +21,6 @@ from collector.analysis.histograms import (
     pack,
     stack,
     sum_by_key,
-    sum_by_key_dense,
 )
 from collector.analysis.usage import BUCKET_SECONDS, ObservedContainer
 
@@ -38,8 +35,6 @@ _SERVICE_BYTES, _SUM_BYTES = 1024, 256
 _AT_ONCE = 500
 """Containers that are counted at once: more would save little time."""
 _PLACE_MASK = (1 << (ROW_BITS - BIN_BITS)) - 1
-_ROW_SIZE = 1 << ROW_BITS
-"""Possible keys of a histogram. To sum more than these, a table of all is faster than sorting."""
 
 _ContainerKey = tuple[str, str]
 """Name of a node, and id of a container on it."""
@@ -54,19 +49,9 @@ class UsageSum(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Observed time: for each bucket, the time of the container that was observed longest."""
 
 
-class _Stored(msgspec.Struct, frozen=True):
-    """A service in the history."""
-
-    days: dict[int, UsageSum] = {}
-    closed_until: int = -1
-    ended: dict[int, UsageSum] = {}
-    out_of_memory: dict[int, float] = {}
-    node: str = ""
-
-
 @dataclass(slots=True)
 class ServiceDays:
-    """The usage of one service."""
+    """The usage of one service. All but `open` is stored, in this order."""
 
     days: dict[int, UsageSum] = field(default_factory=dict)
     """Closed buckets, added up by day."""
@@ -74,14 +59,26 @@ class ServiceDays:
     """The last closed bucket."""
     ended: dict[int, UsageSum] = field(default_factory=dict)
     """The sum of ended containers, by open bucket."""
-    running: set[_ContainerKey] = field(default_factory=set)
-    """The running containers."""
-    open: dict[int, dict[_ContainerKey, UsageSum]] = field(default_factory=dict)
-    """The usage of running containers, by open bucket and container."""
     out_of_memory: dict[int, float] = field(default_factory=dict)
     """The most memory that a container had when the kernel killed it, in bytes, by day."""
     node: str = ""
     """The node that ran the service first."""
+    open: dict[int, dict[_ContainerKey, UsageSum]] = field(default_factory=dict)
+    """The usage of running containers, by open bucket and container."""
+
+    def pack(self) -> bytes:
+        """Encode the service for the history."""
+        return msgspec.msgpack.encode(
+            (self.days, self.closed_until, self.ended, self.out_of_memory, self.node)
+        )
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> "ServiceDays":
+        """Decode a service of the history. Raise `ValueError` or `LookupError` if it is invalid."""
+        found = cls(*_stored.decode(packed))
+        for total in (*found.days.values(), *found.ended.values()):
+            stack([total.packed], [0])
+        return found
 
     @property
     def size_bytes(self) -> int:
@@ -116,19 +113,27 @@ class ServiceDays:
         self.closed_until = max(self.closed_until, until)
         return bool(due)
 
-    def end(self, container: _ContainerKey) -> None:
-        """Add a container that no longer runs to the sums."""
-        self.running.discard(container)
+    def end_others(self, running: Collection[_ContainerKey]) -> bool:
+        """Add the containers that no longer run to the sums; returns whether there are any."""
+        has_ended = False
         for bucket, sums in self.open.items():
-            if (total := sums.pop(container, None)) is not None:
-                self.ended[bucket] = _merged([total, *([self.ended[bucket]] if bucket in self.ended else [])])
+            if gone := [sums[container] for container in sums if container not in running]:
+                self.ended[bucket] = _merged([*gone, *self._ended(bucket)])
+                self.open[bucket] = {each: total for each, total in sums.items() if each in running}
+                has_ended = True
+        return has_ended
 
     def _open_buckets(self) -> set[int]:
         return {*self.ended, *(bucket for bucket, sums in self.open.items() if sums)}
 
     def _bucket(self, bucket: int) -> UsageSum:
-        parts = self.open.get(bucket, {}).values()
-        return _merged([*parts, *([self.ended[bucket]] if bucket in self.ended else [])])
+        return _merged([*self.open.get(bucket, {}).values(), *self._ended(bucket)])
+
+    def _ended(self, bucket: int) -> list[UsageSum]:
+        return [self.ended[bucket]] if bucket in self.ended else []
+
+
+_stored = msgspec.msgpack.Decoder(tuple[dict[int, UsageSum], int, dict[int, UsageSum], dict[int, float], str])
 
 
 def day_of(at: float) -> int:
@@ -170,32 +175,7 @@ def _sum(parts: Sequence[UsageSum]) -> Packed:
     if len(parts) == 1:
         return parts[0].packed
     keys, counts, _ = stack([each.packed for each in parts], [0] * len(parts))
-    if keys.size < _ROW_SIZE:
-        return pack(*sum_by_key(keys, counts), 1)[0]
-    # Whole numbers below 2^53 are exact.
-    bins, sums = sum_by_key_dense(keys, counts.astype(np.float64))
-    return pack(bins, sums.astype(np.int64), 1)[0]
-
-
-class _OpenPart(NamedTuple):
-    """The samples of a running container in an open bucket."""
-
-    sums: dict[_ContainerKey, UsageSum]
-    """The usage of the bucket, by container."""
-    container: _ContainerKey
-    packed: Packed
-    sample_seconds: float
-
-
-def _count(parts: Iterable[_OpenPart]) -> None:
-    """Set the sums of open buckets, many at once: most of the cost is per array operation."""
-    remaining = iter(parts)
-    while some := list(islice(remaining, _AT_ONCE)):
-        totals = sum_usage(
-            [each.packed for each in some], [each.sample_seconds for each in some], BUCKET_SECONDS
-        )
-        for each, total in zip(some, totals, strict=True):
-            each.sums[each.container] = total
+    return pack(*sum_by_key(keys, counts), 1)[0]
 
 
 class DailyUsage:
@@ -209,104 +189,75 @@ class DailyUsage:
         self._keep_days = keep_days
         self._max_bytes = max_bytes
         self.services: dict[str, ServiceDays] = {}
-        self._changed: set[str] = set()
+        self.changed: set[str] = set()
+        """Services that must be stored, or deleted from the history."""
 
     def update(self, observed: Iterable[ObservedContainer], now: float) -> None:
         """Add the usage of all running containers."""
         running: defaultdict[str, dict[_ContainerKey, ObservedContainer]] = defaultdict(dict)
         for each in observed:
             running[each.service][each.node, each.id] = each
-        until = int((now - _GRACE_SECONDS) // BUCKET_SECONDS) - 1
-        oldest = day_of(now) - self._keep_days
         for name in running.keys() - self.services.keys():
             self.services[name] = ServiceDays(node=next(iter(running[name].values())).node)
-        _count(
-            part
-            for name, of in self.services.items()
-            for part in self._open_parts(name, of, running.get(name, {}))
-        )
-        for name, of in list(self.services.items()):
-            if of.close(until):
-                self._changed.add(name)
-            self._forget(name, of, oldest)
-        self._drop_surplus()
-
-    def _drop_surplus(self) -> None:
-        """Forget services that no longer run, beyond the memory limit of their node."""
-        ended: defaultdict[str, list[str]] = defaultdict(list)
         for name, of in self.services.items():
-            if not of.running:
-                ended[of.node].append(name)
-        for names in ended.values():
-            left_bytes = self._max_bytes
-            names.sort(key=lambda name: (self.services[name].last_day, name), reverse=True)
-            for name in names:
-                left_bytes -= len(name) + self.services[name].size_bytes
-                if left_bytes < 0:
-                    del self.services[name]
-                    self._changed.add(name)
+            if of.end_others(running.get(name, {})):
+                self.changed.add(name)
+        self._count(running)
+        until = int((now - _GRACE_SECONDS) // BUCKET_SECONDS) - 1
+        for name, of in self.services.items():
+            if of.close(until):
+                self.changed.add(name)
+        self._forget(running.keys(), day_of(now) - self._keep_days)
 
-    def _open_parts(
-        self, name: str, of: ServiceDays, running: Mapping[_ContainerKey, ObservedContainer]
-    ) -> Iterator[_OpenPart]:
-        """The open buckets of the running containers of a service; those that ended are added to its sums."""
-        for container in of.running - running.keys():
-            of.end(container)
-            self._changed.add(name)
-        of.running.update(running)
-        for container, each in running.items():
-            for bucket, packed in each.own_parts:
-                if bucket > of.closed_until:
-                    yield _OpenPart(of.open.setdefault(bucket, {}), container, packed, each.sample_seconds)
+    def _count(self, running: Mapping[str, Mapping[_ContainerKey, ObservedContainer]]) -> None:
+        """Set the sums of open buckets, many at once: most of the cost is per array operation."""
+        parts = [
+            (of.open.setdefault(bucket, {}), container, packed, each.sample_seconds)
+            for name, containers in running.items()
+            for of in (self.services[name],)
+            for container, each in containers.items()
+            for bucket, packed in each.own_parts
+            if bucket > of.closed_until
+        ]
+        for start in range(0, len(parts), _AT_ONCE):
+            sums, containers, packed, seconds = zip(*parts[start : start + _AT_ONCE], strict=True)
+            totals = sum_usage(packed, seconds, BUCKET_SECONDS)
+            for of_bucket, container, total in zip(sums, containers, totals, strict=True):
+                of_bucket[container] = total
 
-    def _forget(self, name: str, of: ServiceDays, oldest: int) -> None:
-        for days in (of.days, of.out_of_memory):
-            for day in [day for day in days if day <= oldest]:
-                del days[day]
-                self._changed.add(name)
-        if not (of.days or of.ended or of.running or of.out_of_memory):
-            del self.services[name]
-            self._changed.add(name)
+    def _forget(self, running: Collection[str], oldest: int) -> None:
+        """Forget old days, and services that no longer run beyond the memory limit of their node."""
+        for name, of in self.services.items():
+            for days in (of.days, of.out_of_memory):
+                for day in [day for day in days if day <= oldest]:
+                    del days[day]
+                    self.changed.add(name)
+        left_bytes: defaultdict[str, int] = defaultdict(lambda: self._max_bytes)
+        ended = [name for name in self.services if name not in running]
+        for name in sorted(ended, key=lambda name: (self.services[name].last_day, name), reverse=True):
+            of = self.services[name]
+            left_bytes[of.node] -= len(name) + of.size_bytes
+            if left_bytes[of.node] < 0 or not (of.days or of.ended or of.out_of_memory):
+                del self.services[name]
+                self.changed.add(name)
 
     def note_out_of_memory(self, service: str, at: float, memory_bytes: float) -> None:
         """Record the memory of a container that was killed; ignored if its service was not observed."""
         of, day = self.services.get(service), day_of(at)
         if of is not None and memory_bytes > of.out_of_memory.get(day, 0.0):
             of.out_of_memory[day] = memory_bytes
-            self._changed.add(service)
+            self.changed.add(service)
 
     def pack_changes(self) -> dict[str, bytes | None]:
-        """The services that changed since the last call, packed for the history; None for forgotten ones."""
-        changed, self._changed = self._changed, set()
-        return {name: _pack(self.services.get(name)) for name in changed}
-
-    def requeue(self, names: Iterable[str]) -> None:
-        """Include services in the next `pack_changes` again, because they could not be stored."""
-        self._changed.update(names)
+        """The changed services, packed for the history; None for forgotten ones."""
+        return {name: self.services[name].pack() if name in self.services else None for name in self.changed}
 
     def restore(self, packed: Mapping[str, bytes]) -> Collection[str]:
         """Restore the state from before a restart; returns the services whose stored state is invalid."""
         invalid: list[str] = []
-        decoder = msgspec.msgpack.Decoder(_Stored)
         for name, each in packed.items():
             try:
-                stored = decoder.decode(each)
-                for total in (*stored.days.values(), *stored.ended.values()):
-                    stack([total.packed], [0])
+                self.services[name] = ServiceDays.unpack(each)
             except (msgspec.DecodeError, ValueError, LookupError):
                 invalid.append(name)
-                continue
-            self.services[name] = ServiceDays(
-                days=dict(stored.days),
-                closed_until=stored.closed_until,
-                ended=dict(stored.ended),
-                out_of_memory=dict(stored.out_of_memory),
-                node=stored.node,
-            )
         return invalid
-
-
-def _pack(of: ServiceDays | None) -> bytes | None:
-    if of is None:
-        return None
-    return msgspec.msgpack.encode(_Stored(of.days, of.closed_until, of.ended, of.out_of_memory, of.node))

@@ -13,17 +13,17 @@ from contextlib import asynccontextmanager
 import numpy as np
 
 from collector.analysis.usage import ObservedContainer
-from collector.common.arrays import Floats
 from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
 from collector.core.parts import Core
 from collector.features.sizing.daily import DailyUsage, day_of
-from collector.features.sizing.recommendations import CapacityValue, CurrentSize, Sizing, recommend
+from collector.features.sizing.recommendations import AverageNode, CurrentSize, Sizing, recommend
 from collector.features.sizing.settings import SizingConfig
-from collector.features.sizing.sizes import CPU, MEMORY, SizeRules
+from collector.features.sizing.sizes import PLACES, SizeRules
 from collector.history.interface import HistoryUnavailable
 from collector.snapshot.columns import Four, four
 from collector.snapshot.tables import NOWHERE, Snapshot
+from wire.resources import RESOURCES
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,9 @@ class SizingJob:
         snapshot = await core.snapshot()
         found = await asyncio.to_thread(self._compute, observed, killed, snapshot, now)
         self.latest = found
-        await self._store()
+        if values := self.usage.pack_changes():
+            await core.history.put_values(_KIND, values)
+            self.usage.changed.clear()
         return found
 
     async def _collect(self) -> list[ObservedContainer]:
@@ -94,29 +96,20 @@ class SizingJob:
         services, tunings = recommend(
             self.usage.services,
             current_sizes(observed, snapshot),
-            cluster_of(snapshot, config),
-            rules_of(config),
+            average_node(snapshot),
+            size_rules(config),
             before.tunings if before.learned_on == today else None,
         )
         return Sizing(now, services, tunings, today)
 
-    async def _store(self) -> None:
-        values = self.usage.pack_changes()
-        if not values:
-            return
-        try:
-            await self._core.history.put_values(_KIND, values)
-        except HistoryUnavailable:
-            self.usage.requeue(values)
-            raise
 
-
-def rules_of(config: CollectorConfig) -> SizeRules:
+def size_rules(config: CollectorConfig) -> SizeRules:
     """Return the rules from the settings."""
+    settings = config.section(SizingConfig)
     return SizeRules(
         percentiles=(config.envelopes.cpu, config.envelopes.memory),
-        reserve_ratio=config.section(SizingConfig).reserve_ratio,
-        oom_raise_ratio=config.section(SizingConfig).oom_raise_ratio,
+        reserve_ratio=settings.reserve_ratio,
+        oom_raise_ratio=settings.oom_raise_ratio,
     )
 
 
@@ -125,46 +118,29 @@ def current_sizes(observed: Sequence[ObservedContainer], snapshot: Snapshot) -> 
     limits: defaultdict[str, list[Four]] = defaultdict(list)
     for each in observed:
         limits[each.service].append(four(each.limit))
-    requests: defaultdict[int, list[int]] = defaultdict(list)
-    for task, service in enumerate(snapshot.tasks.service.tolist()):
-        if service != NOWHERE:
-            requests[service].append(task)
-    index = snapshot.services.index
+    tasks, index = snapshot.tasks, snapshot.services.index
+    requests = np.full((len(index) + 1, len(RESOURCES)), np.nan)
+    # Tasks without a service, whose row is -1, and services without tasks share the last row.
+    np.fmax.at(requests, tasks.service, tasks.requested)
+    requests[-1] = np.nan
     found = {}
     for name, rows in limits.items():
-        tasks = requests[index[name]] if name in index else []
-        wanted = snapshot.tasks.requested[tasks]
-        has = np.array(rows)
-        found[name] = CurrentSize(
-            containers=len(rows),
-            cpu_request=_highest(wanted[:, CPU]),
-            memory_request=_highest(wanted[:, MEMORY]),
-            cpu_limit=_highest(has[:, CPU]),
-            memory_limit=_highest(has[:, MEMORY]),
-        )
+        cpu, memory, *_ = requests[index.get(name, NOWHERE)].tolist()
+        cpu_limit, memory_limit, *_ = np.fmax.reduce(rows).tolist()
+        found[name] = CurrentSize(len(rows), (cpu, memory), (cpu_limit, memory_limit))
     return found
 
 
-def _highest(values: Floats) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(known.max()) if known.size else None
-
-
-def cluster_of(snapshot: Snapshot, config: CollectorConfig) -> CapacityValue:
-    """What reserved capacity is worth in this cluster."""
+def average_node(snapshot: Snapshot) -> AverageNode:
+    """Return what an average node has of the resource of which the larger share is reserved."""
     nodes = snapshot.nodes
-    capacity = np.nan_to_num(nodes.capacity[:, : MEMORY + 1], nan=0.0)
-    allocated = np.nan_to_num(nodes.allocated[:, : MEMORY + 1], nan=0.0).sum(axis=0)
-    total = np.maximum(capacity.sum(axis=0), 1e-9)
+    capacity, allocated = (np.nansum(each[:, PLACES], axis=0) for each in (nodes.capacity, nodes.allocated))
+    scarce = int((allocated / np.maximum(capacity, 1e-9)).argmax())
     idle = nodes.power.idle_watts[~np.isnan(nodes.power.idle_watts)]
-    count = max(1, len(nodes.names))
-    return CapacityValue(
-        cpu_cores_per_node=float(capacity[:, CPU].sum() / count),
-        memory_bytes_per_node=float(capacity[:, MEMORY].sum() / count),
-        cpu_is_scarcer=bool(allocated[CPU] / total[CPU] >= allocated[MEMORY] / total[MEMORY]),
-        idle_watts_per_node=float(idle.mean()) if idle.size else None,
-        cost_per_core_hour=config.section(SizingConfig).cost_per_core_hour,
-        cost_per_gibibyte_hour=config.section(SizingConfig).cost_per_gibibyte_hour,
+    return AverageNode(
+        scarce=scarce,
+        capacity=float(capacity[scarce]) / max(1, len(nodes.names)),
+        idle_watts=float(idle.mean()) if idle.size else None,
     )
 
 

@@ -1,43 +1,35 @@
-"""The recommended size of each service, and its effect on reserved capacity, power and cost."""
+"""The recommended size of each service, and its effect on reserved capacity and power."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from math import isnan, nan
 
 import msgspec
 import numpy as np
 
 from collector.features.sizing.allocation import Tuning
 from collector.features.sizing.daily import ServiceDays
-from collector.features.sizing.sizes import CPU, MEMORY, ResourceSizes, SizeRules, size_services
+from collector.features.sizing.sizes import CPU, MEMORY, PLACES, ResourceSizes, SizeRules, size_services
 from collector.features.sizing.usage_table import UsageTable
-
-_HOURS_PER_MONTH = 730.0
-_GIBIBYTE = float(1 << 30)
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentSize:
-    """The current size of each container of a service; None if unknown."""
+    """The current size of each container of a service, of CPU and memory; NaN if unknown."""
 
     containers: int = 0
-    cpu_request: float | None = None
-    memory_request: float | None = None
-    cpu_limit: float | None = None
-    memory_limit: float | None = None
+    requests: tuple[float, float] = (nan, nan)
+    limits: tuple[float, float] = (nan, nan)
 
 
 @dataclass(frozen=True, slots=True)
-class CapacityValue:
-    """The value of reserved capacity in this cluster."""
+class AverageNode:
+    """What an average node of the cluster has of the scarcer resource, of which more is reserved."""
 
-    cpu_cores_per_node: float = 0.0
-    memory_bytes_per_node: float = 0.0
-    cpu_is_scarcer: bool = True
-    """Whether a larger share of CPU than of memory is reserved."""
-    idle_watts_per_node: float | None = None
-    cost_per_core_hour: float = 0.0
-    cost_per_gibibyte_hour: float = 0.0
+    scarce: int = CPU
+    """The place of the scarcer resource: CPU or memory."""
+    capacity: float = 0.0
+    idle_watts: float | None = None
 
 
 class SizedResource(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,8 +62,6 @@ class SizeChange(msgspec.Struct, frozen=True, kw_only=True):
     """Number of average nodes that the reservations need, by their scarcest resource."""
     watts: float | None
     """The idle power of `nodes`. It is saved if nodes are switched off."""
-    cost_per_month: float | None
-    """Cost per month, by the prices in `[sizing]`."""
 
 
 class ServiceSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +90,7 @@ class Sizing:
 
     at: float = 0.0
     """0 before the first computation."""
-    services: Mapping[str, ServiceSize] = field(default_factory=lambda: MappingProxyType({}))
+    services: Mapping[str, ServiceSize] = field(default_factory=dict)
     tunings: tuple[Tuning, Tuning] | None = None
     """The tunings of CPU and memory."""
     learned_on: int = -1
@@ -110,14 +100,14 @@ class Sizing:
 def recommend(
     days: Mapping[str, ServiceDays],
     present: Mapping[str, CurrentSize],
-    cluster: CapacityValue,
+    node: AverageNode,
     rules: SizeRules,
     tunings: tuple[Tuning, Tuning] | None = None,
-) -> tuple[Mapping[str, ServiceSize], tuple[Tuning, Tuning]]:
+) -> tuple[dict[str, ServiceSize], tuple[Tuning, Tuning]]:
     """The recommendations for all services, and their tunings, which are learned if not given."""
     table = UsageTable.of({name: of.totals() for name, of in days.items()})
     now = [present.get(name, CurrentSize()) for name in table.names]
-    limits = np.array([(each.cpu_limit, each.memory_limit) for each in now], dtype=np.float64).reshape(-1, 2)
+    limits = np.array([each.limits for each in now], dtype=np.float64).reshape(-1, 2)
     killed = np.array(
         [max(days[name].out_of_memory.values(), default=np.nan) for name in table.names], dtype=np.float64
     )
@@ -125,8 +115,7 @@ def recommend(
     found = {}
     for row, (name, each) in enumerate(zip(table.names, now, strict=True)):
         observed = float(table.observed_days[row])
-        cpu = _recommendation(sized[CPU], row, each.cpu_request)
-        memory = _recommendation(sized[MEMORY], row, each.memory_request)
+        cpu, memory = (_recommendation(sized[place], row, each.requests[place]) for place in PLACES)
         found[name] = ServiceSize(
             service=name,
             containers=each.containers,
@@ -135,18 +124,18 @@ def recommend(
             cpu=cpu,
             memory=memory,
             out_of_memory=bool(days[name].out_of_memory),
-            change=_reserve_change(cpu, memory, each.containers, cluster),
+            change=_reserve_change((cpu, memory), each.containers, node),
         )
-    return MappingProxyType(found), (sized[CPU].tuning, sized[MEMORY].tuning)
+    return found, (sized[CPU].tuning, sized[MEMORY].tuning)
 
 
-def _recommendation(sizes: ResourceSizes, row: int, present: float | None) -> SizedResource | None:
+def _recommendation(sizes: ResourceSizes, row: int, present: float) -> SizedResource | None:
     if np.isnan(sizes.request[row]):
         return None
     return SizedResource(
         request=float(sizes.request[row]),
         limit=float(sizes.limit[row]),
-        present=present,
+        present=None if isnan(present) else present,
         used=float(sizes.used[row]),
         peak=float(sizes.peak[row]),
         above_ratio=float(sizes.above[row]),
@@ -155,29 +144,17 @@ def _recommendation(sizes: ResourceSizes, row: int, present: float | None) -> Si
 
 
 def _reserve_change(
-    cpu: SizedResource | None,
-    memory: SizedResource | None,
-    containers: int,
-    cluster: CapacityValue,
+    sizes: tuple[SizedResource | None, SizedResource | None], containers: int, node: AverageNode
 ) -> SizeChange:
-    cores, memory_bytes = (
+    change = [
         None if each is None or each.present is None else containers * (each.request - each.present)
-        for each in (cpu, memory)
-    )
-    scarce, per_node = (
-        (cores, cluster.cpu_cores_per_node)
-        if cluster.cpu_is_scarcer
-        else (memory_bytes, cluster.memory_bytes_per_node)
-    )
-    nodes = None if scarce is None or per_node <= 0 else scarce / per_node
-    idle = cluster.idle_watts_per_node
-    prices = (cluster.cost_per_core_hour, cluster.cost_per_gibibyte_hour / _GIBIBYTE)
-    has_price = any(prices) and any(each is not None for each in (cores, memory_bytes))
-    hourly = sum((each or 0.0) * price for each, price in zip((cores, memory_bytes), prices, strict=True))
+        for each in sizes
+    ]
+    scarce, idle = change[node.scarce], node.idle_watts
+    nodes = None if scarce is None or node.capacity <= 0 else scarce / node.capacity
     return SizeChange(
-        cpu_cores=cores,
-        memory_bytes=memory_bytes,
+        cpu_cores=change[CPU],
+        memory_bytes=change[MEMORY],
         nodes=nodes,
         watts=None if nodes is None or idle is None else nodes * idle,
-        cost_per_month=hourly * _HOURS_PER_MONTH if has_price else None,
     )

@@ -27,20 +27,6 @@ class SizingConfig(Section, frozen=True):
     ] = 0.95
     oom_raise_ratio: ClassVar[float] = 1.2
     """Memory that is recommended after an out-of-memory kill, relative to what the container had."""
-    cost_per_core_hour: Annotated[
-        float,
-        Meta(
-            ge=0, le=1e6, description="Price of a reserved core for an hour, in any currency. 0 is unknown."
-        ),
-    ] = 0.0
-    cost_per_gibibyte_hour: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1e6,
-            description="Price of a reserved gibibyte of memory for an hour, in the same currency.",
-        ),
-    ] = 0.0
 
 
 TABLES = {"sizing": SizingConfig}

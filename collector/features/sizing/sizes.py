@@ -61,7 +61,6 @@ class ResourceSizes:
     peak: Floats
     vpa: Floats
     """The request of VPA."""
-    price: float
     tuning: Tuning
 
 
@@ -111,7 +110,7 @@ def _size(  # noqa: PLR0913, PLR0917 - all that the sizes of a resource depend o
         np.where(is_known, each, np.nan)
         for each in (request, ceiling, found.above, times.mean, peak, targets)
     )
-    return ResourceSizes(request, ceiling, above, used, peak, targets, found.price, tuning)
+    return ResourceSizes(request, ceiling, above, used, peak, targets, tuning)
 
 
 def estimate_demand(  # noqa: PLR0913, PLR0917 - all that a demand depends on

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -45,15 +44,11 @@ class UsageTimes:
         mean: Floats = (self.seconds @ self.edges) / np.maximum(self.total, 1e-9)
         return mean
 
-    def cumulative(self) -> Floats:
-        """The share of the time in which usage is at most that of each bin; 1 without any time."""
-        total = self.total[:, None]
-        return np.where(total > 0, np.cumsum(self.seconds, axis=1) / np.maximum(total, 1e-9), 1.0)
-
     def percentile(self, share: float | Floats) -> Rows:
-        """The bin of this percentile, per service."""
-        wanted = np.broadcast_to(np.asarray(share, dtype=np.float64), self.seconds.shape[:1])
-        found: Rows = (self.cumulative() >= wanted[:, None] - 1e-9).argmax(axis=1)
+        """The bin of this percentile, per service; the first bin without any time."""
+        total = self.total[:, None]
+        below = np.where(total > 0, np.cumsum(self.seconds, axis=1) / np.maximum(total, 1e-9), 1.0)
+        found: Rows = (below >= np.reshape(share, (-1, 1)) - 1e-9).argmax(axis=1)
         return found
 
     def highest(self) -> Rows:
@@ -128,11 +123,6 @@ class UsageTable:
         keys, counts, _ = stack(packed, rows)
         observed = [sum(total.seconds for total in services[name].values()) / DAY_SECONDS for name in names]
         return cls(names, days, np.array(observed, dtype=np.float64), keys, counts.astype(np.float64))
-
-    @cached_property
-    def index(self) -> Mapping[str, int]:
-        """The row of each name."""
-        return {name: row for row, name in enumerate(self.names)}
 
     def only(self, services: Rows) -> "UsageTable":
         """The usage of some of the services."""

@@ -126,7 +126,7 @@ def test_a_patch_warns_of_services_that_were_observed_for_less_than_a_day() -> N
 
 def test_what_is_unknown_or_tiny_in_the_detail_of_a_size_is_explained() -> None:
     amounts = {"request": 0.02, "limit": 0.02, "present": None, "vpa": 0.025, "used": 0.0, "peak": 0.0}
-    change = dict.fromkeys(("cpu_cores", "memory_bytes", "nodes", "watts", "cost_per_month"))
+    change = dict.fromkeys(("cpu_cores", "memory_bytes", "nodes", "watts"))
     size = {
         "service": "web",
         "containers": 1,

@@ -7,7 +7,7 @@ from collector.analysis.histograms import Keys, pack, sample_keys, sum_by_key
 from collector.common.arrays import Floats
 from collector.features.sizing.allocation import Demand, Tuning, allocate
 from collector.features.sizing.daily import DAY_SECONDS, ServiceDays, UsageSum, sum_usage
-from collector.features.sizing.recommendations import CapacityValue, CurrentSize, recommend
+from collector.features.sizing.recommendations import AverageNode, CurrentSize, recommend
 from collector.features.sizing.sizes import (
     CPU,
     MEMORY,
@@ -68,7 +68,7 @@ def test_small_services_get_more_room_than_large_ones() -> None:
     services = {f"small{n}": steady(0.05, 4, seed=n) for n in range(10)}
     table, (cpu, _) = sized({**services, "large": steady(50.0, 4, seed=99)})
     room = cpu.request / cpu.used
-    assert room[table.index["small3"]] > 1.5 * room[table.index["large"]]
+    assert room[table.names.index("small3")] > 1.5 * room[table.names.index("large")]
 
 
 def test_a_node_that_claims_absurd_use_does_not_widen_the_table_of_all() -> None:
@@ -79,9 +79,9 @@ def test_a_node_that_claims_absurd_use_does_not_widen_the_table_of_all() -> None
         usage = table.resource(place)
         assert usage.edges.size < 2000
         peaks = usage.peaks()[:, 0]
-        assert peaks[table.index["liar"]] == pytest.approx(highest, rel=0.03)
+        assert peaks[table.names.index("liar")] == pytest.approx(highest, rel=0.03)
         alone = UsageTable.of(honest).resource(place).peaks()[:, 0]
-        assert peaks[[table.index[name] for name in honest]] == pytest.approx(alone)
+        assert peaks[[table.names.index(name) for name in honest]] == pytest.approx(alone)
 
 
 def test_equal_services_share_the_budget() -> None:
@@ -122,8 +122,8 @@ def test_a_resource_that_was_not_measured_has_no_size() -> None:
     cpu_only = usage_of(sample_keys(np.ones(SAMPLES), CPU), 900.0)
     found, _ = recommend(
         {"web": ServiceDays(days={0: cpu_only})},
-        {"web": CurrentSize(containers=2, cpu_request=4.0)},
-        CapacityValue(cpu_cores_per_node=16.0, idle_watts_per_node=80.0, cost_per_core_hour=0.01),
+        {"web": CurrentSize(2, (4.0, np.nan))},
+        AverageNode(capacity=16.0, idle_watts=80.0),
         SizeRules(),
     )
     web = found["web"]
@@ -133,12 +133,11 @@ def test_a_resource_that_was_not_measured_has_no_size() -> None:
     change = 2 * (web.cpu.request - 4.0)
     assert web.change.cpu_cores == pytest.approx(change)
     assert web.change.watts == pytest.approx(change / 16 * 80)
-    assert web.change.cost_per_month == pytest.approx(change * 0.01 * 730)
     assert web.change.memory_bytes is None
 
 
 def test_no_services_have_no_sizes() -> None:
-    found, _ = recommend({}, {}, CapacityValue(), SizeRules())
+    found, _ = recommend({}, {}, AverageNode(), SizeRules())
     assert not found
 
 
