@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from replay.setup.scenario import Expected
+from replay.setup.scenario import Expected, Figure
 from wire.errors import UserError
 
 HEADER = ("FIGURE", "POLICY", "THEIRS", "OURS", "BOUND")
@@ -21,18 +21,11 @@ class Compared(Protocol):
         ...
 
 
-class FigureComparison(msgspec.Struct, frozen=True, kw_only=True):
+class FigureComparison(Figure, frozen=True, kw_only=True):
     """One figure, theirs and ours."""
 
-    policy: str
-    figure: str
-    relative_to: str | None
     theirs: float | None
     ours: float
-    at_least: float | None
-    at_most: float | None
-    source: str
-    note: str
 
     @property
     def ok(self) -> bool:
@@ -55,17 +48,8 @@ def _compare(results: Compared, each: Expected) -> FigureComparison:
     ours = figure(results.policies[each.policy], each.figure)
     if each.relative_to is not None:
         ours = ours / figure(results.policies[each.relative_to], each.figure) - 1
-    return FigureComparison(
-        policy=each.policy,
-        figure=each.figure,
-        relative_to=each.relative_to,
-        theirs=each.value,
-        ours=ours,
-        at_least=each.at_least,
-        at_most=each.at_most,
-        source=each.source,
-        note=each.note,
-    )
+    stated = msgspec.structs.asdict(each)
+    return FigureComparison(theirs=stated.pop("value"), ours=ours, **stated)
 
 
 def figure(result: msgspec.Struct, name: str) -> float:

@@ -213,14 +213,12 @@ class Choice(_Table, frozen=True, kw_only=True):
     note: str = ""
 
 
-class Expected(_Table, frozen=True, kw_only=True):
-    """A figure of a paper or a peer, to compare with ours."""
+class Figure(_Table, frozen=True, kw_only=True):
+    """A figure of a policy, and the bounds of ours."""
 
     policy: str
     figure: str
     """The name of the figure in the results, with dots for nested values: `utilisation_ratio.cpu`."""
-    value: float | None = None
-    """Their figure; None if only a bound is checked."""
     source: str = ""
     relative_to: str | None = None
     """Another policy: the figure is then the difference to it."""
@@ -229,6 +227,13 @@ class Expected(_Table, frozen=True, kw_only=True):
     at_most: float | None = None
     note: str = ""
     """The reason of a difference."""
+
+
+class Expected(Figure, frozen=True, kw_only=True):
+    """A figure of a paper or a peer, to compare with ours."""
+
+    value: float | None = None
+    """Their figure; None if only a bound is checked."""
 
 
 class Scenario(_Table, frozen=True, kw_only=True):

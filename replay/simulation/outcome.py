@@ -33,8 +33,7 @@ class Outcome:
     lateness_ratio: list[float] = field(default_factory=list)
     """For each ended job: its additional runtime because it got less than it demanded."""
     nodes: dict[str, NodeResult] = field(default_factory=dict)
-    promises: PromisesKept | None = None
-    """None for a workload without promises of availability."""
+    promises: PromisesKept = field(default_factory=PromisesKept)
     applications: dict[str, ApplicationResult] = field(default_factory=dict)
     windows: list[ScoredWindow] = field(default_factory=list)
     """With admission: the predicted and the actual shortage in each window of each node."""

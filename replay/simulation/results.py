@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from collector.common.arrays import Floats
 from replay.simulation.accounting import JOULES_PER_KWH, SECONDS_PER_HOUR, IntervalSums
 from replay.simulation.outcome import NodeResult, Outcome
-from replay.simulation.queue.figures import ClassResult
+from replay.simulation.queue.figures import PromisesKept
 from replay.simulation.response import ApplicationResult
 from wire.resources import RESOURCES, Resource
 
@@ -42,7 +42,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int
 
 
-class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyResult(PromisesKept, frozen=True, kw_only=True):
     """One policy on one workload."""
 
     energy_kwh: float
@@ -81,14 +81,6 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     timing: Timing
     nodes: dict[str, NodeResult]
     """The nodes at the end; empty for a large cluster."""
-    slo: dict[str, ClassResult] | UnsetType = UNSET
-    """Per class of promises; like the next three, only for a workload with promises of availability."""
-    penalty: float | UnsetType = UNSET
-    """Core seconds that were missing, weighted by how badly each promise was broken."""
-    preemptions: int | UnsetType = UNSET
-    """How often a container was stopped for another one."""
-    operations: int | UnsetType = UNSET
-    """How often the policy examined a host for a waiting container."""
     applications: dict[str, ApplicationResult] | UnsetType = UNSET
     """Only for a scenario with applications."""
 
@@ -135,7 +127,7 @@ def result_of(outcome: Outcome) -> PolicyResult:
             rebalance_p99_ms=_percentile_ms(outcome.rebalance_seconds, 99),
         ),
         nodes=outcome.nodes if len(outcome.nodes) <= MAX_NODES_LISTED else {},
-        **({} if outcome.promises is None else msgspec.structs.asdict(outcome.promises)),
+        **msgspec.structs.asdict(outcome.promises),
         applications=outcome.applications or UNSET,
     )
 

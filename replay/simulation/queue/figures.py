@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from collector.common.arrays import Codes, Floats
 from collector.features.promises.ledger.promises import Promise, gini, is_broken, penalty
@@ -23,14 +24,16 @@ class ClassResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PromisesKept(msgspec.Struct, frozen=True, kw_only=True):
-    """The promises of a completed run: fields of its result."""
+    """How promises of availability were kept; unset for a workload without them."""
 
-    slo: dict[str, ClassResult]
-    penalty: float
+    slo: dict[str, ClassResult] | UnsetType = UNSET
+    """Per class of promises."""
+    penalty: float | UnsetType = UNSET
     """Core seconds that were missing, weighted by how badly each promise was broken."""
-    preemptions: int
-    operations: int
-    """How often a policy examined a host for a waiting container."""
+    preemptions: int | UnsetType = UNSET
+    """How often a container was stopped for another one."""
+    operations: int | UnsetType = UNSET
+    """How often the policy examined a host for a waiting container."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
