@@ -20,11 +20,10 @@ from collector.api.queries import PageQuery, Pager
 from collector.common.errors import ApiError
 from collector.common.liveness import LivenessLabel
 from collector.common.periodic import in_background, repeat
-from collector.core.events import NodeEvent
+from collector.core.event_stream import NodeEvent, Subscriber, Topic
 from collector.core.parts import Core
 from collector.history.interface import EventPosition, StoredEvent
 from collector.reports.alerts import AlertState
-from collector.web.event_stream import Subscriber, Topic
 from collector.web.routes import (
     BAD_QUERY,
     FORBIDDEN,

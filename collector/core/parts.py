@@ -13,6 +13,7 @@ from collector.analysis.analysis import LatestAnalysis
 from collector.common.outages import Outages
 from collector.config import CollectorConfig
 from collector.core.applied import AppliedReports
+from collector.core.event_stream import EventStream
 from collector.core.snapshots import SnapshotCache
 from collector.core.tariff import TariffSource
 from collector.history.sqlite.history import History
@@ -21,7 +22,6 @@ from collector.placement.reservations import Reservations
 from collector.policies.admission.record import ShortageRecord
 from collector.policies.admission.rule import AdmissionRule
 from collector.snapshot.tables import Snapshot
-from collector.web.event_stream import EventStream
 
 _OLDEST_RATIO = 5.0
 """How much older a snapshot may be while a newer one is being taken."""

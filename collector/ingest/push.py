@@ -12,7 +12,7 @@ from http import HTTPStatus
 from aiohttp import web
 
 from collector.common.errors import ApiError
-from collector.core.events import publish_events
+from collector.core.event_stream import publish_events
 from collector.core.parts import Core, ReportKind, ReportOutcome
 from collector.history.interface import UsageKey, is_pulled
 from collector.web.backpressure import BACKPRESSURE

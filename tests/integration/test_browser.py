@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from collector.config import AccessConfig, HttpConfig
-from collector.core.events import publish_events
+from collector.core.event_stream import publish_events
 from collector.features.network.mesh.mesh import Mesh
 from collector.features.network.settings import MeshConfig
 from collector.main import RunningCollector, running

@@ -1,6 +1,6 @@
 import asyncio
 
-from collector.web.event_stream import MAX_MESSAGES, EventStream, Topic
+from collector.core.event_stream import MAX_MESSAGES, EventStream, Topic
 
 
 async def test_subscriber_gets_messages_while_subscribed() -> None:

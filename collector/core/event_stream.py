@@ -1,4 +1,4 @@
-"""Publish messages to subscribers, in order, each at its own pace. Independent of HTTP.
+"""Publish events and other messages to subscribers, in order, each at its own pace. Independent of HTTP.
 
 Every subscriber has a bounded queue. One that falls behind is disconnected with a reason, so a slow client
 costs little memory and delays no other. Recent messages are retained for clients that reconnect.
@@ -12,8 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import msgspec
+
+from wire.messages import Event, EventKind, Report, encode
+
 MAX_MESSAGES = 1000
 """Limit of retained messages, and of messages queued for one subscriber."""
+_MOST_PUBLISHED = MAX_MESSAGES // 10
+"""Events of one report that subscribers get: a flood must not end all subscriptions. All are stored."""
 
 
 class Topic(StrEnum):
@@ -150,3 +156,33 @@ class EventStream:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < len(str(2**63))
+
+
+class NodeEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened to a node or a container."""
+
+    node: str
+    kind: EventKind
+    """What happened."""
+    at: float
+    container: str | None
+    name: str | None
+    """Name of the container; null if it is not about a container."""
+    lifetime_seconds: float | None
+    startup_seconds: float | None
+    exit_code: int | None
+    cpu_seconds_total: float | None
+    """CPU time of a container that ended, up to the last sample."""
+    joules_total: float | None
+    """Energy that a container that ended added to the draw of its node while the agent watched it."""
+
+    @staticmethod
+    def of(node: str, event: Event) -> "NodeEvent":
+        """An event that a node reported."""
+        return NodeEvent(node=node, **msgspec.structs.asdict(event))
+
+
+def publish_events(stream: EventStream, report: Report) -> None:
+    """Send the events of a new report to the subscribers."""
+    for event in report.events[:_MOST_PUBLISHED]:
+        stream.publish(Topic.EVENT, encode(NodeEvent.of(report.node, event)))
