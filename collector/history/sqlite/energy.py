@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 
 from collector.history.interface import Account, GroupBy
 from collector.history.rollups import COARSE_SECONDS, FINE_SECONDS
-from collector.history.sqlite.rows import StoredContainerFacts, decode_container_facts
+from collector.history.sqlite.rows import decode_container_facts, unknown_container
 from collector.history.sqlite.schema import DETAIL_FROM
 from collector.history.timeline import overlaps
+from wire.messages import ContainerState
 
 _DAY_SECONDS = 86_400
 
@@ -83,14 +84,14 @@ def read_energy(
 
 def _containers(
     connection: sqlite3.Connection, given: _Given
-) -> Iterator[tuple[str, str, StoredContainerFacts, float]]:
+) -> Iterator[tuple[str, str, ContainerState, float]]:
     for node, runtime_id, body, joules in connection.execute(_BY_CONTAINER, given):
-        facts = StoredContainerFacts(runtime_id, "unknown") if body is None else decode_container_facts(body)
+        facts = unknown_container(runtime_id) if body is None else decode_container_facts(body)
         yield node, runtime_id, facts, joules
 
 
 def _grouped(
-    connection: sqlite3.Connection, given: _Given, key_of: Callable[[StoredContainerFacts], str | None]
+    connection: sqlite3.Connection, given: _Given, key_of: Callable[[ContainerState], str | None]
 ) -> list[Account]:
     sums: defaultdict[str | None, float] = defaultdict(float)
     for _, _, facts, joules in _containers(connection, given):

@@ -12,19 +12,19 @@ from collector.history.interface import UsageKey, UsageTotal, is_pulled
 from collector.history.sqlite.ids import IdCaches
 from collector.history.sqlite.rows import (
     CONTAINER_COLUMNS,
+    GONE,
     NODE_COLUMNS,
     REPORT_COLUMNS,
     Row,
-    container_row,
+    container_values,
     encode_body,
     encode_container_facts,
-    encode_event_facts,
     encode_heartbeat,
     encode_node_facts,
     encode_usage,
-    gone_row,
-    node_row,
+    node_values,
     report_bytes,
+    unknown_container,
 )
 from collector.history.sqlite.schema import VERSION
 from collector.history.sqlite.space import SpaceAccounts
@@ -138,7 +138,7 @@ class SqliteWriter:
         self._added.append((node_id, received_at, size))
         if report.state is not None:
             facts_id = self._ids.facts.get((encode_node_facts(report.state),), received_at)
-            self._node_samples.batch.append(node_row(report.state, report_id, facts_id))
+            self._node_samples.batch.append((report_id, facts_id, *node_values(report.state)))
         if report.containers or report.gone:
             self._add_containers(report, report_id, node_id, received_at)
         if report.events:
@@ -166,10 +166,10 @@ class SqliteWriter:
             container_id = ids.containers.get((node_id, container.id), received_at)
             facts_id = ids.facts.get((encode_container_facts(container),), received_at)
             ids.set_facts(container_id, facts_id)
-            rows.append(container_row(container, report_id, container_id, facts_id))
+            rows.append((report_id, container_id, facts_id, *container_values(container)))
         gone = set(report.gone) - {container.id for container in report.containers}
         rows += [
-            gone_row(report_id, ids.containers.get((node_id, each), received_at)) for each in sorted(gone)
+            (report_id, ids.containers.get((node_id, each), received_at), *GONE) for each in sorted(gone)
         ]
 
     def _add_events(self, report: Report, report_id: int, node_id: int, received_at: float) -> None:
@@ -180,7 +180,8 @@ class SqliteWriter:
                 container_id = self._ids.containers.get((node_id, event.container), received_at)
                 if not self._ids.has_facts(container_id):
                     # It ended before its first sample, but it used energy.
-                    facts_id = self._ids.facts.get((encode_event_facts(event),), received_at)
+                    facts = encode_container_facts(unknown_container(event.name or event.container))
+                    facts_id = self._ids.facts.get((facts,), received_at)
                     self._ids.set_facts(container_id, facts_id)
             rows.append((report_id, number, event.at, container_id, event.joules_total, encode_body(event)))
         self._connection.executemany(_ADD_EVENT, rows)
