@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Generic, Literal, Protocol, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
@@ -62,16 +62,6 @@ class _Answer(msgspec.Struct, Generic[Result], frozen=True):
 
 _instants = msgspec.json.Decoder(_Answer[Instant])
 _ranges = msgspec.json.Decoder(_Answer[Range])
-
-
-class Source(Protocol):
-    """A store; `Client` implements it. Both methods raise `HistoryUnavailable`."""
-
-    url: str
-
-    async def query(self, promql: str, at: float) -> list[Instant]: ...
-
-    async def query_raw(self, selector: str, at: float, seconds: float) -> list[Range]: ...
 
 
 class StoreRejected(Exception):  # noqa: N818 - an answer, not a bug

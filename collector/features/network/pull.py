@@ -9,7 +9,7 @@ import msgspec
 
 from collector.core.parts import Core
 from collector.features.network.mesh.mesh import Mesh
-from collector.history.promql import Instant, Source, regex_of
+from collector.history.promql import Client, Instant, regex_of
 from wire.mesh import PeerResult
 
 ROUND_TRIP: Final = "wattpack_peer_round_trip_seconds"
@@ -18,7 +18,7 @@ _PROBES = 100
 """The store has the share of lost probes only: it counts as that of a hundred."""
 
 
-async def pull(core: Core, source: Source, nodes: Sequence[str], at: float) -> None:
+async def pull(core: Core, source: Client, nodes: Sequence[str], at: float) -> None:
     """Read the round-trip times that some nodes measured; those that send them themselves are left out."""
     mesh, label = core.registry.part(Mesh), core.config.pull.node_label
     if mesh.is_enabled:

@@ -15,8 +15,7 @@ from typing import Final
 from collector.common.outages import Dependency, Outages
 from collector.config import CollectorConfig, LimitsConfig
 from collector.features.prometheus.encoding import compress
-from collector.features.prometheus.outbox import Outbox
-from collector.features.prometheus.shipper import Shipper
+from collector.features.prometheus.outbox import Outbox, Shipper
 from collector.features.prometheus.writer import SampleWriter
 from collector.history.interface import (
     DEFAULT_LIMITS,

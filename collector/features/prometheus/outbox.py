@@ -1,27 +1,36 @@
-"""A queue on disk of requests to the store; when it is full, the oldest are dropped.
+"""A queue on disk of requests to the store, and how they are sent.
 
-Synchronous, on one connection. A commit survives a crash of the process. A power failure can lose the last
-seconds in the store: to save a second flush per report, only the history itself is flushed.
+A commit survives a crash of the process. A power failure can lose the last seconds in the store: to save a
+second flush per report, only the history itself is flushed. When the queue is full, the oldest requests are
+dropped. They are sent in order, in large requests, with retries until they are accepted.
 """
 
+import asyncio
+import random
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, NamedTuple
 
-from collector.history.sqlite.files.connection import IN_MEMORY, make_private, reason
+from collector.common.outages import Dependency, Outages, log
+from collector.features.prometheus.encoding import compress, decompress
+from collector.history.interface import HistoryUnavailable
+from collector.history.promql import Client, StoreRejected
+from collector.history.sqlite.files.connection import IN_MEMORY, DiskThread, make_private, reason
 from wire.errors import UserError
 
+_REQUEST_BYTES: Final = 1 << 20
+"""Total size from which no more compressed requests are joined into one."""
+_RETRY_SECONDS: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+_JITTER: Final = 0.25
 _TABLE = """
 CREATE TABLE IF NOT EXISTS outbox (
     id INTEGER PRIMARY KEY AUTOINCREMENT, reports INTEGER NOT NULL, body BLOB NOT NULL
 )
 """
-_IN_ORDER = "SELECT id, reports, body FROM outbox ORDER BY id"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A compressed request in the queue."""
 
     id: int
@@ -47,12 +56,7 @@ class Outbox:
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.execute(_TABLE)
             row = self._connection.execute("SELECT count(*), total(length(body)), total(reports) FROM outbox")
-        except OSError as error:
-            why = (error.strerror or str(error)).lower()
-            raise UserError(
-                f"cannot open the outbox {path} ({why}): move it away, or choose another history.path"
-            ) from error
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             raise UserError(
                 f"cannot open the outbox {path} ({reason(error)}): "
                 "move it away, or choose another history.path"
@@ -68,7 +72,7 @@ class Outbox:
         """Add a request; if the queue is full, drop the oldest."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
-            dropped_entries = self._oldest(self.stored_bytes + len(body) - self._max_bytes)
+            dropped_entries = self.oldest(self.stored_bytes + len(body) - self._max_bytes)
             self._delete(dropped_entries)
             self._connection.execute("INSERT INTO outbox (reports, body) VALUES (?, ?)", (reports, body))
             self._connection.execute("COMMIT")
@@ -82,16 +86,14 @@ class Outbox:
         self.stored_bytes += len(body)
         self.waiting_reports += reports
 
-    def first(self, max_bytes: int) -> list[Entry]:
-        """The oldest entries up to this size, at least one if there is any."""
+    def oldest(self, size_bytes: int) -> list[Entry]:
+        """The fewest of the oldest entries that together have this size."""
         found: list[Entry] = []
-        size = 0
-        for row in self._connection.execute(_IN_ORDER):
-            entry = Entry(*row)
-            size += len(entry.body)
-            if found and size > max_bytes:
-                break
-            found.append(entry)
+        rows = self._connection.execute("SELECT id, reports, body FROM outbox ORDER BY id")
+        while size_bytes > 0 and (row := rows.fetchone()) is not None:
+            found.append(Entry(*row))
+            size_bytes -= len(found[-1].body)
+        rows.close()
         return found
 
     def remove(self, entries: Sequence[Entry], *, dropped: bool = False) -> None:
@@ -105,18 +107,6 @@ class Outbox:
     def close(self) -> None:
         self._connection.close()
 
-    def _oldest(self, size_bytes: int) -> list[Entry]:
-        """The fewest of the oldest entries that together have this size."""
-        found: list[Entry] = []
-        if size_bytes <= 0:
-            return found
-        for row in self._connection.execute(_IN_ORDER):
-            found.append(Entry(*row))
-            size_bytes -= len(found[-1].body)
-            if size_bytes <= 0:
-                break
-        return found
-
     def _delete(self, entries: Sequence[Entry]) -> int:
         ids = ((entry.id,) for entry in entries)
         return self._connection.executemany("DELETE FROM outbox WHERE id = ?", ids).rowcount
@@ -125,3 +115,81 @@ class Outbox:
         self._entries -= len(removed)
         self.stored_bytes -= sum(len(entry.body) for entry in removed)
         self.waiting_reports -= sum(entry.reports for entry in removed)
+
+
+class Shipper:
+    """Sends the entries of the outbox to the store."""
+
+    def __init__(
+        self, outbox: Outbox, client: Client, write_url: str, disk: DiskThread, troubles: Outages
+    ) -> None:
+        self._outbox = outbox
+        self._client = client
+        self._write_url = write_url
+        self._disk = disk
+        self._troubles = troubles
+        self._added = asyncio.Event()
+        self._failures = 0
+        self._max_bytes = _REQUEST_BYTES
+        self._is_rejecting = False
+
+    def wake(self) -> None:
+        """Signal a new entry in the outbox."""
+        self._added.set()
+
+    async def run(self) -> None:
+        """Send forever."""
+        while True:
+            self._added.clear()
+            if not await self.send():
+                pause = _RETRY_SECONDS[min(self._failures, len(_RETRY_SECONDS)) - 1]
+                await asyncio.sleep(pause * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311 - no secret
+            elif not len(self._outbox):
+                await self._added.wait()
+
+    async def send(self) -> bool:
+        """Send until the outbox is empty, or the store fails; returns False if it failed."""
+        try:
+            while entries := await self._disk.run(self._outbox.oldest, self._max_bytes):
+                await self._send(entries)
+                self._failures = 0
+                self._troubles.end(
+                    Dependency.STORE,
+                    f"the store at {self._client.url} accepts samples again; "
+                    f"reports still to be sent: {self._outbox.waiting_reports}",
+                )
+        except HistoryUnavailable as error:
+            self._failures += 1
+            self._troubles.begin(
+                Dependency.STORE,
+                f"the store at {self._client.url} accepts no samples: {error}; retrying",
+            )
+            return False
+        return True
+
+    async def _send(self, entries: Sequence[Entry]) -> None:
+        try:
+            await self._client.write(await self._disk.run(_join, entries), self._write_url)
+        except StoreRejected as error:
+            await self._reject(entries, error)
+        else:
+            await self._disk.run(self._outbox.remove, entries)
+            self._max_bytes = _REQUEST_BYTES
+            self._is_rejecting = False
+
+    async def _reject(self, entries: Sequence[Entry], error: StoreRejected) -> None:
+        """Drop a request that the store will never accept, without those that it was joined with."""
+        if len(entries) > 1:
+            self._max_bytes = 1
+            return
+        await self._disk.run(self._outbox.remove, entries, dropped=True)
+        if not self._is_rejecting:
+            log.error("the store at %s rejected samples, dropped them: %s", self._client.url, error)
+        self._is_rejecting = True
+
+
+def _join(entries: Sequence[Entry]) -> bytes:
+    """Many requests as one: they are merged by concatenation."""
+    if len(entries) == 1:
+        return entries[0].body
+    return compress(b"".join(decompress(entry.body) for entry in entries))

@@ -9,8 +9,7 @@ it writes them later, as separate series (`SAMPLED_METRICS`), and `COUNTED_UNTIL
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -29,9 +28,10 @@ from collector.features.prometheus.schema import (
     MetricField,
     metric_names,
 )
+from collector.history.interface import PULLED
 from collector.history.promql import Instant, Range, regex_of
-from wire.messages import ContainerState, ContainerUsage, Gap, NodeState
-from wire.resources import RESOURCES, Quantities, Resource
+from wire.messages import Alert, ContainerState, ContainerUsage, Gap, Heartbeat, NodeState, Report
+from wire.resources import RESOURCES, Quantities, Resource, ratio
 from wire.sketch import FLOORS, Sketch
 
 STORE_GAP: Final = Gap(
@@ -44,6 +44,7 @@ _STATE_METRICS: Final = (
     *metric_names(NODE_FIELDS),
     *metric_names(CONTAINER_FIELDS),
 )
+_EVIDENCE: Final = "the agent's metrics report a bottleneck"
 _EMPTY_STATE: Final = NodeState(used=Quantities(), capacity=Quantities())
 _RESOURCE_OF: Final = {
     name: resource for names in (USAGE_METRICS, SAMPLED_METRICS) for resource, name in names.items()
@@ -70,8 +71,7 @@ def usage_query(nodes: Sequence[str], node_label: str, *, sampled: bool) -> str:
     return f"{{__name__=~{regex_of(tuple(names))},{node_label}=~{regex_of(nodes)}}}"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeTimestamps:
+class NodeTimestamps(NamedTuple):
     """The times of a node in the store."""
 
     sampled_at: float
@@ -80,18 +80,7 @@ class NodeTimestamps:
     """Time up to which all its samples are there, if it reports to a collector; None if it is scraped."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredNodeState:
-    """The current state of a node in the store."""
-
-    state: NodeState
-    containers: tuple[ContainerState, ...]
-    agent_version: str
-    short_of: dict[Resource, bool] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class NodeUsage:
+class NodeUsage(NamedTuple):
     """The usage of a node's containers in a period."""
 
     usage: tuple[ContainerUsage, ...]
@@ -105,11 +94,8 @@ def parse_nodes(found: Iterable[Instant], node_label: str) -> dict[str, NodeTime
     """The nodes in an answer to `nodes_query`."""
     times: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for each in found:
-        node, metric, value = (
-            each.metric.get(node_label),
-            each.metric.get("__name__", ""),
-            float(each.value[1]),
-        )
+        node, value = each.metric.get(node_label), float(each.value[1])
+        metric = each.metric.get("__name__", "")
         if node and math.isfinite(value):
             # If two collectors scrape it, the later time counts.
             times[node][metric] = max(value, times[node].get(metric, value))
@@ -120,8 +106,8 @@ def parse_nodes(found: Iterable[Instant], node_label: str) -> dict[str, NodeTime
     }
 
 
-def parse_states(found: Iterable[Instant], node_label: str) -> dict[str, StoredNodeState]:
-    """The state of each node in an answer to `state_query`."""
+def parse_states(found: Iterable[Instant], node_label: str) -> dict[str, Report]:
+    """The state of each node in an answer to `state_query`, as a report without times."""
     node_series: defaultdict[str, _SeriesByMetric] = defaultdict(lambda: defaultdict(list))
     container_series: defaultdict[str, dict[str, _SeriesByMetric]] = defaultdict(dict)
     for each in found:
@@ -134,10 +120,10 @@ def parse_states(found: Iterable[Instant], node_label: str) -> dict[str, StoredN
         else:
             series = container_series[node].setdefault(container, defaultdict(list))
         series[labels.get("__name__", "")].append((labels, value))
-    return {node: _parse_state(series, container_series[node]) for node, series in node_series.items()}
+    return {node: _parse_state(node, series, container_series[node]) for node, series in node_series.items()}
 
 
-def _parse_state(series: _SeriesByMetric, containers: Mapping[str, _SeriesByMetric]) -> StoredNodeState:
+def _parse_state(node: str, series: _SeriesByMetric, containers: Mapping[str, _SeriesByMetric]) -> Report:
     gaps = [Gap(labels.get("what", ""), labels.get("why", "")) for labels, _ in series.get(GAP, ())]
     state = _convert(NodeState, {"used": {}, "capacity": {}, **_values(NODE_FIELDS, series)})
     if state is None:
@@ -155,19 +141,21 @@ def _parse_state(series: _SeriesByMetric, containers: Mapping[str, _SeriesByMetr
         for labels, _ in series.get(f"wattpack_node_{resource}_capacity_bytes_per_second", ())
         if labels.get("source") == "learned"
     )
-    return StoredNodeState(
-        msgspec.structs.replace(state, learned_capacities=learned, gaps=(*gaps, STORE_GAP)),
-        tuple(each for each in parsed.values() if each is not None),
-        next(
-            (labels["version"] for labels, _ in series.get(BUILD_INFO, ()) if "version" in labels),
-            "unknown",
-        ),
-        {
-            resource: value > 0
-            for labels, value in series.get(ALERT, ())
+    versions = [labels["version"] for labels, _ in series.get(BUILD_INFO, ()) if "version" in labels]
+    short_of = {labels.get("resource") for labels, value in series.get(ALERT, ()) if value > 0}
+    return Report(
+        node=node,
+        boot=PULLED,
+        sequence=0,
+        at=0.0,
+        state=msgspec.structs.replace(state, learned_capacities=learned, gaps=(*gaps, STORE_GAP)),
+        containers=tuple(each for each in parsed.values() if each is not None),
+        alerts=tuple(
+            Alert(resource, 0.0, _EVIDENCE, ratio=ratio(state.used, state.capacity, resource))
             for resource in RESOURCES
-            if labels.get("resource") == resource
-        },
+            if resource in short_of
+        ),
+        heartbeat=Heartbeat(versions[0] if versions else "unknown", 0.0, 0.0),
     )
 
 

@@ -45,8 +45,10 @@ _REASONS = {
 _PRIMARY_CODE = 0xFF
 
 
-def reason(error: sqlite3.Error) -> str:
-    """The reason of an error, for a person."""
+def reason(error: Exception) -> str:
+    """The reason of an error of SQLite or of the system, for a person."""
+    if isinstance(error, OSError):
+        return (error.strerror or str(error)).lower()
     code = getattr(error, "sqlite_errorcode", None)
     return _REASONS.get(code & _PRIMARY_CODE, str(error)) if code is not None else str(error)
 
@@ -96,8 +98,7 @@ def lock_file(path: str) -> Iterator[None]:
         lock = os.open(file.with_name(file.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE)
         make_private(file)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise UserError(f"cannot store the history in {path} ({why}): {_CHOOSE}") from error
+        raise UserError(f"cannot store the history in {path} ({reason(error)}): {_CHOOSE}") from error
     try:
         _lock(lock, path)
         yield
@@ -132,9 +133,8 @@ def _lock(lock: int, path: str) -> None:
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
         raise UserError(
-            f"cannot store the history in {path} ({why}): free some space, or {_CHOOSE}"
+            f"cannot store the history in {path} ({reason(error)}): free some space, or {_CHOOSE}"
         ) from error
 
 
@@ -201,8 +201,9 @@ def repair_file(path: str) -> sqlite3.Connection:
         for suffix in ("-wal", "-shm", ""):
             Path(path + suffix).unlink(missing_ok=True)
         _rename(aside, path)
-        why = reason(error) if isinstance(error, sqlite3.Error) else str(error)
-        raise UserError(f"cannot copy the history {path} into a new file ({why}): {_CHOOSE}") from error
+        raise UserError(
+            f"cannot copy the history {path} into a new file ({reason(error)}): {_CHOOSE}"
+        ) from error
     log.warning(
         "repaired the history: kept %d rows, %d pieces could not be read. The damaged file is %s",
         rows,
@@ -242,8 +243,7 @@ def _rename(path: str, aside: str) -> None:
             if Path(path + suffix).exists():
                 Path(path + suffix).rename(aside + suffix)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise UserError(f"cannot rename {path} to {aside} ({why}): {_CHOOSE}") from error
+        raise UserError(f"cannot rename {path} to {aside} ({reason(error)}): {_CHOOSE}") from error
 
 
 def _prepare(connection: sqlite3.Connection, path: str) -> None:

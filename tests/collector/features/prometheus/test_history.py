@@ -14,7 +14,7 @@ import pytest
 
 from collector.common.outages import Dependency, Outages
 from collector.config import CollectorConfig, StoreConfig
-from collector.features.prometheus import shipper as shipping
+from collector.features.prometheus import outbox as shipping
 from collector.features.prometheus.history import PrometheusHistory, open_history
 from collector.history.interface import PULLED, HistoryUnavailable, OutboxStatus
 from collector.history.promql import connect

@@ -9,8 +9,8 @@ from wire.errors import UserError
 ROOM = 1000
 
 
-def bodies(outbox: Outbox, at_most_bytes: int = ROOM) -> list[bytes]:
-    return [entry.body for entry in outbox.first(at_most_bytes)]
+def bodies(outbox: Outbox, size_bytes: int = 3 * ROOM) -> list[bytes]:
+    return [entry.body for entry in outbox.oldest(size_bytes)]
 
 
 def test_the_outbox_keeps_its_order_and_survives_a_restart(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_the_outbox_keeps_its_order_and_survives_a_restart(tmp_path: Path) -> No
     again = Outbox(path, ROOM)
     assert bodies(again) == [b"one", b"three"]
     assert (len(again), again.stored_bytes, again.waiting_reports) == (2, 8, 4)
-    again.remove(again.first(1))
+    again.remove(again.oldest(1))
     assert (len(again), again.stored_bytes, again.waiting_reports) == (1, 5, 3)
     again.close()
     outbox.close()
@@ -48,19 +48,20 @@ def test_one_that_is_too_large_for_all_the_room_is_kept_alone() -> None:
 def test_a_batch_dropped_while_it_was_sent_is_counted_once() -> None:
     outbox = Outbox(":memory:", ROOM)
     outbox.put(b"a" * 600, 1)
-    sent = outbox.first(ROOM)
+    sent = outbox.oldest(ROOM)
     outbox.put(b"b" * 600, 1)
     outbox.remove(sent)
     assert (len(outbox), outbox.stored_bytes, outbox.dropped_reports) == (1, 600, 1)
     outbox.close()
 
 
-def test_at_least_one_is_given_however_large() -> None:
+def test_as_many_are_given_as_have_a_size() -> None:
     outbox = Outbox(":memory:", ROOM)
     outbox.put(b"large", 1)
     outbox.put(b"next", 1)
     assert bodies(outbox, 1) == [b"large"]
-    assert bodies(outbox, 9) == [b"large", b"next"]
+    assert bodies(outbox, 5) == [b"large"]
+    assert bodies(outbox, 6) == [b"large", b"next"]
     outbox.close()
 
 

@@ -1,7 +1,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -12,11 +12,12 @@ from collector.api.containers import Container
 from collector.api.nodes import list_nodes
 from collector.config import PullConfig
 from collector.core.parts import Core
-from collector.features.prometheus.puller import Puller
+from collector.features.prometheus.jobs import Puller
 from collector.features.prometheus.reader import STORE_GAP
 from collector.features.prometheus.schema import ALERT, INFO, SAMPLED_AT, USAGE_METRICS
 from collector.features.prometheus.writer import SampleWriter
 from collector.history.interface import PULLED, HistoryUnavailable
+from collector.history.promql import Client
 from collector.history.sqlite.history import open_sqlite
 from collector.ingest.push import store_reports
 from collector.live.registry import Registry
@@ -48,14 +49,14 @@ class Reading:
     def __init__(self, core: Core, clock: Clock, store: TinyStore, **pull: Any) -> None:
         self.core, self.clock, self.store = core, clock, store
         self.settings = altered(PullConfig(interval_seconds=EVERY_SECONDS), settle_seconds=0.0, **pull)
-        self.puller = Puller(core, store, self.settings)
+        self.puller = Puller(core, cast("Client", store), self.settings)
 
     async def look(self, at: float) -> None:
         self.clock.now = at
         await self.puller.pull(asyncio.get_running_loop().time() + 60)
 
     async def restart(self) -> None:
-        self.puller = Puller(self.core, self.store, self.settings)
+        self.puller = Puller(self.core, cast("Client", self.store), self.settings)
         await self.puller.restore()
 
     def containers(self) -> list[Container]:

@@ -124,7 +124,7 @@ def unsent(core: Core) -> int:
 async def test_a_new_collector_restores_from_the_store_what_sqlite_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("collector.features.prometheus.puller._VISIBLE_SECONDS", 1.0)
+    monkeypatch.setattr("collector.features.prometheus.jobs._VISIBLE_SECONDS", 1.0)
     clock = clock_within_a_bucket()
     rounds = spoken(Random(7), clock())  # noqa: S311 - the same in every run
     async with AsyncExitStack() as stack:

@@ -64,8 +64,9 @@ def test_a_written_node_is_read_back() -> None:
     assert read.state == msgspec.structs.replace(node, gaps=(*node.gaps, STORE_GAP))
     # When it was started, and its labels, are no numbers.
     assert read.containers == (msgspec.structs.replace(web, started_at=None, labels={}),)
-    assert read.agent_version == HEARTBEAT.agent_version
-    assert read.short_of == dict.fromkeys(Resource, False)
+    assert read.heartbeat is not None
+    assert read.heartbeat.agent_version == HEARTBEAT.agent_version
+    assert read.alerts == ()
 
 
 def test_a_container_that_is_gone_ends_in_the_store() -> None:
@@ -98,6 +99,7 @@ def test_a_limit_that_is_lifted_and_a_meter_that_takes_over_end_their_series() -
     )
     read = parse_states(store_of(series), "instance")["alpha"]
     assert read.containers[0].limit == Quantities()
+    assert read.state is not None
     assert read.state.power is not None
     assert read.state.power.source == "model"
     assert sum(each.metric["__name__"] == "wattpack_node_power_watts" for each in store_of(series)) == 1
@@ -136,12 +138,13 @@ def test_alerts_are_written_while_they_are_open() -> None:
     scribe = SampleWriter()
     alert = Alert(Resource.CPU, START, "too busy")
     series = written(scribe, report(), partial_report(sequence=2, at=START + 3, alerts=(alert,)))
-    assert parse_states(store_of(series), "instance")["alpha"].short_of[Resource.CPU]
+    [read] = parse_states(store_of(series), "instance")["alpha"].alerts
+    assert read.resource is Resource.CPU
     lost = written(scribe, report(sequence=9, at=START + 300))
-    assert not any(parse_states(store_of([*series, *lost]), "instance")["alpha"].short_of.values())
+    assert not parse_states(store_of([*series, *lost]), "instance")["alpha"].alerts
     over = msgspec.structs.replace(alert, closed_at=START + 9)
     series += written(scribe, partial_report(sequence=3, at=START + 9, alerts=(over,)))
-    assert not any(parse_states(store_of(series), "instance")["alpha"].short_of.values())
+    assert not parse_states(store_of(series), "instance")["alpha"].alerts
 
 
 @pytest.mark.parametrize("at", [START + 3600, START - 49 * 3600, 0.0, 1e300])

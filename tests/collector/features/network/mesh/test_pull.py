@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 
 from collector.core.parts import Core
 from collector.features.network.mesh.delays import Delays
 from collector.features.network.mesh.mesh import Mesh
 from collector.features.network.pull import LOST_RATIO, ROUND_TRIP, pull
 from collector.features.network.settings import MeshConfig
+from collector.history.promql import Client
 from collector.history.sqlite.history import open_sqlite
 from collector.live.registry import Registry
 from tests.collector.builders import START, Clock, report, settings
@@ -34,7 +36,7 @@ async def test_round_trip_times_of_scraped_nodes_are_read() -> None:
         store.put(START, 2 * seconds, __name__=ROUND_TRIP, quantile="0.95", **series)
         store.put(START, 0.25, __name__=LOST_RATIO, **series)
     async with collector(enabled=True) as core:
-        await pull(core, store, NODES, START)
+        await pull(core, cast("Client", store), NODES, START)
         mesh = core.registry.part(Mesh)
         await mesh.update(START)
         assert mesh.plan.medians == {NODES: 0.03}
@@ -51,5 +53,5 @@ async def test_without_a_mesh_no_round_trip_times_are_read() -> None:
     store = TinyStore()
     store.put(START, 0.1, __name__=ROUND_TRIP, quantile="0.5", instance="alpha", peer="beta")
     async with collector(enabled=False) as core:
-        await pull(core, store, NODES, START)
+        await pull(core, cast("Client", store), NODES, START)
         assert core.registry.tables.snapshot(START).part(Delays) is None
