@@ -19,7 +19,7 @@ from bench.common.results import Figure, Result
 from bench.hints import packing
 from bench.hints.cluster import BEGIN_SECONDS, as_new, cluster
 from bench.hints.server import requests, server
-from collector.api.hints.containers import rank_nodes
+from collector.api.hints import rank_nodes
 from collector.config import CollectorConfig
 from collector.core.parts import Core
 from collector.history.sqlite.history import History

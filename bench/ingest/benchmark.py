@@ -282,7 +282,7 @@ def _count_envelopes(address: str, nodes: int, began: float) -> Iterator[int]:
             while count < CONTAINERS and time.monotonic() - began < _TIMEOUT_SECONDS:
                 connection.request("GET", f"/v1/containers?node={node_name(number)}&limit=1000")
                 containers = msgspec.json.decode(connection.getresponse().read())["containers"]
-                count = sum(each["p90"].get("cpu_cores") is not None for each in containers)
+                count = sum(each["envelope"]["p90"].get("cpu_cores") is not None for each in containers)
             yield count
 
 

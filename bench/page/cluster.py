@@ -67,7 +67,7 @@ async def _report(start: _Start) -> None:
     sampled_at = await write_past(config, agents, start.options.days, lambda _: None)
     async with _collector(start) as (url, pid), aiohttp.ClientSession(url) as session:
         # This process does not execute the collector's decisions.
-        async with session.post("/v1/pause", json={"why": "a benchmark"}) as response:
+        async with session.post("/v1/control", json={"paused": True, "why": "a benchmark"}) as response:
             response.raise_for_status()
 
         async def report() -> None:

@@ -252,7 +252,7 @@ class Adversary:
             return response.status
 
     async def other_routes(self) -> int:
-        path = self._random.choice(["/v1/room", "/v1/pause", "/v1/hints/placement", "/v1/hints/rebalance"])
+        path = self._random.choice(["/v1/room", "/v1/control", "/v1/hints/placement", "/v1/hints/rebalance"])
         return await self.post(b"{}", path)
 
 

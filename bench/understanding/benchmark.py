@@ -45,7 +45,7 @@ _PATHS = (
     "/v1/alerts",
     "/v1/cluster",
     "/v1/nodes?limit=20",
-    "/v1/services/service-7",
+    "/v1/services?name=service-7",
     "/v1/containers?service=service-7&limit=20",
     "/v1/groups",
 )

@@ -1,83 +1,77 @@
-"""Containers: the list, one container, and its history."""
+"""Containers with their envelopes, and groups of containers with similar needs."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import islice
 from typing import Annotated
 
-import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct, structs
 
 from collector.analysis.envelopes import Statistic
+from collector.analysis.groups import Group
 from collector.analysis.usage import to_quantities
 from collector.api.nodes import WINDOW_SECONDS, Window
 from collector.api.queries import (
-    HistoryQuery,
-    PageQuery,
     Pager,
     TableQuery,
     has_label,
     position_page,
-    read_series,
 )
+from collector.common.arrays import Floats
 from collector.common.errors import ApiError
 from collector.common.liveness import LivenessLabel
 from collector.core.parts import Core
-from collector.history.interface import Mean, Series, Subject, SubjectKind
+from collector.history.interface import Mean, Subject, SubjectKind
 from collector.live.entries import NodeEntry
 from collector.live.live_tables import LiveTables
-from collector.live.task_columns import ReportedTask
-from collector.live.task_lists import TaskOrder
+from collector.live.task_lists import TaskList, TaskOrder
 from collector.web.routes import NO_HISTORY, Route, get, problem
-from wire.messages import ContainerPower, ContainerState, Pressure
+from wire.messages import ContainerState
 from wire.resources import Quantities
 
-NO_CONTAINER = problem(HTTPStatus.NOT_FOUND, "No container has this id.")
+_NO_CONTAINER = problem(HTTPStatus.NOT_FOUND, "No container has this id.")
 
 
-class Container(msgspec.Struct, frozen=True, kw_only=True):
+class Envelope(Struct, frozen=True, kw_only=True):
+    """Statistics of resource usage over the configured window; recent usage weighs more."""
+
+    p50: Quantities
+    """Median."""
+    p90: Quantities
+    """90th percentile."""
+    p95: Quantities
+    """95th percentile."""
+    p99: Quantities
+    """99th percentile."""
+    max: Quantities
+    """Highest sample."""
+    mean: Quantities
+    """Mean of all samples."""
+    need: Quantities
+    """The usage that a container is expected to need: for each resource, the statistic in `[envelopes]`."""
+
+
+class Container(ContainerState, frozen=True, kw_only=True, omit_defaults=False, gc=True):
     """A container, as last reported by its node."""
 
     node: str
     node_state: LivenessLabel
     """Unless it is `up`, the other fields may be out of date."""
-    id: str
-    """Id of the container in its runtime."""
-    name: str
-    """Name of the container in its runtime."""
-    runtime: str
-    image: str | None
-    service: str | None
-    labels: dict[str, str]
-    cpu_seconds_total: float
-    cpu_throttled_seconds_total: float | None
-    oom_kills_total: int | None
-    restarts: int | None
-    used: Quantities
-    limit: Quantities
     reservation: Quantities
     """Reservation by its orchestrator; without one, its limits below the capacity of its node."""
-    pressure: Pressure
-    power: ContainerPower | None
-    started_at: float | None
     sampled_at: float
     """Unix time of the end of the sampling window, by the node's clock."""
-    window_seconds: float
-    """Length of the window over which `used`, `pressure` and `power.watts` are averaged."""
-    p90: Quantities
-    """90th percentile of usage over the last day, from a histogram of all samples."""
-    p90_samples: int
-    """Number of samples behind `p90`; 0 until the first heartbeat with usage arrives."""
-    envelope: Quantities
-    """The usage that the container is expected to need: for each resource, the statistic in `[envelopes]`."""
+    envelope: Envelope
+    """Its usage over the last day, and the usage that it is expected to need."""
+    samples: int
+    """Number of samples behind `envelope`; 0 until the first heartbeat with usage arrives."""
     group: str | None
     """Group of containers with similar needs, see `/v1/groups`; null before the first analysis."""
     mean: Mean | None
     """Mean over the requested window; null while the node is down."""
 
 
-class ContainerPage(msgspec.Struct, frozen=True):
+class ContainerPage(Struct, frozen=True):
     """A page of containers, by node, name and id, or in the requested order."""
 
     containers: list[Container]
@@ -91,6 +85,9 @@ class ContainerPage(msgspec.Struct, frozen=True):
 class ContainersQuery(TableQuery, frozen=True, kw_only=True):
     """Filters for containers."""
 
+    id: Annotated[
+        str | None, Meta(description="Only the container with this full id; 404 if there is none.")
+    ] = None
     node: Annotated[str | None, Meta(description="Only containers on the node with this name.")] = None
     name: Annotated[str | None, Meta(description="Only containers with this name.")] = None
     service: Annotated[str | None, Meta(description="Only containers of this service.")] = None
@@ -109,47 +106,34 @@ class ContainersQuery(TableQuery, frozen=True, kw_only=True):
     window_seconds: Window = WINDOW_SECONDS
 
 
-class ContainerQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Parameters for one container."""
+def describe_envelope(statistics: Floats) -> Envelope:
+    """Convert statistics, a row per resource and a column per `Statistic`, for the API."""
 
-    id: Annotated[str, Meta(description="The full container id.")]
-    window_seconds: Window = WINDOW_SECONDS
+    def of(statistic: Statistic) -> Quantities:
+        return to_quantities(statistics[:, statistic])
 
-
-class ContainerHistoryQuery(HistoryQuery, frozen=True, kw_only=True):
-    """Parameters for the history of one container."""
-
-    id: Annotated[str, Meta(description="The full container id.")]
+    return Envelope(
+        p50=of(Statistic.P50),
+        p90=of(Statistic.P90),
+        p95=of(Statistic.P95),
+        p99=of(Statistic.P99),
+        max=of(Statistic.MAX),
+        mean=of(Statistic.MEAN),
+        need=of(Statistic.ENVELOPE),
+    )
 
 
 def describe_container(tables: LiveTables, entry: NodeEntry, container_id: str) -> Container:
     """Convert a container of a node for the API, without `group` and `mean`."""
     reported, ring = entry.run.containers[container_id], entry.usage_of(container_id)
-    container = reported.value
     return Container(
+        **structs.asdict(reported.value),
         node=entry.name,
         node_state=entry.liveness.label,
-        id=container.id,
-        name=container.name,
-        runtime=container.runtime,
-        image=container.image,
-        service=container.service,
-        labels=container.labels,
-        cpu_seconds_total=container.cpu_seconds_total,
-        cpu_throttled_seconds_total=container.cpu_throttled_seconds_total,
-        oom_kills_total=container.oom_kills_total,
-        restarts=container.restarts,
-        used=container.used,
-        limit=container.limit,
         reservation=tables.reservation(entry.name, container_id),
-        pressure=container.pressure,
-        power=container.power,
-        started_at=container.started_at,
         sampled_at=reported.at,
-        window_seconds=container.window_seconds,
-        p90=ring.p90,
-        p90_samples=ring.samples,
-        envelope=to_quantities(ring.statistics[:, Statistic.ENVELOPE]),
+        envelope=describe_envelope(ring.statistics),
+        samples=ring.samples,
         group=None,
         mean=None,
     )
@@ -157,53 +141,37 @@ def describe_container(tables: LiveTables, entry: NodeEntry, container_id: str) 
 
 Match = tuple[NodeEntry, ContainerState]
 """A container and its node. Only those on the requested page are converted to `Container`."""
-BY_NODE: Pager[Match, tuple[str, str, str]] = Pager(
+_BY_NODE: Pager[Match, tuple[str, str, str]] = Pager(
     lambda match: (match[0].name, match[1].name, match[1].id), tuple[str, str, str]
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerFilter:
-    """Which containers to find; None matches all."""
-
-    node: str | None = None
-    name: str | None = None
-    service: str | None = None
-    label: str | None = None
-    group: int | None = None
-
-
-def find_containers(core: Core, query: PageQuery, wanted: ContainerFilter) -> Iterator[Match]:
+def _find(core: Core, query: ContainersQuery, group: int | None) -> Iterator[Match]:
     """Matching containers by node, name and id, starting with the node that the cursor is at."""
-    after = BY_NODE.after(query)
-    for node, found in _find(core, wanted, after[0] if after else ""):
-        for container in sorted(found, key=lambda each: (each.name, each.id)):
-            yield node, container
-
-
-def _find(
-    core: Core, wanted: ContainerFilter, since: str = ""
-) -> Iterator[tuple[NodeEntry, list[ContainerState]]]:
-    """Nodes by name, with their matching containers in no particular order."""
-    is_labelled = None if wanted.label is None else has_label(wanted.label)
-    for node, ids in _find_ids(core, wanted, since):
+    after = _BY_NODE.after(query)
+    is_labelled = None if query.label is None else has_label(query.label)
+    for node, ids in _find_ids(core, query, group, after[0] if after else ""):
         found = [node.run.containers[each].value for each in ids]
-        yield node, found if is_labelled is None else [each for each in found if is_labelled(each.labels)]
+        for each in sorted(found, key=lambda each: (each.name, each.id)):
+            if is_labelled is None or is_labelled(each.labels):
+                yield node, each
 
 
-def _find_ids(core: Core, wanted: ContainerFilter, since: str) -> Iterator[tuple[NodeEntry, Iterable[str]]]:
+def _find_ids(
+    core: Core, query: ContainersQuery, group: int | None, since: str
+) -> Iterator[tuple[NodeEntry, Iterable[str]]]:
     """Nodes by name, with the ids of the containers that match by all but labels."""
     now, nodes = core.clock(), core.registry.nodes
-    if wanted.name is None and wanted.service is None and wanted.group is None:
-        for each in nodes(now, node=wanted.node, since=since):
-            yield each, each.run.containers
+    if query.id is not None or (query.name is None and query.service is None and group is None):
+        for node in nodes(now, node=query.node, since=since):
+            yield node, node.run.containers.keys() & {query.id} if query.id else node.run.containers
         return
-    services = None if wanted.service is None else (wanted.service,)
-    found = core.registry.tables.find(services=services, name=wanted.name, group=wanted.group)
-    for node in sorted(found):
-        if node >= since and wanted.node in (None, node):
-            for each in nodes(now, node=node):
-                yield each, found[node]
+    services = None if query.service is None else (query.service,)
+    found = core.registry.tables.find(services=services, name=query.name, group=group)
+    for name in sorted(found):
+        if name >= since and query.node in (None, name):
+            for node in nodes(now, node=name):
+                yield node, found[name]
 
 
 async def containers(core: Core, query: ContainersQuery) -> ContainerPage:
@@ -211,13 +179,19 @@ async def containers(core: Core, query: ContainersQuery) -> ContainerPage:
 
     `search` looks at their name, service, image, node and id.
     """
-    wanted, matching = _filter(core, query), None
+    numbers = {each.name: each.number for each in core.analysis.latest.groups}
+    if query.group is not None and query.group not in numbers:
+        return ContainerPage([], None, 0)
+    group, matching = None if query.group is None else numbers[query.group], None
     if query.order is None and query.search is None:
-        matches = find_containers(core, query, wanted) if wanted else ()
-        found, after = BY_NODE.page(islice(matches, query.offset, None), query)
+        found, after = _BY_NODE.page(islice(_find(core, query, group), query.offset, None), query)
+        if query.id is not None and not found:
+            raise no_such_container(query.id)
     else:
-        matching, ordered = _search(core, wanted, query) if wanted else (0, ())
+        tasks = _search(core, query, group)
+        ordered = tasks.tasks if query.order is None else tasks.ordered(query.order, reverse=query.reverse)
         page, after = position_page(ordered, query)
+        matching = len(tasks.tasks)
         found = [
             (node, each.state) for each in page for node in core.registry.nodes(core.clock(), node=each.node)
         ]
@@ -227,33 +201,13 @@ async def containers(core: Core, query: ContainersQuery) -> ContainerPage:
     return ContainerPage(await _add_group_and_mean(core, described, window_seconds), after, matching)
 
 
-def _search(
-    core: Core, wanted: ContainerFilter, query: ContainersQuery
-) -> tuple[int, Iterable[ReportedTask]]:
-    """The number of matching containers, and the containers in the requested order."""
+def _search(core: Core, query: ContainersQuery, group: int | None) -> TaskList:
     found = core.registry.tables.list_tasks(
-        node=wanted.node, service=wanted.service, name=wanted.name, group=wanted.group
+        node=query.node, service=query.service, name=query.name, group=group
     )
-    if wanted.label is not None:
-        found = found.labelled(has_label(wanted.label))
-    if query.search:
-        found = found.containing(query.search)
-    ordered = found.tasks if query.order is None else found.ordered(query.order, reverse=query.reverse)
-    return len(found.tasks), ordered
-
-
-def _filter(core: Core, query: ContainersQuery) -> ContainerFilter | None:
-    """The filter of a query; None if the requested group does not exist."""
-    numbers = {each.name: each.number for each in core.analysis.latest.groups}
-    if query.group is not None and query.group not in numbers:
-        return None
-    return ContainerFilter(
-        node=query.node,
-        name=query.name,
-        service=query.service,
-        label=query.label,
-        group=None if query.group is None else numbers[query.group],
-    )
+    if query.label is not None:
+        found = found.labelled(has_label(query.label))
+    return found.containing(query.search) if query.search else found
 
 
 async def _add_group_and_mean(
@@ -269,7 +223,7 @@ async def _add_group_and_mean(
     names = {each.number: each.name for each in core.analysis.latest.groups}
     tables = core.registry.tables
     return [
-        msgspec.structs.replace(
+        structs.replace(
             each,
             mean=means.get((each.node, each.id)),
             group=names.get(tables.group_of(each.node, each.id)),
@@ -278,34 +232,28 @@ async def _add_group_and_mean(
     ]
 
 
-async def one_container(core: Core, query: ContainerQuery) -> Container:
-    """Get one running container."""
-    nodes = [each for each in core.registry.nodes(core.clock()) if query.id in each.run.containers]
-    if not nodes:
-        raise _no_such_container(query.id)
-    node = min(nodes, key=lambda each: (each.liveness, each.name))
-    described = describe_container(core.registry.tables, node, query.id)
-    [found] = await _add_group_and_mean(core, [described], query.window_seconds)
-    return found
-
-
-async def container_history(core: Core, query: ContainerHistoryQuery) -> Series:
-    """Get the resource usage and power of one container over time; by default the last hour."""
-    found = await read_series(core, SubjectKind.CONTAINER, query.id, query)
-    if not found.points and not any(
-        query.id in each.run.containers for each in core.registry.nodes(core.clock())
-    ):
-        raise _no_such_container(query.id)
-    return found
-
-
-def _no_such_container(name: str) -> ApiError:
+def no_such_container(name: str) -> ApiError:
+    """The error for an unknown container."""
     detail = f"no container has the id {name!r}: GET /v1/containers lists all containers with their full ids"
     return ApiError(HTTPStatus.NOT_FOUND, detail, "id")
 
 
+class ContainerGroups(Struct, frozen=True, kw_only=True):
+    """The groups of containers."""
+
+    analyzed_at: float
+    """Unix time of the analysis that these figures come from; 0 before the first one."""
+    groups: tuple[Group, ...]
+    """All groups."""
+
+
+async def groups(core: Core) -> ContainerGroups:
+    """List groups of containers with similar needs, each named after its dominant resource."""
+    latest = core.analysis.latest
+    return ContainerGroups(analyzed_at=latest.at, groups=latest.groups)
+
+
 ROUTES: tuple[Route, ...] = (
-    get("/v1/containers", containers, problems=NO_HISTORY),
-    get("/v1/containers/{id}", one_container, problems={**NO_CONTAINER, **NO_HISTORY}),
-    get("/v1/containers/{id}/history", container_history, problems={**NO_CONTAINER, **NO_HISTORY}),
+    get("/v1/containers", containers, problems={**_NO_CONTAINER, **NO_HISTORY}),
+    get("/v1/groups", groups),
 )

@@ -98,16 +98,14 @@ class ControlStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Why the driver cannot act; null if it can."""
 
 
-class PauseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Duration and reason of a pause."""
+class ControlRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Pause the control loop, or resume it."""
 
+    paused: bool
+    """Whether it is paused: steps in progress finish, no new step starts."""
     seconds: Annotated[float, Meta(gt=0, le=366 * 86_400)] | None = None
-    """Null pauses until `/v1/resume`."""
+    """Length of the pause; null pauses until it is resumed."""
     why: Annotated[str, Meta(max_length=1000)] = ""
-
-
-class EmptyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An empty object."""
 
 
 class ReplayedDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -258,17 +256,12 @@ async def status(core: Core) -> ControlStatus:
     return _status(core)
 
 
-async def pause(core: Core, question: PauseRequest) -> ControlStatus:
-    """Pause the control loop: steps in progress finish, no new step starts."""
+async def set_pause(core: Core, question: ControlRequest) -> ControlStatus:
+    """Pause the control loop, for a time or until it is resumed; or resume it."""
     now = core.clock()
     until = None if question.seconds is None else now + question.seconds
-    await _situation(core).journal.set_pause(Pause(since=now, until=until, why=question.why))
-    return _status(core)
-
-
-async def resume(core: Core, _body: EmptyBody) -> ControlStatus:
-    """Resume the control loop after a pause."""
-    await _situation(core).journal.set_pause(None)
+    pause = Pause(since=now, until=until, why=question.why) if question.paused else None
+    await _situation(core).journal.set_pause(pause)
     return _status(core)
 
 
@@ -293,6 +286,5 @@ ROUTES: tuple[Route, ...] = (
     post("/v1/room", make_room, problems=NO_HISTORY, scope=Scope.ADMIN),
     get("/v1/room", list_waiting),
     get("/v1/control", status),
-    post("/v1/pause", pause, problems=NO_HISTORY, scope=Scope.ADMIN),
-    post("/v1/resume", resume, problems=NO_HISTORY, scope=Scope.ADMIN),
+    post("/v1/control", set_pause, problems=NO_HISTORY, scope=Scope.ADMIN),
 )

@@ -16,8 +16,6 @@ import msgspec
 from msgspec import Meta
 
 from collector.common.errors import ApiError
-from collector.core.parts import Core
-from collector.history.interface import Series, SubjectKind
 
 Item = TypeVar("Item")
 SortKey = TypeVar("SortKey", bound=tuple[Any, ...])
@@ -131,7 +129,6 @@ DAY_SECONDS = 86_400.0
 MAX_DAYS = 1100
 _MAX_TIME = 253_402_300_799.0
 """The end of the year 9999."""
-_MAX_POINTS = 2000
 
 Time = Annotated[float, Meta(ge=0, le=_MAX_TIME)]
 
@@ -141,21 +138,6 @@ Start = Annotated[
     Meta(description="Start of the period, in Unix time. The summary of the route names the default."),
 ]
 End = Annotated[Time | None, Meta(description="End of the period (exclusive), in Unix time; default: now.")]
-
-
-class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Period and resolution of a history."""
-
-    start: Start = None
-    end: End = None
-    step_seconds: Annotated[
-        float,
-        Meta(
-            ge=1,
-            le=DAY_SECONDS * 31,
-            description=f"Time per point; larger where that would exceed {_MAX_POINTS} points.",
-        ),
-    ] = 60.0
 
 
 def resolve_period(
@@ -172,15 +154,3 @@ def resolve_period(
         detail = f"start: the period is longer than {MAX_DAYS} days; request a shorter one"
         raise ApiError(HTTPStatus.BAD_REQUEST, detail, "start")
     return start, end
-
-
-async def read_series(core: Core, kind: SubjectKind, name: str, query: HistoryQuery) -> Series:
-    """Read the history of a node, container or service, by default of the last hour."""
-    return await core.history.series(kind, name, *resolve_history(query, core.clock()))
-
-
-def resolve_history(query: HistoryQuery, now: float) -> tuple[float, float, float]:
-    """Start, end and step of a history, by default of the last hour."""
-    start, end = resolve_period(query.start, query.end, now, default_seconds=3600.0)
-    # Coarse enough that rollups serve long periods.
-    return start, end, max(query.step_seconds, (end - start) / _MAX_POINTS)

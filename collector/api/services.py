@@ -1,4 +1,4 @@
-"""Services: the list, one service, and its history."""
+"""Services, and the error for an unknown one."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
@@ -12,19 +12,17 @@ from msgspec import Meta
 from collector.analysis.dominance import DominantResource
 from collector.analysis.envelopes import Statistic
 from collector.analysis.services import ServiceProfile
-from collector.api.analysis import BY_NAME, Envelope, describe_envelope
+from collector.api.containers import Envelope, describe_envelope
 from collector.api.queries import (
-    HistoryQuery,
+    Pager,
     SortValue,
     TableQuery,
-    read_series,
     sort_page,
 )
 from collector.common.errors import ApiError
 from collector.common.liveness import Liveness
 from collector.core.parts import Core
-from collector.history.interface import Series, SubjectKind
-from collector.web.routes import NO_HISTORY, Route, get, problem
+from collector.web.routes import Route, get, problem
 from wire.messages import ContainerState
 from wire.resources import RESOURCES, Resource
 
@@ -71,6 +69,9 @@ class ServicePage(msgspec.Struct, frozen=True, kw_only=True):
 class ServicesQuery(TableQuery, frozen=True, kw_only=True):
     """Filters for services."""
 
+    name: Annotated[
+        str | None, Meta(description="Only the service with this name; 404 if there is none.")
+    ] = None
     running: Annotated[
         bool | None, Meta(description="Only services with running containers, or only those without.")
     ] = None
@@ -90,29 +91,19 @@ class ServicesQuery(TableQuery, frozen=True, kw_only=True):
     def matches(self, service: ServiceProfile) -> bool:
         dominant = service.dominant
         return (
-            (not self.search or self.search.casefold() in f"{service.name}\n{service.image}".casefold())
+            self.name in (None, service.name)
+            and (not self.search or self.search.casefold() in f"{service.name}\n{service.image}".casefold())
             and self.running in (None, service.containers > 0)
             and self.profiled in (None, service.profiled)
             and (self.dominant is None or (dominant is not None and dominant.resource is self.dominant))
         )
 
 
-class ServiceQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Parameters for one service."""
-
-    name: Annotated[str, Meta(description="Name of the service.")]
-
-
-class ServiceHistoryQuery(HistoryQuery, frozen=True, kw_only=True):
-    """Parameters for the history of one service."""
-
-    name: Annotated[str, Meta(description="Name of the service.")]
-
-
 def _need(resource: Resource) -> Callable[[ServiceProfile], SortValue | None]:
     return lambda service: service.quantities(Statistic.ENVELOPE).of(resource)
 
 
+_BY_NAME: Pager[ServiceProfile, tuple[str]] = Pager(lambda service: (service.name,), tuple[str])
 _ORDERS: Mapping[str, Callable[[ServiceProfile], SortValue | None]] = {
     "name": lambda service: service.name.casefold(),
     "containers": lambda service: service.containers,
@@ -128,8 +119,10 @@ async def services(core: Core, query: ServicesQuery) -> ServicePage:
     """
     latest = core.analysis.latest
     matching = [each for _, each in sorted(latest.services.items()) if query.matches(each)]
+    if query.name is not None and not matching:
+        raise no_such_service(query.name)
     if query.order == "name" and not query.reverse:
-        found, after = BY_NAME.page(matching[query.offset :], query)
+        found, after = _BY_NAME.page(matching[query.offset :], query)
     elif query.order == "watts":
         watts = core.registry.service_watts(core.clock(), core.registry.names())
         found, after = sort_page(matching, lambda each: watts.get(each.name), query)
@@ -138,22 +131,6 @@ async def services(core: Core, query: ServicesQuery) -> ServicePage:
     powers = _powers(core, {each.name for each in found})
     described = [_describe_service(each, powers.get(each.name)) for each in found]
     return ServicePage(analyzed_at=latest.at, services=described, next=after, matching=len(matching))
-
-
-async def one_service(core: Core, query: ServiceQuery) -> Service:
-    """Get one service."""
-    found = core.analysis.latest.services.get(query.name)
-    if found is None:
-        raise _no_such_service(query.name)
-    return _describe_service(found, _powers(core, {query.name}).get(query.name))
-
-
-async def service_history(core: Core, query: ServiceHistoryQuery) -> Series:
-    """Get the usage and power of one service over time, by default the last hour."""
-    found = await read_series(core, SubjectKind.SERVICE, query.name, query)
-    if not found.points and query.name not in core.analysis.latest.services:
-        raise _no_such_service(query.name)
-    return found
 
 
 @dataclass(slots=True)
@@ -204,7 +181,8 @@ def _describe_service(service: ServiceProfile, power: _Power | None) -> Service:
     )
 
 
-def _no_such_service(name: str) -> ApiError:
+def no_such_service(name: str) -> ApiError:
+    """The error for an unknown service."""
     detail = (
         f"no service is named {name!r}: 'wattpack services' (GET /v1/services) lists all services; a new one"
         " appears within a minute"
@@ -212,8 +190,4 @@ def _no_such_service(name: str) -> ApiError:
     return ApiError(HTTPStatus.NOT_FOUND, detail, "name")
 
 
-ROUTES: tuple[Route, ...] = (
-    get("/v1/services", services),
-    get("/v1/services/{name}", one_service, problems=_NO_SERVICE),
-    get("/v1/services/{name}/history", service_history, problems={**_NO_SERVICE, **NO_HISTORY}),
-)
+ROUTES: tuple[Route, ...] = (get("/v1/services", services, problems=_NO_SERVICE),)

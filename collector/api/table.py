@@ -6,19 +6,18 @@ from http import HTTPStatus
 from aiohttp import web
 
 from collector.api.alerts import ROUTES as ALERTS
-from collector.api.analysis import ROUTES as ANALYSIS
 from collector.api.cluster import ROUTES as CLUSTER
 from collector.api.containers import ROUTES as CONTAINERS
 from collector.api.control import ROUTES as CONTROL
 from collector.api.energy import ROUTES as ENERGY
-from collector.api.energy_csv import ROUTES as ENERGY_CSV
 from collector.api.events import ROUTES as EVENTS
-from collector.api.hints.containers import ROUTES as HINTS
-from collector.api.hints.what_if import ROUTES as WHAT_IF
+from collector.api.hints import ROUTES as HINTS
+from collector.api.history import ROUTES as HISTORY
 from collector.api.joining import ROUTES as JOINING
 from collector.api.metrics import scrape
 from collector.api.nodes import ROUTES as NODES
 from collector.api.services import ROUTES as SERVICES
+from collector.api.what_if import ROUTES as WHAT_IF
 from collector.common.extensions import extend
 from collector.core.parts import Core
 from collector.ingest.push import receive_reports
@@ -69,11 +68,10 @@ ROUTES: tuple[Route, ...] = (
     *NODES,
     *CONTAINERS,
     *SERVICES,
-    *ANALYSIS,
+    *HISTORY,
     *ALERTS,
     *EVENTS,
     *ENERGY,
-    *ENERGY_CSV,
     *WHAT_IF,
     *HINTS,
     *CONTROL,

@@ -4,9 +4,10 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from math import isfinite
 from statistics import fmean
+
+from msgspec import Struct
 
 from collector.config import CollectorConfig, EnergyConfig
 from collector.history.interface import HistoryUnavailable
@@ -21,15 +22,17 @@ _KEPT_SECONDS = 60.0
 _MAX_KEPT = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Tariff:
-    """What a kilowatt-hour costs and emits in a period; None if it is not configured or unknown."""
+class Tariff(Struct, frozen=True):
+    """What a kilowatt-hour costs and emits in a period; null if it is not configured or unknown."""
 
     price_per_kwh: float | None = None
+    """Price of a kilowatt-hour: `energy.price_per_kwh`, or the mean of `energy.price_query`."""
     currency: str | None = None
+    """Currency of the price, by `energy.currency`."""
     co2_grams_per_kwh: float | None = None
-    problem: str | None = None
-    """Why a query has no answer."""
+    """Grams of CO2 that a kilowatt-hour emits, by `energy.co2_grams_per_kwh` or `energy.co2_query`."""
+    tariff_problem: str | None = None
+    """Why a configured query for price or emissions has no result; null if there is no problem."""
 
 
 class TariffSource:

@@ -19,19 +19,18 @@ from collector.live.snapshots import SnapshotBuilder
 from collector.live.table import places
 from collector.live.task_columns import TaskTable, quantities
 from collector.live.task_lists import TaskList, list_tasks
-from collector.live.updates import Allocation, NodeRecord, NodeUpdate, Succession
+from collector.live.updates import (
+    GENERATION_LABELS,
+    REGION_LABELS,
+    Allocation,
+    NodePlacement,
+    NodeUpdate,
+    Succession,
+)
 from collector.live.windows import UsageWindows
 from collector.snapshot.columns import strictest_by_node, sum_by_node
 from collector.snapshot.constraints import Constraint
-from collector.snapshot.tables import (
-    NOWHERE,
-    Generation,
-    Region,
-    Services,
-    Snapshot,
-    highest_ratio,
-    region_of,
-)
+from collector.snapshot.tables import NOWHERE, Region, Services, Snapshot, highest_ratio, region_of
 from wire.resources import Quantities
 
 CLASSES = (1, 2, 3, 4)
@@ -223,19 +222,19 @@ class LiveTables:
 
     # --- Readers ------------------------------------------------------------------------------
 
-    def record(self, node: str, now: float) -> NodeRecord:
+    def record(self, node: str, now: float) -> NodePlacement:
         """The record of an existing node."""
         with self._lock, np.errstate(over="ignore", invalid="ignore"):
             row = self._nodes.row(node)
             assert row is not None
             columns, allocated = self._nodes.table.columns, self._tasks.allocated(node)
             utilisation = highest_ratio(columns.used[row : row + 1], columns.capacity[row : row + 1])
-            return NodeRecord(
-                region=Region(region_of(utilisation)[0]),
+            return NodePlacement(
+                region=REGION_LABELS[region_of(utilisation)[0]],
                 task_class=self._tasks.strictest_class(node),
                 allocated=quantities(allocated),
-                overbooking=self._nodes.overbooking(row, allocated),
-                generation=Generation(columns.generation[row]),
+                overbooking_ratio=self._nodes.overbooking(row, allocated),
+                generation=GENERATION_LABELS[columns.generation[row]],
                 accepts=bool(columns.accepts[row]),
                 on=bool(columns.on[row]),
                 failures=round(self._nodes.failures(row, now)),

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import msgspec
 
 from collector.reports.agent_run import NO_CHANGES, NodeChanges
 from collector.snapshot.columns import Four
-from collector.snapshot.tables import Generation, Region
 from wire.messages import PowerCurve
 from wire.resources import Quantities
 
@@ -34,21 +34,33 @@ class NodeUpdate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Containers that died or ran out of memory."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeRecord:
-    """The facts about one node that policies use, apart from its load."""
+RegionLabel = Literal["LEE", "DEE", "EED"]
+GenerationLabel = Literal["any", "nursery", "young", "old"]
+REGION_LABELS: tuple[RegionLabel, ...] = ("LEE", "DEE", "EED")
+GENERATION_LABELS: tuple[GenerationLabel, ...] = ("any", "nursery", "young", "old")
+"""By the codes of `Region` and `Generation`."""
 
-    region: Region
+
+class NodePlacement(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts about a node that policies use, in addition to its usage."""
+
+    region: RegionLabel
+    """Energy efficiency by the higher of CPU and memory usage: `LEE` (low) below 50%, `DEE` (desired), `EED`
+    (degraded) above 85%."""
     task_class: int | None
-    """The strictest SLA class among its tasks; None without tasks."""
+    """Strictest SLA class of its containers, 1-4; null without containers."""
     allocated: Quantities
-    """The resources promised to its tasks; absent where none are."""
-    overbooking: float
-    """The higher of the promised CPU and memory, as a ratio of the capacity."""
-    generation: Generation
+    """Sum of the reservations of its containers."""
+    overbooking_ratio: float
+    """Reserved CPU or memory divided by capacity, whichever is higher."""
+    generation: GenerationLabel
+    """Generation of the node in GenPack; `any` without generations."""
     accepts: bool
+    """Whether it accepts containers: not drained, not paused, not excluded by a label."""
     on: bool
+    """False if it is switched off to save energy."""
     failures: int
+    """Containers that recently failed on the node; older failures count less."""
     labels: Mapping[str, str]
 
 

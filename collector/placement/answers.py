@@ -7,8 +7,8 @@ import msgspec
 
 from collector.common.liveness import LivenessLabel
 from collector.common.ratios import Ratios
-from collector.policies.actions import Action, Move, PowerOn
-from wire.resources import Quantities, Resource
+from collector.policies.actions import Action
+from wire.resources import Quantities
 
 
 class Basis(StrEnum):
@@ -164,28 +164,6 @@ class PlanHint(msgspec.Struct, frozen=True, kw_only=True):
     watts_before: float | None
     """Power of all nodes that are up, as reported; null if that of a node is unknown."""
     watts_after: float | None
-
-
-class Proposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A move that relieves one bottleneck."""
-
-    node: str
-    resource: Resource
-    used_ratio: float | None
-    wake: PowerOn | None
-    """Switches the target on before the move; null if it is on."""
-    move: Move | None
-    """The move; null if there is none."""
-    why_not: str | None
-    """Why there is no move."""
-
-
-class Proposals(msgspec.Struct, frozen=True, kw_only=True):
-    """A move for each open bottleneck."""
-
-    at: float
-    proposals: list[Proposal]
-    """The worst bottleneck first; each proposal takes those before it into account."""
 
 
 class PolicyInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,20 +1,17 @@
-"""Plans of a policy, and proposals for each bottleneck."""
+"""Plans of a policy, and the list of policies."""
 
 from typing import Annotated, Any
 
 import msgspec
-import numpy as np
 from msgspec import Meta
 
 from collector.config import ControlConfig
-from collector.placement.answers import PlanHint, PolicyInfo, Proposal, Proposals
+from collector.placement.answers import PlanHint, PolicyInfo
 from collector.placement.question import Name
-from collector.policies.draps import propose
-from collector.policies.interface import FillLimits, PolicySettings
+from collector.policies.interface import PolicySettings
 from collector.policies.resolve import PolicyChoice
 from collector.policies.table import POLICIES
 from collector.snapshot.tables import Snapshot
-from wire.resources import RESOURCES
 
 
 class RebalanceQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -42,27 +39,6 @@ def plan(snapshot: Snapshot, chosen: PolicyChoice, control: ControlConfig) -> Pl
         watts_before=made.watts_before,
         watts_after=made.watts_after,
     )
-
-
-def proposals(snapshot: Snapshot) -> Proposals:
-    """Return a move for each open bottleneck."""
-    nodes = snapshot.nodes
-    # Each proposal stands alone, so that their number is not limited.
-    settings = FillLimits(moves=int(nodes.bottleneck.sum()))
-    found = []
-    for each in propose(snapshot, settings):
-        used_ratio = nodes.used_ratio[each.node, each.resource]
-        found.append(
-            Proposal(
-                node=nodes.names[each.node],
-                resource=RESOURCES[each.resource],
-                used_ratio=None if np.isnan(used_ratio) else float(used_ratio),
-                wake=each.wake,
-                move=each.move,
-                why_not=each.why_not,
-            )
-        )
-    return Proposals(at=snapshot.at, proposals=found)
 
 
 def policies() -> list[PolicyInfo]:

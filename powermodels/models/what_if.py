@@ -1,7 +1,7 @@
-"""Power that more load would add to a node, and the power curve of a node. Pure functions."""
+"""Power that more load would add to a node: pure functions."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import hypot
 from operator import attrgetter
 
@@ -32,14 +32,6 @@ class Addition:
         return self.after_watts - self.before_watts
 
 
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """Power of a node at one CPU load."""
-
-    cpu_ratio: float
-    watts: float
-
-
 def add(
     model: Model, load: Load, envelope: Load, *, power_weight: float = 1.0, weight_error_ratio: float = 0.0
 ) -> Addition:
@@ -60,12 +52,6 @@ def add(
         error_watts=hypot(model.error_ratio * change_watts, weight_error_ratio * cpu_watts),
         exceeded=tuple(resource for resource, of in _RATIOS if (of(together) or 0.0) > 1),
     )
-
-
-def power_curve(model: Model, load: Load, points: int = 11) -> tuple[CurvePoint, ...]:
-    """Power of a node from no to full CPU load, with the other resources unchanged."""
-    ratios = [index / (points - 1) for index in range(points)]
-    return tuple(CurvePoint(ratio, model.terms(replace(load, cpu_ratio=ratio)).watts) for ratio in ratios)
 
 
 def _sum(load: Load, envelope: Load) -> Load:

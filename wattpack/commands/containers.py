@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _row(container: Json) -> tuple[str, ...]:
-    used, need, power = container["used"], container["envelope"], container["power"]
+    used, need, power = container["used"], container["envelope"]["need"], container["power"]
     state = container["node_state"]
     return (
         container["name"],

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     seconds = None if arguments.duration is None else parse_duration(arguments.duration)
-    status = post(arguments, "/v1/pause", {"seconds": seconds, "why": arguments.reason})
+    status = post(arguments, "/v1/control", {"paused": True, "seconds": seconds, "why": arguments.reason})
     return print_result(arguments, status, [status_text(status)])
 
 

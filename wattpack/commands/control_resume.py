@@ -10,5 +10,5 @@ add_arguments = add_collector_options
 
 
 def run(arguments: argparse.Namespace) -> int:
-    status = post(arguments, "/v1/resume", {})
+    status = post(arguments, "/v1/control", {"paused": False})
     return print_result(arguments, status, [status_text(status)])

@@ -43,7 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
         )
     given = {"by": arguments.by, "start": repr(max(0.0, start)), "end": repr(end)}
     if arguments.csv:
-        text = query_collector(arguments, lambda collector: collector.get_text("/v1/energy.csv", **given))
+        text = query_collector(
+            arguments, lambda collector: collector.get_text("/v1/energy", format="csv", **given)
+        )
         print("\n".join(text.splitlines()))
         return 0
 

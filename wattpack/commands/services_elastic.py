@@ -1,8 +1,7 @@
 """`wattpack services elastic`: services whose replicas and CPU limits follow their load."""
 
 import argparse
-from collections.abc import Iterator
-from urllib.parse import quote
+from collections.abc import Iterator, Sequence
 
 from wattpack.client.collector import Json, add_collector_options, get
 from wattpack.config.arguments import add
@@ -24,10 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    found = get(arguments, "/v1/elastic", service=arguments.service)
     if arguments.service is not None:
-        detail = get(arguments, f"/v1/elastic/{quote(arguments.service, safe='')}")
-        return print_result(arguments, detail, format_service(detail))
-    found = get(arguments, "/v1/elastic")
+        return print_result(arguments, found, format_service(found["elastic"][0], found["learned"]))
     rows = [_row(each) for each in found["elastic"]]
     return print_result(arguments, found, table(_HEADER, rows) if rows else [_EMPTY])
 
@@ -47,9 +45,8 @@ def _row(status: Json) -> tuple[str, ...]:
     )
 
 
-def format_service(detail: Json) -> Iterator[str]:
+def format_service(status: Json, learned: Sequence[Json]) -> Iterator[str]:
     """Return the lines about one service."""
-    status, learned = detail["status"], detail["learned"]
     target, observed = status["target"], status["observed"] or {}
     source = "query" if target["query"] else "probe"
     yield f"{status['service']}: {_replicas(observed.get('replicas'))}, policy {target['policy']}"

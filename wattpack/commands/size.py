@@ -4,7 +4,6 @@ import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from urllib.parse import quote
 
 from collector.config import EnvelopeConfig
 from collector.features.sizing.settings import SizingConfig
@@ -14,7 +13,7 @@ from replay.sizing.page import HEADER as TRACE_HEADER
 from replay.sizing.page import frontier_text, page, rows_of
 from replay.sizing.scores import SizingReport, score_halves
 from replay.sources import FORMATS, TraceFile, read_trace
-from wattpack.client.collector import Json, add_collector_options, get, get_all
+from wattpack.client.collector import Json, add_collector_options, get_all
 from wattpack.config.arguments import add
 from wattpack.datasets.search import add_data_option, search_path
 from wattpack.datasets.traces import locate_in
@@ -62,10 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _run_trace(arguments)
     if arguments.format is not None or arguments.html is not None:
         raise UserError("--format and --html need --trace")
-    if arguments.service is None:
-        found = get_all(arguments, "/v1/sizes")
-    else:
-        found = [get(arguments, f"/v1/services/{quote(arguments.service, safe='')}/size")]
+    found = get_all(arguments, "/v1/sizes", service=arguments.service)
     if not found:
         lines: Iterable[str] = [_EMPTY]
     elif arguments.patch is not None:

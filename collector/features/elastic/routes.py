@@ -16,56 +16,41 @@ from collector.features.elastic.status import ElasticStatus
 from collector.web.routes import Route, get, problem
 
 
-class ElasticList(msgspec.Struct, frozen=True):
-    """All elastic services."""
+class ElasticList(msgspec.Struct, frozen=True, kw_only=True):
+    """Elastic services."""
 
     elastic: list[ElasticStatus]
     """One entry per elastic service."""
-
-
-class ElasticDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """One elastic service, and the table that its policy learned."""
-
-    status: ElasticStatus
-    """State of the service at the last decision."""
     learned: tuple[LearnedRow, ...]
-    """The table that its policy has learned so far."""
+    """With `service`: the table that its policy has learned so far."""
 
 
 class ElasticQuery(msgspec.Struct, frozen=True):
-    """Parameters for one elastic service."""
+    """Filters for elastic services."""
 
-    service: Annotated[str, Meta(description="Name of the service.")]
+    service: Annotated[
+        str | None, Meta(description="Only the service with this name; 404 if it is not elastic.")
+    ] = None
 
 
 def _controller(core: Core) -> ElasticController:
     return control_of(core).controller(ElasticController)
 
 
-async def elastic_services(core: Core) -> ElasticList:
+async def elastic_services(core: Core, query: ElasticQuery) -> ElasticList:
     """List services whose replicas and CPU limits follow their load, with the last decision about each."""
-    return ElasticList(_controller(core).statuses())
-
-
-async def elastic_service(core: Core, query: ElasticQuery) -> ElasticDetail:
-    """Get one elastic service, and the table that its policy has learned."""
-    controller = _controller(core)
-    found = next((each for each in controller.statuses() if each.service == query.service), None)
-    if found is None:
+    controller, wanted = _controller(core), query.service
+    found = [each for each in controller.statuses() if wanted in (None, each.service)]
+    if wanted is None:
+        return ElasticList(elastic=found, learned=())
+    if not found:
         detail = (
-            f"service {query.service!r} is not elastic: add [elastic.{query.service}] to the settings, or the"
-            " label wattpack.elastic to the service"
+            f"service {wanted!r} is not elastic: add [elastic.{wanted}] to the settings, or the label"
+            " wattpack.elastic to the service"
         )
         raise ApiError(HTTPStatus.NOT_FOUND, detail, "service")
-    return ElasticDetail(status=found, learned=await asyncio.to_thread(controller.learned, query.service))
+    return ElasticList(elastic=found, learned=await asyncio.to_thread(controller.learned, wanted))
 
 
 _NO_SERVICE = problem(HTTPStatus.NOT_FOUND, "No elastic service has this name.")
-ROUTES: tuple[Route, ...] = (
-    get("/v1/elastic", elastic_services),
-    get(
-        "/v1/elastic/{service}",
-        elastic_service,
-        problems=_NO_SERVICE,
-    ),
-)
+ROUTES: tuple[Route, ...] = (get("/v1/elastic", elastic_services, problems=_NO_SERVICE),)

@@ -1,4 +1,4 @@
-"""Recommended sizes: the list, and one service."""
+"""Recommended sizes of services."""
 
 from http import HTTPStatus
 from typing import Annotated
@@ -26,41 +26,31 @@ class SizePage(msgspec.Struct, frozen=True, kw_only=True):
     """Cursor of the next page; null on the last page."""
 
 
-class SizeQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Parameters for the size of one service."""
+class SizesQuery(PageQuery, frozen=True, kw_only=True):
+    """Filters for sizes."""
 
-    name: Annotated[str, Meta(description="Name of the service.")]
+    service: Annotated[
+        str | None, Meta(description="Only the service with this name; 404 without a size.")
+    ] = None
 
 
 _by_name: Pager[ServiceSize, tuple[str]] = Pager(lambda size: (size.service,), tuple[str])
 
 
-async def sizes(core: Core, query: PageQuery) -> SizePage:
+async def sizes(core: Core, query: SizesQuery) -> SizePage:
     """List recommended requests and limits of services, from their usage in the last days."""
     latest = core.part(SizingJob).latest
-    found, after = _by_name.page((latest.services[name] for name in sorted(latest.services)), query)
+    names = [name for name in sorted(latest.services) if query.service in (None, name)]
+    if query.service is not None and not names:
+        seconds = core.config.section(SizingConfig).interval_seconds
+        detail = (
+            f"service {query.service!r} has no size yet: 'wattpack size' (GET /v1/sizes) lists those with"
+            f" one; a new service gets one within {seconds:g} s after the next heartbeat of its node"
+        )
+        raise ApiError(HTTPStatus.NOT_FOUND, detail, "service")
+    found, after = _by_name.page((latest.services[name] for name in names), query)
     return SizePage(computed_at=latest.at, sizes=found, next=after)
 
 
-async def service_size(core: Core, query: SizeQuery) -> ServiceSize:
-    """Get the recommended requests and limits of one service."""
-    found = core.part(SizingJob).latest.services.get(query.name)
-    if found is None:
-        seconds = core.config.section(SizingConfig).interval_seconds
-        detail = (
-            f"service {query.name!r} has no size yet: 'wattpack size' (GET /v1/sizes) lists those that have"
-            f" one; a new service gets one within {seconds:g} s after the next heartbeat of its node"
-        )
-        raise ApiError(HTTPStatus.NOT_FOUND, detail, "name")
-    return found
-
-
 _NO_SIZE = problem(HTTPStatus.NOT_FOUND, "No service with this name has a size.")
-ROUTES: tuple[Route, ...] = (
-    get("/v1/sizes", sizes),
-    get(
-        "/v1/services/{name}/size",
-        service_size,
-        problems=_NO_SIZE,
-    ),
-)
+ROUTES: tuple[Route, ...] = (get("/v1/sizes", sizes, problems=_NO_SIZE),)

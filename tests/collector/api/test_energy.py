@@ -49,51 +49,13 @@ async def what_if(collector: Client, envelope: Quantities, node: str | None = No
     return await collector.post(encode({"node": node, "envelope": envelope}), "/v1/what-if")
 
 
-async def test_power_curve_spans_cpu_load_from_none_to_full(collector: Client) -> None:
-    await collector.send(report_with_curve())
-    status, answer = await collector.ask("/v1/power-curve?node=alpha")
-    points = answer.pop("points")
-    assert (status, answer) == (
-        200,
-        {
-            "node": "alpha",
-            "node_state": "up",
-            "source": "model",
-            "scope": "machine",
-            "source_scope": "machine",
-            "error_ratio": 0.1,
-            "sampled_at": START,
-        },
-    )
-    # A quarter of the memory is in use, which draws 2 W of its 8 at whatever CPU load.
-    listed = {point["cpu_ratio"]: point["watts"] for point in points}
-    assert (listed[0.0], listed[0.5], listed[1.0]) == (22.0, 52.0, 62.0)
-    assert len(listed) == 11
-
-
-async def test_power_curve_without_a_node_state(collector: Client) -> None:
-    await collector.send(partial_report(heartbeat=msgspec.structs.replace(HEARTBEAT, power_curve=CURVE)))
-    status, answer = await collector.ask("/v1/power-curve?node=alpha")
-    assert (status, answer["sampled_at"], answer["points"][0]["watts"]) == (200, None, 20.0)
-
-
 async def test_last_heartbeat_replaces_the_curve(collector: Client) -> None:
     lower = msgspec.structs.replace(CURVE, idle_watts=10.0)
-    await collector.send(
-        report_with_curve(sequence=1),
-        report_with_curve(curve=lower, sequence=3),
-        report_with_curve(sequence=2),
-    )
-    _, answer = await collector.ask("/v1/power-curve?node=alpha")
-    assert answer["points"][0]["watts"] == 12.0
-
-
-async def test_power_curve_of_unknown_node_or_without_curve_is_an_error(collector: Client) -> None:
-    await collector.send(report("mute"), partial_report("no-state"))
-    for node, expected in (("unknown", 404), ("mute", 409), ("no-state", 409)):
-        status, refusal = await collector.ask(f"/v1/power-curve?node={node}")
-        assert (status, refusal["field"]) == (expected, "node")
-        assert node in refusal["detail"]
+    await collector.send(report_with_curve(sequence=1), report_with_curve("beta"))
+    await collector.send(report_with_curve(curve=lower, sequence=3), report_with_curve(sequence=2))
+    _, answer = await what_if(collector, QUARTER)
+    watts = {each["node"]: each["before_watts"] for each in answer["estimates"]}
+    assert watts["alpha"] == pytest.approx(watts["beta"] - 10.0)
 
 
 async def test_what_if_uses_the_curve_of_the_node(collector: Client) -> None:
@@ -164,8 +126,6 @@ async def test_no_estimate_for_a_node_that_is_down(collector: Client) -> None:
     _, answer = await what_if(collector, QUARTER)
     assert answer["estimates"] == []
     assert [(each["node"], "down" in each["reason"]) for each in answer["unknown"]] == [("alpha", True)]
-    status, curve = await collector.ask("/v1/power-curve?node=alpha")
-    assert (status, curve["node_state"]) == (200, "down")
 
 
 async def test_what_if_on_unknown_node_is_an_error(collector: Client) -> None:
@@ -206,11 +166,11 @@ async def test_curves_survive_a_restart(tmp_path: Path) -> None:
         await collector.send(
             report_with_curve(), partial_report(sequence=2, at=START + 3, state=state(used=QUARTER))
         )
-        before = await what_if(collector, QUARTER), await collector.ask("/v1/power-curve?node=alpha")
+        before = await what_if(collector, QUARTER)
     async with collecting(config, clock) as collector:
-        after = await what_if(collector, QUARTER), await collector.ask("/v1/power-curve?node=alpha")
+        after = await what_if(collector, QUARTER)
     assert after == before
-    assert before[0][1]["estimates"]
+    assert before[1]["estimates"]
 
 
 def sample_of(folder: Path, sys: Path, tree: PowercapTree | None = None) -> PowerSample:
@@ -355,7 +315,7 @@ async def test_energy_has_its_price_and_emissions_and_can_be_had_as_csv() -> Non
         answer: Any = {"accounts": []}
         while not answer["accounts"] and time.monotonic() < deadline:
             _, answer = await collector.ask(f"/v1/energy?{query}")
-        async with collector.http.get(f"{collector.url}/v1/energy.csv?{query}") as found:
+        async with collector.http.get(f"{collector.url}/v1/energy?format=csv&{query}") as found:
             text = await found.text()
             assert found.content_type == "text/csv"
     rates = ("price_per_kwh", "currency", "co2_grams_per_kwh", "tariff_problem")
@@ -382,7 +342,7 @@ async def test_csv_adds_up_a_period_once_however_many_accounts_it_has(
             return [Account(key=f"container{number:05}", joules=1e6) for number in range(2500)]
 
         monkeypatch.setattr(History, "energy", energy)
-        async with collector.http.get(f"{collector.url}/v1/energy.csv?by=container") as found:
+        async with collector.http.get(f"{collector.url}/v1/energy?format=csv&by=container") as found:
             lines = (await found.text()).splitlines()
     assert (len(lines), len(asked)) == (2501, 1)
 
@@ -395,7 +355,7 @@ async def test_no_cell_of_the_csv_begins_like_a_formula(monkeypatch: pytest.Monk
             return [Account(key=f"{each}1+1", name=f"{each}2+2", joules=1.0) for each in starts]
 
         monkeypatch.setattr(History, "energy", energy)
-        async with collector.http.get(f"{collector.url}/v1/energy.csv?by=container") as found:
+        async with collector.http.get(f"{collector.url}/v1/energy?format=csv&by=container") as found:
             text = (await found.read()).decode()
     lines = list(csv.DictReader(io.StringIO(text, newline="")))
     assert [(each["key"], each["name"]) for each in lines] == [

@@ -275,27 +275,23 @@ def alarmed(node: str, containers: Sequence[Any]) -> Report:
     return sample(node, 7.9, alerts=(Alert(Resource.CPU, START, "busy"),), containers=tuple(containers))
 
 
-async def test_proposal_moves_a_container_off_the_bottleneck(asker: Asker) -> None:
+async def test_a_plan_moves_a_container_off_the_bottleneck(asker: Asker) -> None:
     hungry = container("hungry", used=Quantities(3.0, 1_000_000), started_at=START - 5000)
     other = container("other", used=Quantities(1.0, 1_000_000), started_at=START - 5000)
     await asker.send(alarmed("hot", (hungry, other)), sample("cool", 1.0))
-    _, answer = await asker.ask("/v1/alerts/proposals")
-    (proposal,) = answer["proposals"]
-    assert (proposal["node"], proposal["resource"], proposal["why_not"]) == ("hot", "cpu", None)
-    move = proposal["move"]
-    assert (move["kind"], move["name"], move["node"], move["target"]) == ("move", "hungry", "hot", "cool")
     status, plan = await asker.post(encode({"policy": "draps"}), "/v1/hints/rebalance")
-    assert (status, plan["actions"]) == (200, [move])
+    assert status == 200
+    (move,) = plan["actions"]
+    assert (move["kind"], move["name"], move["node"], move["target"]) == ("move", "hungry", "hot", "cool")
     status, plan = await asker.post(encode({"policy": "draps", "moves": 0}), "/v1/hints/rebalance")
     assert (plan["actions"], plan["left"]) == ([], ["hot stays short of cpu: a plan has at most 0 moves"])
 
 
-async def test_proposal_without_a_target_has_a_reason(asker: Asker) -> None:
+async def test_a_plan_without_a_target_has_a_reason(asker: Asker) -> None:
     await asker.send(alarmed("hot", ()))
-    _, answer = await asker.ask("/v1/alerts/proposals")
-    (proposal,) = answer["proposals"]
-    assert proposal["move"] is None
-    assert "no container is left there to move" in proposal["why_not"]
+    _, plan = await asker.post(encode({"policy": "draps"}), "/v1/hints/rebalance")
+    assert plan["actions"] == []
+    assert "no container is left there to move" in plan["left"][0]
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ async def test_plans_are_made_one_at_a_time(readers: Readers, monkeypatch: pytes
         at_once -= 1
         return made
 
-    monkeypatch.setattr("collector.api.hints.containers.plan", counted)
+    monkeypatch.setattr("collector.api.hints.plan", counted)
 
     async def ask(who: str) -> int:
         url = f"{readers.url}/v1/hints/rebalance"

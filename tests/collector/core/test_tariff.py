@@ -46,7 +46,7 @@ async def test_a_query_gives_the_mean_of_the_period_and_is_sent_once_a_minute() 
     tariffs = source(store, price_query="price", price_per_kwh=9.0, currency="EUR", co2_grams_per_kwh=300.0)
     found = await tariffs.tariff(START, END, END)
     assert found.price_per_kwh == pytest.approx(0.2)
-    assert (found.currency, found.co2_grams_per_kwh, found.problem) == ("EUR", 300.0, None)
+    assert (found.currency, found.co2_grams_per_kwh, found.tariff_problem) == ("EUR", 300.0, None)
     await tariffs.tariff(START, END, END + 59)
     assert store.asked == ["price"]
     await tariffs.tariff(START, END, END + 61)
@@ -64,9 +64,9 @@ async def test_without_a_response_the_value_is_unknown_and_the_reason_is_reporte
     tariffs = source(store, co2_query="co2", co2_grams_per_kwh=300.0, price_per_kwh=0.25)
     found = await tariffs.tariff(START, END, END)
     assert (found.price_per_kwh, found.co2_grams_per_kwh) == (0.25, None)
-    assert found.problem is not None
-    assert "energy.co2_query: http://store" in found.problem
-    assert problem in found.problem
+    assert found.tariff_problem is not None
+    assert "energy.co2_query: http://store" in found.tariff_problem
+    assert problem in found.tariff_problem
 
 
 async def test_a_query_needs_a_store() -> None:
@@ -78,7 +78,7 @@ async def test_a_query_needs_a_store() -> None:
     async with open_tariffs(config) as tariffs:
         found = await tariffs.tariff(START, END, END)
     assert found.price_per_kwh is None
-    assert "connection refused" in (found.problem or "")
+    assert "connection refused" in (found.tariff_problem or "")
 
 
 async def test_a_problem_shows_no_password_of_the_store() -> None:
@@ -87,7 +87,7 @@ async def test_a_problem_shows_no_password_of_the_store() -> None:
         pull=PullConfig(url="http://me:secret@127.0.0.1:9/prometheus/"),
     )
     async with open_tariffs(config) as tariffs:
-        problem = (await tariffs.tariff(START, END, END)).problem
+        problem = (await tariffs.tariff(START, END, END)).tariff_problem
     assert problem is not None
     assert problem.startswith("energy.price_query: http://127.0.0.1:9/prometheus does not answer")
     assert "secret" not in problem

@@ -175,7 +175,7 @@ async def test_histograms_beyond_reason_are_no_reason_to_break(collector: Client
             partial_report(sequence=sequence, containers=(container(),), heartbeat=heartbeat)
         )
     (one,) = await collector.containers()
-    assert one["p90"]["memory_bytes"] == 2**63 - 1
+    assert one["envelope"]["p90"]["memory_bytes"] == 2**63 - 1
 
 
 json_values = st.recursive(

@@ -104,7 +104,7 @@ def test_a_renamed_machine_is_recognised_by_its_containers() -> None:
     assert registry.drop_old(START + 40) == {"alpha": "omega"}
     assert [node.name for node in list_nodes(registry, START + 40)] == ["omega"]
     assert registry.tables.snapshot(START + 40).tasks.ids == ("id-of-b", "id-of-web")
-    assert {each.name: each.p90_samples for each in list_containers(registry, START + 40)} == {
+    assert {each.name: each.samples for each in list_containers(registry, START + 40)} == {
         "b": 0,
         "web": 1,
     }
@@ -228,12 +228,12 @@ def test_usage_adds_up_over_heartbeats_and_runs() -> None:
     registry = make_registry()
     registry.apply(report(containers=[container()]), START)
     (one,) = list_containers(registry, START)
-    assert (one.p90, one.p90_samples) == (Quantities(), 0)
+    assert (one.envelope.p90, one.samples) == (Quantities(), 0)
     apply_report(registry, heartbeat_with(*[0.0] * 8, 1.0, sequence=2), START)
     apply_report(registry, heartbeat_with(2.0, boot="second", at=START + 3), START + 3)
     (one,) = list_containers(registry, START + 3)
-    assert one.p90_samples == 10
-    assert one.p90.cpu_cores == pytest.approx(1.0, rel=0.01)
+    assert one.samples == 10
+    assert one.envelope.p90.cpu_cores == pytest.approx(1.0, rel=0.01)
 
 
 def test_usage_of_a_container_is_kept_through_a_restart_and_dropped_long_after_its_end() -> None:
@@ -242,11 +242,11 @@ def test_usage_of_a_container_is_kept_through_a_restart_and_dropped_long_after_i
     registry.apply(partial_report(sequence=2, at=START + 3, gone=("id-of-web",)), START + 3)
     registry.drop_old(START + 60)
     registry.apply(partial_report(sequence=3, at=START + 90, containers=(container(),)), START + 90)
-    assert list_containers(registry, START + 90)[0].p90_samples == 1
+    assert list_containers(registry, START + 90)[0].samples == 1
     registry.apply(partial_report(sequence=4, at=START + 95, gone=("id-of-web",)), START + 95)
     registry.drop_old(START + 9 * 3600)
     registry.apply(partial_report(sequence=5, at=START + 99, containers=(container(),)), START + 99)
-    assert list_containers(registry, START + 99)[0].p90_samples == 0
+    assert list_containers(registry, START + 99)[0].samples == 0
 
 
 def test_alerts_are_listed_with_the_open_ones_first_and_end_with_their_run() -> None:

@@ -1,4 +1,6 @@
-from collector.placement.planning import proposals
+from collector.policies.actions import Move, PowerOn
+from collector.policies.draps import rebalance
+from collector.policies.interface import FillLimits
 from collector.snapshot.tables import Snapshot
 from tests.collector.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
@@ -17,16 +19,15 @@ def snapshot(other: NodeFacts) -> Snapshot:
 
 def test_a_move_to_a_node_that_is_off_is_proposed_with_switching_it_on() -> None:
     full = NodeFacts(name="b", capacity=amount(10, 10, 10, 10), used=amount(6, 0))
-    (proposal,) = proposals(snapshot(full)).proposals
-    assert proposal.wake is not None
-    assert (proposal.wake.kind, proposal.wake.node) == ("power-on", "c")
-    assert proposal.move is not None
-    assert (proposal.move.name, proposal.move.target) == ("hog", "c")
+    wake, move = rebalance(snapshot(full), FillLimits()).actions
+    assert isinstance(wake, PowerOn)
+    assert wake.node == "c"
+    assert isinstance(move, Move)
+    assert (move.name, move.target) == ("hog", "c")
 
 
 def test_nothing_is_switched_on_where_a_node_that_is_on_has_room() -> None:
     idle = NodeFacts(name="b", capacity=amount(10, 10, 10, 10), used=amount(1, 0))
-    (proposal,) = proposals(snapshot(idle)).proposals
-    assert proposal.wake is None
-    assert proposal.move is not None
-    assert proposal.move.target == "b"
+    (move,) = rebalance(snapshot(idle), FillLimits()).actions
+    assert isinstance(move, Move)
+    assert move.target == "b"

@@ -127,7 +127,7 @@ async def test_a_token_to_place_reserves_and_changes_nothing_else(tmp_path: Path
             options = {"data": pod, "headers": dict(JSON)}
             assert await guarded.ask(f"/v1/kubernetes/{verb}", secret, "POST", **options) == 200
         assert await guarded.ask("/v1/nodes", secret) == 200
-        assert await guarded.ask("/v1/pause", secret, "POST", data=b"{}", headers=dict(JSON)) in (403, 404)
+        assert await guarded.ask("/v1/control", secret, "POST", data=b"{}", headers=dict(JSON)) in (403, 404)
         assert await guarded.report(secret, "alpha") == 403
 
 

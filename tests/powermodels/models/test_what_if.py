@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 
 from powermodels.common.interface import Load
-from powermodels.models.what_if import add, power_curve
+from powermodels.models.what_if import add
 from tests.powermodels.fits import curve, loads
 from wire.resources import Resource
 
@@ -35,10 +35,3 @@ def test_unknown_resource_adds_nothing() -> None:
 @given(loads, loads)
 def test_nothing_makes_a_node_draw_less(load: Load, envelope: Load) -> None:
     assert add(curve(), load, envelope).added_watts >= 0
-
-
-def test_a_power_curve_goes_from_idle_to_full() -> None:
-    points = power_curve(curve(), Load(0.5), points=5)
-    assert [point.cpu_ratio for point in points] == [0, 0.25, 0.5, 0.75, 1]
-    assert points[0].watts == 100
-    assert points[-1].watts == pytest.approx(240)

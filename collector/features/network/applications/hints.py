@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from collector.api.hints.containers import TOO_MANY_RESERVATIONS, check_reservation, describe_reservation
+from collector.api.hints import TOO_MANY_RESERVATIONS, check_reservation, describe_reservation
 from collector.common.applications import application_traits
 from collector.common.errors import ApiError, QuestionError
 from collector.core.parts import Core

@@ -48,8 +48,7 @@ async function next() {
   running += 1;
   try {
     const end = Math.floor(Date.now() / 1000);
-    const path = `/v1/${kind}/${encodeURIComponent(name)}/history`;
-    const history = await get(path, {start: end - HOURS * 3600, end, step_seconds: STEP_SECONDS}, signal);
+    const history = await get("/v1/history", {[kind.slice(0, -1)]: name, start: end - HOURS * 3600, end, step_seconds: STEP_SECONDS}, signal);
     kept.delete(key);
     kept.set(key, {at: performance.now(), values: complete(history, kind, end).map((point) => point.mean_watts)});
     if (kept.size > MAX_KEPT) kept.delete(kept.keys().next().value);

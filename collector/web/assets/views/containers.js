@@ -16,7 +16,7 @@ export function containersTable(scope, fixed = {}, without = []) {
     {key: "name", title: "Container", sort: "name", fill: (cell, each) => linkCell(cell, address("containers", each.id), each.name, without.includes("service") ? each.id.slice(0, 12) : each.service ?? each.image)},
     {key: "node", title: "Node", sort: "node", hide: "phone", fill: (cell, each) => linkCell(cell, address("nodes", each.node), each.node, each.node_state === "up" ? null : `node ${each.node_state}`)},
     {key: "cpu", title: "CPU cores", number: true, sort: "cpu", text: (each) => cores(each.used.cpu_cores)},
-    {key: "need", title: "CPU need", term: "envelope", number: true, hide: "narrow", text: (each) => cores(each.envelope.cpu_cores)},
+    {key: "need", title: "CPU need", term: "envelope", number: true, hide: "narrow", text: (each) => cores(each.envelope.need.cpu_cores)},
     {key: "memory", title: "Memory", number: true, sort: "memory", hide: "phone", text: (each) => bytes(each.used.memory_bytes)},
     {key: "disk", title: "Disk", number: true, sort: "disk", hide: "narrow", text: (each) => rate(each.used.disk_bytes_per_second)},
     {key: "network", title: "Network", number: true, sort: "network", hide: "narrow", text: (each) => rate(each.used.network_bytes_per_second)},
@@ -45,13 +45,12 @@ export function containerView(scope) {
   const waiting = element("dl.facts");
   const envelope = envelopeCard();
   let current = null;
-  const path = `/v1/containers/${encodeURIComponent(id)}`;
   const lines = (resource) => current ? [
     {name: "limit", kind: "limit", value: current.limit[FIELDS[resource]]},
     {name: "reservation", kind: "reservation", value: current.reservation[FIELDS[resource]]},
-    {name: "envelope", kind: "need", value: current.envelope[FIELDS[resource]]},
+    {name: "envelope", kind: "need", value: current.envelope.need[FIELDS[resource]]},
   ] : [];
-  const history = historyCharts(scope, "containers", `${path}/history`, lines, () => current?.pressure);
+  const history = historyCharts(scope, "containers", id, lines, () => current?.pressure);
   const why = whyCard(scope, () => current);
   scope.root.firstChild.append(history.choose);
   scope.root.append(element("div.grid", {},
@@ -59,7 +58,7 @@ export function containerView(scope) {
     ...history.cards, envelope.root, card("Pressure and waiting now", {class: "card half"}, waiting), why.root,
     movesCard(scope, () => current && (current.service ? {service: current.service} : {node: current.node}), (step) => step.action.task === id || step.containers.includes(id)),
   ));
-  everyDetail(scope, 5, head, path, {}, (found) => {
+  everyDetail(scope, 5, head, "containers", {id}, (found) => {
     const isFirst = current === null;
     current = found;
     head.heading.firstChild.title = found.name.slice(0, 400);
@@ -88,7 +87,7 @@ export function containerView(scope) {
       known(each.cpu_throttled_seconds_total) ? ["Throttled by its limit", `${each.cpu_throttled_seconds_total.toFixed(1)} s in total`] : null,
       known(each.oom_kills_total) ? ["Out-of-memory kills", count(each.oom_kills_total)] : null,
     ]);
-    envelope.update({used: each.used, need: each.envelope, limit: each.limit, reservation: each.reservation});
+    envelope.update({used: each.used, need: each.envelope.need, limit: each.limit, reservation: each.reservation});
     why.ready();
   }
 }

@@ -19,8 +19,8 @@ function controlCard(scope) {
   const why = element("input", {"aria-label": "Reason for the pause", placeholder: "reason", maxlength: "200"});
   const hours = element("select", {"aria-label": "Length of the pause"}, ...[["", "until resumed"], ["900", "15 minutes"], ["3600", "1 hour"], ["28800", "8 hours"]].map(([value, text]) => element("option", {value}, text)));
   const problem = element("p", {role: "alert", hidden: true});
-  const pause = button("Pause", () => act("/v1/pause", {why: why.value, ...(hours.value ? {seconds: Number(hours.value)} : {})}), {"data-testid": "pause"});
-  const resume = button("Resume", () => act("/v1/resume", {}), {"data-testid": "resume", class: "main"});
+  const pause = button("Pause", () => act({paused: true, why: why.value, ...(hours.value ? {seconds: Number(hours.value)} : {})}), {"data-testid": "pause"});
+  const resume = button("Resume", () => act({paused: false}), {"data-testid": "resume", class: "main"});
   const forget = button("Forget the token", () => {
     setToken(null);
     forget.hidden = true;
@@ -39,13 +39,13 @@ function controlCard(scope) {
     pauseRow.hidden = control.pause !== null;
     resumeRow.hidden = control.pause === null;
   };
-  async function act(path, body) {
+  async function act(body) {
     problem.hidden = true;
     try {
-      draw(await scope.post(path, body));
+      draw(await scope.post("/v1/control", body));
       forget.hidden = !hasToken();
     } catch (error) {
-      if ((error.status === 401 || error.status === 403) && await askForToken(error.message)) return act(path, body);
+      if ((error.status === 401 || error.status === 403) && await askForToken(error.message)) return act(body);
       problem.hidden = false;
       setText(problem, error.message);
     }

@@ -28,13 +28,14 @@ export function detailHead(scope, title, href, name, ...more) {
   };
 }
 
-/** Load an entry repeatedly; if it no longer exists, show that and keep its history. */
-export function everyDetail(scope, seconds, head, path, parameters, draw) {
+/** Load an entry of a list (`kind`) repeatedly; if it no longer exists, show that and keep its history. */
+export function everyDetail(scope, seconds, head, kind, filter, draw) {
   return scope.every(seconds, async () => {
     try {
-      const found = await scope.get(path, parameters);
+      const {[kind]: found} = await scope.get(`/v1/${kind}`, filter);
       head.missing(null);
-      draw(found);
+      // If two nodes report the same container, the one that is up knows more.
+      draw(found.find((each) => each.node_state === "up") ?? found[0]);
     } catch (error) {
       if (error.status !== 404) throw error;
       head.missing(error.message);
@@ -46,7 +47,7 @@ export function everyDetail(scope, seconds, head, path, parameters, draw) {
  * Charts of power, the four resources and, for a node or container, pressure. `lines` returns the constants of a
  * resource, `pressure` the current pressure.
  */
-export function historyCharts(scope, kind, path, lines = () => [], pressure = null) {
+export function historyCharts(scope, kind, name, lines = () => [], pressure = null) {
   let period = PERIODS[scope.parameters.get("range")] ? scope.parameters.get("range") : "1h";
   const power = new TimeChart({title: "Power", format: watts, id: "chart-watts", height: 180});
   const charts = RESOURCES.map((each) => [each, new TimeChart({
@@ -57,7 +58,7 @@ export function historyCharts(scope, kind, path, lines = () => [], pressure = nu
     const end = Math.floor(Date.now() / 1000);
     const frame = {start: end - PERIODS[period], end};
     const requested = period;
-    const history = await scope.get(path, {...frame, step_seconds: stepOf(period)});
+    const history = await scope.get("/v1/history", {[kind.slice(0, -1)]: name, ...frame, step_seconds: stepOf(period)});
     if (requested !== period) return;
     const step = history.step_seconds;
     const points = complete(history, kind, end);

@@ -114,7 +114,7 @@ function drawRows(body, heads, accounts, {start, end, ...prices}, {by}) {
 async function download(scope, state, status) {
   try {
     const {start, end} = period(state);
-    const text = await scope.getText("/v1/energy.csv", {start, end, by: grouping(state)});
+    const text = await scope.getText("/v1/energy", {start, end, by: grouping(state), format: "csv"});
     const url = URL.createObjectURL(new Blob([text], {type: "text/csv"}));
     element("a", {href: url, download: `energy-by-${state.by}-${new Date(start * 1000).toISOString().slice(0, 10)}.csv`}).click();
     setTimeout(() => URL.revokeObjectURL(url), 10_000);

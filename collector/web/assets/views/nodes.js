@@ -72,8 +72,7 @@ export function nodeView(scope) {
   const pressure = element("dl.facts");
   const envelope = envelopeCard("Usage, reservations and capacity", "capacity");
   let node = null;
-  const path = `/v1/nodes/${encodeURIComponent(name)}`;
-  const history = historyCharts(scope, "nodes", `${path}/history`, (resource) => node ? [
+  const history = historyCharts(scope, "nodes", name, (resource) => node ? [
     {name: "capacity", kind: "limit", value: node.capacity[FIELDS[resource]]},
     {name: "reserved", kind: "reservation", value: node.placement.allocated[FIELDS[resource]]},
   ] : [], () => node?.pressure);
@@ -84,7 +83,7 @@ export function nodeView(scope) {
     ...history.cards, envelope.root, card("Pressure and waiting now", {class: "card half"}, pressure),
     alertsCard(scope, name), movesCard(scope, () => ({node: name}), (step) => [step.action.node, step.action.target].includes(name)), gapsCard,
   ), element("h2.gap", {}, "Containers on this node"), containersTable(scope, {node: name}, ["node"]).root);
-  const task = everyDetail(scope, 5, head, path, {}, (found) => {
+  const task = everyDetail(scope, 5, head, "nodes", {name}, (found) => {
     const isFirst = node === null;
     node = found;
     stateBadge(badge, node);

@@ -72,15 +72,14 @@ export function serviceView(scope) {
   const envelope = envelopeCard("Mean, envelope and maximum of one container", "maximum", "mean");
   const statistics = element("tbody");
   const statisticsTable = element("table.plain", {}, element("thead", {}, element("tr", {}, element("th", {scope: "col"}, "Resource"), ...STATISTICS.map((each) => element("th.number", {scope: "col"}, each)))), statistics);
-  const path = `/v1/services/${encodeURIComponent(name)}`;
-  const history = historyCharts(scope, "services", `${path}/history`);
+  const history = historyCharts(scope, "services", name);
   scope.root.firstChild.append(history.choose);
   scope.root.append(element("div.grid", {},
     card("Power now", {class: "card third"}, power, powerNote), card("Service", {class: "card two-thirds"}, facts), ...history.cards, envelope.root,
     card("Usage of one container", {class: "card half"}, element("div.scroll", {tabindex: "0", role: "group", "aria-label": "Statistics"}, statisticsTable)),
     alertsCard(scope, name), movesCard(scope, () => ({service: name}), (step) => step.service === name), promisesCard(scope, {service: name}),
   ), element("h2.gap", {}, "Containers of this service"), containersTable(scope, {service: name}, ["service"]).root);
-  everyDetail(scope, 15, head, path, {}, (each) => {
+  everyDetail(scope, 15, head, "services", {name}, (each) => {
     setText(power, watts(each.watts));
     setText(powerNote, `${each.power_weight === 1 ? "" : `Its CPU time takes ${each.power_weight.toFixed(2)} times the average power. `}Sum of all containers, in addition to the idle power of their nodes.`);
     drawFacts(facts, [

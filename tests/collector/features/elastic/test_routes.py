@@ -64,11 +64,11 @@ async def test_elastic_services_are_listed_with_their_last_decision(elastic: Cli
 
 async def test_one_service_has_its_learned_table_and_others_are_not_elastic(elastic: Client) -> None:
     await run_service(elastic)
-    status, answer = await elastic.ask("/v1/elastic/shop%2Fweb")
+    status, answer = await elastic.ask("/v1/elastic?service=shop/web")
     assert status == 200
-    assert answer["status"]["service"] == SERVICE
+    assert [each["service"] for each in answer["elastic"]] == [SERVICE]
     assert isinstance(answer["learned"], list)
-    status, answer = await elastic.ask("/v1/elastic/other")
+    status, answer = await elastic.ask("/v1/elastic?service=other")
     assert (status, answer["field"]) == (404, "service")
     assert "wattpack.elastic" in answer["detail"]
 

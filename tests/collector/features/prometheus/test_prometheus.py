@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 def samples(core: Core, name: str) -> int:
     """How many samples are known of the container of a name."""
-    return sum(each.p90_samples for each in list_containers(core.registry, time.time(), name=name))
+    return sum(each.samples for each in list_containers(core.registry, time.time(), name=name))
 
 
 @contextmanager
@@ -65,9 +65,9 @@ async def test_nodes_are_pulled_from_a_real_prometheus_across_its_restart(
             await until(lambda: samples(core, "burner") >= 5)
             [burner] = list_containers(registry, time.time(), name="burner")
             assert (burner.node, burner.runtime) == (target, "docker")
-            assert burner.p90.cpu_cores is not None
+            assert burner.envelope.p90.cpu_cores is not None
             # A machine that is busy elsewhere gives less than the quota of 0.2.
-            assert 0.05 < burner.p90.cpu_cores < 0.3
+            assert 0.05 < burner.envelope.p90.cpu_cores < 0.3
             [node] = list_nodes(registry, time.time())
             assert STORE_GAP in node.gaps
             assert node.power is not None

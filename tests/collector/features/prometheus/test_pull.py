@@ -100,8 +100,8 @@ async def test_every_sample_counts_once_whatever_the_timing_of_pulls_and_scrapes
             await reading.look(START + number * 15 + number % 7)
     await reading.look(START + HOUR)
     [web] = reading.containers()
-    assert web.p90_samples == 240
-    assert web.p90.cpu_cores == pytest.approx(0.1, rel=0.01)
+    assert web.samples == 240
+    assert web.envelope.p90.cpu_cores == pytest.approx(0.1, rel=0.01)
     [node] = list_nodes(reading.core.registry, START + HOUR)
     assert node.sample_seconds == pytest.approx(15)
 
@@ -116,7 +116,7 @@ async def test_samples_of_an_outage_are_read_later(reading: Reading) -> None:
     reading.store.away = False
     await reading.look(START + 2 * HOUR)
     [web] = reading.containers()
-    assert web.p90_samples == 480
+    assert web.samples == 480
     assert reading.store.widest_seconds <= 1800, "an answer must not be too large"
 
 
@@ -126,11 +126,11 @@ async def test_a_first_start_reads_the_past_and_a_restart_only_new_samples(
     for number in range(480):
         scrape(reading.store, START + number * 15)
     await reading.look(START + 2 * HOUR - 10)
-    assert [each.p90_samples for each in reading.containers()] == [480]
+    assert [each.samples for each in reading.containers()] == [480]
     scrape(reading.store, START + 2 * HOUR)
     await reading.restart()
     await reading.look(START + 2 * HOUR + 20)
-    assert [each.p90_samples for each in reading.containers()] == [481]
+    assert [each.samples for each in reading.containers()] == [481]
 
 
 @pytest.mark.slow
@@ -156,7 +156,7 @@ async def test_reading_the_past_does_not_change_the_present(reading: Reading) ->
     scrape(reading.store, START + HOUR, cores=0.9)
     await reading.look(START + HOUR)
     [web] = reading.containers()
-    assert (web.used.cpu_cores, web.p90_samples) == (0.9, 2)
+    assert (web.used.cpu_cores, web.samples) == (0.9, 2)
     assert [node.complete for node in list_nodes(reading.core.registry, START + HOUR)] == [True]
     assert reading.core.counters.sequence_gaps == 0
 
@@ -174,7 +174,7 @@ async def test_a_node_that_reports_here_is_not_pulled(reading: Reading) -> None:
     await store_reports(reading.core, [report(containers=[container("own")])])
     scrape(reading.store, START)
     await reading.look(START + 1)
-    assert [(each.name, each.p90_samples) for each in reading.containers()] == [("own", 0)]
+    assert [(each.name, each.samples) for each in reading.containers()] == [("own", 0)]
 
 
 async def test_alerts_open_and_close_with_the_agents_metric(reading: Reading) -> None:
@@ -205,12 +205,12 @@ async def test_samples_that_another_collector_wrote_are_all_read(reading: Readin
         reading.store.write(scribe, spoken)
         await reading.look(START + number * 300 + 100)
     # What is there may take a while to be seen, so it is counted once it must be.
-    assert [each.p90_samples for each in reading.containers()] == [sum(each.count for each in sketches[:-1])]
+    assert [each.samples for each in reading.containers()] == [sum(each.count for each in sketches[:-1])]
     reading.store.write(scribe, partial_report(sequence=99, at=START + 20 * 300))
     await reading.look(START + 20 * 300)
     [web] = reading.containers()
     assert web.used == container("web").used
-    assert web.p90_samples == sum(sketch.count for sketch in sketches)
+    assert web.samples == sum(sketch.count for sketch in sketches)
 
 
 async def test_a_node_label_of_ones_own_is_used(reading: Reading) -> None:

@@ -112,7 +112,7 @@ def statistics(core: Core) -> dict[tuple[str, str], Any]:
 
 
 def samples(core: Core) -> list[int]:
-    return [each.p90_samples for each in list_containers(core.registry, core.clock())]
+    return [each.samples for each in list_containers(core.registry, core.clock())]
 
 
 def unsent(core: Core) -> int:
@@ -183,7 +183,7 @@ async def check_quantile_in_the_store(store: VictoriaMetrics, plain: Core) -> No
     asked = 'quantile_over_time(0.9, wattpack_container_cpu_cores_sampled{id="id-of-web-0-0"}[4h])'
     [(_, p90)] = await asyncio.to_thread(eventually, lambda: store.query(asked), PATIENCE_SECONDS)
     [web] = list_containers(plain.registry, plain.clock(), name="web-0-0")
-    assert p90 == pytest.approx(web.p90.cpu_cores, rel=0.01)
+    assert p90 == pytest.approx(web.envelope.p90.cpu_cores, rel=0.01)
 
 
 async def test_a_store_takes_few_series_per_container(tmp_path: Path) -> None:

@@ -5,12 +5,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from collector.api.queries import PageQuery
 from collector.common.errors import ApiError
 from collector.core.parts import Core
 from collector.features.sizing.jobs import SizingJob
 from collector.features.sizing.recommendations import ServiceSize
-from collector.features.sizing.routes import SizeQuery, service_size, sizes
+from collector.features.sizing.routes import SizesQuery, sizes
 from collector.history.sqlite.history import open_sqlite
 from collector.live.registry import Registry
 from tests.collector.builders import START, Clock, apply_report, settings
@@ -39,7 +38,8 @@ def with_limit(report: Report, memory_bytes: int) -> Report:
 
 
 async def size_of(core: Core, name: str) -> ServiceSize:
-    return await service_size(core, SizeQuery(name=name))
+    [found] = (await sizes(core, SizesQuery(service=name))).sizes
+    return found
 
 
 async def test_services_that_report_get_sizes(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ async def test_services_that_report_get_sizes(tmp_path: Path) -> None:
     async with sizing_job(tmp_path / "history.db", clock) as (core, job):
         apply_report(core.registry, heartbeat("alpha", 1, START, {"web-1": ("web", HUNGRY)}, 300), START)
         await job.run_once()
-        page = await sizes(core, PageQuery())
+        page = await sizes(core, SizesQuery())
         assert [each.service for each in page.sizes] == ["web"]
         web = await size_of(core, "web")
         assert web.containers == 1

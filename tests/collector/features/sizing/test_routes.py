@@ -18,10 +18,10 @@ async def test_sizes_are_there_after_a_restart(tmp_path: Path) -> None:
             if found["computed_at"]:
                 break
         assert [each["service"] for each in found["sizes"]] == ["shop/web"]
-        status, one = await collector.ask("/v1/services/shop%2Fweb/size")
+        status, one = await collector.ask("/v1/sizes?service=shop/web")
         assert status == 200
-        assert one == found["sizes"][0]
-        assert one["cpu"]["request"] > 1.9
-        status, problem = await collector.ask("/v1/services/other/size")
+        assert one == found
+        assert one["sizes"][0]["cpu"]["request"] > 1.9
+        status, problem = await collector.ask("/v1/sizes?service=other")
         assert status == 404
         assert "GET /v1/sizes" in problem["detail"]

@@ -286,7 +286,7 @@ def test_compacted_usage_replaces_heartbeats_and_restores_the_same(
             restored.apply(received.report, received.received_at)
         restored.restore(stored.alerts, stored.usage, stored.pending_usage)
         assert list_containers(restored, START) == list_containers(registry, START)
-        assert list_containers(restored, START)[0].p90_samples == 3 * sequence
+        assert list_containers(restored, START)[0].samples == 3 * sequence
     assert left == [1, 0, 1, 0, 1, 0]
 
 

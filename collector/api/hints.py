@@ -15,11 +15,10 @@ from collector.placement.answers import (
     PlacementHint,
     PlanHint,
     Policies,
-    Proposals,
     Reservation,
     ReservationList,
 )
-from collector.placement.planning import RebalanceQuestion, plan, policies, proposals
+from collector.placement.planning import RebalanceQuestion, plan, policies
 from collector.placement.question import PlacementQuestion, resolve_policy
 from collector.placement.ranking import hint
 from collector.placement.reservations import PendingPlacement
@@ -75,12 +74,6 @@ async def rebalance(core: Core, question: RebalanceQuestion) -> PlanHint:
         return await asyncio.to_thread(plan, await core.snapshot(), chosen, core.config.control)
 
 
-async def propose(core: Core) -> Proposals:
-    """Get a proposed migration for each open bottleneck of a node, or the reason why there is none."""
-    async with core.planning:
-        return await asyncio.to_thread(proposals, await core.snapshot())
-
-
 async def list_policies(core: Core) -> Policies:
     """List policies with their settings."""
     return Policies(default=core.config.placement.policy, policies=policies())
@@ -126,6 +119,5 @@ ROUTES: tuple[Route, ...] = (
     post("/v1/hints/rebalance", rebalance),
     get("/v1/hints/reservations", list_reservations),
     delete("/v1/hints/reservations", release, problems=_NO_RESERVATION, scope=Scope.ADMIN),
-    get("/v1/alerts/proposals", propose),
     get("/v1/policies", list_policies),
 )

@@ -11,18 +11,19 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from collector.api.energy import NO_CURVE, to_load
 from collector.api.nodes import Node, get_node, list_nodes
 from collector.common.errors import ApiError
 from collector.common.ratios import Ratios
 from collector.core.parts import Core
 from collector.web.routes import Route, post, problem
 from powermodels.attribution.split import UNEQUAL_USE_ERROR
+from powermodels.common.interface import Load
 from powermodels.models import what_if as whatif
 from powermodels.models.wire_curve import PowerCurveModel
 from wire.messages import MachineScope, PowerCurve, PowerScope, PowerSource
 from wire.resources import RESOURCES, Quantities, Resource, ratio
 
+_NO_CURVE = "it has sent no power curve yet; an agent of this version sends one with each heartbeat"
 _DOWN = "it is down, so its current load is unknown"
 _NO_LOAD = "it has not reported its CPU usage yet"
 _NOT_RUNNING = "it runs no container of the service"
@@ -133,7 +134,7 @@ async def what_if(core: Core, question: WhatIfRequest) -> WhatIfResult:
         if node.state == "down":
             unknown.append(NoEstimate(node.name, _DOWN))
         elif curve is None:
-            unknown.append(NoEstimate(node.name, NO_CURVE))
+            unknown.append(NoEstimate(node.name, _NO_CURVE))
         elif node.used_ratio.cpu_ratio is None:
             unknown.append(NoEstimate(node.name, _NO_LOAD))
         elif envelope is None:
@@ -206,8 +207,8 @@ def _estimate(node: Node, curve: PowerCurve, change: _Change, envelope: Quantiti
     shares = Ratios(*(ratio(envelope, node.capacity, resource) for resource in RESOURCES))
     addition = whatif.add(
         PowerCurveModel(curve),
-        to_load(node.used_ratio),
-        to_load(shares),
+        _to_load(node.used_ratio),
+        _to_load(shares),
         power_weight=change.power_weight,
         weight_error_ratio=change.weight_error_ratio,
     )
@@ -226,6 +227,11 @@ def _estimate(node: Node, curve: PowerCurve, change: _Change, envelope: Quantiti
         source=curve.source,
         source_scope=curve.source_scope,
     )
+
+
+def _to_load(ratios: Ratios) -> Load:
+    """Convert ratios to the load of a power model; an unknown CPU usage counts as idle."""
+    return Load(ratios.cpu_ratio or 0.0, ratios.memory_ratio, ratios.disk_ratio, ratios.network_ratio)
 
 
 def _bad_request(detail: str, field: str) -> ApiError:

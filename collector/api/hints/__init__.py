@@ -1,1 +1,0 @@
-"""Hints: where a container or an application should go, rebalancing, and the power of more load."""
