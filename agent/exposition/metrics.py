@@ -19,10 +19,9 @@ from agent.exposition.catalogue import (
     METER_METRICS,
     NODE_METRICS,
     NODE_PRESSURE_METRICS,
+    alert_states,
+    resource_pressures,
 )
-from agent.exposition.catalogue.agent import alert_states
-from agent.exposition.catalogue.container import container_pressures
-from agent.exposition.catalogue.node import resource_pressures
 from agent.exposition.state import AgentState
 from wire.metrics import metric_families
 
@@ -59,7 +58,11 @@ class _FromState(Collector):
         yield from metric_families(CONTAINER_METRICS, sample.containers)
         yield from metric_families(
             CONTAINER_PRESSURE_METRICS,
-            (each for container in sample.containers for each in container_pressures(container)),
+            (
+                pressure
+                for each in sample.containers
+                for pressure in resource_pressures(each.rates.pressure, each)
+            ),
         )
 
 

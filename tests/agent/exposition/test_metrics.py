@@ -235,7 +235,7 @@ def test_unknown_value_has_no_series() -> None:
 
 
 def test_everything_exposed_is_in_the_catalogue() -> None:
-    tables = [getattr(catalogue, name) for name in catalogue.__all__]
+    tables = [table for name, table in vars(catalogue).items() if name.endswith("_METRICS")]
     known = {spec.name.removesuffix("_total") for specs in tables for spec in specs}
     exposed = {name for name in scrape(sample(container("web"))) if not name.startswith("process_")}
     assert {name.removesuffix("_created") for name in exposed} == known | {PASS_DURATION[0]}
