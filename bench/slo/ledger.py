@@ -106,10 +106,10 @@ def _measure(label: str, is_orchestrated: bool) -> _Cost:  # noqa: FBT001 - pass
             for report in _reports(node, number, label, is_orchestrated=is_orchestrated):
                 registry.apply(report, report.at)
             if node % _STORED_NODES == 0:
-                promises.pack_changes()
+                promises.book.pack_changes()
         if is_orchestrated:
             promises.put_services(_state(number, label), _BEGIN + 100 * number + 65)
-            promises.pack_changes()
+            promises.book.pack_changes()
     # A collector does this every few minutes.
     promises.forget(_BEGIN)
     gc.collect()

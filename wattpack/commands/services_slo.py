@@ -24,7 +24,6 @@ _HEADER = [
     "RUNNING",
     "STATE",
     "CAN WAIT",
-    "TREND",
     "PENALTY",
 ]
 _NOTE = (
@@ -83,7 +82,6 @@ def _row(promise: Json) -> tuple[str, ...]:
         f"{promise['running_instances']} of {promise['instances']}",
         state,
         "-" if promise["state"] == "broken" else wait,
-        promise["trend"],
         seconds_text(penalty) if penalty else "-",
     )
 

@@ -32,7 +32,7 @@ async def findings(core: Core) -> list[Finding]:
 async def _unknown_classes(core: Core, classes: Container[str]) -> Mapping[str, str]:
     """Services whose label names no class, with that name; a few nodes at a time, as there may be many."""
     registry = core.registry
-    found = dict(registry.part(PromiseTracker).unknown_classes)
+    found = dict(registry.part(PromiseTracker).book.unknown_classes)
     names = registry.names()
     for start in range(0, len(names), _NODES_AT_ONCE):
         running = registry.running_containers(names[start : start + _NODES_AT_ONCE])

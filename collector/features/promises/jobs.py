@@ -55,13 +55,13 @@ async def running(core: Core) -> AsyncIterator[None]:
 
 async def store_promises(core: Core) -> None:
     """Store the changes since the last call. Raise `HistoryUnavailable`."""
-    promises = core.registry.part(PromiseTracker)
-    values = promises.pack_changes()
-    progress = _StoredProgress(core.applied.progress(core.clock()), promises.viewed_at)
+    book = core.registry.part(PromiseTracker).book
+    values = book.pack_changes()
+    progress = _StoredProgress(core.applied.progress(core.clock()), book.viewed_at)
     try:
         await core.history.put_values(_KIND, {**values, _PROGRESS: msgspec.msgpack.encode(progress)})
     except HistoryUnavailable:
-        promises.requeue(values)
+        book.requeue(values)
         raise
 
 

@@ -1,7 +1,7 @@
-"""The ledger of a running collector. Any thread may call it."""
+"""The ledger of a running collector. Any thread may read how promises stand."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from threading import RLock
 
@@ -25,13 +25,13 @@ class PromiseTracker(LivePart):
     """Enters what nodes and orchestrators report into the ledger, and computes how promises stand."""
 
     def __init__(self, config: CollectorConfig) -> None:
-        self._book = PromiseBook(config)
+        self.book = PromiseBook(config)
         self._reported = ReportedContainers(
-            self._book,
+            self.book,
             is_orchestrated=config.driver.spans_nodes,
             max_containers=config.limits.max_containers,
         )
-        self._orchestrated = OrchestratedServices(self._book, self._reported)
+        self._orchestrated = OrchestratedServices(self.book, self._reported)
         self._queue: frozenset[str] = frozenset()
         self._lock = RLock()
         self._is_restoring = False
@@ -69,13 +69,11 @@ class PromiseTracker(LivePart):
 
     def expect_stop(self, container: str) -> None:
         """The collector stops a container: its end is neither a failure nor a completion."""
-        with self._lock:
-            self._book.stopped.add(container)
+        self.book.stopped.add(container)
 
     def put_queue(self, containers: Collection[str]) -> None:
         """Set the containers that the collector stopped, and will start again."""
-        with self._lock:
-            self._queue = frozenset(containers)
+        self._queue = frozenset(containers)
 
     def forget(self, before: float) -> None:
         """Forget instances that ended before a time.
@@ -83,7 +81,7 @@ class PromiseTracker(LivePart):
         Without an orchestrator, this includes containers that stopped before and were not started again.
         """
         with self._lock:
-            book = self._book
+            book = self.book
             for container, entry in list(book.containers.items()):
                 is_wanted = entry.is_running or entry.is_listed or container in self._queue
                 if is_wanted or not entry.since < before:
@@ -101,15 +99,14 @@ class PromiseTracker(LivePart):
 
     def remove(self, node: str) -> None:
         """Forget a node that is removed."""
-        with self._lock:
-            self._reported.nodes.pop(node, None)
+        self._reported.nodes.pop(node, None)
 
     # --- Readers ------------------------------------------------------------------------------
 
     def standings(self, now: float) -> Standings:
         """How all promises stand."""
         with self._lock:
-            return self._book.ledger.standings(now)
+            return self.book.ledger.standings(now)
 
     def snapshot_part(self, snapshot: Snapshot) -> TaskPromises | None:
         """How the promises of the tasks of a snapshot stand; None if there is no promise at all."""
@@ -118,7 +115,7 @@ class PromiseTracker(LivePart):
     def columns(self, containers: Sequence[str], now: float) -> TaskPromises | None:
         """How the promises of containers stand, and of instances that wait; None if there is no promise."""
         with self._lock:
-            standings, tracked = self._book.ledger.standings(now), self._book.containers
+            standings, tracked = self.standings(now), self.book.containers
             instances = standings.instances
             services = [standings.services.names[row] for row in instances.service.tolist()]
             if not services:
@@ -148,40 +145,20 @@ class PromiseTracker(LivePart):
                 places[instances.incarnations[row]] = place
             by_slot[services[row]][instances.slots[row]] = place
         for service, of_slot in by_slot.items():
-            for container in self._book.containers_of(service):
-                slot = self._book.containers[container].slot
+            for container in self.book.containers_of(service):
+                slot = self.book.containers[container].slot
                 if slot in of_slot:
                     places[container] = of_slot[slot]
         return places
 
     # --- The history --------------------------------------------------------------------------
 
-    @property
-    def unknown_classes(self) -> Mapping[str, str]:
-        """Orchestrated services whose label names no class of promises, with that name."""
-        return self._book.unknown_classes
-
-    @property
-    def viewed_at(self) -> float | None:
-        """When an orchestrator last reported its state."""
-        return self._orchestrated.viewed_at
-
-    def pack_changes(self) -> dict[str, bytes | None]:
-        """The values that changed since the last call; None for what is gone."""
-        with self._lock:
-            return self._book.pack_changes()
-
-    def requeue(self, keys: Iterable[str]) -> None:
-        """Values that could not be stored: `pack_changes` returns them again."""
-        with self._lock:
-            self._book.requeue(keys)
-
     def begin_restore(self, values: Mapping[str, bytes], viewed_at: float | None) -> None:
         """Restore stored values. Until `end_restore`, reports are those that these values include."""
         with self._lock:
-            self._book.restore(values)
+            self.book.restore(values)
             self._reported.restore_lost()
-            self._orchestrated.viewed_at = viewed_at
+            self.book.viewed_at = viewed_at
             self._is_restoring = True
 
     def replay(self, report: Report, received_at: float, since: float) -> None:

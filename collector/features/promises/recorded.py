@@ -11,6 +11,7 @@ from csv import Error as CsvError
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf, isfinite
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,15 +33,13 @@ class _LogEvent(StrEnum):
     TERMINATION = "termination"
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(NamedTuple):
     at: float
     node: str
     seconds: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pod:
+class _Pod(NamedTuple):
     """An incarnation. None means unknown, or that it did not happen."""
 
     name: str
@@ -89,25 +88,27 @@ class LogAvailability:
 
 def parse_log(lines: Iterable[str]) -> RecordedLog:
     """Parse the lines of a log; raises `UserError` with the number of an invalid line."""
-    pods: dict[tuple[str, str], dict[_LogEvent, _Line]] = {}
-    start, end, count = inf, -inf, 0
+    controllers: defaultdict[str, dict[str, dict[_LogEvent, _Line]]] = defaultdict(dict)
+    times = []
     for controller, pod, event, line in _parse_lines(lines):
-        known = pods.setdefault((controller, pod), {})
+        known = controllers[controller].setdefault(pod, {})
         if event not in known or line.at < known[event].at:
             known[event] = line
-        start, end, count = min(start, line.at), max(end, line.at), count + 1
-    if not count:
+        times.append(line.at)
+    if not times:
         raise UserError("the log has no events: check that the recording is complete")
-    by_controller: defaultdict[str, list[_Pod]] = defaultdict(list)
-    for (controller, pod), known in pods.items():
-        by_controller[controller].append(_pod(pod, known))
     events = [
         event
-        for controller, incarnations in by_controller.items()
-        for event in _controller_events(controller, incarnations)
+        for controller, pods in controllers.items()
+        for event in _controller_events(controller, [_pod(name, known) for name, known in pods.items()])
     ]
-    events.sort(key=lambda event: event.at)
-    return RecordedLog(events=events, start=start, end=end, lines=count, pods=len(pods))
+    return RecordedLog(
+        events=sorted(events, key=lambda event: event.at),
+        start=min(times),
+        end=max(times),
+        lines=len(times),
+        pods=sum(map(len, controllers.values())),
+    )
 
 
 def class_of(controller: str) -> str:
@@ -150,55 +151,45 @@ def _parse_lines(lines: Iterable[str]) -> Iterator[tuple[str, str, _LogEvent, _L
             )
         for row in reader:
             try:
-                yield row["controller"], row["pod"], _parse_event(row["event"]), _parse_line(row)
+                yield _parse_row(row)
             except (ValueError, TypeError, AttributeError) as error:
                 raise UserError(f"line {reader.line_num} of the log is invalid: {error}") from None
     except CsvError as error:
         raise UserError(f"line {reader.line_num} of the log is invalid: {error}") from None
 
 
-def _parse_event(text: str) -> _LogEvent:
-    try:
-        return _LogEvent(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not an event: use one of {', '.join(_LogEvent)}") from None
-
-
-def _parse_line(row: Mapping[str, str]) -> _Line:
+def _parse_row(row: Mapping[str, str]) -> tuple[str, str, _LogEvent, _Line]:
+    if row["event"] not in list(_LogEvent):
+        raise ValueError(f"{row['event']!r} is not an event: use one of {', '.join(_LogEvent)}")
     if not row["pod"] or not row["controller"]:
         raise ValueError("it names no pod, or no controller")
     at, seconds = float(row["unix_second"]), float(row["seconds"]) if row["seconds"] else None
     if not isfinite(at) or (seconds is not None and not 0 <= seconds < inf):
         raise ValueError("its times must be finite, and its seconds at least 0")
-    return _Line(at, row["node"], seconds)
+    return row["controller"], row["pod"], _LogEvent(row["event"]), _Line(at, row["node"], seconds)
 
 
 def _pod(name: str, lines: Mapping[_LogEvent, _Line]) -> _Pod:
     waiting, allocation = lines.get(_LogEvent.WAITING), lines.get(_LogEvent.ALLOCATION)
     starting, termination = lines.get(_LogEvent.STARTING), lines.get(_LogEvent.TERMINATION)
-    created = None
-    if waiting is not None:
-        created = waiting.at
-    elif allocation is not None and allocation.seconds is not None:
+    nodes = [line.node for line in (starting, allocation) if line is not None and line.node not in _NO_NODES]
+    created = None if waiting is None else waiting.at
+    if created is None and allocation is not None and allocation.seconds is not None:
         created = allocation.at - allocation.seconds
-
     started, ran = None, None if termination is None else termination.seconds
     if starting is not None:
         started = starting.at
-    elif ran == 0:
-        # It ended before it ran, even if a node was chosen.
-        started = None
-    elif allocation is not None and allocation.node not in _NO_NODES:
-        started = allocation.at
-    elif termination is not None and ran is not None:
-        started = termination.at - ran
-    nodes = (line.node for line in (starting, allocation) if line is not None)
+    elif ran != 0:  # otherwise it ended before it ran, even if a node was chosen
+        if allocation is not None and nodes:
+            started = allocation.at
+        elif termination is not None and ran is not None:
+            started = termination.at - ran
     return _Pod(
         name=name,
         created=created,
         started=started,
         ended=None if termination is None else termination.at,
-        node=next((node for node in nodes if node not in _NO_NODES), ""),
+        node=nodes[0] if nodes else "",
         startup_seconds=None if starting is None else starting.seconds,
     )
 
@@ -214,7 +205,7 @@ def _controller_events(controller: str, pods: Sequence[_Pod]) -> Iterator[Lifecy
             service=controller,
             incarnation=pod.name,
             slot=controller,
-            node=(pod.node or "") if is_start else "",
+            node=pod.node if is_start else "",
             startup_seconds=pod.startup_seconds if is_start else None,
             ending=ending,
         )

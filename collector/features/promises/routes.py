@@ -25,14 +25,6 @@ class PromiseState(StrEnum):
     BROKEN = "broken"
 
 
-class Trend(StrEnum):
-    """Whether the availability rises or falls, if nothing starts or stops."""
-
-    RISING = "rising"
-    STEADY = "steady"
-    FALLING = "falling"
-
-
 class ServicePromise(msgspec.Struct, frozen=True, kw_only=True):
     """The promise of one service."""
 
@@ -57,8 +49,6 @@ class ServicePromise(msgspec.Struct, frozen=True, kw_only=True):
     """How long the promise holds if nothing starts or stops; 0 if it is broken, null if it holds."""
     deficit_seconds: float
     """The time by which a broken promise is behind; 0 if it is kept."""
-    trend: Trend
-    """Whether its availability rises, is steady or falls, if nothing starts or stops."""
     penalty_seconds: float
     """Shortfall in seconds of one instance, with a surcharge: a deep shortfall counts up to twice."""
     instances: int
@@ -185,7 +175,6 @@ def _service_promise(standings: Standings, row: int) -> ServicePromise:
         time_to_violation_seconds=_finite(services.slack_seconds[row]),
         breaks_in_seconds=_finite(services.breaks_in_seconds[row]),
         deficit_seconds=float(services.deficit_seconds[row]),
-        trend=_trend(float(services.trend[row])),
         penalty_seconds=float(services.penalty[row]),
         instances=int(services.live_instances[row]),
         running_instances=int(services.running_instances[row]),
@@ -203,12 +192,6 @@ def _state(services: ServiceStandings, row: int) -> PromiseState:
     ):
         return PromiseState.AT_RISK
     return PromiseState.KEPT
-
-
-def _trend(per_second: float) -> Trend:
-    if per_second == 0:
-        return Trend.STEADY
-    return Trend.RISING if per_second > 0 else Trend.FALLING
 
 
 def _finite(seconds: float) -> float | None:

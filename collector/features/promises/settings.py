@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
+from collector.features.promises.ledger.promises import Promise
 from wire.errors import UserError
 from wire.settings import NamedTables, Section, Settings
 
@@ -36,18 +37,21 @@ class PromisesConfig(Section, frozen=True):
     waits can break its promise."""
 
 
-def _default_classes() -> dict[str, PromiseClass]:
-    """The classes of the QoS-driven scheduling study."""
-    return {
-        "gold": PromiseClass(availability=1.0, importance=1),
-        "silver": PromiseClass(availability=0.9, importance=2),
-        "bronze": PromiseClass(availability=0.5, importance=3),
-    }
+_DEFAULT_CLASSES = {
+    "gold": PromiseClass(availability=1.0, importance=1),
+    "silver": PromiseClass(availability=0.9, importance=2),
+    "bronze": PromiseClass(availability=0.5, importance=3),
+}
+"""The classes of the QoS-driven scheduling study."""
 
 
-def promise_classes(config: Settings) -> Mapping[str, PromiseClass]:
+def promise_classes(config: Settings) -> Mapping[str, Promise]:
     """All classes: those of the settings, and the default ones that these do not replace."""
-    return {**_default_classes(), **config.tables(PromiseClass)}
+    classes = {**_DEFAULT_CLASSES, **config.tables(PromiseClass)}
+    return {
+        name: Promise(name=name, availability=each.availability, importance=each.importance)
+        for name, each in classes.items()
+    }
 
 
 def _check_default(config: Settings) -> None:

@@ -104,7 +104,6 @@ async def test_promises_of_a_collector_are_a_table(
     assert header.split()[:4] == ["SERVICE", "CLASS", "MODE", "PROMISED"]
     assert "90.00%" in shop
     assert "breaks in" in shop
-    assert "falling" in shop
     assert store.split()[0] == "store"
     listed = json.loads(await printed(collector, capsys, "services", "slo", "--json", "--class", "bronze"))
     assert [each["service"] for each in listed] == ["store"]

@@ -20,7 +20,6 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An incarnation that runs."""
 
     incarnation: str
-    node: str
     startup_seconds: float | None
 
 
@@ -182,7 +181,7 @@ class Replay:
             state.pending = ""
         if not state.runs:
             state.since = each.at
-        state.runs = (*state.runs, Run(each.incarnation, each.node, each.startup_seconds))
+        state.runs = (*state.runs, Run(each.incarnation, each.startup_seconds))
         if each.startup_seconds is not None:
             is_same_node = each.node != "" and each.node == state.last_node
             self.startups.append(Startup(each.startup_seconds, is_same_node, each.node))

@@ -58,8 +58,6 @@ class ServiceStandings:
     """Time that the promise is behind; 0 if it is kept."""
     breaks_in_seconds: Floats
     """Time until the promise breaks if nothing starts or stops; 0 if it is broken, infinite if it holds."""
-    trend: Floats
-    """Change of the availability per second, if nothing starts or stops."""
     slack_seconds: Floats
     """The lowest slack of the instances; infinite if none is left."""
     total_seconds: Floats
@@ -272,7 +270,7 @@ class _Figures:
     ) -> ServiceStandings:
         """How the services stand, of which these are the instances that run or wait."""
         is_shared = self.mode != _INDEPENDENT
-        delivered, deficit, breaks_in, trend = (
+        delivered, deficit, breaks_in = (
             np.where(is_shared, of_sum, of_lowest)
             for of_sum, of_lowest in zip(self._shared(), self._lowest(), strict=True)
         )
@@ -284,7 +282,6 @@ class _Figures:
             availability=delivered,
             deficit_seconds=np.maximum(deficit, 0.0),
             breaks_in_seconds=breaks_in,
-            trend=trend,
             slack_seconds=self._least(instances.service, instances.columns.slack_seconds),
             total_seconds=self.total_sum,
             penalty=penalty(self.target, delivered, self.total_sum),
@@ -295,8 +292,8 @@ class _Figures:
             preemptions=self._sum(self.preemptions).astype(np.intp),
         )
 
-    def _shared(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """Availability, deficit, time to violation and trend of services whose instances share an account."""
+    def _shared(self) -> tuple[Floats, Floats, Floats]:
+        """Availability, deficit and time to violation of services whose instances share an account."""
         counting = self._sum(self.counting)
         ratio = availability(self.counted_sum, self.total_sum)
         breaks_in = time_to_violation(self.counted_sum, self.total_sum, self.target, self.live, counting)
@@ -304,10 +301,9 @@ class _Figures:
             ratio,
             -recoverability(self.counted_sum, self.total_sum, self.target),
             np.where(self.live > 0, np.maximum(breaks_in, 0.0), np.inf),
-            _ratio(counting - ratio * self.live, self.total_sum),
         )
 
-    def _lowest(self) -> tuple[Floats, Floats, Floats, Floats]:
+    def _lowest(self) -> tuple[Floats, Floats, Floats]:
         """The same of services whose instances have an account each: the lowest one counts."""
         of, target, counted = self.service, self.target[self.service], self.is_included
         ratio = availability(self.counted, self.total)
@@ -316,10 +312,8 @@ class _Figures:
         breaks_in = time_to_violation(
             self.counted, self.total, target, np.ones_like(target), self.counting * 1.0
         )
-        trend = _ratio(self.counting - ratio * self.is_live, self.total)
         return (
             lowest,
             -self._least(of, behind),
             self._least(of, np.where(self.is_live, np.maximum(breaks_in, 0.0), np.inf)),
-            self._least(of, np.where(counted & (ratio == lowest[of]), trend, np.inf)),
         )

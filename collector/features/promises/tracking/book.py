@@ -16,7 +16,6 @@ from collector.features.promises.labels import PromiseTraits, promise_traits
 from collector.features.promises.ledger.events import Ending, LifecycleEvent, LifecycleKind
 from collector.features.promises.ledger.instances import Record
 from collector.features.promises.ledger.ledger import Ledger
-from collector.features.promises.ledger.promises import Promise
 from collector.features.promises.settings import SLO_LABEL, PromisesConfig, promise_classes
 
 log = logging.getLogger(__name__)
@@ -71,10 +70,7 @@ class PromiseBook:
     """The tracked containers and services. Not thread-safe."""
 
     def __init__(self, config: CollectorConfig) -> None:
-        self.promises: Mapping[str, Promise] = {
-            name: Promise(name=name, availability=each.availability, importance=each.importance)
-            for name, each in promise_classes(config).items()
-        }
+        self.promises = promise_classes(config)
         self._default = config.section(PromisesConfig).default_class
         self.ledger = Ledger(self.promises)
         self.services: dict[str, TrackedService] = {}
@@ -87,6 +83,8 @@ class PromiseBook:
         """Instances that changed since they were stored, by service."""
         self.unknown_classes: dict[str, str] = {}
         """Orchestrated services whose label names no class, with that name."""
+        self.viewed_at: float | None = None
+        """When an orchestrator last reported its state."""
         self.stopped: set[str] = set()
         """Containers that the collector stops, or stopped."""
 

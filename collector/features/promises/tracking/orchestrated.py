@@ -18,8 +18,6 @@ class OrchestratedServices:
 
     def __init__(self, book: PromiseBook, reported: ReportedContainers) -> None:
         self._book, self._reported = book, reported
-        self.viewed_at: float | None = None
-        """When the state was last applied."""
 
     def apply(self, state: OrchestratorState, now: float) -> None:
         """Apply the state of all services; single containers are reported by their nodes."""
@@ -39,7 +37,7 @@ class OrchestratedServices:
         for name, known in list(self._book.services.items()):
             if known.is_orchestrated and name not in listed:
                 self._remove(name, now)
-        self.viewed_at = now
+        self._book.viewed_at = now
 
     def _put(self, service: ServiceView, tasks: Sequence[TaskView], now: float) -> None:
         book, name, is_global = self._book, service.name, service.mode is Mode.GLOBAL
@@ -80,7 +78,7 @@ class OrchestratedServices:
 
     def _created(self, task: TaskView, now: float, *, is_new: bool) -> float:
         """When a task began to count: at its creation, but a promise that is new counts from now on."""
-        since = now if self.viewed_at is None else self.viewed_at
+        since = now if self._book.viewed_at is None else self._book.viewed_at
         created_at = now if task.created_at is None else task.created_at
         return now if is_new and created_at < since else min(max(created_at, since), now)
 

@@ -23,8 +23,6 @@ from collector.reports.agent_run import NodeChanges
 from wire.messages import ContainerState, Event, EventKind, Report
 
 _ORCHESTRATOR_LABELS = ("com.docker.swarm.service.id", "io.kubernetes.pod.name")
-_TASK_NAME_LABEL = "com.docker.swarm.task.name"
-_TASK_NAME_PARTS = 3
 _ENDS = (EventKind.STOPPED, EventKind.DIED)
 _SAMPLES_LATE = 2
 """An agent waits for an event of the runtime for one sample, after the one that shows the change."""
@@ -327,9 +325,7 @@ class ReportedContainers:
         known = book.services.get(name)
         if known is None or (known.traits != traits and not self._runs_elsewhere(name, node)):
             book.set_service(name, TrackedService(traits, is_orchestrated=False))
-        slot = _swarm_slot(state.labels)
-        if slot is None and (predecessor := self.predecessors.get(state.id)) is not None:
-            slot = book.ledger.slot_of(name, predecessor)
+        slot = book.ledger.slot_of(name, self.predecessors.get(state.id, ""))
         return book.add(state.id, TrackedContainer(node, name, state.id, slot))
 
     def _service_of(self, node: str, state: ContainerState) -> str:
@@ -357,9 +353,3 @@ def _ending(event: Event) -> Ending | None:
     if event.kind is EventKind.DIED:
         return Ending.FAILED
     return Ending.COMPLETED if event.exit_code == 0 else None
-
-
-def _swarm_slot(labels: Mapping[str, str]) -> str | None:
-    """The slot in the name of a Swarm task, SERVICE.SLOT.ID; None for other containers."""
-    parts = labels.get(_TASK_NAME_LABEL, "").rsplit(".", _TASK_NAME_PARTS - 1)
-    return parts[1] if len(parts) == _TASK_NAME_PARTS else None

@@ -36,12 +36,10 @@ export function servicesView(scope) {
   scope.root.append(element("div.head", {}, element("h1", {}, "Services")), table.root, promisesCard(scope));
 }
 
-const TRENDS = {rising: "↑ rising", steady: "→ steady", falling: "↓ falling"};
-
 /** A table of promises of availability; hidden without promises. */
 function promisesCard(scope, filter = {}) {
   const body = element("tbody");
-  const heads = ["Service", "Class", "Promised", "Delivered", "Running", "State", "Can wait", "Trend", "Penalty"];
+  const heads = ["Service", "Class", "Promised", "Delivered", "Running", "State", "Can wait", "Penalty"];
   const table = element("table.plain", {"data-testid": "promises"}, element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", {scope: "col"}, head)))), body);
   const root = card(term("promise", "Promises of availability"), {hidden: true}, element("div.scroll", {tabindex: "0", role: "group", "aria-label": "Promises"}, table));
   scope.every(30, async () => {
@@ -51,7 +49,7 @@ function promisesCard(scope, filter = {}) {
       const texts = [
         each.service, each.slo_class, share(each.target_ratio), share(each.availability_ratio), `${each.running_instances} of ${each.instances}`, stateOf(each),
         each.state === "broken" ? "–" : known(each.time_to_violation_seconds) ? duration(Math.max(0, each.time_to_violation_seconds)) : "no limit",
-        TRENDS[each.trend], each.penalty_seconds > 0 ? duration(each.penalty_seconds) : "–",
+        each.penalty_seconds > 0 ? duration(each.penalty_seconds) : "–",
       ];
       texts.forEach((text, place) => {
         if (place === 0) { if (!row.children[0].firstChild) row.children[0].append(named(text)); } else setText(row.children[place], text);
