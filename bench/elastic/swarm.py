@@ -319,7 +319,7 @@ def _run(nodes: Cluster, settings: Mapping[str, Any], progress: Progress, phases
         run.sent, run.replicas = load.sent, balancer.replicas
         until(lambda: not _open_decisions(collector), _WAIT_SECONDS)
         run.decisions = collector.decisions(limit="1000", trigger="elastic")
-        run.status = collector.get(f"/v1/elastic?service={NAME}")["elastic"][0]
+        (run.status,) = collector.get("/v1/elastic")["elastic"]
     finally:
         balancer.stop()
     return run

@@ -13,7 +13,6 @@ from collector.features.elastic.scaling.bounds import (
 from collector.features.elastic.scaling.interface import (
     ElasticDecision,
     ElasticPolicy,
-    LearnedRow,
     Observation,
     decode_learned,
     encode_learned,
@@ -130,30 +129,4 @@ def _cost(of_state: dict[int, _Value], action: int) -> float:
     return of_state[action].cost if action in of_state else 0.0
 
 
-def _explain(target: Target, learned: bytes) -> tuple[LearnedRow, ...]:  # noqa: ARG001 - the grid is in `learned`
-    experience = decode_learned(learned, _VERSION, _Experience)
-    grid = experience.grid
-    _, levels, utilizations = grid.shape
-    rows = []
-    for number in sorted(experience.values):
-        place, tenths = divmod(number, utilizations)
-        state = State(*divmod(place, max(1, levels)), tenths)
-        if grid.contains(state):
-            rows += [
-                LearnedRow(
-                    state=grid.describe(state),
-                    action=ACTIONS[action],
-                    cost=value.cost,
-                    observed=value.observed,
-                )
-                for action, value in sorted(experience.values[number].items())
-                if 0 <= action < len(ACTIONS)
-            ]
-    return tuple(rows)
-
-
-Q_LEARNING = ElasticPolicy(
-    name="q-learning",
-    decide=_decide,
-    explain=_explain,
-)
+Q_LEARNING = ElasticPolicy(name="q-learning", decide=_decide)

@@ -89,7 +89,7 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
             "services",
             "list services with the resources that one container needs",
             (
-                Command("services elastic", "show elastic services: replicas, load, and learned behaviour"),
+                Command("services elastic", "show elastic services: replicas, load, and reasons"),
                 Command("services slo", "show the promised and delivered availability of services"),
                 Command("services apps", "list applications, and the round-trip times of their nodes"),
             ),

@@ -1,33 +1,36 @@
 """`wattpack services elastic`: services whose replicas and CPU limits follow their load."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from wattpack.client.collector import Json, add_collector_options, get
 from wattpack.config.arguments import add
 from wattpack.output.table import table
 from wattpack.output.text import count_text, number_text, print_result, seconds_text, time_text
+from wire.errors import UserError
 
 _HEADER = ("SERVICE", "POLICY", "METRIC", "BOUND", "REPLICAS", "RANGE", "CPU LIMIT", "CPU USED", "PROBLEM")
-_EMPTY = (
-    "No service is elastic. Add [elastic.NAME] with metric_max to the collector's settings, or the label"
-    " wattpack.elastic to a service."
+_HOW = (
+    "add [elastic.NAME] with metric_max to the collector's settings, or the label wattpack.elastic to the"
+    " service"
 )
-_NOT_LEARNED = "Nothing learned yet."
-_MOST_ROWS = 40
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add(parser, "[SERVICE]", "only this service, with what the policy has learned")
+    add(parser, "[SERVICE]", "only this service, with the reasons of its last decision")
     add_collector_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = get(arguments, "/v1/elastic", service=arguments.service)
+    found = get(arguments, "/v1/elastic")
     if arguments.service is not None:
-        return print_result(arguments, found, format_service(found["elastic"][0], found["learned"]))
+        for status in found["elastic"]:
+            if status["service"] == arguments.service:
+                return print_result(arguments, status, format_service(status))
+        raise UserError(f"service {arguments.service!r} is not elastic: {_HOW}")
     rows = [_row(each) for each in found["elastic"]]
-    return print_result(arguments, found, table(_HEADER, rows) if rows else [_EMPTY])
+    lines = table(_HEADER, rows) if rows else [f"No service is elastic: {_HOW}."]
+    return print_result(arguments, found, lines)
 
 
 def _row(status: Json) -> tuple[str, ...]:
@@ -45,7 +48,7 @@ def _row(status: Json) -> tuple[str, ...]:
     )
 
 
-def format_service(status: Json, learned: Sequence[Json]) -> Iterator[str]:
+def format_service(status: Json) -> Iterator[str]:
     """Return the lines about one service."""
     target, observed = status["target"], status["observed"] or {}
     source = "query" if target["query"] else "probe"
@@ -78,17 +81,6 @@ def format_service(status: Json, learned: Sequence[Json]) -> Iterator[str]:
         yield from (f"            {reason}" for reason in status["change_reasons"])
     if status["problem"] is not None:
         yield f"  problem:  {status['problem']}"
-    yield ""
-    if not learned:
-        yield _NOT_LEARNED
-        return
-    rows = [
-        (each["state"], each["action"], f"{each['cost']:.4g}", str(each["observed"]))
-        for each in learned[:_MOST_ROWS]
-    ]
-    yield from table(("STATE", "ACTION", "COST", "OBSERVED"), rows)
-    if len(learned) > _MOST_ROWS:
-        yield f"... and {len(learned) - _MOST_ROWS} more: use --json"
 
 
 def _metric(value: float | None, target: Json) -> str:

@@ -27,12 +27,7 @@ from collector.features.elastic.observation import (
     running_containers,
 )
 from collector.features.elastic.placement import ReplicaPlacement, place_replicas, release_reservations
-from collector.features.elastic.scaling.interface import (
-    ElasticDecision,
-    ElasticPolicy,
-    LearnedRow,
-    Observation,
-)
+from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation
 from collector.features.elastic.scaling.table import ELASTIC_POLICIES
 from collector.features.elastic.settings import Target
 from collector.features.elastic.status import (
@@ -97,12 +92,6 @@ class ElasticController(Controller):
         """Return the elastic services, by name."""
         current = self._actor.situation.bounds
         return [each.status for name, each in sorted(self._tracked.items()) if name in current]
-
-    def learned(self, service: str) -> tuple[LearnedRow, ...]:
-        """Return what the policy of a service learned."""
-        tracked = self._tracked[service]
-        policy = self._policies.get(tracked.status.target.policy)
-        return () if policy is None else policy.explain(tracked.status.target, tracked.learned)
 
     async def run(self, _alert_policy: PolicyChoice | None = None) -> bool:
         """Decide about every service that is due."""

@@ -2,7 +2,7 @@
 
 from collector.features.elastic.settings import Target
 from replay.contenders.q_learning import Q_LEARNING
-from tests.collector.features.elastic.test_learning import TARGET, run
+from tests.collector.features.elastic.test_learning import run
 
 
 def test_q_learning_explores_only_while_the_target_is_met() -> None:
@@ -10,9 +10,6 @@ def test_q_learning_explores_only_while_the_target_is_met() -> None:
     explored = [seen for seen, decision in found if decision.explored]
     assert explored
     assert all(seen.metric is not None and seen.metric <= 0.1 for seen in explored)
-    rows = Q_LEARNING.explain(TARGET, found[-1][1].learned)
-    assert sum(row.observed for row in rows) > 300
-    assert all(row.cost >= 0 for row in rows)
 
 
 def test_never_explore_is_never() -> None:

@@ -49,19 +49,6 @@ class ElasticDecision(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the policy tries an action to learn its effect."""
 
 
-class LearnedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the table of what a policy learned."""
-
-    state: str
-    """A state of the service, in words."""
-    action: str
-    """The action of the policy in this state, or the metric that it expects."""
-    cost: float
-    """The cost that the policy expects; the lower the better."""
-    observed: int
-    """Number of observations."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElasticPolicy:
     """An elasticity policy. Pure: the same arguments give the same decision."""
@@ -71,8 +58,6 @@ class ElasticPolicy:
     """Decide for a service. The last argument is `learned` of its last decision, empty at first; data of
     another version counts as empty. The random numbers of exploration derive from the service and the time
     of the observation."""
-    explain: Callable[[Target, bytes], tuple[LearnedRow, ...]]
-    """Return what was learned so far, as a table."""
 
 
 _State = TypeVar("_State", bound=msgspec.Struct)

@@ -14,7 +14,6 @@ from collector.features.elastic.scaling.bounds import USAGE_UNKNOWN, changes_siz
 from collector.features.elastic.scaling.interface import (
     ElasticDecision,
     ElasticPolicy,
-    LearnedRow,
     Observation,
     decode_learned,
     encode_learned,
@@ -176,29 +175,4 @@ def _indices(change: int, size: int) -> slice:
     return slice(max(0, -change), size - max(0, change))
 
 
-def _explain(target: Target, learned: bytes) -> tuple[LearnedRow, ...]:
-    model = decode_learned(learned, _VERSION, _Model)
-    if not model.states:
-        return ()
-    costs = _solve(target, model)
-    rows = []
-    for each in sorted(model.states, key=lambda each: model.grid.number(each.state)):
-        state = each.state
-        of_state = costs[state.replicas, state.level, state.utilization]
-        action = min(model.grid.allowed(state), key=lambda place: (of_state[place], place))
-        rows.append(
-            LearnedRow(
-                state=model.grid.describe(state),
-                action=ACTIONS[action],
-                cost=float(of_state[action]),
-                observed=each.observed,
-            )
-        )
-    return tuple(rows)
-
-
-MODEL_BASED = ElasticPolicy(
-    name="model-based",
-    decide=_decide,
-    explain=_explain,
-)
+MODEL_BASED = ElasticPolicy(name="model-based", decide=_decide)

@@ -29,7 +29,6 @@ from collector.features.elastic.scaling.demand import CpuDemand, Expected, forec
 from collector.features.elastic.scaling.interface import (
     ElasticDecision,
     ElasticPolicy,
-    LearnedRow,
     Observation,
     decode_learned,
     encode_learned,
@@ -277,26 +276,4 @@ def _finish(  # noqa: PLR0913 - the fields of a decision
     return msgspec.structs.replace(decision, learned=encode_learned(_VERSION, model))
 
 
-def _explain(target: Target, learned: bytes) -> tuple[LearnedRow, ...]:
-    """The metric that the model expects, by the utilization of a replica with the highest limit."""
-    model = decode_learned(learned, _VERSION, _Model)
-    if not model.response.is_known:
-        return ()
-    tenths = np.arange(1, 10) / 10
-    limit = target.cpu_max_cores
-    return tuple(
-        LearnedRow(
-            state=f"{used:.0%} of {limit:g} {'core' if limit == 1 else 'cores'} used",
-            action=f"expected metric {metric:.4g}",
-            cost=float(metric / target.metric_max),
-            observed=len(model.response.residuals),
-        )
-        for used, metric in zip(tenths, predict_metric(model.response, limit, tenths), strict=True)
-    )
-
-
-QUEUEING = ElasticPolicy(
-    name="queueing",
-    decide=_decide,
-    explain=_explain,
-)
+QUEUEING = ElasticPolicy(name="queueing", decide=_decide)

@@ -12,7 +12,6 @@ from collector.features.elastic.scaling.bounds import USAGE_UNKNOWN, bounded, de
 from collector.features.elastic.scaling.interface import (
     ElasticDecision,
     ElasticPolicy,
-    LearnedRow,
     Observation,
     decode_learned,
     encode_learned,
@@ -64,12 +63,4 @@ def _encode(recent: tuple[_Recommendation, ...]) -> bytes:
     return encode_learned(_VERSION, _Recent(recent))
 
 
-def _explain(target: Target, learned: bytes) -> tuple[LearnedRow, ...]:  # noqa: ARG001 - nothing is learned
-    return ()
-
-
-THRESHOLD = ElasticPolicy(
-    name="threshold",
-    decide=_decide,
-    explain=_explain,
-)
+THRESHOLD = ElasticPolicy(name="threshold", decide=_decide)

@@ -15,7 +15,6 @@ from collector.features.elastic.controllers import ElasticController
 from collector.features.elastic.scaling.interface import (
     ElasticDecision,
     ElasticPolicy,
-    LearnedRow,
     Observation,
 )
 from collector.features.elastic.settings import Target
@@ -47,12 +46,9 @@ class Script:
             learned=learned + b"x",
         )
 
-    def explain(self, _target: Target, learned: bytes) -> tuple[LearnedRow, ...]:
-        return (LearnedRow(state="any", action="none", cost=0.0, observed=len(learned)),)
-
     @property
     def policies(self) -> dict[str, ElasticPolicy]:
-        made = ElasticPolicy(name="scripted", decide=self.decide, explain=self.explain)
+        made = ElasticPolicy(name="scripted", decide=self.decide)
         return {"scripted": made}
 
 
@@ -251,15 +247,15 @@ async def test_learned_state_survives_a_restart_and_another_policy_starts_withou
     again = await controller_of(stage, driver, script)
     await again.run()
     assert len(script.seen) == 1, "the interval goes on over a restart"
-    assert again.learned(HOG)[0].observed == 1
+    assert again._tracked[HOG].learned == b"x"
     stage.clock.now += 30
     report(stage, 1)
     await again.run()
-    assert again.learned(HOG)[0].observed == 2
+    assert again._tracked[HOG].learned == b"xx"
     rules(stage.core.config)[HOG] = msgspec.structs.replace(RULE, policy="other")
     other = await controller_of(stage, driver, script)
     await other.run()
-    assert other.learned(HOG) == ()
+    assert other._tracked[HOG].learned == b""
     assert other.statuses()[0].decided_at is not None
 
 
@@ -375,7 +371,7 @@ async def test_a_failed_decision_does_not_affect_other_services(stage: Stage) ->
             raise OverflowError("too large")
         return script.decide(target, observation, learned)
 
-    policy = ElasticPolicy(name="scripted", decide=decide, explain=script.explain)
+    policy = ElasticPolicy(name="scripted", decide=decide)
     actor = await actor_of(stage, driver)
     controller = ElasticController(actor, policies={"scripted": policy})
     await controller.load()

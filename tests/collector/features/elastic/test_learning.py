@@ -33,10 +33,7 @@ def test_the_model_learns_where_the_target_is_broken() -> None:
     found = run(MODEL_BASED, 40)
     assert {seen.replicas for seen, _ in found[-10:]} <= {2, 3}
     assert not any(decision.explored for _, decision in found)
-    rows = MODEL_BASED.explain(TARGET, found[-1][1].learned)
-    best = {row.state: row.action for row in rows}
-    assert best["2 replicas of 1 cores, 90% used"] == "+1 replica"
-    assert best["1 replica of 1 cores, 100% used"] == "+1 replica"
+    assert all(decision.replicas == 3 for seen, decision in found[-10:] if seen.replicas == 2)
 
 
 @pytest.mark.slow

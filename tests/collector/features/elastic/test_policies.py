@@ -138,7 +138,6 @@ def test_a_decision_depends_on_nothing_else(
         decision = policy.decide(copied, each, bytes(bytearray(learned)))
         assert decision == expected
         learned = decision.learned
-        policy.explain(target, learned)
 
 
 @pytest.mark.slow
@@ -154,7 +153,6 @@ def test_damaged_or_foreign_bytes_count_as_nothing(
     others = [other.decide(target, seen[-1], b"").learned for other in _POLICIES if other is not policy]
     for damaged in (garbage, learned[: int(cut * (len(learned) - 1))], *others):
         assert policy.decide(target, seen[-1], damaged) == nothing
-        assert policy.explain(target, damaged) == ()
 
 
 @pytest.mark.slow
@@ -170,7 +168,6 @@ def test_one_wrong_byte_leads_to_a_valid_decision(
     decision = policy.decide(target, seen[-1], bytes(learned))
     if _changes(seen[-1], decision):
         assert target.replicas_min <= decision.replicas <= target.replicas_max
-    policy.explain(target, bytes(learned))
 
 
 def test_a_learned_state_out_of_bounds_counts_as_damage() -> None:
@@ -180,7 +177,6 @@ def test_a_learned_state_out_of_bounds_counts_as_damage() -> None:
     version, model = msgspec.msgpack.decode(policy.decide(target, seen, b"").learned)
     ((_, *rest),) = model["states"]
     damaged = msgspec.msgpack.encode((version, {**model, "states": [[[99, 0, 0], *rest]]}))
-    assert policy.explain(target, damaged) == ()
     assert policy.decide(target, seen, damaged) == policy.decide(target, seen, b"")
 
 

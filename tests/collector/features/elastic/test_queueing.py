@@ -182,14 +182,6 @@ def test_a_service_that_got_too_little_gets_more() -> None:
 
 
 @pytest.mark.slow
-def test_the_model_is_explained_as_a_table() -> None:
-    learned = _run([1.0, 1.5, 2.0, 1.2] * 10)[-1][1].learned
-    rows = QUEUEING.explain(_TARGET, learned)
-    assert [row.state for row in rows[:2]] == ["10% of 1 core used", "20% of 1 core used"]
-    assert rows[4].cost == pytest.approx(_SERVICE_SECONDS / 0.5 / 0.1, rel=0.1)
-    assert QUEUEING.explain(_TARGET, b"") == ()
-
-
 def test_before_the_metric_is_known_nothing_is_taken_away() -> None:
     """A service that uses little CPU may be slow all the same."""
     seen = Observation(at_seconds=1e9, replicas=6, cpu_limit_cores=1.0, cpu_used_cores=0.3, metric=None)

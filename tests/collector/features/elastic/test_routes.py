@@ -62,17 +62,6 @@ async def test_elastic_services_are_listed_with_their_last_decision(elastic: Cli
     assert decisions[0]["id"] == status["decision"]
 
 
-async def test_one_service_has_its_learned_table_and_others_are_not_elastic(elastic: Client) -> None:
-    await run_service(elastic)
-    status, answer = await elastic.ask("/v1/elastic?service=shop/web")
-    assert status == 200
-    assert [each["service"] for each in answer["elastic"]] == [SERVICE]
-    assert isinstance(answer["learned"], list)
-    status, answer = await elastic.ask("/v1/elastic?service=other")
-    assert (status, answer["field"]) == (404, "service")
-    assert "wattpack.elastic" in answer["detail"]
-
-
 async def test_a_decision_about_a_size_is_not_replayed(elastic: Client) -> None:
     answer = await run_service(elastic)
     status, problem = await elastic.ask(f"/v1/decisions/replay?id={answer['elastic'][0]['decision']}")
