@@ -2,7 +2,7 @@
 
 `models` parses objects and `views` converts them, both pure, for the driver and the `extender`; `client` uses
 the official client, an extra (`wattpack[kubernetes]`) that is imported when this driver is opened, in threads
-since it blocks; `driver` and `scaling` act.
+since it blocks; `driver` acts.
 
 Kubernetes chooses the new node itself, and refuses an eviction that would break a disruption budget. Since
 the scheduler could choose the same node again, a move is noted first, and the scheduler extender refuses the

@@ -97,30 +97,20 @@ class ApiServer:
         )
         return kind
 
-    async def change_template(self, service: str, containers: list[dict[str, Any]]) -> None:
-        """Merge changes of containers into the template of a workload; its controller replaces the pods."""
-        body = {"spec": {"template": {"spec": {"containers": containers}}}}
-        await self._of_workload(service, "patch_namespaced_{}", body)
-
     async def annotate(self, service: str, annotations: Mapping[str, str | None]) -> None:
         """Merge annotations into a workload; None removes one."""
         body = {"metadata": {"annotations": dict(annotations)}}
         await self._of_workload(service, "patch_namespaced_{}", body)
 
-    async def resize(self, pod: KubePod, containers: list[dict[str, Any]]) -> bool:
-        """Change the resources of a pod in place; return whether the server supports it."""
+    async def resize(self, pod: KubePod, containers: list[dict[str, Any]]) -> None:
+        """Change the resources of a pod in place, unless it has ended."""
         name, namespace = pod.metadata.name, pod.metadata.namespace
-        resize = getattr(self._core, "patch_namespaced_pod_resize", None)
-        if resize is None:  # an old client
-            return False
+        body = {"spec": {"containers": containers}}
         try:
-            await self._request(dict[str, Any], resize, name, namespace, {"spec": {"containers": containers}})
+            await self._request(KubePod, self._core.patch_namespaced_pod_resize, name, namespace, body)
         except ApiServerError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            # Either the server has no such subresource, or the pod has ended.
-            return pod.metadata.uid not in {each.metadata.uid for each in await self.pods(pod.spec.node_name)}
-        return True
 
     async def _of_workload(
         self, service: str, method: str, *body: dict[str, Any]

@@ -1,20 +1,41 @@
-"""The driver for Kubernetes: evictions, and nodes that are cordoned, emptied and uncordoned."""
+"""The driver for Kubernetes.
+
+The CPU limit of pods is changed in place; new pods still get the limit of the template.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from typing import Any
 
-from collector.common.labels import DRAINED_LABEL, OFF_LABEL
+import msgspec
+
+from collector.common.labels import DRAINED_LABEL, OFF_LABEL, STOPPED_LABEL
 from collector.common.orchestrator import OrchestratorState
 from collector.config import DriverConfig
 from collector.drivers.interface import MAX_STOP_SECONDS, ActionResult, Driver, DriverError
-from collector.drivers.polling import NotYet, wait_for
+from collector.drivers.polling import NotYet, undone_on_failure, wait_for
 from collector.drivers.power import NodePower, PowerSwitch
 from collector.features.kubernetes.client import ApiServer, connect
-from collector.features.kubernetes.models import KubeNode, KubePod
-from collector.features.kubernetes.scaling import KubernetesScaler
+from collector.features.kubernetes.models import KubeNode, KubePod, sum_quantities
 from collector.features.kubernetes.views import by_workload, reason_to_run, service_view, view_of
-from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Resize, Scale, Start
+from collector.policies.actions import (
+    Action,
+    Cut,
+    Kill,
+    Move,
+    PowerOff,
+    PowerOn,
+    Resize,
+    Scale,
+    Start,
+    describe_cores,
+)
+
+_ROUNDING_CORES = 0.001
+"""Kubernetes counts in thousandths of a core."""
+_Resources = dict[str, dict[str, Any]]
+"""Limits and requests of containers, by their names."""
 
 
 class Kubernetes(Driver):
@@ -27,7 +48,6 @@ class Kubernetes(Driver):
     def __init__(self, server: ApiServer, settings: DriverConfig) -> None:
         self._server = server
         self._settings = settings
-        self._scaler = KubernetesScaler(server, settings)
         self._switch = PowerSwitch(KubernetesNodes(server), settings)
 
     async def view(self) -> OrchestratorState:
@@ -53,9 +73,9 @@ class Kubernetes(Driver):
             case PowerOff():
                 return await self._switch.off(action.node)
             case Scale():
-                return await self._scaler.scale(action)
+                return await self._scale(action)
             case Resize():
-                return await self._scaler.resize(action)
+                return await self._resize(action)
 
     async def undo(self, action: Action, done: ActionResult) -> None:
         match action:
@@ -64,9 +84,9 @@ class Kubernetes(Driver):
             case PowerOff() if done.before:
                 await self._switch.on(action.node)
             case Scale():
-                await self._scaler.unscale(action)
+                await self._unscale(action)
             case Resize():
-                await self._scaler.unresize(action, done)
+                await self._unresize(action, done)
             case Start():
                 for container in done.containers:
                     await self._stop(container, action.target)
@@ -148,10 +168,120 @@ class Kubernetes(Driver):
         pod = await wait_for(started, self._settings.healthy_seconds)
         return ActionResult(what=f"{pod.name} started on {pod.spec.node_name}", containers=pod.containers)
 
+    async def _scale(self, action: Scale) -> ActionResult:
+        """Give a workload this many replicas; return when all are ready and no other is left."""
+        kind = await self._set_replicas(action, action.replicas, action.replicas_before)
+
+        async def complete() -> list[KubePod]:
+            pods = await self._pods(action.service)
+            ready = [pod for pod in pods if pod.is_ready]
+            if not len(ready) == len(pods) == action.replicas:
+                raise NotYet(f"{len(ready)} of {action.replicas} replicas are ready")
+            return ready
+
+        async with undone_on_failure(
+            f"{action.service} was not scaled to {action.replicas}",
+            lambda: self._set_replicas(action, action.replicas_before, action.replicas),
+        ):
+            ready = await wait_for(complete, self._settings.healthy_seconds)
+        counts = f"from {action.replicas_before} to {action.replicas}"
+        return ActionResult(
+            what=f"scaled {kind} {action.service} {counts} replicas",
+            containers=tuple(sorted(id_ for pod in ready for id_ in pod.containers)),
+        )
+
+    async def _unscale(self, action: Scale) -> None:
+        """Restore the number of replicas, unless someone changed it since."""
+        if await self._server.replicas(action.service) == action.replicas:
+            await self._set_replicas(action, action.replicas_before, action.replicas)
+
+    async def _set_replicas(self, action: Scale, replicas: int, before: int) -> str:
+        """Set the number of replicas, and note those of an optional workload that stops; return its kind."""
+        if action.sheds:
+            await self._server.annotate(action.service, {STOPPED_LABEL: None if replicas else str(before)})
+        return await self._server.scale(action.service, replicas)
+
+    async def _resize(self, action: Resize) -> ActionResult:
+        """Change the CPU limit of all pods of a workload; return when all pods have it."""
+        pods = await self._pods(action.service)
+        if not pods:
+            raise DriverError(f"{action.service} has no pods")
+        before = {
+            each.name: {"limits": dict(each.resources.limits), "requests": dict(each.resources.requests)}
+            for each in pods[0].spec.containers
+            if each.resources.limits
+        }
+        wanted = _resources_with(pods[0], action.cpu_limit_cores)
+        await self._apply(pods, wanted)
+
+        async def undo() -> None:
+            await self._apply(await self._pods(action.service), before)
+
+        async def resized() -> list[KubePod]:
+            now = await self._pods(action.service)
+            for pod in now:
+                if (reason := pod.resize_refused) is not None:
+                    raise DriverError(f"{pod.name}: {reason}")
+            late = [pod.name for pod in now if not pod.is_ready or not _has(pod, action.cpu_limit_cores)]
+            if late or not now:
+                raise NotYet(f"{', '.join(late[:1]) or 'no pod'} was not ready with the CPU limit")
+            return now
+
+        async with undone_on_failure(f"{action.service} keeps its CPU limit", undo):
+            pods = await wait_for(resized, self._settings.healthy_seconds)
+        return ActionResult(
+            what=f"limited each pod of {action.service} to {describe_cores(action.cpu_limit_cores)}",
+            before=msgspec.json.encode(before),
+            containers=tuple(sorted(id_ for pod in pods for id_ in pod.containers)),
+        )
+
+    async def _unresize(self, action: Resize, done: ActionResult) -> None:
+        """Restore the CPU limits of the pods, unless someone changed them since."""
+        pods = await self._pods(action.service)
+        if done.before and any(_has(pod, action.cpu_limit_cores) for pod in pods):
+            await self._apply(pods, msgspec.json.decode(done.before, type=_Resources))
+
+    async def _apply(self, pods: list[KubePod], resources: _Resources) -> None:
+        containers = [{"name": name, "resources": each} for name, each in resources.items()]
+        for pod in pods:
+            await self._server.resize(pod, containers)
+
+    async def _pods(self, service: str) -> list[KubePod]:
+        """Return the pods of a workload, including those that are being deleted."""
+        pods = await self._server.pods()
+        return [pod for pod in pods if pod.workload == service and not pod.has_ended]
+
 
 def _find(pods: tuple[KubePod, ...], container: str, node: str) -> KubePod | None:
     pod = next((each for each in pods if each.lives and container in each.containers), None)
     return None if pod is None or pod.spec.node_name != node else pod
+
+
+def _has(pod: KubePod, cores: float) -> bool:
+    now = pod.actual_cpu_limit
+    return now is not None and abs(now - cores) <= _ROUNDING_CORES * len(pod.spec.containers)
+
+
+def _resources_with(pod: KubePod, cores: float) -> _Resources:
+    """Return the resources of containers with which a pod has this CPU limit. Raise `DriverError`.
+
+    Containers share it as they do now. A container that requests as much as its limit still does, because a
+    change in place must not change the quality-of-service class of the pod.
+    """
+    containers = pod.spec.containers
+    limits = [sum_quantities([each.resources.limits]).cpu_cores for each in containers]
+    now = sum_quantities(each.resources.limits for each in containers).cpu_cores
+    if now is None and len(containers) > 1:
+        raise DriverError(f"{pod.name} has several containers: give each a CPU limit first")
+    changes: _Resources = {}
+    for each, limit in zip(containers, limits, strict=True):
+        share = 1.0 if now is None or limit is None else limit / now
+        cpu = {"cpu": f"{max(1, round(1000 * share * cores))}m"}
+        is_guaranteed = (
+            limit is not None and each.resources.requests.get("cpu") == each.resources.limits["cpu"]
+        )
+        changes[each.name] = {"limits": cpu, "requests": cpu} if is_guaranteed else {"limits": cpu}
+    return changes
 
 
 class KubernetesNodes:

@@ -288,14 +288,9 @@ class KubePod(KubernetesObject, frozen=True, kw_only=True):
         return _unix_seconds(self.metadata.creation_timestamp)
 
 
-class _Template(KubernetesObject, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: _PodSpec = _PodSpec()
-
-
 class _WorkloadSpec(KubernetesObject, frozen=True, kw_only=True):
     replicas: int = 1
-    template: _Template = _Template()
+    template: KubePod = KubePod()
 
 
 class _WorkloadStatus(KubernetesObject, frozen=True, kw_only=True):
@@ -318,13 +313,10 @@ class KubeWorkload(KubernetesObject, frozen=True, kw_only=True):
     @property
     def described_pod(self) -> KubePod:
         """A pod as its template describes it."""
-        template = self.spec.template
-        metadata = msgspec.structs.replace(
-            template.metadata,
-            namespace=self.metadata.namespace,
-            owner_references=(OwnerReference(kind="Deployment", name=self.metadata.name, controller=True),),
-        )
-        return KubePod(metadata=metadata, spec=template.spec)
+        owner = OwnerReference(kind="Deployment", name=self.metadata.name, controller=True)
+        pod, namespace = self.spec.template, self.metadata.namespace
+        metadata = msgspec.structs.replace(pod.metadata, namespace=namespace, owner_references=(owner,))
+        return msgspec.structs.replace(pod, metadata=metadata)
 
     @property
     def stopped_replicas(self) -> int:

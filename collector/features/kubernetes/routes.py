@@ -1,11 +1,12 @@
 """Routes for Kubernetes. The verb ends the path, as kube-scheduler expects."""
 
+import inspect
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 from aiohttp import web
@@ -51,7 +52,6 @@ from collector.web.scopes import Scope
 from wire.errors import UserError
 
 log = logging.getLogger(__name__)
-Args = TypeVar("Args", bound=msgspec.Struct)
 
 
 class _NodeName(msgspec.Struct):
@@ -99,7 +99,7 @@ def _reservation_name(pod: KubePod) -> str:
 
 
 async def filter_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> ExtenderFilterResult:
-    """Split the candidate nodes into those that fit a pod and those that do not."""
+    """Filter nodes for a pod (kube-scheduler extender)."""
     pod, items = _pod(args.pod), _candidates(args)
     snapshot, _, ranking = await _rank(core, pod, query.policy)
     kept = core.reservations.kept_on(pod.metadata.uid, core.clock())
@@ -122,7 +122,7 @@ async def filter_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> 
 
 
 async def prioritize_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> list[HostPriority]:
-    """Score the candidate nodes for a pod, and reserve the best one until the pod starts."""
+    """Score nodes for a pod, and reserve the best one until it starts (kube-scheduler extender)."""
     pod, names = _pod(args.pod), list(_candidates(args))
     snapshot, request, ranking = await _rank(core, pod, query.policy)
     if pod.is_bound:
@@ -148,7 +148,7 @@ async def prioritize_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery)
 async def check_preemption(
     core: Core, args: ExtenderPreemptionArgs, query: ExtenderQuery
 ) -> ExtenderPreemptionResult:
-    """Keep the nodes where preemption helps the pod, and where the victims can wait longer than it can."""
+    """Choose the nodes where preemption helps a pod and breaks no promise (kube-scheduler extender)."""
     pod, by_id = _pod(args.pod), dict(args.node_name_to_meta_victims or {})
     for name, victims in (args.node_name_to_victims or {}).items():
         pods = [MetaPod(uid=_pod(each).metadata.uid) for each in victims.pods or ()]
@@ -216,13 +216,10 @@ async def node_load(core: Core, query: WatcherQuery) -> WatcherMetrics:
     return watcher_metrics(snapshot, query.host)
 
 
-def _verb(
-    verb: str,
-    summary: str,
-    response: Any,  # noqa: ANN401 - a type, or a list of one
-    handler: Callable[[Core, Args, ExtenderQuery], Awaitable[Any]],
-    body: type[Args],
-) -> Route:
+def _verb(verb: str, handler: Callable[[Core, Any, ExtenderQuery], Awaitable[Any]]) -> Route:
+    """A route of the protocol: types and summary are those of the handler."""
+    signature = inspect.signature(handler)
+    body = signature.parameters["args"].annotation
     decoder = msgspec.json.Decoder(body)
 
     async def serve(core: Core, request: web.Request) -> web.Response:
@@ -233,13 +230,13 @@ def _verb(
     return Route(
         method="POST",
         path=f"/v1/kubernetes/{verb}",
-        summary=summary,
+        summary=inspect.getdoc(handler) or "",
         serve=serve,
         query=ExtenderQuery,
         body=body,
         needs=Scope.PLACE,
         responses={
-            HTTPStatus.OK: ResponseSpec("A response of the extender protocol.", response),
+            HTTPStatus.OK: ResponseSpec("A response of the extender protocol.", signature.return_annotation),
             **BAD_BODY,
             **problem(HTTPStatus.BAD_REQUEST, "The body or a parameter is invalid."),
             **FORBIDDEN,
@@ -248,26 +245,8 @@ def _verb(
 
 
 ROUTES: tuple[Route, ...] = (
-    _verb(
-        "filter",
-        "Filter nodes for a pod (kube-scheduler extender).",
-        ExtenderFilterResult,
-        filter_nodes,
-        ExtenderArgs,
-    ),
-    _verb(
-        "prioritize",
-        "Score nodes for a pod (kube-scheduler extender).",
-        list[HostPriority],
-        prioritize_nodes,
-        ExtenderArgs,
-    ),
-    _verb(
-        "preempt",
-        "Choose the nodes where preemption helps a pod and breaks no promise (kube-scheduler extender).",
-        ExtenderPreemptionResult,
-        check_preemption,
-        ExtenderPreemptionArgs,
-    ),
+    _verb("filter", filter_nodes),
+    _verb("prioritize", prioritize_nodes),
+    _verb("preempt", check_preemption),
     get("/watcher", node_load, problems=NO_NODE),
 )

@@ -15,22 +15,16 @@ MAX_SCORE = 10
 """Highest score in the extender protocol."""
 _NO_DATA = frozenset({Rejection.DOWN, Rejection.STALE, Rejection.UNKNOWN_CAPACITY})
 """Reasons that come from missing data. Kubernetes considers these nodes healthy, so they stay candidates."""
-_RESOLVABLE = frozenset(
+_PERMANENT = frozenset(
     {
-        Rejection.CPU,
-        Rejection.MEMORY,
-        Rejection.DISK,
-        Rejection.NETWORK,
-        Rejection.OVERBOOKED,
-        Rejection.AVOIDED,
-        Rejection.BOTTLENECK,
-        Rejection.NEEDS_ROOM,
-        Rejection.BUSY,
-        Rejection.RISK,
+        Rejection.OFF,
+        Rejection.CLOSED,
+        Rejection.EXCLUDED,
+        Rejection.CONSTRAINT,
+        Rejection.CAME_FROM,
+        Rejection.DISTANCE,
     }
 )
-"""Reasons that preemption can resolve."""
-_PERMANENT = frozenset({Rejection.CLOSED, Rejection.EXCLUDED, Rejection.CONSTRAINT, Rejection.CAME_FROM})
 """Reasons that remain after a preemption."""
 
 
@@ -88,7 +82,7 @@ def split_nodes(
         if name == nominated and code not in _PERMANENT:
             suitability[name] = _Suitability.FITS
         elif suitability[name] is _Suitability.REFUSED:
-            (failed if code in _RESOLVABLE else unresolvable)[name] = describe_rejection(code)
+            (unresolvable if code in _PERMANENT else failed)[name] = describe_rejection(code)
     best = min(suitability.values(), default=_Suitability.REFUSED)
     if best is _Suitability.RISKY and _Suitability.UNKNOWN not in suitability.values():
         best = _Suitability.REFUSED

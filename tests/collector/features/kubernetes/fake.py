@@ -70,8 +70,6 @@ class Fake:
     evictions: list[dict[str, Any]] = field(default_factory=list)
     workloads: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By kind and name, such as `deployments/web`."""
-    can_resize: bool = True
-    """Whether it has the subresource `resize`."""
     infeasible: str = ""
     """Why nodes cannot give pods what they should have."""
     starts: bool = True
@@ -146,16 +144,9 @@ class Fake:
             workload["metadata"]["annotations"] = {
                 key: each for key, each in merged.items() if each is not None
             }
-            if "spec" not in change:
-                return web.json_response(self._counted(workload))
-            if (replicas := change["spec"].get("replicas")) is not None:
+            if (replicas := change.get("spec", {}).get("replicas")) is not None:
                 workload["spec"]["replicas"] = replicas
                 self._follow(replicas)
-            else:
-                for name, each in list(self.pods.items()):
-                    del self.pods[name]
-                    self.pods[f"{name}-new"] = _resized(each, change["spec"]["template"]["spec"])
-                    self.pods[f"{name}-new"]["metadata"] |= {"name": f"{name}-new", "uid": f"{name}-new"}
         return web.json_response(self._counted(workload))
 
     def _follow(self, replicas: int) -> None:
@@ -166,11 +157,12 @@ class Fake:
 
     async def resize(self, request: web.Request) -> web.Response:
         name = request.match_info["pod"]
-        if name not in self.pods or not self.can_resize:
+        if name not in self.pods:
             return web.json_response({"message": "the server could not find it"}, status=404)
         changed = _resized(self.pods[name], (await request.json())["spec"])
-        resources = changed["spec"]["containers"][0]["resources"]
-        changed["status"]["containerStatuses"][0]["resources"] = resources
+        parts = zip(changed["status"]["containerStatuses"], changed["spec"]["containers"], strict=True)
+        for status, container in parts:
+            status["resources"] = container["resources"]
         if self.infeasible:
             changed["status"]["conditions"].append(
                 {

@@ -118,7 +118,7 @@ async def test_limits_change_in_place_where_the_server_can(tmp_path: Path) -> No
     fake = cluster()
     async with faking(fake, tmp_path) as settings, open_driver(settings) as driver:
         done = await driver.carry_out(RESIZE)
-        assert done.what == "limited each pod of shop/web to 0.5 cores, in place"
+        assert done.what == "limited each pod of shop/web to 0.5 cores"
         assert done.containers == ("id-of-web-a", "id-of-web-b")
         assert (await driver.view()).services[0].limit == Quantities(0.5)
         await driver.undo(RESIZE, done)
@@ -128,14 +128,6 @@ async def test_limits_change_in_place_where_the_server_can(tmp_path: Path) -> No
         await driver.carry_out(by_hand)
         await driver.undo(RESIZE, done)
         assert (await driver.view()).services[0].limit == Quantities(0.25), "someone changed it since"
-
-
-async def test_without_in_place_resize_the_template_changes_and_pods_are_replaced(tmp_path: Path) -> None:
-    fake = cluster(can_resize=False)
-    async with faking(fake, tmp_path) as settings, open_driver(settings) as driver:
-        done = await driver.carry_out(RESIZE)
-        assert done.what == "limited each pod of shop/web to 0.5 cores, by its template"
-        assert sorted(fake.pods) == ["web-a-new", "web-b-new"]
 
 
 async def test_a_limit_that_a_node_cannot_give_is_taken_back(tmp_path: Path) -> None:
@@ -165,10 +157,10 @@ async def test_requests_that_equal_limits_still_do_and_containers_share_as_befor
     pods[0]["status"]["containerStatuses"] = [
         {"containerID": f"containerd://id-of-{name}"} for name in ("web-a", "proxy")
     ]
-    fake = cluster(pods=pods, can_resize=False)
+    fake = cluster(pods=pods)
     async with faking(fake, tmp_path) as settings, open_driver(settings) as driver:
         await driver.carry_out(RESIZE)
-        web, proxy = (each["resources"] for each in fake.pods["web-a-new"]["spec"]["containers"])
+        web, proxy = (each["resources"] for each in fake.pods["web-a"]["spec"]["containers"])
     assert (web["limits"], web["requests"]) == ({"cpu": "300m"}, {"cpu": "300m", "memory": "1Gi"})
     assert (proxy["limits"], proxy["requests"]) == ({"cpu": "200m"}, {"cpu": "100m"})
 
