@@ -88,16 +88,6 @@ class _CoreConfig(Settings, frozen=True):
                         f"energy.{key}: no store can answer it: set store.url or pull.url to the address of a"
                         " Prometheus, or remove the query"
                     )
-        self._check_policies()
-
-    def _check_policies(self) -> None:
-        from collector.policies.resolve import resolve  # noqa: PLC0415 - policies import numpy
-
-        for name, settings in self.policies.items():
-            try:
-                resolve(name, settings)
-            except UserError as error:
-                raise UserError(f"policies.{name}: {error}") from error
 
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, field
 
 from collector.config.schedule import Schedule
-from wire.errors import UserError
 from wire.settings import Section
 
 
@@ -53,15 +52,6 @@ class PlacementConfig(Section, frozen=True):
     scheduled_seconds: ClassVar[float] = 30.0
     """After kube-scheduler asks about a pod, time that the pod counts as running on its best node, unless
     an agent reports it earlier. 0 does not count it."""
-
-    def __post_init__(self) -> None:
-        # Policies import numpy; the commands that only read settings stay without it.
-        from collector.policies.resolve import find_policy  # noqa: PLC0415 - see above
-
-        try:
-            find_policy(self.policy, "place")
-        except UserError as error:
-            raise UserError(f"placement.policy: {error}") from error
 
 
 class ControlConfig(Section, frozen=True):
@@ -187,15 +177,6 @@ class ControlConfig(Section, frozen=True):
     """Number of decisions kept in the journal."""
 
     def __post_init__(self) -> None:
-        # Policies import numpy; the commands that only read settings stay without it.
-        from collector.policies.resolve import find_policy  # noqa: PLC0415 - see above
-
-        for key, name in (("control.policy", self.policy), ("control.timer_policy", self.timer_policy)):
-            try:
-                if name:
-                    find_policy(name, "rebalance")
-            except UserError as error:
-                raise UserError(f"{key}: {error}") from error
         self.schedule()
 
     def schedule(self) -> Schedule:

@@ -1,6 +1,7 @@
 """Questions about placement, and what the container is assumed to need."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from math import isnan
 from typing import Annotated, Any, Literal
 
@@ -17,7 +18,7 @@ from collector.config import CollectorConfig
 from collector.live.traits import task_traits
 from collector.placement.answers import Assumed, Basis
 from collector.policies.interface import Request
-from collector.policies.resolve import Ability, PolicyChoice, SettingsError, resolve
+from collector.policies.resolve import Ability, PolicyChoice, SettingsError, find_policy, resolve
 from collector.snapshot.columns import Four, four
 from collector.snapshot.constraints import NUMERIC, Constraint, Operator, parse_number
 from collector.snapshot.tables import NOWHERE, Snapshot, TaskKind
@@ -100,6 +101,30 @@ def resolve_policy(
         raise QuestionError(detail, path) from invalid
     except UserError as error:
         raise QuestionError(str(error), "$.policy") from error
+
+
+def check_policies(config: CollectorConfig) -> None:
+    """Check the policies of the settings, and their own settings. Raise `UserError`, which names the key."""
+    chosen: tuple[tuple[str, str, Ability], ...] = (
+        ("placement.policy", config.placement.policy, "place"),
+        ("control.policy", config.control.policy, "rebalance"),
+        ("control.timer_policy", config.control.timer_policy, "rebalance"),
+    )
+    for key, name, ability in chosen:
+        if name or ability == "place":
+            with _naming(key):
+                find_policy(name, ability)
+    for name, settings in config.policies.items():
+        with _naming(f"policies.{name}"):
+            resolve(name, settings)
+
+
+@contextmanager
+def _naming(key: str) -> Iterator[None]:
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{key}: {error}") from error
 
 
 def complete_labels(labels: Mapping[str, str], config: CollectorConfig) -> Mapping[str, str]:

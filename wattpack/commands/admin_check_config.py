@@ -4,8 +4,9 @@ import argparse
 import asyncio
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -15,6 +16,7 @@ from agent.features import settings_class
 from agent.sampling.sampler import Sampler
 from collector.config import CollectorConfig
 from collector.main import check_start
+from collector.placement.question import check_policies
 from wattpack.config.arguments import add
 from wattpack.config.loader import Sources, keys, load
 from wattpack.config.options import WEB_CONFIG, from_credentials
@@ -25,6 +27,7 @@ _ROLES: dict[str, type[AgentConfig | CollectorConfig]] = {
     "agent": settings_class(),
     "collector": CollectorConfig,
 }
+_CHECKS: dict[str, Callable[[Any], None]] = {"collector": check_policies}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     role: str = arguments.role
     config = _ROLES[role]
     base = from_credentials(config, os.environ)
-    loaded = load(config, role, Sources(base=base, file=arguments.file, environment=os.environ))
+    sources = Sources(base=base, file=arguments.file, environment=os.environ)
+    loaded = load(config, role, sources, _CHECKS.get(role))
     for key in keys(config):
         if key.path == WEB_CONFIG and (file := _value(loaded, key.path)):
             check_web_config(Path(str(file)))

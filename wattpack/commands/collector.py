@@ -12,6 +12,7 @@ from functools import partial
 from collector.config import CollectorConfig
 from collector.history.interface import HistoryUnavailable
 from collector.main import running
+from collector.placement.question import check_policies
 from wattpack.config.options import add_config_options, load_config
 from wattpack.service.runner import Work, keep_running, start_logging
 from wattpack.service.runner import run as run_service
@@ -32,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     start_logging("collector")
-    return run_service(keep_running(partial(load_config, CollectorConfig, "collector", arguments), _running))
+    load = partial(load_config, CollectorConfig, "collector", arguments, check_policies)
+    return run_service(keep_running(load, _running))
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from agent.main import RunningAgent, full_report
 from agent.main import running as running_agent
 from collector.config import CollectorConfig
 from collector.main import running as running_collector
+from collector.placement.question import check_policies
 from wattpack.config.arguments import add
 from wattpack.config.loader import Sources, load
 from wattpack.output.live import LinesAbove, LiveText
@@ -61,6 +62,7 @@ async def _up(data: Path, assignments: list[str]) -> None:
             environment=os.environ,
             assignments=settings["collector"],
         ),
+        check_policies,
     )
     files = {
         "storage": {"directory": str(data)},

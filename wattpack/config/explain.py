@@ -66,9 +66,7 @@ def unknown(what: str, name: str, valid: Sequence[str]) -> str:
     return f"unknown {what} {name!r}: {hint}"
 
 
-def explain(
-    error: msgspec.ValidationError, tree: Mapping[str, Any], types: Mapping[KeyPath, Any], origin: Origin
-) -> str:
+def explain(error: Exception, tree: Mapping[str, Any], types: Mapping[KeyPath, Any], origin: Origin) -> str:
     """One sentence for the first error. `types` are those of all keys."""
     message, path = _parse(error)
     # A check of several keys names the key to change.
@@ -91,7 +89,7 @@ def _innermost(message: str, path: KeyPath, value: Any, kind: Any) -> tuple[str,
     return message, path, value, kind
 
 
-def _parse(error: msgspec.ValidationError) -> tuple[str, KeyPath]:
+def _parse(error: Exception) -> tuple[str, KeyPath]:
     """The message, and the path up to the first entry that has no name there."""
     message, _, at = str(error).partition(" - at `$")
     dotted = at.partition("[")[0].strip("`.")

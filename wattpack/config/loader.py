@@ -5,7 +5,7 @@ all keys, so an error names the key, its line, and the nearest valid key.
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
@@ -66,8 +66,13 @@ class Sources:
     """`KEY=VALUE` of `--set`."""
 
 
-def load(config: type[Config], role: str, sources: Sources) -> Config:
-    """Read, merge and check the settings of one role; raises `UserError` for the first error."""
+def load(
+    config: type[Config], role: str, sources: Sources, check: Callable[[Config], None] | None = None
+) -> Config:
+    """Read, merge and check the settings of one role; raises `UserError` for the first error.
+
+    `check` raises a `UserError` that begins with the key to change.
+    """
     valid_keys = {key.path: key for key in keys(config)}
     text = _read(sources.file) if sources.file else ""
     tree = _merged(sources.base, _parse(text, sources.file))
@@ -80,10 +85,13 @@ def load(config: type[Config], role: str, sources: Sources) -> Config:
         origin.overrides[key.path] = where
         _put(tree, key, value, where)
     try:
-        return msgspec.convert(tree, config)
-    except msgspec.ValidationError as error:
+        loaded = msgspec.convert(tree, config)
+        if check is not None:
+            check(loaded)
+    except (msgspec.ValidationError, UserError) as error:
         types = {path: key.type for path, key in valid_keys.items()}
         raise UserError(explain(error, tree, types, origin)) from None
+    return loaded
 
 
 def _read(file: Path) -> str:

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,12 @@ def add_config_options(parser: argparse.ArgumentParser, role: str) -> None:
     add(parser, "--set KEY=VALUE...", "override a key of the configuration")
 
 
-def load_config(config: type[Config], role: str, arguments: argparse.Namespace) -> Config:
+def load_config(
+    config: type[Config],
+    role: str,
+    arguments: argparse.Namespace,
+    check: Callable[[Config], None] | None = None,
+) -> Config:
     """The configuration from defaults, file, environment and `--set`."""
     default = ETC / f"{role}.toml"
     file = arguments.config or (default if default.is_file() else None)
@@ -43,6 +48,7 @@ def load_config(config: type[Config], role: str, arguments: argparse.Namespace) 
             environment=os.environ,
             assignments=arguments.set,
         ),
+        check,
     )
 
 

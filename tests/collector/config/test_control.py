@@ -1,6 +1,7 @@
 import pytest
 
-from collector.config import ControlConfig, DriverConfig, PlacementConfig
+from collector.config import CollectorConfig, ControlConfig, DriverConfig, PlacementConfig
+from collector.placement.question import check_policies
 from collector.policies.table import POLICIES
 from wire.errors import UserError
 
@@ -13,14 +14,14 @@ def test_managers_are_split_at_commas() -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_can_be_chosen(policy: str) -> None:
-    assert PlacementConfig(policy=policy).policy == policy
+    check_policies(CollectorConfig(placement=PlacementConfig(policy=policy)))
 
 
 def test_an_unknown_policy_is_refused_with_a_list_of_the_known_ones() -> None:
     with pytest.raises(
         UserError, match=r"there is no policy 'best': choose one of least-watts, .*qos-driven"
     ):
-        PlacementConfig(policy="best")
+        check_policies(CollectorConfig(placement=PlacementConfig(policy="best")))
 
 
 @pytest.mark.parametrize(("containers", "at_once", "per_hour"), [(0, 1, 20), (99, 1, 20), (1000, 10, 100)])

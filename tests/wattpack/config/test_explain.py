@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from collector.config import CollectorConfig
+from collector.placement.question import check_policies
 from wattpack.config.loader import Sources, load
 from wire.errors import UserError
 
@@ -55,5 +56,5 @@ def test_invalid_setting_is_named_with_its_line(text: str, expected: str, tmp_pa
     file = tmp_path / "collector.toml"
     file.write_text(text)
     with pytest.raises(UserError) as caught:
-        load(CollectorConfig, "collector", Sources(file=file))
+        load(CollectorConfig, "collector", Sources(file=file), check_policies)
     assert expected in str(caught.value)
