@@ -25,7 +25,7 @@ def pack(envelopes: Floats, capacity: Floats, groups: Codes | None = None, *, fi
     while _empty_some(room, envelopes, targets):
         pass
     for row in np.setdiff1d(nodes, targets):
-        room.show(int(row))
+        room.hide(int(row), hidden=False)
     _put(room, envelopes, targets, order[targets[order] == NOWHERE])
     return targets
 

@@ -3,20 +3,16 @@
 Arithmetic on envelopes and free capacity only; `phase` decides what may move.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from math import hypot
-from typing import Protocol
 
 import numpy as np
 
 from collector.common.arrays import Codes, Flags, Floats, Rows
+from collector.policies.planned import PlannedCluster
 from collector.policies.scoring import availability, share
 from collector.snapshot.tables import NOWHERE
-from wire.resources import RESOURCES
 
 _ROUNDING = 1e-9
-_ZERO: Floats = np.zeros(len(RESOURCES))
 
 
 def scores(envelopes: Floats) -> Floats:
@@ -65,23 +61,18 @@ class FreeCapacity:
         self._availability = availability(share(left, capacity))
         self._open = is_open.copy()
         self._hidden = np.zeros_like(is_open)
-        self._order = np.where(is_open, self._availability, np.inf)
 
     def first_fit(self, envelope: Floats, allowed: Flags | None = None) -> int:
         """Return the least available open node with room, of equals the first by name; or `NOWHERE`.
 
         `allowed` has a flag for each node of the snapshot.
         """
-        fits = self._fits(envelope, allowed)
-        order = np.where(fits, self._order, np.inf)
-        place = int(order.argmin()) if order.size else 0
-        return int(self.rows[place]) if order.size and order[place] < np.inf else NOWHERE
+        fits = self._fits(envelope, allowed) & self._open & ~self._hidden
+        return self._lowest(fits, self._availability)
 
     def closed_fit(self, envelope: Floats, preference: Floats, allowed: Flags | None = None) -> int:
         """Return the closed node with room that has the lowest preference; or `NOWHERE`."""
-        fits = self._fits(envelope, allowed) & ~self._open
-        places = np.flatnonzero(fits)
-        return int(self.rows[places[preference[places].argmin()]]) if places.size else NOWHERE
+        return self._lowest(self._fits(envelope, allowed) & ~self._open, preference)
 
     def take(self, row: int, envelope: Floats) -> None:
         """Place a container on a node, which opens it."""
@@ -95,25 +86,11 @@ class FreeCapacity:
         if place is not None:
             self._change(place, envelope)
 
-    def hide(self, row: int) -> None:
-        """Do not offer an open node."""
-        self._hidden[self._place[row]] = True
-        self._order[self._place[row]] = np.inf
-
-    def show(self, row: int) -> None:
-        """Offer it again."""
-        self._hidden[self._place[row]] = False
-        self._change(self._place[row], _ZERO)
-
-    @contextmanager
-    def without(self, row: int) -> Iterator[None]:
-        """Do not offer a node while the block runs."""
-        if row not in self._place:
-            yield
-            return
-        self.hide(row)
-        yield
-        self.show(row)
+    def hide(self, row: int, *, hidden: bool = True) -> None:
+        """Do not offer a node, if it is one of these; or offer it again."""
+        place = self._place.get(row)
+        if place is not None:
+            self._hidden[place] = hidden
 
     def availability_of(self, row: int) -> float:
         """Return the availability of a node."""
@@ -126,24 +103,17 @@ class FreeCapacity:
                 fits &= self._free[place] >= envelope[place]
         return fits if allowed is None else fits & allowed[self.rows]
 
+    def _lowest(self, fits: Flags, preference: Floats) -> int:
+        places = np.flatnonzero(fits)
+        return int(self.rows[places[preference[places].argmin()]]) if places.size else NOWHERE
+
     def _change(self, place: int, amounts: Floats) -> None:
         self._free[:, place] += amounts
         # For four numbers this is faster than an array, and it runs for every container.
         pairs = zip(self._free[:, place].tolist(), self._capacity[place].tolist(), strict=True)
-        length = hypot(*(max(free / capacity, 0.0) for free, capacity in pairs if capacity > 0))
-        self._availability[place] = length
-        if self._open[place] and not self._hidden[place]:
-            self._order[place] = length
-
-
-class PackedReservations(Protocol):
-    """Which nodes each container may go to by its reservation, while containers are moved."""
-
-    def open_to(self, container: int) -> Flags:
-        """Return the nodes that a container may go to."""
-
-    def put(self, container: int, node: int) -> None:
-        """Assume that it runs on another node."""
+        self._availability[place] = hypot(
+            *(max(free / capacity, 0.0) for free, capacity in pairs if capacity > 0)
+        )
 
 
 def empty(
@@ -151,28 +121,28 @@ def empty(
     row: int,
     containers: Rows,
     envelopes: Floats,
-    reservations: PackedReservations | None = None,
+    planned: PlannedCluster | None = None,
 ) -> Rows | None:
     """Move all containers of an open node elsewhere and return their nodes; None if not all of them fit.
 
-    An emptied node is not offered any more.
+    An emptied node is not offered any more. A plan says where each container may go by its reservation.
     """
     targets = np.full(containers.size, NOWHERE, dtype=np.intp)
     room.hide(row)
     for place in np.argsort(-scores(envelopes), kind="stable"):
         container = int(containers[place])
-        allowed = None if reservations is None else reservations.open_to(container)
+        allowed = None if planned is None else planned.open_to(container)
         target = room.first_fit(envelopes[place], allowed)
         if target == NOWHERE:
             for moved in np.flatnonzero(targets != NOWHERE):
                 room.give_back(int(targets[moved]), envelopes[moved])
-                if reservations is not None:
-                    reservations.put(int(containers[moved]), row)
-            room.show(row)
+                if planned is not None:
+                    planned.put(int(containers[moved]), row)
+            room.hide(row, hidden=False)
             return None
         room.take(target, envelopes[place])
-        if reservations is not None:
-            reservations.put(container, target)
+        if planned is not None:
+            planned.put(container, target)
         targets[place] = target
     room.give_back(row, envelopes.sum(axis=0))
     return targets

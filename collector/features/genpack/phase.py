@@ -67,8 +67,9 @@ class Phase:
             leaving, short = self._excess(int(row))
             too_full = f"{nodes.names[row]} has envelopes of {each_percent(ratio[row])}"
             limit = f"limit {settings.relieve_ratio:.0%}"
-            with self._rooms[generation].without(int(row)):
-                self._schedule(leaving, generation, f"{too_full}, {limit}: move the largest {short}")
+            self._rooms[generation].hide(int(row))
+            self._schedule(leaving, generation, f"{too_full}, {limit}: move the largest {short}")
+            self._rooms[generation].hide(int(row), hidden=False)
 
     def consolidate(self) -> None:
         """Empty nodes whose containers fit elsewhere in their generation, the most available first."""

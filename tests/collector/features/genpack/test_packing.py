@@ -69,7 +69,7 @@ def test_forbidden_and_hidden_nodes_are_skipped() -> None:
     nodes.hide(100)
     nodes.give_back(100, cores(0.5))
     assert nodes.first_fit(cores(1.0)) == 101
-    nodes.show(100)
+    nodes.hide(100, hidden=False)
     assert nodes.first_fit(cores(1.0)) == 100
 
 
