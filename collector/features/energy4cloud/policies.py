@@ -20,7 +20,7 @@ import numpy as np
 from msgspec import Meta
 
 from collector.common.arrays import Flags, Rows
-from collector.features.energy4cloud.search import Candidate, Search
+from collector.features.energy4cloud.search import Candidate, Search, task_request
 from collector.policies.actions import Action, Cut, Start
 from collector.policies.filters import eligible
 from collector.policies.interface import Plan, Policy, PolicySettings, Ranking, Rejection, Request
@@ -30,12 +30,14 @@ from collector.policies.overbooking import (
     allocations,
     cut_tasks,
     originals,
-    reservation_of,
     reserved_quantities,
 )
 from collector.policies.stability import estimate_watts, opted_out
-from collector.snapshot.tables import OVERBOOKING_LIMITS, Snapshot, TaskKind
+from collector.snapshot.tables import OVERBOOKING_LIMITS, Snapshot
 from wire.resources import Quantities
+
+_RESTORE_BELOW = 0.9
+"""Share of a node's overbooking limit up to which cuts are undone."""
 
 
 class Energy4CloudSettings(PolicySettings, frozen=True):
@@ -51,14 +53,6 @@ class Energy4CloudSettings(PolicySettings, frozen=True):
             description="Count CPU that tasks use beyond their reservation against a node, as in the thesis."
         ),
     ] = False
-    restore_below: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=1,
-            description="Share of a node's overbooking limit up to which cuts are undone.",
-        ),
-    ] = 0.9
 
 
 def place(snapshot: Snapshot, request: Request, settings: Energy4CloudSettings) -> Ranking:
@@ -116,7 +110,7 @@ def rebalance(snapshot: Snapshot, settings: Energy4CloudSettings) -> Plan:
         else:
             actions.append(started)
             home[task] = snapshot.nodes.index[started.target]
-    actions += _restored(snapshot, settings, books)
+    actions += _restored(snapshot, books)
     before, after = estimate_watts(snapshot, actions)
     return Plan(actions=tuple(actions), left=tuple(left), watts_before=before, watts_after=after)
 
@@ -124,29 +118,22 @@ def rebalance(snapshot: Snapshot, settings: Energy4CloudSettings) -> Plan:
 def _start(
     snapshot: Snapshot, task: int, books: ReservationBook, near: Flags | None, *, borrowed_counts: bool
 ) -> Start | None:
-    tasks = snapshot.tasks
-    task_class = int(tasks.task_class[task])
-    wanted = Request(
-        reserve=reserved_quantities(originals(tasks, np.array([task]))[0]),
-        task_class=task_class,
-        kind=TaskKind(tasks.kind[task]),
-    )
+    tasks, wanted = snapshot.tasks, task_request(snapshot.tasks, task)
     candidates = eligible(snapshot, wanted) == Rejection.NOT
     if near is not None:
         candidates &= near
-    found = Search(snapshot, wanted, books, candidates, borrowed_counts=borrowed_counts).as_it_is()
+    found = Search(snapshot, wanted, books, candidates, borrowed_counts=borrowed_counts).reserve()
     if found is None:
         return None
-    books.add(found, reservation_of(wanted), task_class, OVERBOOKING_LIMITS[task_class])
     return Start(
         task=tasks.ids[task],
         name=tasks.names[task],
         target=snapshot.nodes.names[found],
-        reasons=(f"the node has room for a task of class {task_class} again",),
+        reasons=(f"the node has room for a task of class {wanted.task_class} again",),
     )
 
 
-def _restored(snapshot: Snapshot, settings: Energy4CloudSettings, books: ReservationBook) -> Iterator[Cut]:
+def _restored(snapshot: Snapshot, books: ReservationBook) -> Iterator[Cut]:
     """Undo cuts, the strictest classes first, while the node has room."""
     tasks = snapshot.tasks
     cut = cut_tasks(snapshot)
@@ -156,7 +143,7 @@ def _restored(snapshot: Snapshot, settings: Energy4CloudSettings, books: Reserva
         first = originals(tasks, np.array([task]))[0]
         back = first - allocations(tasks, np.array([task]))[0]
         allowed = min(float(books.limit[row]), OVERBOOKING_LIMITS[tasks.task_class[task]])
-        if books.factor(back, np.array([row]))[0] > allowed * settings.restore_below:
+        if books.factor(back, np.array([row]))[0] > allowed * _RESTORE_BELOW:
             continue
         books.reserved[row] += back
         yield Cut(

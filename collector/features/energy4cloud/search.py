@@ -10,7 +10,7 @@ import numpy as np
 from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.common.text import counted
 from collector.policies.actions import Action, Cut, Kill
-from collector.policies.interface import LAXEST_CLASS, STRICTEST_CLASS, Request
+from collector.policies.interface import LAXEST_CLASS, Request
 from collector.policies.node_filters import OpenNodes
 from collector.policies.overbooking import (
     RESERVED,
@@ -25,7 +25,7 @@ from collector.policies.overbooking import (
 )
 from collector.policies.sorting import stable_argsort
 from collector.policies.stability import keeps_awake
-from collector.snapshot.tables import NOWHERE, OVERBOOKING_LIMITS, Region, Snapshot, TaskKind
+from collector.snapshot.tables import NOWHERE, OVERBOOKING_LIMITS, Region, Snapshot, TaskKind, Tasks
 
 _KILL_ORDER = {1: (1, 2, 3, 4), 2: (2, 3, 4, 1), 3: (3, 4, 2, 1), 4: (4, 3, 2, 1)}
 _NO_STEP = np.int8(100)
@@ -42,6 +42,15 @@ class Candidate:
     first: Callable[[], tuple[Action, ...]] = tuple
     gets: Floats | None = None
     """The reservation of the request, if it is cut itself."""
+
+
+def task_request(tasks: Tasks, task: int) -> Request:
+    """Return the request that a task began with."""
+    return Request(
+        reserve=reserved_quantities(originals(tasks, np.array([task]))[0]),
+        task_class=int(tasks.task_class[task]),
+        kind=TaskKind(tasks.kind[task]),
+    )
 
 
 class Search:
@@ -70,23 +79,26 @@ class Search:
     def simple(self) -> Rows:
         """Return nodes of its own or a stricter class where it fits, low efficiency first."""
         fits = self._books.fits(self._more, self._limit)
-        return self._open(fits & (self._classes() <= self._request.task_class))
+        return self._open(fits & (self._snapshot.nodes.strictest_class <= self._request.task_class))
 
-    def as_it_is(self) -> int | None:
-        """Return the first node where it fits without cuts and kills."""
+    def reserve(self) -> int | None:
+        """Reserve the first node where it fits without cuts and kills, and return it."""
         simple = self.simple()
         if not simple.size:
             simple = self._open(self._books.fits(self._more, self._limit) & self._same_or_laxer())
-        return int(simple[0]) if simple.size else None
+        if not simple.size:
+            return None
+        self._books.add(int(simple[0]), self._more, self._request.task_class, self._limit)
+        return int(simple[0])
 
     def cut(self) -> Rows:
         """Return nodes where it fits after cuts of running tasks, or of itself on stricter nodes."""
         same_or_laxer = self._same_or_laxer()
         # Tasks that were cut earlier tolerate less overbooking than their class.
         limit = np.minimum(self._books.limit, self._limit)
-        fits = self._books.fits(self._more, self._limit) | self._fits_with(self._cuttable, limit)
+        fits = self._books.fits(self._more, self._limit) | self._fits_with(self._freed_by(self._laxer), limit)
         itself_cut = self._fits_itself_cut(np.zeros(RESERVED))
-        with_peers = self._fits_itself_cut(self._peers_give) & ~itself_cut
+        with_peers = self._fits_itself_cut(self._freed_by(self._peers)) & ~itself_cut
         return self._open(same_or_laxer & fits, ~same_or_laxer & itself_cut, ~same_or_laxer & with_peers)
 
     def cut_on(self, row: int) -> Candidate:
@@ -125,17 +137,11 @@ class Search:
 
     # --- Candidates ---------------------------------------------------------------------------
 
-    def _empty(self) -> Flags:
-        empty: Flags = self._snapshot.nodes.strictest_class == 0
-        return empty
-
     def _same_or_laxer(self) -> Flags:
-        return (self._snapshot.nodes.strictest_class >= self._request.task_class) | self._empty()
-
-    def _classes(self) -> Codes:
-        """Return the class of each node; a node without tasks accepts any."""
+        """Return the nodes of its own or a laxer class; a node without tasks, of class 0, accepts any."""
         strictest = self._snapshot.nodes.strictest_class
-        return np.where(self._empty(), np.int8(STRICTEST_CLASS), strictest)
+        found: Flags = (strictest >= self._request.task_class) | (strictest == 0)
+        return found
 
     def _open(self, *groups: Flags) -> Rows:
         """Return candidates that are not degraded, group after group.
@@ -165,31 +171,25 @@ class Search:
 
     # --- Cutting --------------------------------------------------------------------------------
 
-    @property
-    def _cuttable(self) -> Floats:
-        """What cuts of all tasks of laxer classes free, per node."""
-        rows = self._laxer()
-        wanted_class = self._request.task_class
-        return self._snapshot.cached(("cuttable", wanted_class), lambda: self._sum(rows, self._gives(rows)))
-
     def _laxer(self) -> Rows:
-        tasks, wanted_class = self._snapshot.tasks, self._request.task_class
-        return self._snapshot.cached(
-            ("laxer", wanted_class),
-            lambda: np.flatnonzero((tasks.task_class > wanted_class) & (tasks.node != NOWHERE)),
-        )
-
-    @property
-    def _peers_give(self) -> Floats:
-        """The same including its own class: on a stricter node, either can be cut."""
-        rows = self._peers()
-        wanted_class = self._request.task_class
-        return self._snapshot.cached(("peers", wanted_class), lambda: self._sum(rows, self._gives(rows)))
+        """Return the tasks of laxer classes, which can be cut for it."""
+        tasks = self._snapshot.tasks
+        return np.flatnonzero((tasks.task_class > self._request.task_class) & (tasks.node != NOWHERE))
 
     def _peers(self) -> Rows:
+        """Return the tasks of its own or laxer classes on stricter nodes, where either can be cut."""
         tasks, strictest = self._snapshot.tasks, self._snapshot.nodes.strictest_class
         rows = np.flatnonzero((tasks.task_class >= self._request.task_class) & (tasks.node != NOWHERE))
         return rows[strictest[tasks.node[rows]] < self._request.task_class]
+
+    def _freed_by(self, tasks: Callable[[], Rows]) -> Floats:
+        """Return what cuts of all of these tasks free, per node."""
+
+        def add_up() -> Floats:
+            rows = tasks()
+            return self._sum(rows, self._gives(rows))
+
+        return self._snapshot.cached((tasks.__name__, self._request.task_class), add_up)
 
     def _gives(self, rows: Rows) -> Floats:
         """Return what the largest cut of each task frees.
@@ -322,15 +322,9 @@ class Search:
         near = self._open_nodes.open_to(victim, home)
         if near is not None:
             elsewhere &= near
-        task_class = int(tasks.task_class[victim])
-        wanted = Request(
-            reserve=reserved_quantities(originals(tasks, np.array([victim]))[0]), task_class=task_class
-        )
-        found = Search(
-            self._snapshot, wanted, books, elsewhere, borrowed_counts=self._borrowed_counts
-        ).as_it_is()
-        if found is not None:
-            books.add(found, reservation_of(wanted), task_class, OVERBOOKING_LIMITS[task_class])
+        wanted = task_request(tasks, victim)
+        search = Search(self._snapshot, wanted, books, elsewhere, borrowed_counts=self._borrowed_counts)
+        if (found := search.reserve()) is not None:
             home[victim] = found
         return found
 
