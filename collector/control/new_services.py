@@ -1,7 +1,7 @@
 """Services that get new containers, and the placement question for each container."""
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -39,14 +39,13 @@ class NewService(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """0 is no limit."""
 
 
-def container_question(  # noqa: PLR0913 - the service, the nodes, and how to place it
+def container_question(
     service: NewService,
     nodes: Iterable[NodeView],
     *,
     spread: bool,
     reserve_seconds: float,
     policy: str | None = None,
-    settings: Mapping[str, Any] | None = None,
 ) -> PlacementQuestion:
     """Return the question for a container of a service.
 
@@ -65,6 +64,5 @@ def container_question(  # noqa: PLR0913 - the service, the nodes, and how to pl
         spread=spread,
         application=application_traits(service.labels, service.application or "").name or None,
         policy=policy,
-        settings=dict(settings or {}),
         reserve_seconds=reserve_seconds,
     )

@@ -1,6 +1,6 @@
 """Requests to deploy services, and the responses."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -16,8 +16,6 @@ class DeployRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """The services to deploy."""
     policy: Name | None = None
     """Policy that chooses the nodes. Default: the configured policy."""
-    settings: dict[str, Any] = {}
-    """Settings of the policy. Default: as configured."""
     spread: bool = True
     """Whether to spread the replicas of a service over failure domains, or over nodes."""
     dry: bool = False

@@ -5,11 +5,10 @@ constraints of the response. The control loop removes these later.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from http import HTTPStatus
 from math import isfinite
-from typing import NamedTuple
 
 import msgspec
 
@@ -28,16 +27,8 @@ from collector.placement.reservations import MAX_PLACEMENTS
 from collector.policies.actions import describe
 from collector.policies.filters import describe_rejection
 from collector.policies.interface import Ranking, Request
-from collector.policies.resolve import PolicyChoice
 from collector.snapshot.tables import Snapshot
 from wire.errors import UserError
-
-
-class _ChosenNodes(NamedTuple):
-    """Where the replicas of a service start, and why."""
-
-    counts: Counter[str]
-    reasons: tuple[str, ...]
 
 
 async def deploy(loop: ControlLoop, request: DeployRequest) -> Deployment:
@@ -49,27 +40,22 @@ async def deploy(loop: ControlLoop, request: DeployRequest) -> Deployment:
     situation, core = loop.actor.situation, loop.actor.situation.core
     if not request.dry and not situation.acts:
         raise ApiError(HTTPStatus.CONFLICT, f"nothing is deployed: {_why_it_does_not_act(situation)}", "$")
-    chosen = resolve_policy(core.config, request.policy, request.settings, "place")
     replicas = sum(each.replicas for each in request.services)
     if replicas > MAX_PLACEMENTS:
         detail = f"the services have {replicas} replicas, limit {MAX_PLACEMENTS}: deploy some of them first"
         raise ApiError(HTTPStatus.BAD_REQUEST, detail, "$.services")
-    reserved: list[str] = []
+    placer = _Placer(loop, request)
     keeps = False
     try:
-        together: dict[str, _ChosenNodes] = {}
-        if chosen.policy.place_all is not None:
-            for application, members in _applications(situation, request):
-                together |= await _place_together(loop, chosen, application, members, reserved)
-        services = [await _place(loop, request, each, together, reserved) for each in request.services]
+        services = await placer.place_services()
         keeps = not request.dry
     finally:
         if not keeps:
-            for name in reserved:
+            for name in placer.reserved:
                 core.reservations.release(name)
     if keeps:
         loop.expect_deployment()
-    return Deployment(policy=chosen.policy.name, services=tuple(services))
+    return Deployment(policy=placer.chosen.policy.name, services=tuple(services))
 
 
 def _why_it_does_not_act(situation: Situation) -> str:
@@ -80,64 +66,135 @@ def _why_it_does_not_act(situation: Situation) -> str:
     return f"another collector holds the lease: {situation.holder}. Send the request there"
 
 
-def _applications(
-    situation: Situation, request: DeployRequest
-) -> Iterator[tuple[str, list[tuple[NewService, PlacementQuestion]]]]:
-    """Return the services that are placed together, by application, with a question each."""
-    found: dict[str, list[tuple[NewService, PlacementQuestion]]] = {}
-    for service in request.services:
-        application = application_traits(service.labels, service.application or "").name
-        if (
-            not application
-            or service.max_replicas_per_node
-            or _reason_to_leave_to_orchestrator(service) is not None
-        ):
-            continue
-        question = _question(situation, request, service)
-        found.setdefault(application, []).append((service, question))
-    yield from found.items()
+class _Placer:
+    """Places the services of one request."""
 
+    def __init__(self, loop: ControlLoop, request: DeployRequest) -> None:
+        self._loop, self._request, self._situation = loop, request, loop.actor.situation
+        self._core = self._situation.core
+        self.chosen = resolve_policy(self._core.config, request.policy, {}, "place")
+        self.reserved: list[str] = []
+        """The reservations so far."""
 
-async def _place_together(
-    loop: ControlLoop,
-    chosen: PolicyChoice,
-    application: str,
-    members: Sequence[tuple[NewService, PlacementQuestion]],
-    reserved: list[str],
-) -> dict[str, _ChosenNodes]:
-    """Choose and reserve the nodes of all containers of an application."""
-    situation, core = loop.actor.situation, loop.actor.situation.core
-    names = [service.name for service, _ in members]
-    bounds = [application_traits(service.labels, application).delay_max for service, _ in members]
-    bound = min(bounds) if isfinite(min(bounds)) else None
-    async with core.planning:
-        snapshot = await situation.snapshot()
-        requests: list[Request] = []
-        for service, question in members:
-            bounded = msgspec.structs.replace(question, application=application, delay_max_seconds=bound)
-            one, _ = build_request(bounded, snapshot, core.config.placement.default_class)
-            requests += [one] * service.replicas
-        left = core.reservations.left_by(names, core.clock())
-        placed = await asyncio.to_thread(chosen.place_all, snapshot, requests, left)
-        if placed.why_not is not None:
-            needed = "".join(f"; needed: {each}" for each in placed.needed)
-            detail = f"application {application} cannot be placed: {placed.why_not}{needed}"
+    async def place_services(self) -> list[ServiceDeployment]:
+        """Choose and reserve the nodes of all services."""
+        left = {each.name: _reason_to_leave_to_orchestrator(each) for each in self._request.services}
+        together: dict[str, ServiceDeployment] = {}
+        if self.chosen.policy.place_all is not None:
+            applications: defaultdict[str, list[NewService]] = defaultdict(list)
+            for service in self._request.services:
+                application = application_traits(service.labels, service.application or "").name
+                if application and not service.max_replicas_per_node and left[service.name] is None:
+                    applications[application].append(service)
+            for application, members in applications.items():
+                together |= await self._place_application(application, members)
+        found = []
+        for service in self._request.services:
+            if (reason := left[service.name]) is not None:
+                found.append(ServiceDeployment(name=service.name, left_to_orchestrator=reason))
+            else:
+                placed = together.get(service.name) or await self._place_service(service)
+                found.append(placed if self._request.dry else await self._hold(placed))
+        return found
+
+    async def _place_application(
+        self, application: str, members: Sequence[NewService]
+    ) -> dict[str, ServiceDeployment]:
+        """Choose and reserve the nodes of all containers of an application."""
+        situation, core = self._situation, self._core
+        bound = min(application_traits(each.labels, application).delay_max for each in members)
+        async with core.planning:
+            snapshot = await situation.snapshot()
+            requests: list[Request] = []
+            for service in members:
+                bounded = msgspec.structs.replace(
+                    self._question(service),
+                    application=application,
+                    delay_max_seconds=bound if isfinite(bound) else None,
+                )
+                one, _ = build_request(bounded, snapshot, core.config.placement.default_class)
+                requests += [one] * service.replicas
+            left = core.reservations.left_by([each.name for each in members], core.clock())
+            placed = await asyncio.to_thread(self.chosen.place_all, snapshot, requests, left)
+            if placed.why_not is not None:
+                needed = "".join(f"; needed: {each}" for each in placed.needed)
+                detail = f"application {application} cannot be placed: {placed.why_not}{needed}"
+                raise ApiError(HTTPStatus.CONFLICT, detail, "$")
+            counts: dict[str, Counter[str]] = {each.name: Counter() for each in members}
+            for one, node in zip(requests, placed.nodes, strict=True):
+                counts[one.service or ""][node] += 1
+                self._reserve(snapshot, one, node)
+        return {
+            name: ServiceDeployment(name=name, nodes=dict(count), reasons=placed.reasons)
+            for name, count in counts.items()
+        }
+
+    def _reserve(self, snapshot: Snapshot, request: Request, node: str) -> None:
+        seconds = self._situation.settings.reservation_seconds
+        try:
+            made = self._core.reservations.place(
+                snapshot, request, node, now=self._core.clock(), seconds=seconds
+            )
+        except UserError as error:
+            raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), "$") from error
+        self.reserved.append(made.id)
+
+    def _question(self, service: NewService) -> PlacementQuestion:
+        """Return the question for a container of a service."""
+        return container_question(
+            service,
+            self._situation.view.nodes,
+            spread=self._request.spread and service.replicas > 1,
+            reserve_seconds=self._situation.settings.reservation_seconds,
+            policy=self._request.policy,
+        )
+
+    async def _place_service(self, service: NewService) -> ServiceDeployment:
+        """Choose and reserve the nodes of a service, one replica after the other."""
+        question, most = self._question(service), service.max_replicas_per_node
+        counts: Counter[str] = Counter()
+        reasons: tuple[str, ...] = ()
+        for _ in range(service.replicas):
+            full = {node for node, count in counts.items() if most and count >= most}
+            node, why = await self._place_container(
+                msgspec.structs.replace(question, exclude=question.exclude | full)
+            )
+            counts[node] += 1
+            reasons = reasons or why
+        return ServiceDeployment(name=service.name, nodes=dict(counts), reasons=reasons)
+
+    async def _place_container(self, question: PlacementQuestion) -> tuple[str, tuple[str, ...]]:
+        """Choose and reserve the node of one container; return it with the reasons."""
+        snapshot = await self._situation.snapshot()
+        _, found = place_now(self._core, snapshot, question)
+        best = found.ranking.best
+        if best is None or found.reservation is None:
+            why = _why_nowhere(found.ranking)
+            raise ApiError(HTTPStatus.CONFLICT, f"{question.service} fits on no node: {why}", "$")
+        node, reasons = snapshot.nodes.names[best], found.ranking.explain(best)
+        needs = found.ranking.needs(best)
+        if self._request.dry or not needs:
+            self.reserved.append(found.reservation.id)
+            return node, (*reasons, *(f"first {describe(action)}" for action in needs))
+        self._core.reservations.release(found.reservation.id)
+        decision, room = await self._loop.make_room(
+            msgspec.structs.replace(question, policy=self.chosen.policy.name)
+        )
+        if decision.outcome is not DecisionOutcome.DONE or room is None:
+            refused = next((step.why for step in decision.steps if step.why), decision.outcome.value)
+            detail = f"{question.service} fits on {node} only after other actions, which failed: {refused}"
             raise ApiError(HTTPStatus.CONFLICT, detail, "$")
-        counts: dict[str, Counter[str]] = {name: Counter() for name in names}
-        for one, node in zip(requests, placed.nodes, strict=True):
-            counts[one.service or ""][node] += 1
-            reserved.append(_reserve(situation, snapshot, one, node))
-    return {name: _ChosenNodes(count, placed.reasons) for name, count in counts.items()}
+        return room, (*reasons, f"room was made by decision {decision.id}")
 
-
-def _reserve(situation: Situation, snapshot: Snapshot, request: Request, node: str) -> str:
-    core = situation.core
-    try:
-        return core.reservations.place(
-            snapshot, request, node, now=core.clock(), seconds=situation.settings.reservation_seconds
-        ).id
-    except UserError as error:
-        raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), "$") from error
+    async def _hold(self, placed: ServiceDeployment) -> ServiceDeployment:
+        """Add how to create a service so that it starts on its nodes."""
+        try:
+            hold = await self._situation.hold(placed.nodes)
+        except DriverError as error:
+            raise ApiError(HTTPStatus.CONFLICT, f"{placed.name} cannot be deployed: {error}", "$") from error
+        return msgspec.structs.replace(
+            placed, replicas=hold.replicas, constraints=hold.constraints, labels=dict(hold.labels)
+        )
 
 
 def _reason_to_leave_to_orchestrator(service: NewService) -> str | None:
@@ -151,91 +208,6 @@ def _reason_to_leave_to_orchestrator(service: NewService) -> str | None:
     except UnknownConstraintError as error:
         return str(error)
     return None
-
-
-def _question(situation: Situation, request: DeployRequest, service: NewService) -> PlacementQuestion:
-    """Return the question for a container of a service."""
-    return container_question(
-        service,
-        situation.view.nodes,
-        spread=request.spread and service.replicas > 1,
-        reserve_seconds=situation.settings.reservation_seconds,
-        policy=request.policy,
-        settings=request.settings,
-    )
-
-
-async def _place(
-    loop: ControlLoop,
-    request: DeployRequest,
-    service: NewService,
-    together: Mapping[str, _ChosenNodes],
-    reserved: list[str],
-) -> ServiceDeployment:
-    situation = loop.actor.situation
-    reason = _reason_to_leave_to_orchestrator(service)
-    if reason is not None:
-        return ServiceDeployment(name=service.name, left_to_orchestrator=reason)
-    chosen = together.get(service.name)
-    if chosen is None:
-        chosen = await _place_one_by_one(loop, request, service, reserved)
-    if request.dry:
-        return ServiceDeployment(name=service.name, nodes=dict(chosen.counts), reasons=chosen.reasons)
-    try:
-        hold = await situation.hold(chosen.counts)
-    except DriverError as error:
-        raise ApiError(HTTPStatus.CONFLICT, f"{service.name} cannot be deployed: {error}", "$") from error
-    return ServiceDeployment(
-        name=service.name,
-        nodes=dict(chosen.counts),
-        replicas=hold.replicas,
-        constraints=hold.constraints,
-        labels=dict(hold.labels),
-        reasons=chosen.reasons,
-    )
-
-
-async def _place_one_by_one(
-    loop: ControlLoop, request: DeployRequest, service: NewService, reserved: list[str]
-) -> _ChosenNodes:
-    """Choose and reserve the nodes of a service, one replica after the other."""
-    question = _question(loop.actor.situation, request, service)
-    counts: Counter[str] = Counter()
-    reasons: tuple[str, ...] = ()
-    for _ in range(service.replicas):
-        most = service.max_replicas_per_node
-        full = {node for node, count in counts.items() if most and count >= most}
-        open_question = msgspec.structs.replace(question, exclude=question.exclude | full)
-        node, why = await _place_one(loop, open_question, reserved, dry=request.dry)
-        counts[node] += 1
-        reasons = reasons or why
-    return _ChosenNodes(counts, reasons)
-
-
-async def _place_one(
-    loop: ControlLoop, question: PlacementQuestion, reserved: list[str], *, dry: bool
-) -> tuple[str, tuple[str, ...]]:
-    """Choose and reserve the node of one container; return it with the reasons."""
-    situation, core = loop.actor.situation, loop.actor.situation.core
-    snapshot = await situation.snapshot()
-    chosen, found = place_now(core, snapshot, question)
-    best = found.ranking.best
-    if best is None or found.reservation is None:
-        why = _why_nowhere(found.ranking)
-        raise ApiError(HTTPStatus.CONFLICT, f"{question.service} fits on no node: {why}", "$")
-    node, reasons = snapshot.nodes.names[best], found.ranking.explain(best)
-    needs = found.ranking.needs(best)
-    if dry or not needs:
-        reserved.append(found.reservation.id)
-        return node, (*reasons, *(f"first {describe(action)}" for action in needs))
-    core.reservations.release(found.reservation.id)
-    question = msgspec.structs.replace(question, policy=chosen.policy.name)
-    decision, room = await loop.make_room(question)
-    if decision.outcome is not DecisionOutcome.DONE or room is None:
-        refused = next((step.why for step in decision.steps if step.why), decision.outcome.value)
-        detail = f"{question.service} fits on {node} only after other actions, which failed: {refused}"
-        raise ApiError(HTTPStatus.CONFLICT, detail, "$")
-    return room, (*reasons, f"room was made by decision {decision.id}")
 
 
 def _why_nowhere(ranking: Ranking) -> str:
