@@ -6,7 +6,7 @@ days are compared with the usage on these days.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import inf
 
@@ -76,125 +76,121 @@ def size_services(
     `out_of_memory` is the most memory that a killed container of each service had; NaN without a kill. A
     tuning is learned if it is None.
     """
-    cpu, memory = (_size(table, place, limits, out_of_memory, rules, tunings[place]) for place in PLACES)
+    # A limit at which a container was killed is too low to be a bound.
+    bounds = limits[:, CPU], np.where(np.isnan(out_of_memory), limits[:, MEMORY], np.nan)
+    raised = np.zeros(len(table.names)), np.nan_to_num(out_of_memory * rules.oom_raise_ratio, nan=0.0)
+    cpu, memory = (
+        Sizer(table.resource(place), place, bounds[place], table.observed_days, rules).sizes(
+            tunings[place], raised[place]
+        )
+        for place in PLACES
+    )
     return cpu, memory
 
 
-def _size(  # noqa: PLR0913, PLR0917 - all that the sizes of a resource depend on
-    table: UsageTable,
-    place: int,
-    limits: Floats,
-    out_of_memory: Floats,
-    rules: SizeRules,
-    tuning: Tuning | None,
-) -> ResourceSizes:
-    usage = table.resource(place)
-    limit = limits[:, place].copy()
-    if place == MEMORY:
-        # A limit at which a container was killed is too low to be a bound.
-        limit[~np.isnan(out_of_memory)] = np.nan
-    tuning = learn_tuning(usage, place, limit, table.observed_days, rules) if tuning is None else tuning
-    demand = estimate_demand(usage, place, limit, table.observed_days, rules, tuning)
-    targets = vpa_targets(usage, place)
-    found = allocate_vpa_budget(demand, targets, rules, tuning)
-    times = usage.weighted(np.ones(usage.days))
-    peak = usage.edges[times.highest()]
-    request = found.sizes
-    idle = idle_use(times)
-    ceiling = np.maximum(request, np.minimum((peak + idle) * estimate_peak_growth(usage, idle), demand.most))
-    if place == MEMORY:
-        raised = np.nan_to_num(out_of_memory * rules.oom_raise_ratio, nan=0.0)
-        request, ceiling = np.maximum(request, raised), np.maximum(ceiling, raised)
-    is_known = times.total > 0
-    request, ceiling, above, used, peak, targets = (
-        np.where(is_known, each, np.nan)
-        for each in (request, ceiling, found.above, times.mean, peak, targets)
-    )
-    return ResourceSizes(request, ceiling, above, used, peak, targets, tuning)
+@dataclass(frozen=True, eq=False, slots=True)
+class Sizer:
+    """Sizes one resource of all services. Days from `until` on are left out."""
 
+    usage: ResourceDays
+    place: int
+    limit: Floats
+    observed_days: Floats
+    rules: SizeRules
 
-def estimate_demand(  # noqa: PLR0913, PLR0917 - all that a demand depends on
-    usage: ResourceDays,
-    place: int,
-    limit: Floats,
-    observed_days: Floats,
-    rules: SizeRules,
-    tuning: Tuning,
-    until: int | None = None,
-) -> Demand:
-    """The demand as of a day: days from `until` on are left out."""
-    until = usage.days if until is None else until
-    weights = np.zeros(usage.days)
-    weights[:until] = tuning.weights(until)
-    times = usage.weighted(weights)
-    share = np.full(usage.services, rules.percentiles[place])
-    if place == MEMORY:
-        share[np.minimum(observed_days, until) < _SETTLED_DAYS] = 1.0
-    highest = usage.edges[times.highest()]
-    most = _MOST_RATIO * np.maximum(highest, _SMALLEST[place])
-    with np.errstate(invalid="ignore"):
-        most = np.where(highest < limit, np.minimum(limit, most), most)
-    return Demand(times, times.percentile(share), most)
+    def sizes(self, tuning: Tuning | None, raised: Floats) -> ResourceSizes:
+        """The sizes of all services, at least as high as `raised`."""
+        usage = self.usage
+        tuning = self.learn_tuning() if tuning is None else tuning
+        demand, targets = self._demand(tuning, usage.days), self._vpa_targets(usage.days)
+        found = self._allocate(demand, targets, tuning)
+        times = usage.weighted(np.ones(usage.days))
+        peak = usage.edges[times.highest()]
+        idle = idle_use(times)
+        growth = estimate_peak_growth(usage, idle)
+        ceiling = np.maximum(found.sizes, np.minimum((peak + idle) * growth, demand.most))
+        request, limit, above, used, peak, targets = (
+            np.where(times.total > 0, each, np.nan)
+            for each in (
+                np.maximum(found.sizes, raised),
+                np.maximum(ceiling, raised),
+                found.above,
+                times.mean,
+                peak,
+                targets,
+            )
+        )
+        return ResourceSizes(request, limit, above, used, peak, targets, tuning)
 
-
-def allocate_vpa_budget(demand: Demand, targets: Floats, rules: SizeRules, tuning: Tuning) -> SizeAllocation:
-    """The sizes of all services, within the budget that follows from VPA's targets."""
-    is_known = demand.times.total > 0
-    reserve = np.minimum(targets, demand.most)[is_known].sum()
-    return allocate(demand, tuning.spread, rules.reserve_ratio * float(reserve))
-
-
-def vpa_targets(usage: ResourceDays, place: int, until: int | None = None) -> Floats:
-    """The requests of VPA for each service as of a day; 0 for a service without samples."""
-    until = usage.days if until is None else until
-    ages = np.arange(until, dtype=np.float64)[::-1]
-    targets = np.zeros(usage.services)
-    if place == CPU:
+    def _demand(self, tuning: Tuning, until: int) -> Demand:
+        usage = self.usage
         weights = np.zeros(usage.days)
-        weights[:until] = vpa.decay(ages)
+        weights[:until] = tuning.weights(until)
         times = usage.weighted(weights)
-        for row in np.flatnonzero(times.total > 0).tolist():
-            targets[row] = vpa.recommend_cpu(times.edges, times.seconds[row])
+        share = np.full(usage.services, self.rules.percentiles[self.place])
+        if self.place == MEMORY:
+            share[np.minimum(self.observed_days, until) < _SETTLED_DAYS] = 1.0
+        highest = usage.edges[times.highest()]
+        most = _MOST_RATIO * np.maximum(highest, _SMALLEST[self.place])
+        with np.errstate(invalid="ignore"):
+            most = np.where(highest < self.limit, np.minimum(self.limit, most), most)
+        return Demand(times, times.percentile(share), most)
+
+    def _allocate(self, demand: Demand, targets: Floats, tuning: Tuning) -> SizeAllocation:
+        """The sizes of all services, within the budget that follows from VPA's targets."""
+        reserve = np.minimum(targets, demand.most)[demand.times.total > 0].sum()
+        return allocate(demand, tuning.spread, self.rules.reserve_ratio * float(reserve))
+
+    def _vpa_targets(self, until: int) -> Floats:
+        """The requests of VPA for each service; 0 for a service without samples."""
+        usage, ages = self.usage, np.arange(until, dtype=np.float64)[::-1]
+        targets = np.zeros(usage.services)
+        if self.place == CPU:
+            weights = np.zeros(usage.days)
+            weights[:until] = vpa.decay(ages)
+            times = usage.weighted(weights)
+            for row in np.flatnonzero(times.total > 0).tolist():
+                targets[row] = vpa.recommend_cpu(times.edges, times.seconds[row])
+            return targets
+        peaks = usage.peaks()[:, :until]
+        recent = ages < vpa.MEMORY_DAYS
+        for row in range(usage.services):
+            known = recent & ~np.isnan(peaks[row])
+            if known.any():
+                targets[row] = vpa.recommend_memory(peaks[row, known], vpa.decay(ages[known]))
         return targets
-    peaks = usage.peaks()[:, :until]
-    recent = ages < vpa.MEMORY_DAYS
-    for row in range(usage.services):
-        known = recent & ~np.isnan(peaks[row])
-        if known.any():
-            targets[row] = vpa.recommend_memory(peaks[row, known], vpa.decay(ages[known]))
-    return targets
 
+    def learn_tuning(self) -> Tuning:
+        """The tuning with the least time above the request on days that were left out.
 
-def learn_tuning(
-    usage: ResourceDays, place: int, limit: Floats, observed_days: Floats, rules: SizeRules
-) -> Tuning:
-    """The tuning with the least time above the request on days that were left out.
-
-    All candidates have the same budget, so they are comparable.
-    """
-    if len(_cuts(usage.days)) < _FEWEST_CUTS:
-        return Tuning()
-    if usage.services > _SAMPLE:
-        rows = np.unique(np.linspace(0, usage.services - 1, _SAMPLE).astype(np.intp))
-        usage, limit, observed_days = usage.rows(rows), limit[rows], observed_days[rows]
-    candidates = [Tuning(half_life, spread) for half_life, spread in product(_HALF_LIVES, _SPREADS)]
-    above: dict[Tuning, list[float]] = {each: [] for each in candidates}
-    for cut in _cuts(usage.days):
-        targets = vpa_targets(usage, place, cut)
-        later = usage.weighted((np.arange(usage.days) >= cut).astype(np.float64))
-        for tuning in candidates:
-            demand = estimate_demand(usage, place, limit, observed_days, rules, tuning, cut)
-            sizes = allocate_vpa_budget(demand, targets, rules, tuning).sizes
-            known = demand.times.total > 0
-            above[tuning].append(time_above(later.seconds[known], later.edges, sizes[known]))
-    # A few days prove little: only a tuning that is never worse replaces the default.
-    default = above[Tuning()]
-    proven = [
-        tuning
-        for tuning in candidates
-        if all(one <= other for one, other in zip(above[tuning], default, strict=True))
-    ]
-    return min(proven, key=lambda tuning: (sum(above[tuning]), tuning != Tuning()))
+        All candidates have the same budget, so they are comparable.
+        """
+        usage = self.usage
+        if len(_cuts(usage.days)) < _FEWEST_CUTS:
+            return Tuning()
+        if usage.services > _SAMPLE:
+            rows = np.unique(np.linspace(0, usage.services - 1, _SAMPLE).astype(np.intp))
+            return replace(
+                self, usage=usage.rows(rows), limit=self.limit[rows], observed_days=self.observed_days[rows]
+            ).learn_tuning()
+        candidates = [Tuning(half_life, spread) for half_life, spread in product(_HALF_LIVES, _SPREADS)]
+        above: dict[Tuning, list[float]] = {each: [] for each in candidates}
+        for cut in _cuts(usage.days):
+            targets = self._vpa_targets(cut)
+            later = usage.weighted((np.arange(usage.days) >= cut).astype(np.float64))
+            for tuning in candidates:
+                demand = self._demand(tuning, cut)
+                sizes = self._allocate(demand, targets, tuning).sizes
+                known = demand.times.total > 0
+                above[tuning].append(_time_above(later.seconds[known], later.edges, sizes[known]))
+        # A few days prove little: only a tuning that is never worse replaces the default.
+        default = above[Tuning()]
+        proven = [
+            tuning
+            for tuning in candidates
+            if all(one <= other for one, other in zip(above[tuning], default, strict=True))
+        ]
+        return min(proven, key=lambda tuning: (sum(above[tuning]), tuning != Tuning()))
 
 
 def _cuts(days: int) -> range:
@@ -202,7 +198,7 @@ def _cuts(days: int) -> range:
     return range(max(round(_SETTLED_DAYS), days - _MOST_CUTS), days)
 
 
-def time_above(seconds: Floats, edges: Floats, sizes: Floats) -> float:
+def _time_above(seconds: Floats, edges: Floats, sizes: Floats) -> float:
     """The share of all time in which usage is above the size."""
     exceeds = edges[None, :] > sizes[:, None] * (1 + 1e-9)
     return float((seconds * exceeds).sum() / max(float(seconds.sum()), 1e-9))

@@ -12,9 +12,9 @@ from collector.features.sizing.sizes import (
     CPU,
     MEMORY,
     ResourceSizes,
+    Sizer,
     SizeRules,
     estimate_peak_growth,
-    learn_tuning,
     size_services,
 )
 from collector.features.sizing.usage_table import UsageTable, UsageTimes
@@ -141,6 +141,11 @@ def test_no_services_have_no_sizes() -> None:
     assert not found
 
 
+def learn_tuning(table: UsageTable) -> Tuning:
+    limits = np.full(len(table.names), np.nan)
+    return Sizer(table.resource(CPU), CPU, limits, table.observed_days, SizeRules()).learn_tuning()
+
+
 @pytest.mark.slow
 def test_tuning_follows_the_days_that_are_left_out() -> None:
     """Each day is another level: only the last days predict the next one."""
@@ -153,17 +158,14 @@ def test_tuning_follows_the_days_that_are_left_out() -> None:
             for at, each in enumerate(level)
         }
     table = UsageTable.of(services)
-    tuning = learn_tuning(table.resource(CPU), CPU, np.full(30, np.nan), table.observed_days, SizeRules())
+    tuning = learn_tuning(table)
     assert tuning.half_life_days < np.inf
     assert estimate_peak_growth(table.resource(CPU), 0.0) > 2
 
 
 def test_few_days_leave_the_default_tuning() -> None:
     table = UsageTable.of({"web": steady(1.0, 3)})
-    assert (
-        learn_tuning(table.resource(CPU), CPU, np.full(1, np.nan), table.observed_days, SizeRules())
-        == Tuning()
-    )
+    assert learn_tuning(table) == Tuning()
 
 
 @patient
