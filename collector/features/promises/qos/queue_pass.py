@@ -109,7 +109,7 @@ class QueuePass:
     """Hosts where something was stopped, in order."""
     _victims: VictimTable | None = None
     _assignments: dict[int, Assignment] = field(default_factory=dict)
-    _occupied: dict[int, "np.ndarray[tuple[int], np.dtype[np.int32]]"] = field(default_factory=dict)
+    _occupied: dict[int, Rows] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._shuffled, place = _shuffle(self.seed, self.hosts.capacity.shape[0])
@@ -178,9 +178,9 @@ class QueuePass:
         other = self._assignments.pop(int(self.terms.queue[last]))
         assert self._victims is not None
         host = int(self._home[other.instance])
-        self._victims.remove(other.instance)
-        self._victims.add(instance, host)
         self._home[other.instance], self._home[instance] = NOWHERE, host
+        self._victims.remove(other.instance, host)
+        self._victims.add(instance, host)
         self._touched.append(host)
         self._assignments[instance] = replace(other, instance=instance)
 
@@ -203,13 +203,11 @@ class QueuePass:
 
     def _kind_of(self, instance: int) -> _Kind:
         level, mask = int(self.terms.level[instance]), int(self.instances.mask[instance])
-        group = int(self.instances.group[instance])
-        cpu, memory = self.instances.demand[instance].tolist()
-        key = level, cpu, memory, mask, group
-        kind = self._kinds.get(key)
-        if kind is None:
-            kind = self._kinds[key] = self._new_kind(level, self.instances.demand[instance], mask, group)
-        return kind
+        group, demand = int(self.instances.group[instance]), self.instances.demand[instance]
+        key = level, mask, group, *demand.tolist()
+        if key not in self._kinds:
+            self._kinds[key] = self._new_kind(level, demand, mask, group)
+        return self._kinds[key]
 
     def _new_kind(self, level: int, demand: Floats, mask: int, group: int) -> _Kind:
         count = self._open.size
@@ -266,12 +264,11 @@ class QueuePass:
         points = allocation_score(free - kind.demand, picked(self._capacity, rows))
         kind.scores[rows] = np.where(fits, points, -np.inf)
 
-    def _occupants(self, group: int) -> "np.ndarray[tuple[int], np.dtype[np.int32]]":
+    def _occupants(self, group: int) -> Rows:
         """Return how many instances of a group each host runs."""
         if group not in self._occupied:
             homes = self._home[self.instances.group == group]
-            counts = np.bincount(homes[homes != NOWHERE], minlength=self._open.size)
-            self._occupied[group] = counts.astype(np.int32)
+            self._occupied[group] = np.bincount(homes[homes != NOWHERE], minlength=self._open.size)
         return self._occupied[group]
 
     def _find(self, kind: _Kind, instance: int) -> tuple[int, bool]:
@@ -341,11 +338,8 @@ class QueuePass:
 
     def _evaluate(self, kind: _Kind, rows: Rows, instance: int) -> None:
         if self._victims is None:
-            self._victims = VictimTable(
-                replace(self.instances, host=self._home),
-                replace(self.terms, limits=self._limits),
-                self._open.size,
-            )
+            terms = replace(self.terms, limits=self._limits)
+            self._victims = VictimTable(self.instances, terms, self._home, self._open.size)
         if kind.group != NOWHERE and rows.size:
             taken = self._occupants(kind.group)[rows] > 0
             kind.reach[rows[taken]] = -np.inf
@@ -371,8 +365,8 @@ class QueuePass:
         assert self._victims is not None
         chosen = self._chosen_victims(kind, instance, host)
         for victim in chosen:
-            self._victims.remove(victim)
             self._home[victim] = NOWHERE
+            self._victims.remove(victim, host)
             self._free[host] += self.instances.demand[victim]
             group = int(self.instances.group[victim])
             if group in self._occupied:
