@@ -143,44 +143,105 @@ def assess(
     for each in promised.values():
         if each.mode is ServiceMode.CONCURRENT:
             each.count_concurrent()
-    figures = _Figures(now, promises, promised)
-    own = [each.startups for each in promised.values()]
+    times, own = _Times(now, promised), [each.startups for each in promised.values()]
     startup = _known_or([np.nan if each is None else each.other_node for each in own], startup_seconds)
     restart = _known_or([np.nan if each is None else each.same_node for each in own], restart_seconds)
-    instances = figures.instances(startup, np.maximum(startup, restart))
+    codes = {each.name: code for code, each in enumerate(promises)}
+    promise = np.array(
+        [codes[each.promise.name] for each in promised.values() if each.promise], dtype=np.int8
+    )
+    target = np.array([each.availability for each in promises], dtype=np.float64)[promise]
+    of, live, included = times.service, np.flatnonzero(times.is_live), np.flatnonzero(times.is_included)
+
+    # The instances of a service share one account, unless its mode is independent.
+    account = np.where(times.is_shared, of, len(promised) + np.arange(of.size))
+    counted, total, wanted, running, counting = (
+        _sums(account[included], values[included], len(promised) + of.size)[account]
+        for values in (times.counted, times.total, times.is_live, times.is_running, times.is_counting)
+    )
+    ratio = availability(counted, total)
+    breaks_in = np.maximum(time_to_violation(counted, total, target[of], wanted, counting), 0.0)
+    # Slack is for an instance that waits from now on: a batch instance then loses its present run.
+    lost = np.where(times.is_batch, times.run_seconds, 0.0)
+    siblings = np.where(times.is_concurrent, 0.0, running - times.is_running)
+    slack_seconds = slack(counted - lost, total, target[of], wanted, siblings)
+    slack_seconds -= np.maximum(startup, restart)[of]
+
+    def least(values: Floats, rows: Rows, default: float = np.inf) -> Floats:
+        """The lowest value of some instances of each service."""
+        lowest = np.full(len(promised), default)
+        np.minimum.at(lowest, of[rows], values[rows])
+        return lowest
+
+    delivered, total_seconds = (
+        least(ratio, included),
+        _sums(of[included], times.total[included], len(promised)),
+    )
     return Standings(
         at=now,
         promises=promises,
-        services=figures.services(tuple(promised), instances, startup),
-        instances=instances,
+        services=ServiceStandings(
+            names=tuple(promised),
+            promise=promise,
+            mode=times.mode,
+            target=target,
+            availability=delivered,
+            deficit_seconds=0.0 - least(recoverability(counted, total, target[of]), included, 0.0),
+            breaks_in_seconds=least(breaks_in, live),
+            slack_seconds=least(slack_seconds, live),
+            total_seconds=total_seconds,
+            penalty=penalty(target, delivered, total_seconds),
+            preemption_ratio=0.0 - least(-times.preemption_ratio, live, 0.0),
+            startup_seconds=startup,
+            running_instances=np.bincount(of[times.is_running], minlength=len(promised)),
+            live_instances=np.bincount(of[live], minlength=len(promised)),
+            preemptions=_sums(of, times.preemptions, len(promised)).astype(np.intp),
+        ),
+        instances=InstanceStandings(
+            service=of[live],
+            slots=tuple([times.rows[row].slot for row in live.tolist()]),
+            incarnations=tuple([times.rows[row].state.incarnation for row in live.tolist()]),
+            is_running=times.is_running[live],
+            running_seconds=times.counted[live],
+            waiting_seconds=times.waiting[live],
+            discarded_seconds=times.discarded[live],
+            availability=ratio[live],
+            columns=TaskPromises(
+                promises=promises,
+                promise=promise[of[live]],
+                slack_seconds=slack_seconds[live],
+                preemption_ratio=times.preemption_ratio[live],
+                startup_seconds=startup[of[live]],
+                admitted_seconds=now - times.admitted[live],
+                is_spare=times.is_spare[live],
+            ),
+        ),
     )
+
+
+def _sums(places: Rows, values: Floats | Flags, count: int) -> Floats:
+    """The sum of the values at each place."""
+    return np.bincount(places, values, count).astype(np.float64)
 
 
 def _known_or(values: list[float], default: float) -> Floats:
     return np.nan_to_num(np.array(values, dtype=np.float64), nan=default)
 
 
-class _Figures:
-    """The times of instances, ended ones included, and of their services.
+class _Times:
+    """The times of instances, ended ones included, one row each."""
 
-    Withdrawn instances do not count while others of their service are left.
-    """
-
-    def __init__(self, now: float, promises: tuple[Promise, ...], services: Mapping[str, Service]) -> None:
-        found = services.values()
-        self.now, self.promises = now, promises
-        self.rows: list[Instance] = [each for service in found for each in service.instances.values()]
+    def __init__(self, now: float, promised: Mapping[str, Service]) -> None:
+        services = promised.values()
+        self.rows: list[Instance] = [each for service in services for each in service.instances.values()]
         states = [each.state for each in self.rows]
 
         def column(name: str) -> Floats:
             return np.fromiter(map(attrgetter(name), states), dtype=np.float64, count=len(states))
 
-        codes = {each.name: code for code, each in enumerate(promises)}
-        self.promise = np.array([codes[each.promise.name] for each in found if each.promise], dtype=np.int8)
-        self.mode = np.array([MODES.index(each.mode) for each in found], dtype=np.int8)
-        self.target = np.array([each.availability for each in promises], dtype=np.float64)[self.promise]
-        sizes = np.array([len(each.instances) for each in found], dtype=np.intp)
+        sizes = np.array([len(each.instances) for each in services], dtype=np.intp)
         self.service = np.repeat(np.arange(len(services)), sizes)
+        self.mode = np.array([MODES.index(each.mode) for each in services], dtype=np.int8)
         self.is_batch = (self.mode == _BATCH)[self.service]
         self.is_concurrent = (self.mode == _CONCURRENT)[self.service]
         self.is_shared = (self.mode != _INDEPENDENT)[self.service]
@@ -189,131 +250,30 @@ class _Figures:
         is_completed = self.is_batch & ~np.isnan(completed) & np.isnan(withdrawn)
         self.is_live = np.isnan(withdrawn) & ~is_completed
         self.is_running = np.array([bool(each.runs) for each in states], dtype=np.bool_)
+        live, running = (
+            _sums(self.service, flags, len(services))[self.service]
+            for flags in (self.is_live, self.is_running)
+        )
+        # Withdrawn instances do not count while others of their service are left.
+        self.is_included = self.is_live | is_completed | (live == 0)
+        self.is_spare = self.is_concurrent & self.is_running & (running < live)
+        self.is_counting = self.is_running & ~self.is_spare
         # A clock that is ahead reports the beginning of an interval that lies ahead: it is empty so far.
         end = np.where(np.isnan(withdrawn), np.maximum(now, since), withdrawn)
         self.run_seconds = np.where(self.is_running, end - since, 0.0)
         ran = column("running_seconds") + self.run_seconds
         paused = column("paused_seconds") + np.where(np.isnan(completed), 0.0, end - completed)
         # Rounding can make a difference of large numbers negative.
-        waiting = np.maximum(end - self.admitted - ran - np.where(self.is_batch, paused, 0.0), 0.0)
-        self.waiting_seconds, self.total = waiting, ran + waiting
-        self.preemption_ratio = preemption_ratio(column("preempted_startup_seconds"), ran)
-        self.preemptions = column("preemptions")
-
-        self.live, self.running = self._sum(self.is_live), self._sum(self.is_running)
-        self.is_spare = self.is_concurrent & self.is_running & (self.running < self.live)[self.service]
+        self.waiting = np.maximum(end - self.admitted - ran - np.where(self.is_batch, paused, 0.0), 0.0)
+        self.total = ran + self.waiting
         self.discarded = np.where(self.is_batch, column("discarded_seconds"), 0.0)
         if self.is_concurrent.any():
-            alone = ran - self._concurrent_seconds(np.array([each.concurrent_since for each in found]))
-            self.discarded = np.where(self.is_concurrent, alone, self.discarded)
+            since_when = np.array([each.concurrent_since for each in services])[self.service]
+            # Of an instance that joined its running siblings, only its own time counts.
+            lasting = np.maximum(now - np.maximum(since_when, self.admitted), 0.0)
+            together = np.array([each.concurrent_seconds for each in self.rows])
+            together += np.where(self.is_live & ~np.isnan(lasting), lasting, 0.0)
+            self.discarded = np.where(self.is_concurrent, ran - together, self.discarded)
         self.counted = ran - self.discarded
-        is_included = self.is_live | is_completed | (self.live == 0)[self.service]
-        self.is_included = is_included
-        self.counted_sum = self._sum(np.where(is_included, self.counted, 0.0))
-        self.total_sum = self._sum(np.where(is_included, self.total, 0.0))
-        self.counting = self.is_running & ~self.is_spare
-
-    def _sum(self, values: Floats | Flags) -> Floats:
-        """The sum of each service."""
-        return np.bincount(self.service, values, len(self.mode)).astype(np.float64)
-
-    def _least(self, service: Rows, values: Floats, default: float = np.inf) -> Floats:
-        """The lowest value of each service."""
-        lowest = np.full(len(self.mode), default)
-        np.minimum.at(lowest, service, values)
-        return lowest
-
-    def _concurrent_seconds(self, since: Floats) -> Floats:
-        """The time in which instances ran together with their siblings, up to now."""
-        closed = np.array([each.concurrent_seconds for each in self.rows], dtype=np.float64)
-        # Of an instance that joined its running siblings, only its own time counts.
-        lasting = np.maximum(self.now - np.maximum(since[self.service], self.admitted), 0.0)
-        return closed + np.where(self.is_live & ~np.isnan(lasting), lasting, 0.0)
-
-    def instances(self, startup: Floats, longest_startup: Floats) -> InstanceStandings:
-        """How the instances that run or wait stand; the start-up times are those of services."""
-        of, is_shared, one = self.service, self.is_shared, np.ones(len(self.rows))
-        # Slack is for an instance that waits from now on: a batch instance then loses its present run.
-        lost = np.where(self.is_batch, self.run_seconds, 0.0)
-        slack_seconds = slack(
-            np.where(is_shared, self.counted_sum[of] - lost, self.counted),
-            np.where(is_shared, self.total_sum[of], self.total),
-            self.target[of],
-            np.where(is_shared, self.live[of], one),
-            np.where(is_shared & ~self.is_concurrent, self.running[of] - self.is_running, 0.0),
-        )
-        shared = availability(self.counted_sum, self.total_sum)[of]
-        live = np.flatnonzero(self.is_live)
-        rows, of = [self.rows[row] for row in live.tolist()], of[live]
-        return InstanceStandings(
-            service=of,
-            slots=tuple([each.slot for each in rows]),
-            incarnations=tuple([each.state.incarnation for each in rows]),
-            is_running=self.is_running[live],
-            running_seconds=self.counted[live],
-            waiting_seconds=self.waiting_seconds[live],
-            discarded_seconds=self.discarded[live],
-            availability=np.where(is_shared, shared, availability(self.counted, self.total))[live],
-            columns=TaskPromises(
-                promises=self.promises,
-                promise=self.promise[of],
-                slack_seconds=slack_seconds[live] - longest_startup[of],
-                preemption_ratio=self.preemption_ratio[live],
-                startup_seconds=startup[of],
-                admitted_seconds=self.now - self.admitted[live],
-                is_spare=self.is_spare[live],
-            ),
-        )
-
-    def services(
-        self, names: tuple[str, ...], instances: InstanceStandings, startup: Floats
-    ) -> ServiceStandings:
-        """How the services stand, of which these are the instances that run or wait."""
-        is_shared = self.mode != _INDEPENDENT
-        delivered, deficit, breaks_in = (
-            np.where(is_shared, of_sum, of_lowest)
-            for of_sum, of_lowest in zip(self._shared(), self._lowest(), strict=True)
-        )
-        return ServiceStandings(
-            names=names,
-            promise=self.promise,
-            mode=self.mode,
-            target=self.target,
-            availability=delivered,
-            deficit_seconds=np.maximum(deficit, 0.0),
-            breaks_in_seconds=breaks_in,
-            slack_seconds=self._least(instances.service, instances.columns.slack_seconds),
-            total_seconds=self.total_sum,
-            penalty=penalty(self.target, delivered, self.total_sum),
-            preemption_ratio=-self._least(instances.service, -instances.columns.preemption_ratio, 0.0),
-            startup_seconds=startup,
-            running_instances=self.running.astype(np.intp),
-            live_instances=self.live.astype(np.intp),
-            preemptions=self._sum(self.preemptions).astype(np.intp),
-        )
-
-    def _shared(self) -> tuple[Floats, Floats, Floats]:
-        """Availability, deficit and time to violation of services whose instances share an account."""
-        counting = self._sum(self.counting)
-        ratio = availability(self.counted_sum, self.total_sum)
-        breaks_in = time_to_violation(self.counted_sum, self.total_sum, self.target, self.live, counting)
-        return (
-            ratio,
-            -recoverability(self.counted_sum, self.total_sum, self.target),
-            np.where(self.live > 0, np.maximum(breaks_in, 0.0), np.inf),
-        )
-
-    def _lowest(self) -> tuple[Floats, Floats, Floats]:
-        """The same of services whose instances have an account each: the lowest one counts."""
-        of, target, counted = self.service, self.target[self.service], self.is_included
-        ratio = availability(self.counted, self.total)
-        lowest = self._least(of, np.where(counted, ratio, np.inf))
-        behind = np.where(counted, recoverability(self.counted, self.total, target), 0.0)
-        breaks_in = time_to_violation(
-            self.counted, self.total, target, np.ones_like(target), self.counting * 1.0
-        )
-        return (
-            lowest,
-            -self._least(of, behind),
-            self._least(of, np.where(self.is_live, np.maximum(breaks_in, 0.0), np.inf)),
-        )
+        self.preemption_ratio = preemption_ratio(column("preempted_startup_seconds"), ran)
+        self.preemptions = column("preemptions")
