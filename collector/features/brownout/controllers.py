@@ -6,8 +6,10 @@ collector that was killed, even one that lost its history, knows which services 
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import takewhile
 
 import msgspec
 
@@ -29,12 +31,12 @@ from collector.features.brownout.optional_services import (
 from collector.features.brownout.rule import (
     BUDGET,
     RECENT_SECONDS,
-    Failures,
     OptionalService,
     Shortages,
     StoppedService,
     choose_to_stop,
     reason_to_wait,
+    required_calm_seconds,
     start_order,
 )
 from collector.features.brownout.settings import BrownoutConfig, PowerConfig
@@ -73,7 +75,7 @@ class Brownout(Controller):
         self._short_until: dict[str, float] = {}
         self._acted_at: dict[str, float] = {}
         self._over_since: float | None = None
-        self._failures = Failures(self._settings, core.clock)
+        self._attempts: Mapping[str, list[Step]] = {}
 
     @property
     def stopped(self) -> list[StoppedService]:
@@ -92,6 +94,7 @@ class Brownout(Controller):
             await self._adopt_stopped()
         if not optional and not self._stopped:
             return False
+        self._attempts = self._recent_attempts()
         snapshot = await situation.snapshot()
         shortages = self._observe(snapshot)
         if shortages.short and optional:
@@ -159,7 +162,7 @@ class Brownout(Controller):
     ) -> bool:
         context = self._actor.situation.guard_context(snapshot)
         # A service whose stop failed does not hold up others.
-        candidates = [each for each in optional if not self._failures.seconds_left(each.key)]
+        candidates = [each for each in optional if not self._seconds_left(each.key)]
         refused = list[str]()
         while (choice := choose_to_stop(candidates, shortages, self._settings)) is not None:
             service, subjects = choice
@@ -195,7 +198,7 @@ class Brownout(Controller):
             used=used,
             watts=self._reported_watts(service),
             container=service.key if service.is_standalone else None,
-            stops=1 + self._recent_stops(service.key, now),
+            stops=1 + sum(map(_is_carried_out_stop, self._attempts.get(service.key, ()))),
             waits_for=why,
         )
         is_dry = self._actor.situation.is_dry
@@ -207,7 +210,6 @@ class Brownout(Controller):
         self._acted_at |= dict.fromkeys(subjects, self._core.clock())
         if is_dry:
             return True
-        self._note_result(stopped.key, decision)
         if any(step.state in _UNCERTAIN for step in decision.steps):
             # It may have stopped, and must then start again. The record is dropped once the service runs.
             await self._actor.situation.refresh()
@@ -222,9 +224,9 @@ class Brownout(Controller):
             self._settings.fill_ratio * self._budget - cluster_watts(snapshot) if self._budget else None
         )
         # Services that failed to start come last, so that they do not hold up others.
-        for stopped in sorted(self.stopped, key=lambda each: each.key in self._failures):
+        for stopped in sorted(self.stopped, key=lambda each: bool(self._failed_attempts(each.key))):
             why = reason_to_wait(stopped, shortages, self._settings, free=free, free_watts=free_watts)
-            left = self._failures.seconds_left(stopped.key)
+            left = self._seconds_left(stopped.key)
             if why is None and left:
                 why = f"it failed to start: next attempt in {left:.0f} s"
             self._stopped[stopped.key] = msgspec.structs.replace(stopped, waits_for=why or "it starts now")
@@ -236,16 +238,11 @@ class Brownout(Controller):
             decision = await self._carry_out(snapshot, stopped.service, action, action.reasons[0])
             if decision is None:
                 continue
-            self._note_result(stopped.key, decision)
             if _is_in_effect(decision):
                 self._acted_at |= dict.fromkeys((*stopped.used, BUDGET), self._core.clock())
                 await self._drop(stopped.key)
             return True
         return False
-
-    def _note_result(self, key: str, decision: Decision) -> None:
-        if any(step.started_at is not None for step in decision.steps):
-            self._failures.record(key, failed=not _is_in_effect(decision))
 
     async def _carry_out(
         self, snapshot: Snapshot, subject: str, action: Kill | Scale | Start, why: str
@@ -268,12 +265,26 @@ class Brownout(Controller):
                 total += sum(power.watts for power in powers if power is not None)
         return total
 
-    def _recent_stops(self, key: str, now: float) -> int:
-        """Return how often a service was stopped within the last hour, by the journal."""
-        return sum(
-            _stopped_key(step) == key and step.state in CARRIED_OUT
-            for _, step in self._actor.situation.journal.started_steps(now - RECENT_SECONDS)
-        )
+    def _recent_attempts(self) -> dict[str, list[Step]]:
+        """Return the stops and starts of services within the last hour, by the journal."""
+        found = defaultdict(list)
+        for _, step in self._actor.situation.journal.started_steps(self._core.clock() - RECENT_SECONDS):
+            if (key := _shed_key(step)) is not None:
+                found[key].append(step)
+        return found
+
+    def _failed_attempts(self, key: str) -> list[Step]:
+        """Return the attempts that failed since the last success, the last one first."""
+        attempts = reversed(self._attempts.get(key, ()))
+        return list(takewhile(lambda step: step.state not in CARRIED_OUT, attempts))
+
+    def _seconds_left(self, key: str) -> float:
+        """Return the time until the next attempt on a service, which doubles with each that failed."""
+        failed = self._failed_attempts(key)
+        if not failed:
+            return 0.0
+        last = failed[0].done_at or failed[0].started_at or 0.0
+        return max(0.0, last + required_calm_seconds(len(failed), self._settings) - self._core.clock())
 
     # --- Stored state -------------------------------------------------------------------------------
 
@@ -297,7 +308,6 @@ class Brownout(Controller):
             (each.key, each.nodes[0] if each.is_standalone else "") for each in optional if each.containers
         }
         names = {each.name for each in view.services}
-        self._failures.keep({key for key, _ in running} | self._stopped.keys())
         for key, stopped in list(self._stopped.items()):
             is_removed = stopped.container is None and bool(view.nodes) and stopped.service not in names
             # A stop that was just requested may still take effect.
@@ -348,13 +358,17 @@ def _start_action(stopped: StoppedService, reasons: tuple[str, ...]) -> Scale | 
     )
 
 
-def _stopped_key(step: Step) -> str | None:
+def _shed_key(step: Step) -> str | None:
+    """Return the key of the service that a step of brownout stops or starts."""
     match step.action:
-        case Scale(sheds=True, replicas=0, service=service):
-            return service
-        case Kill(sheds=True, task=task):
-            return task
+        case Scale(sheds=True, service=key) | Kill(sheds=True, task=key) | Start(sheds=True, task=key):
+            return key
     return None
+
+
+def _is_carried_out_stop(step: Step) -> bool:
+    stops = isinstance(step.action, Kill) or (isinstance(step.action, Scale) and not step.action.replicas)
+    return stops and step.state in CARRIED_OUT
 
 
 def _is_in_effect(decision: Decision) -> bool:

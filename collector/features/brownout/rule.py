@@ -7,9 +7,9 @@ usage fits with room to spare. That time doubles with every stop within the last
 flap.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import isfinite
 
 import msgspec
 
@@ -116,36 +116,9 @@ def choose_to_stop(
     return None
 
 
-def required_calm_seconds(stops: int, settings: BrownoutConfig) -> float:
-    """Return the time without a shortage before a service with this many recent stops starts again."""
-    return settings.calm_seconds * 2.0 ** min(max(stops - 1, 0), _MAX_DOUBLINGS)
-
-
-class Failures:
-    """Consecutive failed attempts to stop or start a service. The time until the next attempt doubles."""
-
-    def __init__(self, settings: BrownoutConfig, clock: Callable[[], float]) -> None:
-        self._settings, self._clock = settings, clock
-        self._failed: dict[str, tuple[int, float]] = {}
-        """Number of failures, and the time of the last."""
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._failed
-
-    def record(self, key: str, *, failed: bool) -> None:
-        """Record an attempt; a success resets the count."""
-        times, _ = self._failed.pop(key, (0, 0.0))
-        if failed:
-            self._failed[key] = times + 1, self._clock()
-
-    def seconds_left(self, key: str) -> float:
-        """Return how long a service waits for the next attempt; 0 if it may be tried now."""
-        times, last = self._failed.get(key, (0, -inf))
-        return max(0.0, last + required_calm_seconds(times, self._settings) - self._clock())
-
-    def keep(self, keys: Collection[str]) -> None:
-        """Forget all other services."""
-        self._failed = {key: each for key, each in self._failed.items() if key in keys}
+def required_calm_seconds(times: int, settings: BrownoutConfig) -> float:
+    """Return how long to wait after so many recent stops, or failed attempts, of a service."""
+    return settings.calm_seconds * 2.0 ** min(max(times - 1, 0), _MAX_DOUBLINGS)
 
 
 def reason_to_wait(
