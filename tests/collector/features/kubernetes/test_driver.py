@@ -194,7 +194,8 @@ async def test_start_waits_until_the_scheduler_has_bound_the_pod(tmp_path: Path)
     ):
         with pytest.raises(DriverError, match=r"shop/web-new is not ready on b .*, after 0\.3 s"):
             await driver.carry_out(start)
-        fake.pods["web-new"] = pod("web-new", "b")
+    fake.pods["web-new"] = pod("web-new", "b")
+    async with faking(fake, tmp_path) as settings, open_driver(settings) as driver:
         done = await driver.carry_out(start)
         assert (done.what, done.containers) == ("shop/web-new started on b", ("id-of-web-new",))
         with pytest.raises(DriverError, match="pod gone is no longer pending"):
