@@ -73,8 +73,7 @@ def format_service(status: Json) -> Iterator[str]:
         yield f"  power:    {observed['used_core_watts']:.1f} W per core in use on its nodes"
     if status["decided_at"] is not None:
         wanted = _replicas(status["wanted_replicas"])
-        tried = ", to learn its effect" if status["explored"] else ""
-        yield f"  decision: {wanted}{tried}, {time_text(status['decided_at'])}"
+        yield f"  decision: {wanted}, {time_text(status['decided_at'])}"
         yield from (f"            {reason}" for reason in status["reasons"])
     if status["change"] is not None:
         yield f"  last change: {status['change']}, {time_text(status['changed_at'])} ({status['decision']})"

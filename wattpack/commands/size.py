@@ -100,14 +100,14 @@ def _row(size: Json) -> tuple[str, ...]:
         bytes_text(memory.get("limit")),
         number_text(size["observed_days"]),
         percent_text(size["confidence"]),
-        _change_text(size["change"]),
+        _change_text(size),
     )
 
 
-def _change_text(change: Json) -> str:
-    if change["watts"] is not None:
-        return f"{change['watts']:+.1f} W"
-    return "-" if change["nodes"] is None else f"{change['nodes']:+.2f} nodes"
+def _change_text(size: Json) -> str:
+    if size["watts_change"] is not None:
+        return f"{size['watts_change']:+.1f} W"
+    return "-" if size["nodes_change"] is None else f"{size['nodes_change']:+.2f} nodes"
 
 
 def format_size(size: Json) -> Iterator[str]:
@@ -129,14 +129,14 @@ def format_size(size: Json) -> Iterator[str]:
         )
     if size["out_of_memory"]:
         yield "memory is raised, because a container ran out of memory and was killed"
-    change = size["change"]
-    if all(change[field] is None for field in ("cpu_cores", "memory_bytes")):
+    cpu, memory = (None if size[name] is None else size[name]["change"] for name in ("cpu", "memory"))
+    if cpu is None and memory is None:
         yield "change of the reserved resources: unknown, because its containers have no requests now"
         return
     yield (
-        f"reserved, all containers: CPU {_signed(change['cpu_cores'], ' cores')}, memory "
-        f"{_signed_bytes(change['memory_bytes'])}; {_signed(change['nodes'], ' nodes')}, "
-        f"{_signed(change['watts'], ' W')} if nodes can be switched off"
+        f"reserved, all containers: CPU {_signed(cpu, ' cores')}, memory "
+        f"{_signed_bytes(memory)}; {_signed(size['nodes_change'], ' nodes')}, "
+        f"{_signed(size['watts_change'], ' W')} if nodes can be switched off"
     )
 
 

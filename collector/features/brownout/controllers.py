@@ -18,16 +18,6 @@ from collector.control.guards import first_refusal
 from collector.control.planner import Decider
 from collector.control.records import CARRIED_OUT, Decision, Step, StepState, Trigger
 from collector.control.steps import planned_step
-from collector.features.brownout.optional_services import (
-    cluster_watts,
-    free_by_node,
-    is_optional,
-    optional_services,
-    short_nodes,
-    standalone_container,
-    usage_by_node,
-    weight_of,
-)
 from collector.features.brownout.rule import (
     BUDGET,
     RECENT_SECONDS,
@@ -35,9 +25,17 @@ from collector.features.brownout.rule import (
     Shortages,
     StoppedService,
     choose_to_stop,
+    cluster_watts,
+    free_by_node,
+    is_optional,
+    optional_services,
     reason_to_wait,
     required_calm_seconds,
+    short_nodes,
+    standalone_container,
     start_order,
+    usage_by_node,
+    weight_of,
 )
 from collector.features.brownout.settings import BrownoutConfig, PowerConfig
 from collector.policies.actions import Kill, Scale, Start, affected_nodes

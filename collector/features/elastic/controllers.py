@@ -186,7 +186,6 @@ class ElasticController(Controller):
             wanted_replicas=decided.replicas,
             wanted_cpu_limit_cores=decided.cpu_limit_cores,
             reasons=decided.reasons,
-            explored=decided.explored,
         )
         # The state is stored before anything is changed.
         await self._store_state(name)

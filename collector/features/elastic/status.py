@@ -32,8 +32,6 @@ class ElasticStatus(msgspec.Struct, frozen=True, kw_only=True):
     """CPU limit of each replica that the last decision calls for; null without a limit."""
     reasons: tuple[str, ...] = ()
     """The policy's reasons for the last decision."""
-    explored: bool = False
-    """Whether the last decision tries a size to learn its effect."""
     changed_at: float | None = None
     """When its size was last changed; null if it was not."""
     change: str | None = None

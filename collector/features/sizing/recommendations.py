@@ -41,6 +41,8 @@ class SizedResource(msgspec.Struct, frozen=True, kw_only=True):
     """Recommended limit: the peak, plus as much as the peaks of other services rose within a few days."""
     present: float | None
     """The current request of a container; null if unknown."""
+    change: float | None
+    """Effect of the recommended request on all containers together; negative is saved, null is unknown."""
     used: float
     """Mean usage."""
     peak: float
@@ -49,19 +51,6 @@ class SizedResource(msgspec.Struct, frozen=True, kw_only=True):
     """Share of time in which usage is expected to exceed the request, 0-1."""
     vpa: float
     """The request that Kubernetes' Vertical Pod Autoscaler would recommend."""
-
-
-class SizeChange(msgspec.Struct, frozen=True, kw_only=True):
-    """Effect of the recommended requests on all containers together; negative is saved, null is unknown."""
-
-    cpu_cores: float | None
-    """Requested CPU, in cores."""
-    memory_bytes: float | None
-    """Requested memory, in bytes."""
-    nodes: float | None
-    """Number of average nodes that the reservations need, by their scarcest resource."""
-    watts: float | None
-    """The idle power of `nodes`. It is saved if nodes are switched off."""
 
 
 class ServiceSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,8 +69,11 @@ class ServiceSize(msgspec.Struct, frozen=True, kw_only=True):
     """Null if memory usage was not measured."""
     out_of_memory: bool
     """Whether a container was killed because memory ran out; the recommendation is then higher."""
-    change: SizeChange
-    """Effect of the recommended requests."""
+    nodes_change: float | None
+    """Change of the number of average nodes that its reservations need, by the scarcest resource of the
+    cluster; null if unknown."""
+    watts_change: float | None
+    """The idle power of these nodes. It is saved if nodes are switched off."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -115,46 +107,34 @@ def recommend(
     found = {}
     for row, (name, each) in enumerate(zip(table.names, now, strict=True)):
         observed = float(table.observed_days[row])
-        cpu, memory = (_recommendation(sized[place], row, each.requests[place]) for place in PLACES)
+        of = [_recommendation(sized[place], row, each.requests[place], each.containers) for place in PLACES]
+        change = None if (scarce := of[node.scarce]) is None else scarce.change
+        nodes = None if change is None or node.capacity <= 0 else change / node.capacity
         found[name] = ServiceSize(
             service=name,
             containers=each.containers,
             observed_days=observed,
             confidence=observed / (observed + 1),
-            cpu=cpu,
-            memory=memory,
+            cpu=of[CPU],
+            memory=of[MEMORY],
             out_of_memory=bool(days[name].out_of_memory),
-            change=_reserve_change((cpu, memory), each.containers, node),
+            nodes_change=nodes,
+            watts_change=None if nodes is None or node.idle_watts is None else nodes * node.idle_watts,
         )
     return found, (sized[CPU].tuning, sized[MEMORY].tuning)
 
 
-def _recommendation(sizes: ResourceSizes, row: int, present: float) -> SizedResource | None:
+def _recommendation(sizes: ResourceSizes, row: int, present: float, containers: int) -> SizedResource | None:
     if np.isnan(sizes.request[row]):
         return None
+    request = float(sizes.request[row])
     return SizedResource(
-        request=float(sizes.request[row]),
+        request=request,
         limit=float(sizes.limit[row]),
         present=None if isnan(present) else present,
+        change=None if isnan(present) else containers * (request - present),
         used=float(sizes.used[row]),
         peak=float(sizes.peak[row]),
         above_ratio=float(sizes.above[row]),
         vpa=float(sizes.vpa[row]),
-    )
-
-
-def _reserve_change(
-    sizes: tuple[SizedResource | None, SizedResource | None], containers: int, node: AverageNode
-) -> SizeChange:
-    change = [
-        None if each is None or each.present is None else containers * (each.request - each.present)
-        for each in sizes
-    ]
-    scarce, idle = change[node.scarce], node.idle_watts
-    nodes = None if scarce is None or node.capacity <= 0 else scarce / node.capacity
-    return SizeChange(
-        cpu_cores=change[CPU],
-        memory_bytes=change[MEMORY],
-        nodes=nodes,
-        watts=None if nodes is None or idle is None else nodes * idle,
     )

@@ -125,17 +125,25 @@ def test_a_patch_warns_of_services_that_were_observed_for_less_than_a_day() -> N
 
 
 def test_what_is_unknown_or_tiny_in_the_detail_of_a_size_is_explained() -> None:
-    amounts = {"request": 0.02, "limit": 0.02, "present": None, "vpa": 0.025, "used": 0.0, "peak": 0.0}
-    change = dict.fromkeys(("cpu_cores", "memory_bytes", "nodes", "watts"))
+    amounts = {
+        "request": 0.02,
+        "limit": 0.02,
+        "present": None,
+        "change": None,
+        "vpa": 0.025,
+        "used": 0.0,
+        "peak": 0.0,
+    }
     size = {
         "service": "web",
         "containers": 1,
         "observed_days": 0.0,
         "confidence": 0.0,
-        "cpu": {**amounts, "above_ratio": 8.8e-27},
+        "cpu": {**amounts, "used": 0.0, "peak": 0.0, "above_ratio": 8.8e-27},
         "memory": None,
         "out_of_memory": False,
-        "change": change,
+        "nodes_change": None,
+        "watts_change": None,
     }
     lines = list(format_size(size))
     assert lines[3].endswith("above the request less than 0.01% of the time")

@@ -12,7 +12,7 @@ from collector.drivers.engine.client import Engine, Engines
 from collector.drivers.engine.containers import ContainerStatus, DockerContainer, ListedContainer
 from collector.drivers.interface import MAX_STOP_SECONDS, ActionResult, DriverError
 from collector.drivers.table import open_driver
-from collector.features.brownout.optional_services import optional_services
+from collector.features.brownout.rule import optional_services
 from collector.features.docker.driver import DockerHosts
 from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Resize, Start
 from tests.collector.builders import altered

@@ -131,9 +131,8 @@ def test_a_resource_that_was_not_measured_has_no_size() -> None:
     assert web.cpu is not None
     assert web.confidence == pytest.approx(0.5)
     change = 2 * (web.cpu.request - 4.0)
-    assert web.change.cpu_cores == pytest.approx(change)
-    assert web.change.watts == pytest.approx(change / 16 * 80)
-    assert web.change.memory_bytes is None
+    assert web.cpu.change == pytest.approx(change)
+    assert web.watts_change == pytest.approx(change / 16 * 80)
 
 
 def test_no_services_have_no_sizes() -> None:
