@@ -9,7 +9,7 @@ from prometheus_client.core import Metric, Sample
 Subject = TypeVar("Subject")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class MetricSpec(Generic[Subject]):
     """One metric: its name, its help text, and functions that return its value and labels for a subject.
 
@@ -17,10 +17,13 @@ class MetricSpec(Generic[Subject]):
     """
 
     name: str
-    kind: Literal["gauge", "counter"]
     help: str
     value: Callable[[Subject], float | None]
     labels: Mapping[str, Callable[[Subject], str]] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> Literal["gauge", "counter"]:
+        return "counter" if self.name.endswith("_total") else "gauge"
 
 
 def metric_families(specs: Iterable[MetricSpec[Subject]], subjects: Iterable[Subject]) -> Iterator[Metric]:

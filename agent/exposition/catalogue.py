@@ -28,7 +28,6 @@ def _metric(name: str, value: Value, text: str, labels: Labels = _NO_LABELS) -> 
     """
     return MetricSpec(
         name=f"wattpack_{name}",
-        kind="counter" if name.endswith("_total") else "gauge",
         help=text,
         labels=labels,
         value=attrgetter(value) if isinstance(value, str) else value,

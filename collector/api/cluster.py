@@ -8,10 +8,10 @@ from collector.analysis.bottlenecks import BottleneckKind
 from collector.api.alerts import cluster_alerts
 from collector.common.liveness import Liveness, LivenessLabel
 from collector.core.parts import Core
+from collector.history.interface import ClusterPoint
 from collector.reports.alerts import AlertState
 from collector.web.routes import NO_HISTORY, Route, get
 from collector.web.scopes import Scope
-from wire.messages import MachineScope
 from wire.resources import RESOURCES, Resource, ratio
 from wire.version import __version__
 
@@ -27,57 +27,13 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     """Dependencies that are down, such as a time series store. The collector works without them."""
 
 
-class NodeCount(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of nodes in each state."""
-
-    up: int
-    """Nodes whose reports arrive on time."""
-    suspect: int
-    """Nodes that missed a few reports."""
-    down: int
-    """Nodes that have not reported for longer."""
-
-
-class ClusterPower(msgspec.Struct, frozen=True, kw_only=True):
-    """Total power of the nodes that are not down and report power."""
-
-    watts: float
-    error_watts: float
-    """Expected error of `watts`, if all nodes are wrong in the same direction."""
-    idle_watts: float
-    system_watts: float
-    scope: MachineScope = "machine"
-    """What the watts cover: whole machines at the wall, whatever the meters of the nodes cover."""
-    nodes: int
-    """Number of nodes in the total."""
-
-
-class OpenAlerts(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of open alerts by kind."""
-
-    node: int
-    """Bottlenecks that nodes report."""
-    quiet: int
-    """Nodes that stopped reporting while containers ran there."""
-    service: int
-    """Services that are overloaded on all their nodes."""
-    overbooked: int
-    """Nodes whose containers reserve more than their SLA class allows."""
-    limit: int
-    """Nodes that report more than their limits allow."""
-    duplicate: int
-    """Names of nodes under which two machines report."""
-    promise: int
-    """Services whose promise of availability is broken or at risk, or whose class is unknown."""
-
-
 class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Totals of the cluster."""
 
     at: float
     version: str
     """Version of the collector."""
-    nodes: NodeCount
+    nodes: dict[LivenessLabel, int]
     """Number of nodes in each state."""
     incomplete_nodes: int
     """Number of nodes with a missing report; the next heartbeat completes them."""
@@ -85,8 +41,8 @@ class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Number of containers, including those on nodes that are down."""
     services: int
     """Number of analyzed services with running containers."""
-    power: ClusterPower | None
-    """Total power; null while no node reports power."""
+    power: ClusterPoint | None
+    """Power of the nodes that are not down; null while none reports it."""
     cpu_cores: float
     """CPU cores of the nodes that are not down."""
     cpu_cores_used: float
@@ -95,8 +51,8 @@ class ClusterSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Memory of the nodes that are not down, in bytes."""
     memory_bytes_used: int
     """Memory in use on these nodes, in bytes."""
-    open_alerts: OpenAlerts
-    """Number of open alerts by kind."""
+    open_alerts: dict[BottleneckKind, int]
+    """Number of open alerts by kind, as in `/v1/alerts`."""
     analyzed_at: float
     """Unix time of the last analysis; 0 before the first one."""
     problems: tuple[str, ...]
@@ -116,19 +72,23 @@ def summarize(core: Core) -> ClusterSummary:
     states = [run.state.value for run in runs if run.state is not None]
     powers = [state.power for state in states if state.power is not None]
     counts = Counter(each.liveness for each in nodes)
-    alerts = Counter(each.kind for each in cluster_alerts(core, AlertState.OPEN))
+    watts, idle_watts, system_watts = (
+        sum(getattr(power, name) for power in powers) for name in ("watts", "idle_watts", "system_watts")
+    )
     return ClusterSummary(
         at=now,
         version=__version__,
-        nodes=NodeCount(up=counts[Liveness.UP], suspect=counts[Liveness.SUSPECT], down=counts[Liveness.DOWN]),
+        nodes={each.label: counts[each] for each in Liveness},
         incomplete_nodes=sum(not run.is_complete for run in runs),
         containers=sum(len(each.run.containers) for each in nodes),
         services=sum(each.containers > 0 for each in latest.services.values()),
-        power=ClusterPower(
-            watts=sum(power.watts for power in powers),
+        power=ClusterPoint(
+            at=now,
+            watts=watts,
+            idle_watts=idle_watts,
+            system_watts=system_watts,
+            containers_watts=max(0.0, watts - idle_watts - system_watts),
             error_watts=sum(power.watts * power.error_ratio for power in powers),
-            idle_watts=sum(power.idle_watts for power in powers),
-            system_watts=sum(power.system_watts for power in powers),
             nodes=len(powers),
         )
         if powers
@@ -137,18 +97,16 @@ def summarize(core: Core) -> ClusterSummary:
         cpu_cores_used=sum(state.used.cpu_cores or 0.0 for state in states),
         memory_bytes=sum(state.capacity.memory_bytes or 0 for state in states),
         memory_bytes_used=sum(state.used.memory_bytes or 0 for state in states),
-        open_alerts=OpenAlerts(
-            node=alerts[BottleneckKind.NODE],
-            quiet=alerts[BottleneckKind.QUIET],
-            service=alerts[BottleneckKind.SERVICE],
-            overbooked=alerts[BottleneckKind.OVERBOOKED],
-            limit=alerts[BottleneckKind.LIMIT],
-            duplicate=alerts[BottleneckKind.DUPLICATE],
-            promise=alerts[BottleneckKind.PROMISE],
-        ),
+        open_alerts=open_alerts(core),
         analyzed_at=latest.at,
         problems=tuple(core.outages.problems),
     )
+
+
+def open_alerts(core: Core) -> dict[BottleneckKind, int]:
+    """Number of open alerts of each kind."""
+    counts = Counter(each.kind for each in cluster_alerts(core, AlertState.OPEN))
+    return {kind: counts[kind] for kind in BottleneckKind}
 
 
 class ClusterMap(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,7 +29,6 @@ def collect_metrics(results: Sequence[PeerResult]) -> Iterator[Metric]:
 PEER_METRICS: tuple[MetricSpec[_Quantile], ...] = (
     MetricSpec(
         name="wattpack_peer_round_trip_seconds",
-        kind="gauge",
         help="Round-trip time to another node over the last five minutes, in seconds.",
         labels={"peer": lambda each: each.peer, "quantile": lambda each: each.quantile},
         value=lambda each: each.seconds,
@@ -39,7 +38,6 @@ PEER_METRICS: tuple[MetricSpec[_Quantile], ...] = (
 PEER_LOSS_METRICS: tuple[MetricSpec[PeerResult], ...] = (
     MetricSpec(
         name="wattpack_peer_lost_ratio",
-        kind="gauge",
         help="Share of probes to another node without a reply over the last five minutes.",
         labels={"peer": lambda each: each.peer},
         value=lambda each: each.lost_ratio,

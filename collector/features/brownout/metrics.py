@@ -12,7 +12,6 @@ from wire.metrics import MetricSpec, metric_families
 METRICS: tuple[MetricSpec[StoppedService], ...] = (
     MetricSpec(
         name="wattpack_brownout_stopped_replicas",
-        kind="gauge",
         help="Replicas of an optional service that are stopped because resources are short.",
         value=lambda stopped: stopped.replicas,
         labels={"service": lambda stopped: stopped.service},

@@ -50,7 +50,6 @@ _GAUGES: tuple[tuple[str, str, Callable[[ElasticStatus], float | None]], ...] = 
 _STATUS_METRICS = tuple(
     MetricSpec(
         name=f"wattpack_elastic_{name}",
-        kind="gauge",
         help=text,
         value=value,
         labels={"service": lambda each: each.service},
@@ -61,7 +60,6 @@ _STATUS_METRICS = tuple(
 _DECISION_METRICS: tuple[MetricSpec[tuple[tuple[str, str], int]], ...] = (
     MetricSpec(
         name="wattpack_elastic_decisions_total",
-        kind="counter",
         help="Decisions about an elastic service, by result: not changed, changed, or failed to change.",
         value=lambda count: count[1],
         labels={"service": lambda count: count[0][0], "result": lambda count: count[0][1]},

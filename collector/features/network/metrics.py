@@ -11,19 +11,16 @@ from wire.metrics import MetricSpec, metric_families
 METRICS: tuple[MetricSpec[Mesh], ...] = (
     MetricSpec(
         name="wattpack_collector_mesh_nodes",
-        kind="gauge",
         help="Nodes of the mesh, which measure the round-trip times between them.",
         value=lambda mesh: len(mesh.plan.members),
     ),
     MetricSpec(
         name="wattpack_collector_mesh_pairs",
-        kind="gauge",
         help="Pairs of nodes whose round-trip time is measured.",
         value=lambda mesh: len(mesh.plan.medians),
     ),
     MetricSpec(
         name="wattpack_collector_mesh_error_ratio",
-        kind="gauge",
         help="90th percentile of the relative error of estimated round-trip times.",
         value=lambda mesh: mesh.plan.error_ratio,
     ),

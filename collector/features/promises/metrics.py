@@ -13,7 +13,7 @@ from wire.metrics import MetricSpec, metric_families
 
 def _gauge(name: str, text: str, value: Callable[[ServicePromise], float]) -> MetricSpec[ServicePromise]:
     labels = {"service": lambda each: each.service, "class": lambda each: each.slo_class}
-    return MetricSpec(name=f"wattpack_slo_{name}", kind="gauge", help=text, value=value, labels=labels)
+    return MetricSpec(name=f"wattpack_slo_{name}", help=text, value=value, labels=labels)
 
 
 METRICS: tuple[MetricSpec[ServicePromise], ...] = (

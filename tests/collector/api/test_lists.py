@@ -348,7 +348,8 @@ async def test_cluster_totals(collector: Client) -> None:
         "error_watts": 1.5,
         "idle_watts": 30.0,
         "system_watts": 5.0,
-        "scope": "machine",
+        "containers_watts": 15.0,
+        "at": collector.clock.now,
         "nodes": 1,
     }
     assert (cluster["containers"], cluster["cpu_cores"], cluster["problems"]) == (1, 4.0, [])
