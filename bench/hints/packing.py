@@ -15,7 +15,7 @@ from bench.common.progress import Progress
 from bench.common.results import Figure, Result
 from bench.hints.genpack import pack
 from collector.common.arrays import Floats, Rows
-from collector.features.genpack.generations import GenPackSettings
+from collector.features.genpack.phase import GenPackSettings
 from collector.features.genpack.policies import rebalance
 from collector.policies.actions import Move
 from collector.policies.interface import Request

@@ -29,14 +29,13 @@ from collector.features.elastic.observation import (
 from collector.features.elastic.placement import ReplicaPlacement, place_replicas, release_reservations
 from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation
 from collector.features.elastic.scaling.table import ELASTIC_POLICIES
-from collector.features.elastic.settings import Target
+from collector.features.elastic.settings import Target, elastic_target
 from collector.features.elastic.status import (
     STORED_STATES,
     ElasticStatus,
     expired_services,
     unpack_states,
 )
-from collector.features.elastic.targets import elastic_target
 from collector.history.interface import HistoryUnavailable
 from collector.history.promql import Client, connect
 from collector.policies.actions import Action, Resize, Scale, describe

@@ -13,8 +13,7 @@ fit elsewhere in their generation are emptied; empty nodes are switched off.
 import numpy as np
 from msgspec.structs import astuple
 
-from collector.features.genpack.generations import GenPackSettings, generations
-from collector.features.genpack.phase import Phase
+from collector.features.genpack.phase import GenPackSettings, Phase, generations
 from collector.policies.actions import Action, PowerOn
 from collector.policies.filters import eligible, free_of_envelopes, without_room
 from collector.policies.interface import Plan, Policy, Ranking, Request, rank_by_score

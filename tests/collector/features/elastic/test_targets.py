@@ -3,8 +3,7 @@
 import pytest
 
 from collector.common.orchestrator import Mode, ServiceView
-from collector.features.elastic.settings import Target
-from collector.features.elastic.targets import elastic_target
+from collector.features.elastic.settings import Target, elastic_target
 from wire.errors import UserError
 
 

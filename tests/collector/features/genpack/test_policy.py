@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from collector.common.liveness import Liveness
-from collector.features.genpack.generations import GenPackSettings, generations
+from collector.features.genpack.phase import GenPackSettings, generations
 from collector.features.genpack.policies import place, rebalance
 from collector.policies.actions import Move, PowerOff, PowerOn
 from collector.policies.interface import Plan, Rejection, Request
