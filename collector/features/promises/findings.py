@@ -12,21 +12,20 @@ from collector.features.promises.ledger.promises import is_broken
 from collector.features.promises.ledger.standing import Standings
 from collector.features.promises.live import PromiseTracker
 from collector.features.promises.routes import standings_now
-from collector.features.promises.settings import SLO_LABEL, PromisesConfig, promise_classes
+from collector.features.promises.settings import SLO_LABEL, promise_classes
 
 _UNRECOVERABLE = 1.0
 """A broken promise of 100% cannot be kept again."""
-
-
+_WARNING_SECONDS = 60.0
+"""An alert opens this long before a promise breaks, which only one with an instance that waits can."""
 _NODES_AT_ONCE = 4
 
 
 async def findings(core: Core) -> list[Finding]:
     """The services whose promise is broken or at risk, or whose class is unknown."""
     classes = promise_classes(core.config)
-    warning_seconds = core.config.section(PromisesConfig).warning_seconds
     unknown = unknown_class_findings(await _unknown_classes(core, classes), classes)
-    return [*unknown, *promise_findings(await standings_now(core), warning_seconds)]
+    return [*unknown, *promise_findings(await standings_now(core))]
 
 
 async def _unknown_classes(core: Core, classes: Container[str]) -> Mapping[str, str]:
@@ -44,8 +43,8 @@ async def _unknown_classes(core: Core, classes: Container[str]) -> Mapping[str, 
     return found
 
 
-def promise_findings(standings: Standings, warning_seconds: float) -> Iterator[Finding]:
-    """The promises that are broken, and those that break within `warning_seconds` unless instances start.
+def promise_findings(standings: Standings) -> Iterator[Finding]:
+    """The promises that are broken, and those that break within a minute unless instances start.
 
     A broken promise of 100% is a finding only while an instance waits: nothing else can be done about it.
     """
@@ -53,7 +52,7 @@ def promise_findings(standings: Standings, warning_seconds: float) -> Iterator[F
     waiting = services.live_instances - services.running_instances
     broken = is_broken(services.target, services.availability) & (services.live_instances > 0)
     is_found = broken & ((waiting > 0) | (services.target < _UNRECOVERABLE))
-    is_near = ~broken & (services.breaks_in_seconds <= warning_seconds) & (waiting > 0)
+    is_near = ~broken & (services.breaks_in_seconds <= _WARNING_SECONDS) & (waiting > 0)
     for row in np.flatnonzero(is_found | is_near).tolist():
         name, target, ratio = services.names[row], services.target[row], float(services.availability[row])
         if broken[row]:

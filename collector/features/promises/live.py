@@ -36,8 +36,6 @@ class PromiseTracker(LivePart):
         self._lock = RLock()
         self._is_restoring = False
 
-    # --- Sources ------------------------------------------------------------------------------
-
     def apply(
         self, report: Report, received_at: float, changes: NodeChanges, new: Sequence[ContainerState]
     ) -> None:
@@ -101,8 +99,6 @@ class PromiseTracker(LivePart):
         """Forget a node that is removed."""
         self._reported.nodes.pop(node, None)
 
-    # --- Readers ------------------------------------------------------------------------------
-
     def standings(self, now: float) -> Standings:
         """How all promises stand."""
         with self._lock:
@@ -150,8 +146,6 @@ class PromiseTracker(LivePart):
                 if slot in of_slot:
                     places[container] = of_slot[slot]
         return places
-
-    # --- The history --------------------------------------------------------------------------
 
     def begin_restore(self, values: Mapping[str, bytes], viewed_at: float | None) -> None:
         """Restore stored values. Until `end_restore`, reports are those that these values include."""

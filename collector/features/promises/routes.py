@@ -1,7 +1,9 @@
 """Promises of availability: the target and the state of each service with a promise."""
 
 import asyncio
+from collections.abc import Sequence
 from enum import StrEnum
+from math import isfinite
 from typing import Annotated
 
 import msgspec
@@ -129,7 +131,7 @@ async def promises(core: Core, query: PromisesQuery) -> PromisePage:
     standings = await standings_now(core)
     ordered = sorted(service_promises(standings), key=_urgency)
     found, after = _most_urgent_first.page(filter(query.matches, ordered), query)
-    return PromisePage(at=standings.at, classes=class_promises(standings), slo=found, next=after)
+    return PromisePage(at=standings.at, classes=class_promises(standings, ordered), slo=found, next=after)
 
 
 def service_promises(standings: Standings) -> list[ServicePromise]:
@@ -139,28 +141,27 @@ def service_promises(standings: Standings) -> list[ServicePromise]:
     ]
 
 
-def class_promises(standings: Standings) -> list[ClassPromises]:
+def class_promises(standings: Standings, services: Sequence[ServicePromise]) -> list[ClassPromises]:
     """All classes, by importance."""
-    services = standings.services
-    is_kept = ~is_broken(services.target, services.availability)
     found = []
-    for code, promise in enumerate(standings.promises):
-        rows = np.flatnonzero((services.promise == code) & (services.live_instances > 0))
-        delivered = services.availability[rows]
+    for promise in sorted(standings.promises, key=lambda each: (each.importance, each.name)):
+        members = [each for each in services if each.slo_class == promise.name]
+        delivered = np.array([each.availability_ratio for each in members])
+        is_kept = [each.state is not PromiseState.BROKEN for each in members]
         found.append(
             ClassPromises(
                 name=promise.name,
                 target_ratio=promise.availability,
                 importance=promise.importance,
-                services=len(rows),
-                met_ratio=float(is_kept[rows].mean()) if len(rows) else None,
-                mean_availability_ratio=float(delivered.mean()) if len(rows) else None,
-                min_availability_ratio=float(delivered.min()) if len(rows) else None,
-                gini=gini(delivered) if len(rows) else None,
-                penalty_seconds=float(services.penalty[rows].sum()),
+                services=len(members),
+                met_ratio=sum(is_kept) / len(members) if members else None,
+                mean_availability_ratio=float(delivered.mean()) if members else None,
+                min_availability_ratio=float(delivered.min()) if members else None,
+                gini=gini(delivered) if members else None,
+                penalty_seconds=sum(each.penalty_seconds for each in members),
             )
         )
-    return sorted(found, key=lambda each: (each.importance, each.name))
+    return found
 
 
 def _service_promise(standings: Standings, row: int) -> ServicePromise:
@@ -187,15 +188,12 @@ def _service_promise(standings: Standings, row: int) -> ServicePromise:
 def _state(services: ServiceStandings, row: int) -> PromiseState:
     if is_broken(services.target[row], services.availability[row]):
         return PromiseState.BROKEN
-    if services.running_instances[row] < services.live_instances[row] and np.isfinite(
-        services.breaks_in_seconds[row]
-    ):
-        return PromiseState.AT_RISK
-    return PromiseState.KEPT
+    waits = services.running_instances[row] < services.live_instances[row]
+    return PromiseState.AT_RISK if waits and isfinite(services.breaks_in_seconds[row]) else PromiseState.KEPT
 
 
 def _finite(seconds: float) -> float | None:
-    return float(seconds) if np.isfinite(seconds) else None
+    return float(seconds) if isfinite(seconds) else None
 
 
 ROUTES: tuple[Route, ...] = (get("/v1/slo", promises),)

@@ -1,7 +1,7 @@
 """Classes of promises of availability, and who gets one."""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -32,9 +32,6 @@ class PromisesConfig(Section, frozen=True):
             " service is promised nothing, and its containers are not stopped for others."
         ),
     ] = ""
-    warning_seconds: ClassVar[float] = 60.0
-    """An alert opens this long before a promise of availability breaks. Only a service with an instance that
-    waits can break its promise."""
 
 
 _DEFAULT_CLASSES = {

@@ -7,7 +7,7 @@ from math import isnan
 from collector.features.promises.ledger.events import LifecycleEvent, LifecycleKind, Transition
 from collector.features.promises.ledger.instances import Instance, Record
 from collector.features.promises.ledger.promises import Promise, ServiceMode
-from collector.features.promises.ledger.services import Service
+from collector.features.promises.ledger.services import ServiceRecord
 from collector.features.promises.ledger.standing import Standings, assess
 from collector.features.promises.ledger.startups import Startup, StartupTimes, median_of
 
@@ -23,7 +23,7 @@ class Ledger:
 
     def __init__(self, promises: Mapping[str, Promise]) -> None:
         self._promises = promises
-        self._services: defaultdict[str, Service] = defaultdict(Service)
+        self._services: defaultdict[str, ServiceRecord] = defaultdict(ServiceRecord)
         self._nodes: defaultdict[str, StartupTimes] = defaultdict(StartupTimes)
         """Start-up times by node."""
 
@@ -54,12 +54,12 @@ class Ledger:
 
     def live_slots(self, service: str) -> list[str]:
         """The slots of a service whose instances run or wait."""
-        known = self._services.get(service) or Service()
+        known = self._services.get(service) or ServiceRecord()
         return [slot for slot, each in known.instances.items() if isnan(known.ended(each))]
 
     def vacant_slots(self, service: str) -> list[str]:
         """The slots of a service that wait for an incarnation, the newest first."""
-        known = self._services.get(service) or Service()
+        known = self._services.get(service) or ServiceRecord()
         return sorted(
             known.vacant, key=lambda slot: (known.instances[slot].state.admitted, slot), reverse=True
         )
@@ -116,7 +116,7 @@ class Ledger:
         # Nodes report these times, and some may lie: the median over nodes counts.
         return assess(now, tuple(self._promises.values()), self._services, other_node, same_node)
 
-    def _find(self, service: Service, event: LifecycleEvent) -> Instance | None:
+    def _find(self, service: ServiceRecord, event: LifecycleEvent) -> Instance | None:
         """The instance of an event, which may be new; None if the event changes nothing."""
         instance = service.incarnations.get(event.incarnation)
         if instance is not None:
@@ -128,7 +128,7 @@ class Ledger:
             slot = service.choose_slot()
         return service.get_or_add(slot)
 
-    def _update(self, service: Service, instance: Instance) -> None:
+    def _update(self, service: ServiceRecord, instance: Instance) -> None:
         before = instance.startups
         service.refresh(instance)
         after = instance.startups

@@ -17,7 +17,7 @@ _MOST_TRANSITIONS = 32
 _MOST_RETIRED = 256
 
 
-class Service(msgspec.Struct, gc=False, eq=False):
+class ServiceRecord(msgspec.Struct, gc=False, eq=False):
     """A service, and the instances of its slots."""
 
     promise: Promise | None = None

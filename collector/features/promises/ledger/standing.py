@@ -13,7 +13,7 @@ import numpy as np
 from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.features.promises.ledger.instances import Instance
 from collector.features.promises.ledger.promises import Promise, ServiceMode, penalty
-from collector.features.promises.ledger.services import Service
+from collector.features.promises.ledger.services import ServiceRecord
 from collector.features.promises.snapshot import TaskPromises
 
 MODES = tuple(ServiceMode)
@@ -130,7 +130,7 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
 def assess(
     now: float,
     promises: tuple[Promise, ...],
-    services: Mapping[str, Service],
+    services: Mapping[str, ServiceRecord],
     startup_seconds: float,
     restart_seconds: float,
 ) -> Standings:
@@ -231,7 +231,7 @@ def _known_or(values: list[float], default: float) -> Floats:
 class _Times:
     """The times of instances, ended ones included, one row each."""
 
-    def __init__(self, now: float, promised: Mapping[str, Service]) -> None:
+    def __init__(self, now: float, promised: Mapping[str, ServiceRecord]) -> None:
         services = promised.values()
         self.rows: list[Instance] = [each for service in services for each in service.instances.values()]
         states = [each.state for each in self.rows]

@@ -20,7 +20,7 @@ from collector.features.promises.ledger.events import Ending, LifecycleKind
 from collector.features.promises.tracking.book import PromiseBook, TrackedContainer, TrackedService
 from collector.live.updates import Succession
 from collector.reports.agent_run import NodeChanges
-from wire.messages import ContainerState, Event, EventKind, Report
+from wire.messages import ContainerState, EventKind, Report
 
 _ORCHESTRATOR_LABELS = ("com.docker.swarm.service.id", "io.kubernetes.pod.name")
 _ENDS = (EventKind.STOPPED, EventKind.DIED)
@@ -127,11 +127,16 @@ class ReportedContainers:
                 state = states.get(event.container)
                 self._start(report.node, event.container, times.of(event.at), state, event.startup_seconds)
             elif event.kind in _ENDS:
-                self._end(report.node, event.container, times.of(event.at), _ending(event))
+                ending = Ending.COMPLETED if event.exit_code == 0 else None
+                ending = Ending.FAILED if event.kind is EventKind.DIED else ending
+                self._end(report.node, event.container, times.of(event.at), ending)
         for state in new:
             self._start(report.node, state.id, self._start_time(state, times), state)
-        for state in self._labelled_late(changes.containers):
-            self._start(report.node, state.id, times.of(state.started_at), state)
+        for state in changes.containers:
+            # An agent may report a container before it knows its labels.
+            is_tracked = state.id in self._book.containers
+            if not is_tracked and self._book.may_promise(state.labels) and not self._awaits_listing(state):
+                self._start(report.node, state.id, times.of(state.started_at), state)
         # A container that ended while the agent was down was last known to run at its last report.
         ended_at = times.since if changes.is_new_run else times.at
         for container in changes.gone:
@@ -268,17 +273,6 @@ class ReportedContainers:
         else:
             book.run(container, at, startup_seconds)
 
-    def _labelled_late(self, changed: Sequence[ContainerState]) -> list[ContainerState]:
-        """Containers that an agent reported before it knew their labels."""
-        book = self._book
-        return [
-            each
-            for each in changed
-            if each.id not in book.containers
-            and book.may_promise(each.labels)
-            and not self._awaits_listing(each)
-        ]
-
     def _start_time(self, state: ContainerState, times: ReportTimes) -> float:
         """When a container that a node reports for the first time began to run."""
         entry = self._book.containers.get(state.id)
@@ -347,9 +341,3 @@ class ReportedContainers:
         """Whether other nodes run a service: a node does not change the promise of these."""
         entries = (self._book.containers[each] for each in self._book.containers_of(service))
         return any(entry.is_running and entry.node != node for entry in entries)
-
-
-def _ending(event: Event) -> Ending | None:
-    if event.kind is EventKind.DIED:
-        return Ending.FAILED
-    return Ending.COMPLETED if event.exit_code == 0 else None

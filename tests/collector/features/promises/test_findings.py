@@ -8,8 +8,6 @@ from collector.features.promises.ledger.events import LifecycleEvent
 from collector.features.promises.ledger.promises import ServiceMode
 from tests.collector.features.promises.ledger.builders import ended, ledger_of, started, waiting, withdrawn
 
-WARNING_SECONDS = 60.0
-
 
 def _evidence(
     events: Sequence[LifecycleEvent],
@@ -17,7 +15,7 @@ def _evidence(
     promise: str = "silver",
     mode: ServiceMode = ServiceMode.INDEPENDENT,
 ) -> list[str]:
-    found = list(promise_findings(ledger_of(events, mode, promise).standings(now), WARNING_SECONDS))
+    found = list(promise_findings(ledger_of(events, mode, promise).standings(now)))
     assert all(each.kind is BottleneckKind.PROMISE and each.subject == "web" for each in found)
     return [each.evidence for each in found]
 
