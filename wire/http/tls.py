@@ -5,7 +5,7 @@ import ssl
 from pathlib import Path
 
 from wire.errors import UserError
-from wire.http.webconfig_file import Cipher, ClientAuth, Tls, TlsVersion
+from wire.http.webconfig_file import ClientAuth, Tls, TlsVersion
 
 log = logging.getLogger(__name__)
 
@@ -15,14 +15,6 @@ _VERIFY = {
     ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
 }
 _VERSION = {TlsVersion.TLS12: ssl.TLSVersion.TLSv1_2, TlsVersion.TLS13: ssl.TLSVersion.TLSv1_3}
-_OPENSSL_NAME = {
-    Cipher.ECDSA_AES_128: "ECDHE-ECDSA-AES128-GCM-SHA256",
-    Cipher.ECDSA_AES_256: "ECDHE-ECDSA-AES256-GCM-SHA384",
-    Cipher.ECDSA_CHACHA20: "ECDHE-ECDSA-CHACHA20-POLY1305",
-    Cipher.RSA_AES_128: "ECDHE-RSA-AES128-GCM-SHA256",
-    Cipher.RSA_AES_256: "ECDHE-RSA-AES256-GCM-SHA384",
-    Cipher.RSA_CHACHA20: "ECDHE-RSA-CHACHA20-POLY1305",
-}
 
 
 def server_context(settings: Tls) -> ssl.SSLContext:
@@ -54,11 +46,6 @@ def server_context(settings: Tls) -> ssl.SSLContext:
 def _load(settings: Tls) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSION[settings.min_version]
-    context.maximum_version = _VERSION[settings.max_version]
-    if settings.cipher_suites:
-        context.set_ciphers(":".join(_OPENSSL_NAME[cipher] for cipher in settings.cipher_suites))
-    if not settings.prefer_server_cipher_suites:
-        context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
     for path in _files(settings):
         _check_readable(path)
     try:

@@ -76,12 +76,6 @@ def protect(app: web.Application, file: Path) -> SSLContext | None:
     config = read_web_config(file)
     if config.basic_auth_users:
         app.middlewares.insert(0, require_user(Users(config.basic_auth_users)))
-    headers = config.http_server_config.headers
-
-    async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
-        response.headers.update(headers)
-
-    app.on_response_prepare.append(add_headers)
     return server_context(config.tls_server_config) if config.tls_server_config else None
 
 

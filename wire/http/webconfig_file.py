@@ -27,17 +27,6 @@ class TlsVersion(StrEnum):
     TLS13 = "TLS13"
 
 
-class Cipher(StrEnum):
-    """Cipher suites of TLS 1.2, by their names in Go. Those of TLS 1.3 cannot be configured."""
-
-    ECDSA_AES_128 = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
-    ECDSA_AES_256 = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
-    ECDSA_CHACHA20 = "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"
-    RSA_AES_128 = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
-    RSA_AES_256 = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
-    RSA_CHACHA20 = "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"
-
-
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A mapping of the file."""
 
@@ -50,13 +39,8 @@ class Tls(_Section, frozen=True):
     client_auth_type: ClientAuth = ClientAuth.NONE
     client_ca_file: str | None = None
     min_version: TlsVersion = TlsVersion.TLS12
-    max_version: TlsVersion = TlsVersion.TLS13
-    cipher_suites: tuple[Cipher, ...] = ()
-    prefer_server_cipher_suites: bool = True
 
     def __post_init__(self) -> None:
-        if self.min_version > self.max_version:
-            raise ValueError("min_version is above max_version")
         if self.client_auth_type is ClientAuth.NONE and self.client_ca_file is not None:
             raise ValueError(
                 f"client_ca_file has no effect without client_auth_type: {ClientAuth.REQUIRED.value}"
@@ -65,28 +49,11 @@ class Tls(_Section, frozen=True):
             raise ValueError(f"client_auth_type: {self.client_auth_type.value} requires client_ca_file")
 
 
-class Http(_Section, frozen=True):
-    """`http_server_config`."""
-
-    http2: bool = False
-    headers: dict[str, str] = {}
-
-    def __post_init__(self) -> None:
-        if self.http2:
-            raise ValueError("http2 is not supported: set it to false, or remove it")
-        for name, value in self.headers.items():
-            if name not in _HEADERS:
-                raise ValueError(f"the header {name!r} cannot be set; supported: {', '.join(_HEADERS)}")
-            if (allowed := _HEADERS[name]) and value not in allowed:
-                raise ValueError(f"the header {name} must be {' or '.join(allowed)}, not {value!r}")
-
-
 class WebConfig(_Section, frozen=True):
     """The whole file."""
 
     tls_server_config: Tls | msgspec.UnsetType = msgspec.UNSET
     """Not None: an empty `tls_server_config` is an error, and does not disable TLS."""
-    http_server_config: Http = Http()
     basic_auth_users: dict[str, str] = {}
     """User name to bcrypt hash."""
 
@@ -98,24 +65,24 @@ class WebConfig(_Section, frozen=True):
                 )
 
 
-_HEADERS: Mapping[str, tuple[str, ...]] = {
-    "Strict-Transport-Security": (),
-    "X-Content-Type-Options": ("nosniff",),
-    "X-Frame-Options": ("deny", "sameorigin"),
-    "X-XSS-Protection": (),
-    "Content-Security-Policy": (),
-}
-"""Headers that Prometheus supports, with their allowed values; empty allows any value."""
-
 _BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
 _CHOICES: Mapping[str, type[StrEnum]] = {
     "client_auth_type": ClientAuth,
     "min_version": TlsVersion,
-    "max_version": TlsVersion,
-    "cipher_suites": Cipher,
 }
 _NOT_SUPPORTED = frozenset(
-    ("cert", "key", "client_ca", "client_allowed_sans", "curve_preferences", "rate_limit")
+    [
+        "cert",
+        "key",
+        "client_ca",
+        "client_allowed_sans",
+        "curve_preferences",
+        "max_version",
+        "cipher_suites",
+        "prefer_server_cipher_suites",
+        "http_server_config",
+        "rate_limit",
+    ]
 )
 """Keys of Prometheus or newer exporters that are not supported here."""
 
