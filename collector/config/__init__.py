@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, field
 
 from collector.common.extensions import extend, extensions
-from collector.config.cluster import AnalysisConfig, EnvelopeConfig, LivenessConfig
+from collector.config.cluster import AnalysisConfig, EnergyConfig, EnvelopeConfig, LivenessConfig
 from collector.config.control import ControlConfig, DriverConfig, PlacementConfig
-from collector.config.energy import EnergyConfig
 from collector.config.server import AccessConfig, HttpConfig, LimitsConfig, TlsConfig
 from collector.config.storage import EndpointConfig, HistoryConfig, PullConfig, StoreConfig
 from wire.errors import UserError

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from collector.web.tokens import Token, Tokens
-from wire.errors import UserError
+from wire.errors import UserError, os_reason
 
 log = logging.getLogger(__name__)
 
@@ -48,9 +48,8 @@ def read_tokens(path: Path) -> list[Token] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
         raise UserError(
-            f"cannot read the tokens in {path} ({reason}): check the setting access.tokens"
+            f"cannot read the tokens in {path} ({os_reason(error)}): check the setting access.tokens"
         ) from error
     if mode & 0o022:
         raise UserError(f"other users can write to {path} and add tokens: run chmod {_PRIVATE:o} {path}")
@@ -70,9 +69,8 @@ def edit_tokens(path: Path) -> Iterator[list[Token]]:
             yield tokens
             _replace(path, b"".join(_encoder.encode(token) + b"\n" for token in tokens))
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
         raise UserError(
-            f"cannot write {path} ({reason}): run this as root, or choose another file with --file"
+            f"cannot write {path} ({os_reason(error)}): run this as root, or choose another file with --file"
         ) from error
 
 

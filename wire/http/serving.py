@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from wire.address import Address
-from wire.errors import UserError
+from wire.errors import UserError, os_reason
 from wire.http.connections import BACKLOG, ConnectionLimits, listen
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -104,5 +104,4 @@ def _listen_error(error: OSError, address: Address, key: str) -> str:
         case errno.EACCES:
             return f"no permission to listen on {address}: set {key} to a port above 1023"
         case _:
-            reason = (error.strerror or str(error)).lower()
-            return f"cannot listen on {address} ({reason}): set {key} to an address of this host"
+            return f"cannot listen on {address} ({os_reason(error)}): set {key} to an address of this host"

@@ -4,7 +4,7 @@ import logging
 import ssl
 from pathlib import Path
 
-from wire.errors import UserError
+from wire.errors import UserError, os_reason
 from wire.http.webconfig_file import ClientAuth, Tls, TlsVersion
 
 log = logging.getLogger(__name__)
@@ -76,8 +76,7 @@ def _check_readable(path: Path) -> None:
         with path.open("rb"):
             pass
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UserError(f"cannot read {path} ({reason}): check the TLS settings") from error
+        raise UserError(f"cannot read {path} ({os_reason(error)}): check the TLS settings") from error
 
 
 def _refuse_password() -> str:

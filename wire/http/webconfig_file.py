@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from wire.errors import UserError
+from wire.errors import UserError, os_reason
 
 
 class ClientAuth(StrEnum):
@@ -92,8 +92,7 @@ def read_web_config(file: Path) -> WebConfig:
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UserError(f"cannot read {file} ({reason}): check http.web_config") from error
+        raise UserError(f"cannot read {file} ({os_reason(error)}): check http.web_config") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{file} is not UTF-8 text: save it as UTF-8") from error
     config = parse_web_config(text, str(file))

@@ -4,9 +4,8 @@ import msgspec
 import pytest
 
 from collector.api.table import ROUTES
-from collector.web.descriptions import describe_fields, describe_name, object_types
+from collector.web.descriptions import COUNTS, FIELDS, describe_fields, describe_name, object_types
 from collector.web.openapi import document, types_of
-from collector.web.vocabulary import COUNTS, FIELDS
 
 DOCUMENT = document(ROUTES)
 
