@@ -1,8 +1,10 @@
 """Q-learning: learns the cost of each action in each state, without a model of the service."""
 
 from hashlib import sha256
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from collector.features.elastic.scaling.bounds import (
     USAGE_UNKNOWN,
@@ -22,8 +24,6 @@ from collector.features.elastic.scaling.states import (
     CHANGES,
     NO_CHANGE,
     Grid,
-    GridStep,
-    ObservedState,
     State,
     known_cost,
     observed_state,
@@ -43,31 +43,37 @@ class _Value(msgspec.Struct, frozen=True, array_like=True):
     observed: int
 
 
+class _Step(msgspec.Struct, frozen=True, array_like=True):
+    state: State
+    action: Annotated[int, Meta(ge=0, lt=len(ACTIONS))]
+
+
 class _Experience(msgspec.Struct, frozen=True):
     grid: Grid = Grid()
     values: dict[int, dict[int, _Value]] = {}
     """By state and action: the expected long-term cost; 0 for an action that was not tried."""
-    last: GridStep | None = None
+    last: _Step | None = None
 
 
 def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDecision:
     experience = decode_learned(learned, _VERSION, _Experience)
-    now = observed_state(target, observed)
-    if now is None:
+    found = observed_state(target, observed)
+    if found is None:
         kept = encode_learned(_VERSION, msgspec.structs.replace(experience, last=None))
         return decide_within(target, observed, observed.replicas, None, (USAGE_UNKNOWN,), learned=kept)
-    if experience.grid != now.grid:
-        experience = _Experience(grid=now.grid)
+    grid, now = found
+    if experience.grid != grid:
+        experience = _Experience(grid=grid)
     values = _updated(target, observed, experience, now)
-    of_state = values.get(now.grid.number(now.state), {})
-    allowed = now.grid.allowed(now.state)
+    of_state = values.get(grid.number(now), {})
+    allowed = grid.allowed(now)
     best = min(allowed, key=lambda action: _cost(of_state, action))
     chance, which = _draw_uniform_pair(observed)
     explores = may_explore(target, observed) and chance < _EXPLORED_RATIO
     action = allowed[int(which * len(allowed))] if explores else best
-    replicas, limit = now.after(action)
+    replicas, limit = grid.after(now, action)
     reasons = (
-        f"{now.grid.describe(now.state)}: {ACTIONS[action]}",
+        f"{grid.describe(now)}: {ACTIONS[action]}",
         "drawn at random, to learn its cost"
         if explores
         else f"expected long-term cost {_cost(of_state, action):.3f}, the lowest",
@@ -82,7 +88,7 @@ def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDec
         explored=explores,
     )
     carried_out = action if changes_size(decision, observed) else NO_CHANGE
-    kept = encode_learned(_VERSION, _Experience(now.grid, values, GridStep(now.state, carried_out)))
+    kept = encode_learned(_VERSION, _Experience(grid, values, _Step(now, carried_out)))
     return msgspec.structs.replace(decision, learned=kept)
 
 
@@ -97,29 +103,24 @@ def _draw_uniform_pair(observed: Observation) -> tuple[float, float]:
 
 
 def _updated(
-    target: Target, observed: Observation, experience: _Experience, now: ObservedState
+    target: Target, observed: Observation, experience: _Experience, now: State
 ) -> dict[int, dict[int, _Value]]:
     """The values, corrected by the cost of the last action."""
-    values, last = experience.values, experience.last
+    values, last, grid = experience.values, experience.last, experience.grid
     performance = performance_cost(target, observed)
-    if (
-        last is None
-        or performance is None
-        or not now.grid.contains(last.state)
-        or not _led_to(last, now.state)
-    ):
+    if last is None or performance is None or not grid.contains(last.state) or not _led_to(last, now):
         return values
-    cost = known_cost(target, now.grid, last) + target.weights.performance * performance
-    following = values.get(now.grid.number(now.state), {})
-    least = min(_cost(following, action) for action in now.grid.allowed(now.state))
-    number = now.grid.number(last.state)
+    cost = known_cost(target, grid, last.state, last.action) + target.weights.performance * performance
+    following = values.get(grid.number(now), {})
+    least = min(_cost(following, action) for action in grid.allowed(now))
+    number = grid.number(last.state)
     before = values.get(number, {}).get(last.action, _Value(0.0, 0))
     estimate = (1 - _LEARNING_RATE) * before.cost + _LEARNING_RATE * (cost + _DISCOUNT * least)
     of_last = {**values.get(number, {}), last.action: _Value(estimate, before.observed + 1)}
     return {**values, number: of_last}
 
 
-def _led_to(step: GridStep, state: State) -> bool:
+def _led_to(step: _Step, state: State) -> bool:
     """Whether the action leads to this state: if so, it was carried out."""
     more, up = CHANGES[step.action]
     return (step.state.replicas + more, step.state.level + up) == (state.replicas, state.level)

@@ -6,11 +6,14 @@ fall with utilization nor rise with resources. The policy takes the action with 
 cost, never one at random. All costs are 0 at first, so that it tries unknown actions.
 """
 
+from typing import Annotated
+
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from collector.common.arrays import Floats
-from collector.features.elastic.scaling.bounds import USAGE_UNKNOWN, changes_size, decide_within, may_explore
+from collector.features.elastic.scaling.bounds import USAGE_UNKNOWN, decide_within, may_explore
 from collector.features.elastic.scaling.interface import (
     ElasticDecision,
     ElasticPolicy,
@@ -21,11 +24,8 @@ from collector.features.elastic.scaling.interface import (
 from collector.features.elastic.scaling.states import (
     ACTIONS,
     CHANGES,
-    NO_CHANGE,
     UTILIZATIONS,
     Grid,
-    GridStep,
-    ObservedState,
     State,
     known_cost,
     observed_state,
@@ -33,7 +33,7 @@ from collector.features.elastic.scaling.states import (
 )
 from collector.features.elastic.settings import Target
 
-_VERSION = "model-based/1"
+_VERSION = "model-based/2"
 _DISCOUNT = 0.99
 _LEARNING_RATE = 0.1
 """Weight of an observation in the probability that the target is broken; the first one counts in full."""
@@ -55,7 +55,8 @@ class _Model(msgspec.Struct, frozen=True):
     """Number of transitions from each utilization to each."""
     states: tuple[_StateEstimate, ...] = ()
     """The states in which the service was observed."""
-    last: GridStep | None = None
+    last: Annotated[int, Meta(ge=0, lt=UTILIZATIONS)] | None = None
+    """The utilization at the last decision."""
 
     def __post_init__(self) -> None:
         rows = self.transitions
@@ -67,32 +68,30 @@ class _Model(msgspec.Struct, frozen=True):
 
 def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDecision:
     model = decode_learned(learned, _VERSION, _Model)
-    now = observed_state(target, observed)
-    if now is None:
+    found = observed_state(target, observed)
+    if found is None:
         kept = encode_learned(_VERSION, msgspec.structs.replace(model, last=None))
         return decide_within(target, observed, observed.replicas, None, (USAGE_UNKNOWN,), learned=kept)
-    if model.grid != now.grid:
-        model = _Model(grid=now.grid)
+    grid, now = found
+    if model.grid != grid:
+        model = _Model(grid=grid)
     model = _learn(target, observed, model, now)
-    costs = _solve(target, model)[now.state.replicas, now.state.level, now.state.utilization]
+    costs = _solve(target, model)[now.replicas, now.level, now.utilization]
     tried = {(each.state.replicas, each.state.level) for each in model.states}
     allowed = [
         each
-        for each in now.grid.allowed(now.state)
-        if may_explore(target, observed) or not _is_unknown(now.state, each, tried)
+        for each in grid.allowed(now)
+        if may_explore(target, observed) or not _is_unknown(now, each, tried)
     ]
     action = min(allowed, key=lambda each: (costs[each], each))
-    replicas, limit = now.after(action)
+    replicas, limit = grid.after(now, action)
     reasons = (
-        f"{now.grid.describe(now.state)}: {ACTIONS[action]}",
+        f"{grid.describe(now)}: {ACTIONS[action]}",
         f"expected long-term cost {costs[action]:.3f}, the lowest",
     )
-    decision = decide_within(
-        target, observed, replicas, limit if CHANGES[action][1] else None, reasons, learned=b""
-    )
-    last = GridStep(now.state, action if changes_size(decision, observed) else NO_CHANGE)
-    return msgspec.structs.replace(
-        decision, learned=encode_learned(_VERSION, msgspec.structs.replace(model, last=last))
+    learned = encode_learned(_VERSION, model)
+    return decide_within(
+        target, observed, replicas, limit if CHANGES[action][1] else None, reasons, learned=learned
     )
 
 
@@ -102,20 +101,22 @@ def _is_unknown(state: State, action: int, tried: set[tuple[int, int]]) -> bool:
     return more + up < 0 and (state.replicas + more, state.level + up) not in tried
 
 
-def _learn(target: Target, observed: Observation, model: _Model, now: ObservedState) -> _Model:
+def _learn(target: Target, observed: Observation, model: _Model, now: State) -> _Model:
     """Count the transition, and correct the probability of the current state."""
-    transitions, last = model.transitions, model.last
-    if last is not None and 0 <= last.state.utilization < UTILIZATIONS:
+    transitions = model.transitions
+    if model.last is not None:
         rows = [list(row) for row in transitions]
-        rows[last.state.utilization][now.state.utilization] += 1
+        rows[model.last][now.utilization] += 1
         transitions = tuple(tuple(row) for row in rows)
     broken = performance_cost(target, observed)
     states = {each.state: each for each in model.states}
     if broken is not None:
-        before = states.get(now.state)
+        before = states.get(now)
         estimate = broken if before is None else before.broken + _LEARNING_RATE * (broken - before.broken)
-        states[now.state] = _StateEstimate(now.state, estimate, 1 if before is None else before.observed + 1)
-    return msgspec.structs.replace(model, transitions=transitions, states=tuple(states.values()))
+        states[now] = _StateEstimate(now, estimate, 1 if before is None else before.observed + 1)
+    return msgspec.structs.replace(
+        model, transitions=transitions, states=tuple(states.values()), last=now.utilization
+    )
 
 
 def _broken(model: _Model) -> Floats:
@@ -149,7 +150,7 @@ def _solve(target: Target, model: _Model) -> Floats:
     for replica, level in np.ndindex(replicas, levels):
         state = State(replica, level, 0)
         for action in grid.allowed(state):
-            known[replica, level, :, action] = known_cost(target, grid, GridStep(state, action))
+            known[replica, level, :, action] = known_cost(target, grid, state, action)
     penalty = target.weights.performance * _broken(model)
     values = np.zeros(grid.shape)
     costs = known

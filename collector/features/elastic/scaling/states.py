@@ -1,7 +1,5 @@
 """The discrete states of the learning policies, their actions, and the costs of both, as in ge-kube."""
 
-from dataclasses import dataclass
-
 import msgspec
 
 from collector.features.elastic.scaling.bounds import (
@@ -78,6 +76,11 @@ class Grid(msgspec.Struct, frozen=True, array_like=True):
             if 0 <= state.replicas + more < replicas and 0 <= state.level + up < levels
         )
 
+    def after(self, state: State, action: int) -> tuple[int, float]:
+        """The replicas and the CPU limit that an action leads to."""
+        more, up = CHANGES[action]
+        return self.fewest + state.replicas + more, self.levels[state.level + up]
+
     def describe(self, state: State) -> str:
         """Describe a state for people."""
         count = self.fewest + state.replicas
@@ -87,21 +90,8 @@ class Grid(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedState:
-    """The state in which a service was observed, and the grid that it is a state of."""
-
-    grid: Grid
-    state: State
-
-    def after(self, action: int) -> tuple[int, float]:
-        """The replicas and the CPU limit that an action leads to."""
-        more, up = CHANGES[action]
-        return self.grid.fewest + self.state.replicas + more, self.grid.levels[self.state.level + up]
-
-
-def observed_state(target: Target, observed: Observation) -> ObservedState | None:
-    """The state of a service on its grid; None if its utilization is unknown."""
+def observed_state(target: Target, observed: Observation) -> tuple[Grid, State] | None:
+    """The state of a service and its grid; None if its utilization is unknown."""
     levels = cpu_levels(target, observed.cpu_limit_cores)
     level = nearest_level(levels, observed.cpu_limit_cores)
     used = utilization(
@@ -111,29 +101,15 @@ def observed_state(target: Target, observed: Observation) -> ObservedState | Non
         return None
     grid = Grid(target.replicas_min, target.replicas_max, levels)
     tenths = min(UTILIZATIONS - 1, int(used * (UTILIZATIONS - 1) + 0.5))
-    return ObservedState(grid, State(bounded(target, observed.replicas) - target.replicas_min, level, tenths))
+    return grid, State(bounded(target, observed.replicas) - target.replicas_min, level, tenths)
 
 
-class GridStep(msgspec.Struct, frozen=True, array_like=True):
-    """A state and the action that was decided in it."""
-
-    state: State
-    action: int
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.action < len(CHANGES):
-            raise ValueError("the action is unknown")
-
-
-def known_cost(target: Target, grid: Grid, step: GridStep) -> float:
-    """The part of the cost of a step that needs no experience: resources and the change itself."""
-    more, up = CHANGES[step.action]
-    before = grid.fewest + step.state.replicas
-    limit = grid.levels[step.state.level + up]
-    weights = target.weights
-    return weights.resources * resource_cost(
-        target, before + more, limit, grid.levels[-1]
-    ) + weights.adaptation * adaptation_cost(before, before + more, vertical=up != 0)
+def known_cost(target: Target, grid: Grid, state: State, action: int) -> float:
+    """The part of the cost of an action that needs no experience: resources and the change itself."""
+    before, (after, limit) = grid.fewest + state.replicas, grid.after(state, action)
+    changed = adaptation_cost(before, after, vertical=CHANGES[action][1] != 0)
+    resources = resource_cost(target, after, limit, grid.levels[-1])
+    return target.weights.resources * resources + target.weights.adaptation * changed
 
 
 def performance_cost(target: Target, observed: Observation) -> float | None:
