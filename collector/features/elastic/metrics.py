@@ -1,6 +1,7 @@
 """Metrics of elastic services: a series per service."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
 from prometheus_client.core import Metric
@@ -10,51 +11,23 @@ from collector.features.elastic.controllers import ElasticController
 from collector.features.elastic.status import ElasticStatus
 from wire.metrics import MetricSpec, metric_families
 
-
-def _observed(name: str) -> Callable[[ElasticStatus], float | None]:
-    return lambda each: None if each.observed is None else getattr(each.observed, name)
-
-
-_GAUGES: tuple[tuple[str, str, Callable[[ElasticStatus], float | None]], ...] = (
-    (
-        "metric",
-        "95th percentile of the response times of an elastic service in seconds, or the result of its query.",
-        _observed("metric"),
-    ),
-    (
-        "metric_max",
-        "Maximum of the metric of an elastic service, by its target.",
-        lambda each: each.target.metric_max,
-    ),
-    (
-        "replicas",
-        "Running replicas of an elastic service at the last decision.",
-        _observed("replicas"),
-    ),
-    (
-        "wanted_replicas",
-        "Replicas that the last decision about an elastic service chose.",
-        lambda each: each.wanted_replicas,
-    ),
-    (
-        "cpu_limit_cores",
-        "CPU limit of each replica of an elastic service at the last decision, in cores.",
-        _observed("cpu_limit_cores"),
-    ),
-    (
-        "cpu_used_cores",
-        "CPU usage of all replicas of an elastic service before the last decision, in cores.",
-        _observed("cpu_used_cores"),
-    ),
-)
-_STATUS_METRICS = tuple(
+_GAUGES = {
+    "observed.metric": "95th percentile of the response times of an elastic service in seconds, or the result"
+    " of its query.",
+    "target.metric_max": "Maximum of the metric of an elastic service, by its target.",
+    "observed.replicas": "Running replicas of an elastic service at the last decision.",
+    "wanted_replicas": "Replicas that the last decision about an elastic service chose.",
+    "observed.cpu_limit_cores": "CPU limit of each replica of an elastic service, in cores.",
+    "observed.cpu_used_cores": "CPU usage of all replicas of an elastic service, in cores.",
+}
+_STATUS_METRICS: tuple[MetricSpec[ElasticStatus], ...] = tuple(
     MetricSpec(
-        name=f"wattpack_elastic_{name}",
+        name=f"wattpack_elastic_{path.rpartition('.')[2]}",
         help=text,
-        value=value,
+        value=attrgetter(path),
         labels={"service": lambda each: each.service},
     )
-    for name, text, value in _GAUGES
+    for path, text in _GAUGES.items()
 )
 
 _DECISION_METRICS: tuple[MetricSpec[tuple[tuple[str, str], int]], ...] = (
@@ -72,5 +45,6 @@ METRICS: tuple[MetricSpec[Any], ...] = (*_STATUS_METRICS, *_DECISION_METRICS)
 def collect(api: Api) -> Iterator[Metric]:
     """The families of one scrape."""
     controller = api.control.controller(ElasticController)
-    yield from metric_families(_STATUS_METRICS, controller.statuses())
+    decided = [each for each in controller.statuses() if each.observed is not None]
+    yield from metric_families(_STATUS_METRICS, decided)
     yield from metric_families(_DECISION_METRICS, controller.decided.items())

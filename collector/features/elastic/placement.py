@@ -9,9 +9,8 @@ from collector.control.new_services import NewService, container_question
 from collector.control.orchestrator_state import UnknownConstraintError
 from collector.control.situation import Situation
 from collector.placement.placing import place_container
-from collector.placement.question import PlacementQuestion, resolve_policy, with_complete_labels
+from collector.placement.question import resolve_policy, with_complete_labels
 from collector.policies.node_filters import node_filters
-from collector.policies.resolve import PolicyChoice
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.errors import UserError
 
@@ -52,41 +51,30 @@ async def place_replicas(situation: Situation, service: ServiceView, count: int)
     reserved: list[str] = []
     try:
         while len(reserved) < count:
-            found = await _reserve_node(situation, question, chosen)
-            if found is None:
+            snapshot = await situation.snapshot()
+            placement = await asyncio.to_thread(
+                place_container,
+                snapshot,
+                question,
+                chosen,
+                core.reservations,
+                default_class=core.config.placement.default_class,
+                now=core.clock(),
+            )
+            best = placement.ranking.best
+            if best is None or placement.ranking.needs(best):
                 release_reservations(situation, reserved)
                 return _nowhere(await situation.snapshot(), service, count, len(reserved))
-            node, reservation = found
+            node, seconds = snapshot.nodes.names[best], situation.settings.reservation_seconds
+            reservation = core.reservations.place(
+                snapshot, placement.request, node, now=core.clock(), seconds=seconds
+            )
             nodes[node] += 1
-            reserved.append(reservation)
+            reserved.append(reservation.id)
     except UserError as error:
         release_reservations(situation, reserved)
         return ReplicaPlacement(left_to_orchestrator=str(error))
     return ReplicaPlacement(tuple(nodes.elements()), tuple(reserved))
-
-
-async def _reserve_node(
-    situation: Situation, question: PlacementQuestion, chosen: PolicyChoice
-) -> tuple[str, str] | None:
-    """Reserve the best node for one replica; return it with the id of the reservation. None if none fits."""
-    core, snapshot = situation.core, await situation.snapshot()
-    placement = await asyncio.to_thread(
-        place_container,
-        snapshot,
-        question,
-        chosen,
-        core.reservations,
-        default_class=core.config.placement.default_class,
-        now=core.clock(),
-    )
-    best = placement.ranking.best
-    if best is None or placement.ranking.needs(best):
-        return None
-    node, seconds = snapshot.nodes.names[best], situation.settings.reservation_seconds
-    reservation = core.reservations.place(
-        snapshot, placement.request, node, now=core.clock(), seconds=seconds
-    )
-    return node, reservation.id
 
 
 def _nowhere(snapshot: Snapshot, service: ServiceView, count: int, fitting: int) -> ReplicaPlacement:
