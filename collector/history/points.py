@@ -62,7 +62,7 @@ def _known(rows: Floats) -> list[list[float | None]]:
 def point_of(
     at: float, means: Sequence[float | None], maxima: Sequence[float | None], kind: SubjectKind
 ) -> Point:
-    """A point with these `Values`."""
+    """A point with these values."""
     return Point(
         at=at,
         mean=_quantities(means),

@@ -9,22 +9,22 @@ node can use in that time; all parts of the surplus are left out alike.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from collector.common.arrays import Floats
+from collector.common.arrays import Floats, Numbers
 from collector.history.timeline import (
     PRESSURE,
     WIDTH,
     BucketSums,
-    Sample,
     Samples,
     bucket_shares,
-    counter_increase,
+    columns,
+    find,
     hold,
     sum_buckets,
 )
@@ -38,51 +38,61 @@ a crowded node has more, and reports wait while they are written."""
 
 Row = tuple[float | None, ...]
 """SQLite stores what is not a number as unknown."""
-Key = TypeVar("Key")
-_Usage = dict[tuple[int, int], Row]
+_Key = tuple[int, int]
+"""Step and bucket."""
 _NO_USAGE: Row = (0.0, *(None,) * (2 * WIDTH))
-_NODE = 0
-"""The node among the containers, whose numbers begin with 1."""
+_NO_ENERGY: Row = (0.0, 0.0, 0.0, None, None)
 MILLISECONDS, MILLIONTHS = 1e3, 1e6
 """The units of pressure: sums and maxima."""
+_REPORT_WIDTH, _SAMPLE_WIDTH, _END_WIDTH = 5, 5 + WIDTH, 3
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerReading:
-    """A container in a report: its sample, its energy counter, or both."""
+class Readings(NamedTuple):
+    """Reports of nodes from a first heartbeat on, in columns. Nodes have negative numbers as subjects."""
 
-    container_id: int
-    sample: Sample | None
-    joules_total: float | None
+    reports: Floats
+    """Id, time, time of the node's first heartbeat, whether it is one, idle watts; in order for each node."""
+    samples: Floats
+    """Subject, place of the report, whether it exists, joules and seconds of the window, then its values."""
+    ends: Floats
+    """Container, place of the report, and joules of a container that ended, before the report's samples."""
 
+    @classmethod
+    def of(
+        cls, reports: Sequence[Sequence[object]], samples: Sequence[Row], ends: Sequence[Row] = ()
+    ) -> Self:
+        """The same columns with the ids of reports in place of their places; other reports are left out."""
+        rows = columns(reports, _REPORT_WIDTH)
+        by_id = np.argsort(rows[:, 0])
 
-@dataclass(frozen=True, slots=True)
-class NodeReading:
-    """The parts of a report that rollups need."""
+        def placed(given: Sequence[Row], width: int) -> Floats:
+            found = columns(given, width)
+            place, some = find(rows[by_id, 0].astype(np.int64), found[:, 1].astype(np.int64))
+            found = found[some]
+            found[:, 1] = by_id[place]
+            return found[np.argsort(found[:, 1], kind="stable")]
 
-    at: float
-    is_heartbeat: bool
-    sample: Sample | None
-    joules_total: float | None
-    idle_watts: float
-    containers: Sequence[ContainerReading]
-    """Containers in order of time; the same one can occur twice."""
+        return cls(rows, placed(samples, _SAMPLE_WIDTH), placed(ends, _END_WIDTH))
 
+    def usage(self) -> Samples:
+        """The samples by subject."""
+        rows = self.samples[np.argsort(self.samples[:, 0], kind="stable")]
+        report = self.reports[rows[:, 1].astype(np.int64)]
+        return Samples(
+            subject=rows[:, 0].astype(np.int64),
+            at=report[:, 1],
+            window_seconds=np.nan_to_num(rows[:, 4], nan=0.0),
+            exists=rows[:, 2] != 0,
+            values=rows[:, 5:],
+            from_at=report[:, 2],
+        )
 
-@dataclass(frozen=True, slots=True)
-class EnergyBounds:
-    """The energy that a node can have used."""
-
-    max_watts: float = inf
-    held: Mapping[int, float] = field(default_factory=dict)
-    """Energy of the node that is already rolled up, by bucket of five minutes."""
-
-    def room(self, bucket: int) -> float:
-        """The energy that a bucket can still take."""
-        return max(0.0, self.max_watts * FINE_SECONDS - self.held.get(bucket, 0.0))
-
-
-_UNBOUNDED = EnergyBounds()
+    def counters(self) -> Iterator[tuple[int, int, float]]:
+        """Subject, place of the report, and value of every energy counter, in order."""
+        known = self.samples[~np.isnan(self.samples[:, 3])][:, (0, 1, 3)]
+        rows = np.concatenate((self.ends, known))
+        for subject, place, joules in rows[np.argsort(rows[:, 1], kind="stable")].tolist():
+            yield int(subject), int(place), joules
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,154 +101,98 @@ class RollupRows:
 
     nodes: Sequence[Row]
     """Step, bucket, and the values of `ROLLUP_VALUES`, `NODE_JOULES` and `COVERED`."""
-    containers: Sequence[tuple[int, Row]]
-    """Container id, and the same with `CONTAINER_JOULES`."""
+    containers: Sequence[Row]
+    """Step, bucket, container id, and the values of `ROLLUP_VALUES` and `CONTAINER_JOULES`."""
     ended: Mapping[int, float]
     bounded_buckets: int = 0
     """Buckets of five minutes in which the node reported more energy than it can have used."""
 
 
-class _BucketEnergy(NamedTuple):
-    """Energy in one bucket, and the part of the bucket that it was used in."""
-
-    joules: Sequence[float]
-    covered_from: float
-    covered_until: float
-
-    @property
-    def covered(self) -> tuple[float, float]:
-        return self.covered_from, self.covered_until
-
-    def merged(self, other: "_BucketEnergy") -> "_BucketEnergy":
-        return _BucketEnergy(
-            [a + b for a, b in zip(self.joules, other.joules, strict=True)],
-            min(self.covered_from, other.covered_from),
-            max(self.covered_until, other.covered_until),
-        )
-
-    def scaled(self, factor: float) -> "_BucketEnergy":
-        return self._replace(joules=[factor * each for each in self.joules])
-
-
-@dataclass(frozen=True, slots=True)
-class _HeartbeatEnergy:
+class _HeartbeatEnergy(NamedTuple):
     """The energy between two heartbeats."""
 
     begins_at: float
     ends_at: float
     joules: float
     idle_joules: float
+    containers_joules: float
     containers: Mapping[int, float]
-
-    @property
-    def containers_joules(self) -> float:
-        return sum(self.containers.values())
 
 
 def roll_up(
-    readings: Sequence[NodeReading], ended_joules: Mapping[int, float], bounds: EnergyBounds = _UNBOUNDED
+    readings: Readings, ended_joules: Mapping[int, float], room: Mapping[int, float] | None = None
 ) -> RollupRows:
-    """The rows for readings from a first heartbeat, which is already rolled up, to a last one.
+    """The rows for the readings of one node, of which the first heartbeat is already rolled up.
 
     `ended_joules` has the last energy counters of containers that ended before: a restarted container may
-    continue from there.
+    continue from there. `room` is the energy that buckets of five minutes can still take; others take any.
     """
     readings = _within_rows(readings)
     usage = _usage(readings)
-    usage_of_node = usage.pop(_NODE, {})
-    counters = _Counters(readings[0], ended_joules)
-    per_container: defaultdict[int, dict[int, _BucketEnergy]] = defaultdict(dict)
-    per_node: dict[int, _BucketEnergy] = {}
-    for part in _by_heartbeat(readings):
-        energy = counters.update(part)
-        added = (energy.joules, energy.idle_joules, energy.containers_joules)
+    last: dict[int, float] = {}
+    nodes: dict[_Key, list[float]] = {}
+    containers: defaultdict[tuple[int, int, int], float] = defaultdict(float)
+    buckets: defaultdict[int, list[tuple[float, _HeartbeatEnergy]]] = defaultdict(list)
+    for energy in _energy(readings, ended_joules, last):
         for bucket, share in bucket_shares(energy.begins_at, energy.ends_at, FINE_SECONDS).items():
-            covered = (
-                max(energy.begins_at, bucket * FINE_SECONDS),
-                min(energy.ends_at, (bucket + 1) * FINE_SECONDS),
-            )
-            _add(per_node, bucket, _BucketEnergy([share * joules for joules in added], *covered))
-            for container_id, joules in energy.containers.items():
-                _add(per_container[container_id], bucket, _BucketEnergy([share * joules], *covered))
-    bounded = _bound(per_node, per_container, bounds)
+            buckets[bucket].append((share, energy))
+    bounded = 0
+    for bucket, parts in buckets.items():
+        joules = sum(share * energy.joules for share, energy in parts)
+        most = inf if room is None else room.get(bucket, inf)
+        factor = most / joules if joules > most else 1.0
+        bounded += joules > most
+        begins_at, ends_at = bucket * FINE_SECONDS, (bucket + 1) * FINE_SECONDS
+        for share, energy in parts:
+            part = factor * share
+            for key in ((FINE_SECONDS, bucket), (COARSE_SECONDS, begins_at // COARSE_SECONDS)):
+                node = nodes.setdefault(key, [0.0, 0.0, 0.0, inf, -inf])
+                for place, added in enumerate(energy[2:5]):
+                    node[place] += part * added
+                node[3] = min(node[3], max(energy.begins_at, begins_at))
+                node[4] = max(node[4], min(energy.ends_at, ends_at))
+                for container_id, added in energy.containers.items():
+                    containers[*key, container_id] += part * added
+    of_node = {key[:2]: row for key, row in usage.items() if key[2] < 0}
+    of_containers = {key: row for key, row in usage.items() if key[2] >= 0}
     return RollupRows(
         nodes=[
-            (*row, *(of_bucket.covered if of_bucket else (None, None)))
-            for row, of_bucket in _rows(usage_of_node, per_node, 3)
+            (*key, *of_node.get(key, _NO_USAGE), *nodes.get(key, _NO_ENERGY))
+            for key in sorted({*of_node, *nodes})
         ],
         containers=[
-            (container_id, row)
-            for container_id in sorted({*usage, *per_container})
-            for row, _ in _rows(usage.get(container_id, {}), per_container[container_id], 1)
+            (*key, *of_containers.get(key, _NO_USAGE), containers.get(key, 0.0))
+            for key in sorted({*of_containers, *containers})
         ],
-        ended=counters.ended(),
+        ended=_ended(readings, last),
         bounded_buckets=bounded,
     )
 
 
-def _within_rows(readings: Sequence[NodeReading]) -> Sequence[NodeReading]:
+def _within_rows(readings: Readings) -> Readings:
     """The readings, or if they make too many rows, the same with less time between them.
 
     A node can report any time in the past and thousands of containers: each would have a row for every five
     minutes since. Then the readings count for the last part of that time.
     """
-    containers = {each.container_id for reading in readings for each in reading.containers}
-    latest_at = max(reading.at for reading in readings)
-    most = max(_MOST_ROWS, _ROWS_PER_SAMPLE * sum(len(reading.containers) for reading in readings))
-    begins_at = latest_at - FINE_SECONDS * max(1, most // max(1, len(containers)))
-    if readings[0].at >= begins_at:
-        return readings
-    return [_not_before(reading, begins_at) for reading in readings]
+    reports = readings.reports.copy()
+    subjects = np.unique(np.concatenate((readings.samples[:, 0], readings.ends[:, 0]))).size
+    most = max(_MOST_ROWS, _ROWS_PER_SAMPLE * (len(readings.samples) + len(readings.ends)))
+    begins_at = reports[-1, 1] - FINE_SECONDS * max(1, most // max(1, subjects))
+    reports[:, 1:3] = np.maximum(reports[:, 1:3], begins_at)
+    return readings._replace(reports=reports)
 
 
-def _not_before(reading: NodeReading, at: float) -> NodeReading:
-    if reading.at >= at:
-        return reading
-
-    def moved(sample: Sample | None) -> Sample | None:
-        return None if sample is None else sample._replace(at=at)
-
-    containers = [replace(each, sample=moved(each.sample)) for each in reading.containers]
-    return replace(reading, at=at, sample=moved(reading.sample), containers=containers)
-
-
-def _bound(
-    per_node: dict[int, _BucketEnergy],
-    per_container: Mapping[int, dict[int, _BucketEnergy]],
-    bounds: EnergyBounds,
-) -> int:
-    """Leave out the energy of buckets that is above what the node can have used; returns in how many."""
-    bounded = 0
-    for bucket, energy in per_node.items():
-        joules, room = energy.joules[0], bounds.room(bucket)
-        if joules <= room:
-            continue
-        bounded += 1
-        per_node[bucket] = energy.scaled(room / joules)
-        for buckets in per_container.values():
-            if bucket in buckets:
-                buckets[bucket] = buckets[bucket].scaled(room / joules)
-    return bounded
-
-
-def _usage(readings: Sequence[NodeReading]) -> dict[int, _Usage]:
-    """The usage of the node and of each container, by step and bucket: values of `ROLLUP_VALUES`."""
-    subjects: defaultdict[int, list[Sample]] = defaultdict(list)
-    for reading in readings:
-        if reading.sample is not None:
-            subjects[_NODE].append(reading.sample)
-        for container in reading.containers:
-            if container.sample is not None:
-                subjects[container.container_id].append(container.sample)
-    usage: defaultdict[int, _Usage] = defaultdict(dict)
-    if subjects:
-        samples = Samples.of(subjects, readings[0].at)
-        periods = hold(samples)
-        for step in STEPS:
-            sums = sum_buckets(samples, periods, step)
-            keys = zip(sums.subject.tolist(), sums.bucket.tolist(), strict=True)
-            for (subject, bucket), row in zip(keys, _stored(sums).tolist(), strict=True):
-                usage[subject][step, bucket] = tuple(row)
+def _usage(readings: Readings) -> dict[tuple[int, int, int], Row]:
+    """The values of `ROLLUP_VALUES` by step, bucket and subject."""
+    usage: dict[tuple[int, int, int], Row] = {}
+    samples = readings.usage()
+    periods = hold(samples)
+    for step in STEPS:
+        sums = sum_buckets(samples, periods, step)
+        keys = zip(sums.bucket.tolist(), sums.subject.tolist(), strict=True)
+        for (bucket, subject), row in zip(keys, _stored(sums).tolist(), strict=True):
+            usage[step, bucket, subject] = tuple(row)
     return usage
 
 
@@ -250,78 +204,35 @@ def _stored(sums: BucketSums) -> Floats:
     return np.hstack((seconds, sums.totals[:, plain], waiting, sums.maxima[:, plain], highest))
 
 
-def _add(buckets: dict[Key, _BucketEnergy], key: Key, energy: _BucketEnergy) -> None:
-    buckets[key] = buckets[key].merged(energy) if key in buckets else energy
-
-
-def _rows(
-    usage: _Usage, energy: Mapping[int, _BucketEnergy], width: int
-) -> Iterator[tuple[Row, _BucketEnergy | None]]:
-    """A row for every bucket of every step that has usage or energy."""
-    by_step = {(FINE_SECONDS, bucket): of_bucket for bucket, of_bucket in energy.items()}
-    for bucket, of_bucket in energy.items():
-        _add(by_step, (COARSE_SECONDS, bucket * FINE_SECONDS // COARSE_SECONDS), of_bucket)
-    for key in {*usage, *by_step}:
-        found = by_step.get(key)
-        joules = found.joules if found else [0.0] * width
-        yield (*key, *usage.get(key, _NO_USAGE), *joules), found
-
-
-def _by_heartbeat(readings: Sequence[NodeReading]) -> Iterator[Sequence[NodeReading]]:
-    """The readings from each heartbeat to the next, both included."""
-    begin = 0
-    for index, reading in enumerate(readings):
-        if index and reading.is_heartbeat:
-            yield readings[begin : index + 1]
-            begin = index
-
-
-class _Counters:
-    """The last values of the energy counters."""
-
-    def __init__(self, first: NodeReading, ended_joules: Mapping[int, float]) -> None:
-        self._node = first.joules_total
-        self._ended_before = ended_joules
-        self._last: dict[int, float] = dict(_container_counters([first]))
-        self._running = {each.container_id for each in first.containers}
-
-    def update(self, readings: Sequence[NodeReading]) -> _HeartbeatEnergy:
-        """The energy from one heartbeat, the first reading, to the next."""
-        counts: defaultdict[int, list[float]] = defaultdict(list)
-        for container_id, joules in _container_counters(readings[1:]):
-            counts[container_id].append(joules)
-        containers = {}
-        for container_id, values in counts.items():
-            start = self._last.get(container_id, self._ended_before.get(container_id, 0.0))
-            if joules := counter_increase(values, start):
-                containers[container_id] = joules
-            self._last[container_id] = values[-1]
-        self._running = {
-            each.container_id for each in readings[-1].containers if each.sample and each.sample.values
-        }
-        begins_at, ends_at = readings[0].at, max(reading.at for reading in readings)
+def _energy(
+    readings: Readings, ended_joules: Mapping[int, float], last: dict[int, float]
+) -> Iterator[_HeartbeatEnergy]:
+    """The energy from each heartbeat to the next; `last` gets the last values of the counters."""
+    beats: Numbers = np.flatnonzero(readings.reports[:, 3])
+    interval = np.searchsorted(beats, np.arange(len(readings.reports))) - 1
+    increases: list[defaultdict[int, float]] = [defaultdict(float) for _ in beats[1:]]
+    for subject, place, count in readings.counters():
+        # The first value of a node's counter is no increase; a container began at zero.
+        start = count if subject < 0 else ended_joules.get(subject, 0.0)
+        before = last.get(subject, start)
+        if place:
+            # A counter that decreased was reset to zero.
+            increases[interval[place]][subject] += count - before if count >= before else count
+        last[subject] = count
+    for increase, begin, end in zip(increases, beats[:-1], beats[1:], strict=True):
+        begins_at, ends_at = float(readings.reports[begin, 1]), float(readings.reports[end, 1])
+        containers = {subject: joules for subject, joules in increase.items() if subject >= 0 and joules}
         containers_joules = sum(containers.values())
         # If the node's own counter is missing or too low, it used at least what its containers did.
-        joules = max(self._node_increase(readings[1:]), containers_joules)
-        idle_joules = min(readings[-1].idle_watts * (ends_at - begins_at), joules - containers_joules)
-        return _HeartbeatEnergy(begins_at, ends_at, joules, idle_joules, containers)
-
-    def _node_increase(self, readings: Sequence[NodeReading]) -> float:
-        counts = [reading.joules_total for reading in readings if reading.joules_total is not None]
-        if not counts:
-            return 0.0
-        # The first value of a counter is no increase.
-        start = counts[0] if self._node is None else self._node
-        self._node = counts[-1]
-        return counter_increase(counts, start)
-
-    def ended(self) -> dict[int, float]:
-        """The last counters of containers that no longer run."""
-        return {key: joules for key, joules in self._last.items() if key not in self._running}
+        own_joules = sum(joules for subject, joules in increase.items() if subject < 0)
+        joules = max(own_joules, containers_joules)
+        idle_joules = min(float(readings.reports[end, 4]) * (ends_at - begins_at), joules - containers_joules)
+        yield _HeartbeatEnergy(begins_at, ends_at, joules, idle_joules, containers_joules, containers)
 
 
-def _container_counters(readings: Iterable[NodeReading]) -> Iterator[tuple[int, float]]:
-    for reading in readings:
-        for container in reading.containers:
-            if container.joules_total is not None:
-                yield container.container_id, container.joules_total
+def _ended(readings: Readings, last: Mapping[int, float]) -> dict[int, float]:
+    """The last counters of containers that the last heartbeat does not name as running."""
+    rows = readings.samples
+    is_running = (rows[:, 1] == len(readings.reports) - 1) & (rows[:, 2] != 0)
+    running = set(rows[is_running, 0].tolist())
+    return {key: joules for key, joules in last.items() if key >= 0 and key not in running}

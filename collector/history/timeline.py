@@ -10,29 +10,16 @@ NaN. Each period is divided among the buckets that it overlaps. Time-weighted su
 so a bucket can be filled in parts.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from collector.common.arrays import Flags, Floats, Numbers
 
-Values = tuple[float | None, ...]
-"""CPU cores, memory bytes, disk and network bytes per second, watts, pressure of CPU, memory and disk;
-None if unknown."""
-
-WATTS = 4
-PRESSURE = slice(5, 8)
-"""Places of the power and of the pressure in `Values`."""
-WIDTH = 8
-
-
-class Sample(NamedTuple):
-    """The values of a node or container at one time; without values, it no longer exists."""
-
-    at: float
-    window_seconds: float
-    values: Values | None
+WATTS, PRESSURE, WIDTH = 4, slice(5, 8), 8
+"""The values are CPU cores, memory bytes, disk and network bytes per second, watts, and the pressure of CPU,
+memory and disk."""
 
 
 class Samples(NamedTuple):
@@ -46,21 +33,6 @@ class Samples(NamedTuple):
     """One column per value."""
     from_at: Floats
     """No period of the subject begins earlier."""
-
-    @classmethod
-    def of(cls, subjects: Mapping[int, Sequence[Sample]], from_at: float) -> "Samples":
-        """The samples of subjects, by number."""
-        rows = [(subject, each) for subject in sorted(subjects) for each in subjects[subject]]
-        unknown = (None,) * WIDTH
-        values = [unknown if each.values is None else each.values for _, each in rows]
-        return cls(
-            subject=np.array([subject for subject, _ in rows], dtype=np.int64),
-            at=np.array([each.at for _, each in rows], dtype=np.float64),
-            window_seconds=np.array([each.window_seconds for _, each in rows], dtype=np.float64),
-            exists=np.array([each.values is not None for _, each in rows], dtype=np.bool_),
-            values=np.array(values, dtype=np.float64).reshape(-1, WIDTH),
-            from_at=np.full(len(rows), from_at),
-        )
 
     @property
     def ends(self) -> Numbers:
@@ -115,6 +87,18 @@ class BucketSums(NamedTuple):
         return BucketSums(
             self.subject[rows], self.bucket[rows], self.seconds[rows], self.totals[rows], self.maxima[rows]
         )
+
+
+def columns(rows: Sequence[Sequence[object]], width: int) -> Floats:
+    """Rows of numbers as one array; null becomes NaN. Ids are exact: they are far below 2^53."""
+    return np.array(rows, dtype=np.float64).reshape(-1, width)
+
+
+def find(known: Numbers, wanted: Numbers) -> tuple[Numbers, Numbers]:
+    """The places of numbers in a sorted column, and which of them are in it."""
+    places = np.searchsorted(known, wanted)
+    some = np.flatnonzero(known[np.minimum(places, known.size - 1)] == wanted) if known.size else wanted[:0]
+    return places[some], some
 
 
 def report_time(
@@ -214,12 +198,3 @@ def bucket_shares(begins_at: float, ends_at: float, step_seconds: float) -> dict
         return {int(ends_at // step_seconds): 1.0}
     length = ends_at - begins_at
     return {bucket: seconds / length for bucket, seconds in overlaps(begins_at, ends_at, step_seconds)}
-
-
-def counter_increase(counts: Iterable[float], start: float) -> float:
-    """The increase of a counter from `start`; one that decreased was reset to zero."""
-    total, before = 0.0, start
-    for count in counts:
-        total += count - before if count >= before else count
-        before = count
-    return total

@@ -2,21 +2,13 @@
 
 import json
 import sqlite3
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
-from collector.history.rollups import (
-    COARSE_SECONDS,
-    FINE_SECONDS,
-    ContainerReading,
-    EnergyBounds,
-    NodeReading,
-    RollupRows,
-    roll_up,
-)
+from collector.history.rollups import COARSE_SECONDS, FINE_SECONDS, Readings, RollupRows, roll_up
+from collector.history.sqlite.rows import Row
 from collector.history.sqlite.schema import (
     CONTAINER_JOULES,
     COVERED,
@@ -26,9 +18,7 @@ from collector.history.sqlite.schema import (
     ROLLUP_VALUES,
     SAMPLE_VALUES,
 )
-from collector.history.timeline import Sample, report_time
-
-_VALUES = ", ".join(f"s.{name}" for name in SAMPLE_VALUES)
+from collector.history.timeline import report_time
 
 _PENDING_NODES = """
 SELECT n.id FROM nodes n LEFT JOIN rollup_progress d ON d.node_id = n.id
@@ -42,45 +32,47 @@ WHERE EXISTS (
 ORDER BY (SELECT count(*) FROM containers c WHERE c.node_id = n.id)
 """
 _PROGRESS = "SELECT boot_id, sequence FROM rollup_progress WHERE node_id = ?"
-_BOOTS = "SELECT id FROM boots WHERE node_id = ? AND id >= ? ORDER BY id"
-_SIZES = """
-SELECT sequence, heartbeat IS NOT NULL, size FROM reports WHERE boot_id = ? AND sequence > ? ORDER BY sequence
+_FROM = """
+FROM boots b CROSS JOIN reports r ON r.boot_id = b.id
+    AND r.sequence >= CASE b.id WHEN :first_boot THEN :begin ELSE 0 END
 """
-_SIZE_SINCE = """
-SELECT coalesce(sum(r.size), 0) FROM boots b JOIN reports r ON r.boot_id = b.id
-WHERE b.node_id = :node AND (b.id, r.sequence) > (:boot, :sequence)
+_SIZES = f"""
+SELECT b.id, r.sequence, r.heartbeat IS NOT NULL, r.size {_FROM}
+WHERE b.node_id = :node AND b.id >= :first_boot AND (b.id, r.sequence) > (:first_boot, :begin)
+ORDER BY b.id, r.sequence
 """
 # Every heartbeat covers time, whether or not there was energy. What is older than `report_time` accepts does
 # not matter.
 _REACHED = f"""
 SELECT covered_until FROM node_rollups
 WHERE step = {COARSE_SECONDS} AND node_id = :node AND covered_until IS NOT NULL AND bucket >= (
-    SELECT received_at / {COARSE_SECONDS} - 192 FROM reports WHERE boot_id = :boot AND sequence = :sequence
+    SELECT received_at / {COARSE_SECONDS} - 192 FROM reports
+    WHERE boot_id = :first_boot AND sequence = :begin
 ) ORDER BY bucket DESC LIMIT 1
 """  # noqa: S608 - a number of our own
 _HELD = f"SELECT joules FROM node_rollups WHERE step = {FINE_SECONDS} AND bucket = ? AND node_id = ?"  # noqa: S608 - a number of our own
-IN_RANGE = (
-    "WHERE r.boot_id = :boot AND r.sequence BETWEEN :begin AND :end"
-    " AND (NOT :sparse OR r.heartbeat IS NOT NULL)"
-)
+_IN_RANGE = """
+WHERE b.node_id = :node AND b.id BETWEEN :first_boot AND :last_boot
+    AND r.sequence <= CASE b.id WHEN :last_boot THEN :end ELSE r.sequence END
+    AND (NOT :sparse OR r.heartbeat IS NOT NULL)
+"""
 _REPORTS = f"""
-SELECT r.id, r.sequence, r.at, r.received_at, r.heartbeat IS NOT NULL, s.joules_total, s.idle_watts,
-       s.report_id IS NOT NULL, s.window_seconds, {_VALUES}
-FROM reports r LEFT JOIN node_samples s ON s.report_id = r.id
-{IN_RANGE} ORDER BY r.sequence
-"""  # noqa: S608 - names of our own
+SELECT r.id, r.at, r.received_at, r.heartbeat IS NOT NULL, s.idle_watts
+{_FROM} LEFT JOIN node_samples s ON s.report_id = r.id {_IN_RANGE} ORDER BY b.id, r.sequence
+"""
+_VALUES = ", ".join(("s.joules_total", "s.window_seconds", *(f"s.{name}" for name in SAMPLE_VALUES)))
+# Nodes have negative numbers.
+_SAMPLES = f"""
+SELECT -:node, r.id, 1, {_VALUES} {_FROM} JOIN node_samples s ON s.report_id = r.id {_IN_RANGE}
+UNION ALL
+SELECT s.container_id, r.id, s.facts_id IS NOT NULL, {_VALUES}
+{_FROM} JOIN container_samples s ON s.report_id = r.id {_IN_RANGE}
+"""
 # The events of a report come before its samples: a container may end and start again under the same id.
 _ENDS = f"""
-SELECT e.report_id, e.container_id, e.joules_total
-FROM reports r JOIN events e ON e.report_id = r.id
-{IN_RANGE} AND e.container_id IS NOT NULL
-ORDER BY e.report_id, e.number
-"""  # noqa: S608 - names of our own
-_CONTAINER_SAMPLES = f"""
-SELECT s.report_id, s.container_id, s.joules_total, s.facts_id IS NOT NULL, s.window_seconds, {_VALUES}
-FROM reports r JOIN container_samples s ON s.report_id = r.id
-{IN_RANGE}
-"""  # noqa: S608 - names of our own
+SELECT e.container_id, r.id, e.joules_total {_FROM} JOIN events e ON e.report_id = r.id
+{_IN_RANGE} AND e.container_id IS NOT NULL ORDER BY r.id, e.number
+"""
 _ENDED = """
 SELECT c.id, c.ended_joules_total FROM json_each(?) each JOIN containers c ON c.id = each.value
 WHERE c.ended_joules_total IS NOT NULL
@@ -88,6 +80,9 @@ WHERE c.ended_joules_total IS NOT NULL
 _LARGEST = 2**63 - 1
 _READ_BYTES = 4 << 20
 """Reports of a node that are read at once, by the size that they are stored with: about 20,000 samples."""
+
+Range = Mapping[str, int]
+"""The reports of a node from one to another: the parameters of `_IN_RANGE`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,31 +97,11 @@ class RollupUpdate:
     """Whether there are later heartbeats, which the next update includes."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Position:
-    """A report of a node, in the order in which they were made."""
-
-    boot_id: int
-    sequence: int
-
-
-class ReportRange(TypedDict):
-    """Reports of one boot: the parameters of `IN_RANGE`."""
-
-    boot: int
-    begin: int
-    end: int
-    sparse: bool
-    """Whether only heartbeats are read."""
-
-
 class PendingReports(NamedTuple):
     """The reports of a node that are not rolled up yet."""
 
-    ranges: Sequence[ReportRange]
-    """Ranges in the order in which their reports were made."""
-    clock: "NodeClock"
-    """The clock of the node, at the time up to which the rollups go."""
+    given: Range
+    is_empty: bool
     has_more: bool
     """Whether there are later heartbeats."""
 
@@ -146,160 +121,79 @@ class RollupReader:
 
         Energy above `max_watts` is left out.
         """
-        done = self._progress(node_id)
-        pending = self._up_to_heartbeat(node_id, done, self._boots(node_id, done))
-        found = [] if pending is None else self._collect(pending)
-        if pending is None or not found or found[-1][0] == done:
+        given, is_empty, has_more = self.pending(node_id)
+        reports = [] if is_empty else self.reports(given)
+        if not reports:
             return None
-        end, readings = found[-1][0], [reading for _, reading in found]
-        ids = {each.container_id for reading in readings for each in reading.containers}
+        samples, ends = self.samples(given), self._connection.execute(_ENDS, given).fetchall()
+        ids = {row[0] for row in (*samples, *ends)}
         ended = dict(self._connection.execute(_ENDED, (json.dumps(list(ids)),)))
-        bounds = EnergyBounds(max_watts, self._held(node_id, readings) if max_watts < inf else {})
-        rows = roll_up(readings, ended, bounds)
-        return RollupUpdate(node_id, end.boot_id, end.sequence, rows, pending.has_more)
+        room = self._room(node_id, reports, max_watts) if max_watts < inf else None
+        rows = roll_up(Readings.of(reports, samples, ends), ended, room)
+        return RollupUpdate(node_id, given["last_boot"], given["end"], rows, has_more)
 
-    def pending(self, node_id: int) -> "PendingReports":
-        """What the rollups do not include, from the last heartbeat that they do; all, unless it is much."""
-        done = self._progress(node_id)
-        since = done or _Position(0, 0)
-        given = {"node": node_id, "boot": since.boot_id, "sequence": since.sequence}
-        (size_bytes,) = self._connection.execute(_SIZE_SINCE, given).fetchone()
-        boots = self._boots(node_id, done)
-        if size_bytes <= _READ_BYTES:
-            return self._pending(node_id, done, dict.fromkeys(boots, _LARGEST))
-        return self._up_to_heartbeat(node_id, done, boots) or self._pending(node_id, done, {})
+    def pending(self, node_id: int, *, complete: bool = False) -> PendingReports:
+        """What the rollups do not include, from the last heartbeat that they do to the latest heartbeat.
 
-    def _pending(
-        self,
-        node_id: int,
-        done: _Position | None,
-        ends: Mapping[int, int],
-        *,
-        sparse: bool = False,
-        has_more: bool = False,
-    ) -> "PendingReports":
-        """The reports of each boot up to a sequence."""
-        ranges = [
-            ReportRange(boot=boot_id, begin=_begin(boot_id, done), end=end, sparse=sparse)
-            for boot_id, end in ends.items()
-        ]
-        clock = NodeClock(-inf if done is None else self._reached(node_id, done))
-        return PendingReports(ranges, clock, has_more)
-
-    def _progress(self, node_id: int) -> _Position | None:
-        row = self._connection.execute(_PROGRESS, (node_id,)).fetchone()
-        return None if row is None else _Position(*row)
-
-    def _boots(self, node_id: int, done: _Position | None) -> list[int]:
-        """The boots from where the rollups end."""
-        found = self._connection.execute(_BOOTS, (node_id, done.boot_id if done else 0))
-        return [boot_id for (boot_id,) in found]
-
-    def _up_to_heartbeat(
-        self, node_id: int, done: _Position | None, boots: Sequence[int]
-    ) -> "PendingReports | None":
-        """The reports up to the latest heartbeat, or to the first one after `_READ_BYTES`; None without any.
-
-        A node that sends much between two heartbeats must not fill the memory: then only they are read.
+        If that is much, to the first heartbeat after `_READ_BYTES`. A node that sends much between two
+        heartbeats must not fill the memory: then only they are read. `complete` includes reports after the
+        latest heartbeat, unless it is much.
         """
-        size_bytes = 0
-        last: tuple[_Position, int] | None = None
-        has_more = False
-        for position, is_heartbeat, size in self._sizes(done, boots):
+        done = self._connection.execute(_PROGRESS, (node_id,)).fetchone() or (0, 0)
+        given = {"node": node_id, "first_boot": done[0], "begin": done[1]}
+        size_bytes = read_bytes = 0
+        last, has_more = done, False
+        for boot_id, sequence, is_heartbeat, size in self._connection.execute(_SIZES, given):
             size_bytes += size
             if is_heartbeat:
-                has_more = last is not None and size_bytes > _READ_BYTES
+                has_more = last != done and size_bytes > _READ_BYTES
                 if has_more:
                     break
-                last = position, size_bytes
-        if last is None:
-            return None
-        end, read_bytes = last
-        ends = {boot: _LARGEST for boot in boots if boot < end.boot_id} | {end.boot_id: end.sequence}
-        return self._pending(node_id, done, ends, sparse=read_bytes > _READ_BYTES, has_more=has_more)
+                last, read_bytes = (boot_id, sequence), size_bytes
+        if complete and size_bytes <= _READ_BYTES:
+            last = (_LARGEST, _LARGEST)
+        given |= {"last_boot": last[0], "end": last[1], "sparse": read_bytes > _READ_BYTES}
+        return PendingReports(given, last == done, has_more)
 
-    def _sizes(self, done: _Position | None, boots: Sequence[int]) -> Iterator[tuple[_Position, bool, int]]:
-        """Every report, in order: whether it is a heartbeat, and its size."""
-        for boot_id in boots:
-            given = (boot_id, _begin(boot_id, done))
-            for sequence, is_heartbeat, size in self._connection.execute(_SIZES, given):
-                yield _Position(boot_id, sequence), is_heartbeat, size
-
-    def _held(self, node_id: int, readings: Sequence[NodeReading]) -> dict[int, float]:
-        """The energy of a node in the buckets of readings that is rolled up already."""
-        first, last = (int(readings[place].at // FINE_SECONDS) for place in (0, -1))
-        held = {}
-        for bucket in range(first, last + 1):
-            row = self._connection.execute(_HELD, (bucket, node_id)).fetchone()
-            held[bucket] = (row[0] or 0.0) if row is not None else 0.0
-        return held
-
-    def _collect(self, pending: "PendingReports") -> list[tuple[_Position, NodeReading]]:
-        """The readings of boots up to their end, from a first heartbeat on."""
-        found: list[tuple[_Position, NodeReading]] = []
-        for given in pending.ranges:
-            for sequence, reading in self._readings(given, pending.clock):
-                if found or reading.is_heartbeat:
-                    found.append((_Position(given["boot"], sequence), reading))
+    def reports(self, given: Range) -> list[Row]:
+        """The reports from a first heartbeat on, as in `Readings`."""
+        reached = self._connection.execute(_REACHED, given).fetchone()
+        rows = self._connection.execute(_REPORTS, given).fetchall()
+        times = node_times((row[1:3] for row in rows), -inf if reached is None else reached[0])
+        found: list[Row] = []
+        for (report_id, _, _, is_heartbeat, idle_watts), at in zip(rows, times, strict=True):
+            if found or is_heartbeat:
+                found.append((report_id, at, found[0][1] if found else at, is_heartbeat, idle_watts or 0.0))
         return found
 
-    def _reached(self, node_id: int, done: _Position) -> float:
-        """The time up to which the rollups of a node go."""
-        given = {"node": node_id, "boot": done.boot_id, "sequence": done.sequence}
-        row = self._connection.execute(_REACHED, given).fetchone()
-        return -inf if row is None else float(row[0])
+    def samples(self, given: Range) -> list[Row]:
+        """The samples of reports, as in `Readings`."""
+        return self._connection.execute(_SAMPLES, given).fetchall()
 
-    def _readings(self, given: "ReportRange", clock: "NodeClock") -> Iterator[tuple[int, NodeReading]]:
-        """The readings of a boot."""
-        reports = self._connection.execute(_REPORTS, given).fetchall()
-        times = {row[0]: clock.time_of(row[2], row[3]) for row in reports}
-        containers: defaultdict[int, list[ContainerReading]] = defaultdict(list)
-        for report_id, container_id, joules in self._connection.execute(_ENDS, given):
-            containers[report_id].append(ContainerReading(container_id, None, joules))
-        for report_id, container_id, joules, exists, window_seconds, *values in self._connection.execute(
-            _CONTAINER_SAMPLES, given
-        ):
-            sample = Sample(times[report_id], window_seconds or 0.0, tuple(values) if exists else None)
-            containers[report_id].append(ContainerReading(container_id, sample, joules))
-        for row in reports:
-            report_id, sequence, _, _, is_heartbeat, joules, idle_watts, has_state, window, *values = row
-            at = times[report_id]
-            reading = NodeReading(
-                at=at,
-                is_heartbeat=bool(is_heartbeat),
-                sample=Sample(at, window, tuple(values)) if has_state else None,
-                joules_total=joules,
-                idle_watts=idle_watts or 0.0,
-                containers=containers[report_id],
-            )
-            yield sequence, reading
+    def _room(self, node_id: int, reports: Sequence[Row], max_watts: float) -> dict[int, float]:
+        """The energy that a node can still have used in the buckets of reports."""
+        first, last = (int(reports[place][1] // FINE_SECONDS) for place in (0, -1))
+        room = {}
+        for bucket in range(first, last + 1):
+            row = self._connection.execute(_HELD, (bucket, node_id)).fetchone()
+            room[bucket] = max(0.0, max_watts * FINE_SECONDS - ((row and row[0]) or 0.0))
+        return room
 
 
-def _begin(boot_id: int, done: _Position | None) -> int:
-    """The sequence from which the reports of a boot are not rolled up."""
-    return done.sequence if done is not None and boot_id == done.boot_id else 0
-
-
-class NodeClock:
-    """The time of a node in the rollups, which never goes back.
+def node_times(times: Iterable[tuple[float, float]], reached: float) -> Iterator[float]:
+    """The time of each report of a node in the rollups, from its own and that of receipt; it never goes back.
 
     If the clock of a node is set back, its time goes on from where it was. Else a node could claim the same
     days again and again, each time with a row for every five minutes.
     """
-
-    def __init__(self, reached: float) -> None:
-        self._reached = reached
-        self._ahead = 0.0
-        """How far this time is ahead of the node's own clock."""
-
-    def time_of(self, at: float, received_at: float) -> float:
-        """The time of the next report."""
+    ahead = 0.0
+    for at, received_at in times:
         own = report_time(at, received_at)
-        if report_time(own + self._ahead, received_at) != own + self._ahead:
-            self._ahead = 0.0  # the clock was set again
-        self._ahead = max(self._ahead, self._reached - own)
-        self._reached = own + self._ahead
-        return self._reached
+        if report_time(own + ahead, received_at) != own + ahead:
+            ahead = 0.0  # the clock was set again
+        ahead = max(ahead, reached - own)
+        reached = own + ahead
+        yield reached
 
 
 def add_rollups(connection: sqlite3.Connection, updates: Sequence[RollupUpdate]) -> None:
@@ -309,10 +203,7 @@ def add_rollups(connection: sqlite3.Connection, updates: Sequence[RollupUpdate])
         connection.executemany(
             ADD_NODE, [(step, bucket, update.node_id, *rest) for step, bucket, *rest in rows.nodes]
         )
-        connection.executemany(
-            ADD_CONTAINER,
-            [(step, bucket, container_id, *rest) for container_id, (step, bucket, *rest) in rows.containers],
-        )
+        connection.executemany(ADD_CONTAINER, rows.containers)
         connection.executemany(
             "UPDATE containers SET ended_joules_total = ? WHERE id = ?",
             [(joules, container_id) for container_id, joules in rows.ended.items()],

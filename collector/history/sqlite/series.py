@@ -3,7 +3,7 @@
 import json
 import math
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +16,8 @@ from collector.history.timeline import (
     PRESSURE,
     WIDTH,
     BucketSums,
-    Sample,
     Samples,
+    columns,
     hold,
     merge_buckets,
     report_time,
@@ -93,7 +93,7 @@ class _Query:
             for subject in subjects
             for row in self.connection.execute(statement, {**given, "subject": subject})
         ]
-        rows = np.array(found, dtype=np.float64).reshape(-1, 3 + 2 * WIDTH)
+        rows = columns(found, 3 + 2 * WIDTH)
         totals, maxima = rows[:, 3 : 3 + WIDTH], rows[:, 3 + WIDTH :]
         totals[:, PRESSURE] /= MILLISECONDS
         maxima[:, PRESSURE] /= MILLIONTHS
@@ -104,26 +104,29 @@ class _Query:
     def samples(self, subjects: Sequence[int], step: float) -> tuple[Point, ...]:
         statement = _NODE_SAMPLES if self.kind is SubjectKind.NODE else _CONTAINER_SAMPLES
         since = self.start - LOOKBACK_SECONDS
-        found = {
-            subject: _parse_samples(self.connection.execute(statement, (subject, since)))
-            for subject in subjects
-        }
-        samples = Samples.of(found, self.start)
+        parts, until = [], []
+        for subject in subjects:
+            rows = columns(self.connection.execute(statement, (subject, since)).fetchall(), 5 + WIDTH)
+            at = [report_time(own, received) for own, received in rows[:, :2].tolist()]
+            rows[:, 0] = np.maximum.accumulate(at) if at else at
+            rows[:, 1] = subject
+            if rows[:, 2].any():
+                parts.append(rows[rows[:, 2] != 0])
+                # The last values apply until the node's last report.
+                until.append(rows[-1, 0])
+        if not parts:
+            return ()
+        at, subject, _, exists, window_seconds, *values = np.concatenate(parts).T
+        samples = Samples(
+            subject=subject.astype(np.int64),
+            at=at,
+            window_seconds=np.nan_to_num(window_seconds, nan=0.0),
+            exists=exists != 0,
+            values=np.column_stack(values),
+            from_at=np.full(at.size, self.start),
+        ).held_until(np.array(until))
         sums = sum_buckets(samples, hold(samples).within(self.start, self.end), step)
         return points_of(sums, self.kind, self.start, step)
-
-
-def _parse_samples(rows: Iterator[Sequence[float | None]]) -> list[Sample]:
-    """The samples; the last one is repeated at the time of the node's last report."""
-    samples: list[Sample] = []
-    last_at = -math.inf
-    for at, received_at, is_sample, exists, window_seconds, *values in rows:
-        last_at = max(last_at, report_time(at or 0.0, received_at or 0.0))
-        if is_sample:
-            samples.append(Sample(last_at, window_seconds or 0.0, tuple(values) if exists else None))
-    if samples and last_at > samples[-1].at:
-        samples.append(Sample(last_at, 0.0, samples[-1].values))
-    return samples
 
 
 _SUBJECTS = {

@@ -1,6 +1,7 @@
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -10,11 +11,8 @@ from hypothesis import strategies as st
 from collector.history.timeline import (
     WIDTH,
     BucketSums,
-    Sample,
     Samples,
-    Values,
     bucket_shares,
-    counter_increase,
     hold,
     merge_buckets,
     overlaps,
@@ -27,7 +25,29 @@ DAY = 86_400.0
 times = st.floats(0, 10_000, allow_nan=False)
 lengths = st.floats(0.001, 5_000)
 steps = st.sampled_from([7.0, 60.0, 300.0, 3600.0])
+Values = tuple[float | None, ...]
 Period = tuple[float, float, Values]
+
+
+class Sample(NamedTuple):
+    """The values of a subject at one time; without values, it no longer exists."""
+
+    at: float
+    window_seconds: float
+    values: Values | None
+
+
+def columns_of(subjects: Mapping[int, Sequence[Sample]], from_at: float) -> Samples:
+    rows = [(subject, each) for subject in sorted(subjects) for each in subjects[subject]]
+    measured = [each.values or (None,) * WIDTH for _, each in rows]
+    return Samples(
+        subject=np.array([subject for subject, _ in rows]),
+        at=np.array([each.at for _, each in rows], dtype=np.float64),
+        window_seconds=np.array([each.window_seconds for _, each in rows], dtype=np.float64),
+        exists=np.array([each.values is not None for _, each in rows]),
+        values=np.array(measured, dtype=np.float64),
+        from_at=np.full(len(rows), from_at),
+    )
 
 
 def values(cpu_cores: float) -> Values:
@@ -67,7 +87,7 @@ def obvious_sums(periods: Sequence[Period], step: float) -> dict[int, tuple[floa
 
 def held(samples: Sequence[Sample], from_at: float) -> list[Period]:
     """What `hold` answers for one subject, in the order of time."""
-    periods = hold(Samples.of({1: samples}, from_at))
+    periods = hold(columns_of({1: samples}, from_at))
     rows = zip(*(column.tolist() for column in periods[:3]), strict=True)
     return sorted((begins_at, ends_at, samples[row].values or ()) for begins_at, ends_at, row in rows)
 
@@ -115,7 +135,7 @@ def test_a_clock_that_went_back_weighs_nothing() -> None:
 
 
 def test_the_last_value_holds_until_a_time() -> None:
-    samples = Samples.of({1: [Sample(100, 10, values(1))], 2: [Sample(100, 10, None)]}, 0.0)
+    samples = columns_of({1: [Sample(100, 10, values(1))], 2: [Sample(100, 10, None)]}, 0.0)
     periods = hold(samples.held_until(np.array([130.0, 130.0])))
     assert sorted(zip(periods.begins_at.tolist(), periods.ends_at.tolist(), strict=True)) == [
         (90, 100),
@@ -127,7 +147,7 @@ def test_the_last_value_holds_until_a_time() -> None:
 def test_samples_of_many_have_the_sums_of_the_obvious_way(
     subjects: list[list[Sample]], from_at: float, step: float
 ) -> None:
-    samples = Samples.of(dict(enumerate(subjects)), from_at)
+    samples = columns_of(dict(enumerate(subjects)), from_at)
     found = by_key(sum_buckets(samples, hold(samples), step))
     obvious = {
         (subject, bucket): sums
@@ -144,7 +164,7 @@ def test_samples_of_many_have_the_sums_of_the_obvious_way(
 
 @given(sampled())
 def test_merged_buckets_are_those_that_would_have_been_made(samples: list[Sample]) -> None:
-    columns = Samples.of({1: samples}, 0.0)
+    columns = columns_of({1: samples}, 0.0)
     periods = hold(columns)
     fine = sum_buckets(columns, periods, 300)
     merged = by_key(merge_buckets(fine._replace(bucket=fine.bucket // 12)))
@@ -166,12 +186,6 @@ def test_overlaps_cover_the_time_and_nothing_else(begins_at: float, seconds: flo
 @given(times, st.floats(0, 5_000))
 def test_shares_add_up_to_one_even_for_an_empty_interval(begins_at: float, seconds: float) -> None:
     assert sum(bucket_shares(begins_at, begins_at + seconds, 300).values()) == pytest.approx(1.0)
-
-
-def test_a_counter_that_went_back_had_begun_at_zero_again() -> None:
-    assert counter_increase([10.0, 30.0], start=4.0) == 26.0
-    assert counter_increase([10.0, 3.0, 5.0], start=4.0) == 6.0 + 3.0 + 2.0
-    assert counter_increase([], start=4.0) == 0.0
 
 
 def test_spooled_times_are_accepted_and_implausible_clocks_are_not() -> None:
