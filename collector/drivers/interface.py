@@ -1,13 +1,17 @@
-"""The interface of a driver."""
+"""The interface of a driver, and waiting for the effect of an action: orchestrators have no events for it."""
 
-from collections.abc import Collection, Mapping
-from contextlib import AbstractAsyncContextManager
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from collector.common.orchestrator import OrchestratorState
 from collector.common.text import counted
 from collector.policies.actions import Action, short_id
+
+_POLL_SECONDS = 0.25
+Result = TypeVar("Result")
 
 
 class DriverError(Exception):
@@ -94,3 +98,35 @@ class Driver(Protocol):
 
 
 Opening = AbstractAsyncContextManager[Driver]
+
+
+class NotYet(Exception):  # noqa: N818 - not an error
+    """Why the awaited state is not reached yet."""
+
+
+async def wait_for(check: Callable[[], Awaitable[Result]], seconds: float) -> Result:
+    """Poll until `check` returns a result instead of raising `NotYet`; return it.
+
+    Raise `DriverError` with the last reason when the time is over. Other errors of `check` end the wait.
+    """
+    why = "no response"
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                try:
+                    return await check()
+                except NotYet as reason:
+                    why = str(reason)
+                await asyncio.sleep(_POLL_SECONDS)
+    except TimeoutError:
+        raise DriverError(f"{why}, after {seconds:g} s") from None
+
+
+@asynccontextmanager
+async def undone_on_failure(failure: str, undo: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
+    """Undo a change if the block fails, and raise `DriverError` with what failed and why."""
+    try:
+        yield
+    except DriverError as error:
+        await undo()
+        raise DriverError(f"{failure}: {error}") from error

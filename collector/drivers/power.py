@@ -4,14 +4,14 @@ import asyncio
 import os
 import shlex
 import signal
-from collections.abc import Awaitable, Callable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
 
+from collector.common.labels import DRAINED_LABEL, OFF_LABEL
 from collector.config import DriverConfig
-from collector.drivers.interface import ActionResult, DriverError
-from collector.drivers.polling import NotYet, undone_on_failure, wait_for
+from collector.drivers.interface import ActionResult, DriverError, NotYet, undone_on_failure, wait_for
 from wire.text import printable
 
 _MAX_OUTPUT_BYTES = 300
@@ -36,76 +36,72 @@ class NodePower:
         return not self.ready or self.labelled_off
 
 
-class SwitchedNodes(Protocol):
-    """What an orchestrator does with a node that is switched off or on. Methods raise `DriverError`."""
+class SwitchedNodes(ABC):
+    """Switches the nodes of an orchestrator with the operator's commands. Methods raise `DriverError`."""
 
+    def __init__(self, settings: DriverConfig) -> None:
+        self._settings = settings
+
+    @abstractmethod
     async def power(self, name: str) -> NodePower:
         """Return whether a node is on."""
 
+    @abstractmethod
     async def drain(self, name: str) -> Callable[[], Awaitable[None]]:
         """Drain a node that may be switched off, and return a check that raises `NotYet` until it is empty.
 
         Label the node, so that any collector can activate it.
         """
 
+    @abstractmethod
     async def label_off(self, name: str) -> None:
         """Label a node as switched off."""
 
+    @abstractmethod
     async def activate(self, name: str) -> None:
         """Remove the labels; let the node accept containers again, unless someone else drained it."""
 
-
-class PowerSwitch:
-    """Switches nodes with the operator's commands."""
-
-    def __init__(self, nodes: SwitchedNodes, settings: DriverConfig) -> None:
-        self._nodes, self._settings = nodes, settings
-
     async def off(self, name: str) -> ActionResult:
         """Drain a node, wait until its containers run elsewhere, and switch it off."""
-        settings, nodes = self._settings, self._nodes
+        settings = self._settings
         if not settings.power_off_command:
             raise DriverError(f"{name} stays on: power_off_command in [driver] is not set")
-        if (await nodes.power(name)).is_off:
+        if (await self.power(name)).is_off:
             return ActionResult(what=f"{name} is already off", nothing_to_do=True)
-        is_empty = await nodes.drain(name)
-        async with undone_on_failure(f"{name} stays on", lambda: nodes.activate(name)):
+        is_empty = await self.drain(name)
+        async with undone_on_failure(f"{name} stays on", lambda: self.activate(name)):
             await wait_for(is_empty, settings.power_seconds)
             await asyncio.sleep(settings.stable_seconds)
-            await nodes.label_off(name)
+            await self.label_off(name)
             await run_hook(settings.power_off_command, name, settings.power_seconds)
         return ActionResult(what=f"drained {name} and switched it off", before=_SWITCHED)
 
     async def on(self, name: str) -> ActionResult:
         """Switch a node on, and activate it unless someone else drained it."""
-        power = await self._nodes.power(name)
+        settings, power = self._settings, await self.power(name)
         if power.active and not power.is_off:
             return ActionResult(what=f"{name} is already on", nothing_to_do=True)
+
+        async def is_ready() -> None:
+            if not (await self.power(name)).ready:
+                raise NotYet(f"{name} was switched on, but is not ready")
+
         if power.is_off:
-            await self._boot(name)
-        await self._nodes.activate(name)
-        is_active = (await self._nodes.power(name)).active
+            if not settings.power_on_command:
+                raise DriverError(f"{name} stays off: power_on_command in [driver] is not set")
+            await run_hook(settings.power_on_command, name, settings.power_seconds)
+            await wait_for(is_ready, settings.power_seconds)
+        await self.activate(name)
+        is_active = (await self.power(name)).active
         what = f"switched {name} on" + ("" if is_active else "; someone else has drained it")
         return ActionResult(what=what, before=_SWITCHED)
 
-    async def release(self, drained: Iterable[str]) -> tuple[str, ...]:
-        """Activate nodes that were drained but not switched off."""
-        names = tuple(drained)
-        for name in names:
-            await self._nodes.activate(name)
-        return tuple(f"activated {name}, which was drained but not switched off" for name in names)
-
-    async def _boot(self, name: str) -> None:
-        settings = self._settings
-        if not settings.power_on_command:
-            raise DriverError(f"{name} stays off: power_on_command in [driver] is not set")
-        await run_hook(settings.power_on_command, name, settings.power_seconds)
-
-        async def is_ready() -> None:
-            if not (await self._nodes.power(name)).ready:
-                raise NotYet(f"{name} was switched on, but is not ready")
-
-        await wait_for(is_ready, settings.power_seconds)
+    async def release(self, labels: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+        """Activate nodes that were drained but not switched off, by the labels of all nodes."""
+        drained = [name for name, each in labels.items() if DRAINED_LABEL in each and OFF_LABEL not in each]
+        for name in drained:
+            await self.activate(name)
+        return tuple(f"activated {name}, which was drained but not switched off" for name in drained)
 
 
 async def run_hook(command: str, node: str, timeout_seconds: float) -> None:

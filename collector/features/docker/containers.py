@@ -15,8 +15,7 @@ from collector.common.orchestrator import Mode, ServiceView
 from collector.config import DriverConfig
 from collector.drivers.engine.client import Engine, EngineError, Json
 from collector.drivers.engine.containers import DockerContainer, current_limits, limit_of
-from collector.drivers.interface import DriverError
-from collector.drivers.polling import NotYet, wait_for
+from collector.drivers.interface import DriverError, NotYet, wait_for
 from collector.features.docker.allow_list import portable_config, portable_host_config, refusals
 
 _SHORT_ID = 12

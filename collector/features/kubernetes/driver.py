@@ -13,9 +13,16 @@ import msgspec
 from collector.common.labels import DRAINED_LABEL, OFF_LABEL, STOPPED_LABEL
 from collector.common.orchestrator import OrchestratorState
 from collector.config import DriverConfig
-from collector.drivers.interface import MAX_STOP_SECONDS, ActionResult, Driver, DriverError
-from collector.drivers.polling import NotYet, undone_on_failure, wait_for
-from collector.drivers.power import NodePower, PowerSwitch
+from collector.drivers.interface import (
+    MAX_STOP_SECONDS,
+    ActionResult,
+    Driver,
+    DriverError,
+    NotYet,
+    undone_on_failure,
+    wait_for,
+)
+from collector.drivers.power import NodePower, SwitchedNodes
 from collector.features.kubernetes.client import ApiServer, connect
 from collector.features.kubernetes.models import KubeNode, KubePod, sum_quantities
 from collector.features.kubernetes.views import by_workload, reason_to_run, service_view, view_of
@@ -48,7 +55,7 @@ class Kubernetes(Driver):
     def __init__(self, server: ApiServer, settings: DriverConfig) -> None:
         self._server = server
         self._settings = settings
-        self._switch = PowerSwitch(KubernetesNodes(server), settings)
+        self._nodes = KubernetesNodes(server, settings)
 
     async def view(self) -> OrchestratorState:
         nodes, pods, workloads = await asyncio.gather(
@@ -69,9 +76,9 @@ class Kubernetes(Driver):
                     f"{action.title} cannot be limited: Kubernetes manages the limits of its pods"
                 )
             case PowerOn():
-                return await self._switch.on(action.node)
+                return await self._nodes.on(action.node)
             case PowerOff():
-                return await self._switch.off(action.node)
+                return await self._nodes.off(action.node)
             case Scale():
                 return await self._scale(action)
             case Resize():
@@ -80,9 +87,9 @@ class Kubernetes(Driver):
     async def undo(self, action: Action, done: ActionResult) -> None:
         match action:
             case PowerOn() if done.before:
-                await self._switch.off(action.node)
+                await self._nodes.off(action.node)
             case PowerOff() if done.before:
-                await self._switch.on(action.node)
+                await self._nodes.on(action.node)
             case Scale():
                 await self._unscale(action)
             case Resize():
@@ -94,10 +101,8 @@ class Kubernetes(Driver):
                 raise DriverError("an eviction cannot be undone: Kubernetes chose the new node")
 
     async def release(self, *, keep_parked: bool = False) -> tuple[str, ...]:  # noqa: ARG002 - nothing is parked
-        notes = {node.name: node.metadata.annotations for node in await self._server.nodes()}
-        return await self._switch.release(
-            name for name, each in notes.items() if DRAINED_LABEL in each and OFF_LABEL not in each
-        )
+        nodes = await self._server.nodes()
+        return await self._nodes.release({node.name: node.metadata.annotations for node in nodes})
 
     async def _evict(self, container: str, source: str) -> ActionResult:
         """Evict the pod of a container from a node; return when a new pod is ready."""
@@ -284,10 +289,11 @@ def _resources_with(pod: KubePod, cores: float) -> _Resources:
     return changes
 
 
-class KubernetesNodes:
+class KubernetesNodes(SwitchedNodes):
     """Cordons nodes and evicts their pods within their disruption budgets."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: ApiServer, settings: DriverConfig) -> None:
+        super().__init__(settings)
         self._server = server
 
     async def power(self, name: str) -> NodePower:

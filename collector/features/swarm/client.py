@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from collector.drivers.engine.client import Engine, EngineError, Json, filtered
-from collector.drivers.interface import DriverError
-from collector.drivers.polling import NotYet, wait_for
+from collector.drivers.interface import DriverError, NotYet, wait_for
 from collector.features.swarm.models import (
     ENDED,
     FAILED_UPDATES,

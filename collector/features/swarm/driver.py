@@ -16,9 +16,8 @@ from collector.common.orchestrator import Mode, OrchestratorState
 from collector.config import DriverConfig
 from collector.drivers.engine.client import Engines, Json, connect, open_engines
 from collector.drivers.engine.containers import ListedContainer, cut, uncut
-from collector.drivers.interface import ActionResult, Driver, DriverError, Hold
-from collector.drivers.polling import NotYet
-from collector.drivers.power import NodePower, PowerSwitch
+from collector.drivers.interface import ActionResult, Driver, DriverError, Hold, NotYet
+from collector.drivers.power import NodePower, SwitchedNodes
 from collector.features.swarm.client import Manager
 from collector.features.swarm.models import ENDED, SwarmNode, SwarmService, SwarmState
 from collector.features.swarm.moves import Mover
@@ -64,7 +63,7 @@ class Swarm(Driver):
         self._mover = Mover(manager, settings)
         self._parker = Parker(manager, settings)
         self._scaler = SwarmScaler(manager, settings)
-        self._switch = PowerSwitch(SwarmNodes(manager, engines), settings)
+        self._nodes = SwarmNodes(manager, engines, settings)
 
     async def view(self) -> OrchestratorState:
         return view_of(await self._manager.read_state())
@@ -81,9 +80,9 @@ class Swarm(Driver):
             case Cut():
                 return await cut(self._engines.of(action.node), action)
             case PowerOn():
-                return await self._switch.on(action.node)
+                return await self._nodes.on(action.node)
             case PowerOff():
-                return await self._switch.off(action.node)
+                return await self._nodes.off(action.node)
             case Scale():
                 return await self._scaler.scale(action)
             case Resize():
@@ -98,9 +97,9 @@ class Swarm(Driver):
             case Cut() if done.before:
                 await uncut(self._engines.of(action.node), action, done)
             case PowerOn() if done.before:
-                await self._switch.off(action.node)
+                await self._nodes.off(action.node)
             case PowerOff() if done.before:
-                await self._switch.on(action.node)
+                await self._nodes.on(action.node)
             case Scale():
                 await self._scaler.unscale(action)
             case Resize():
@@ -111,13 +110,11 @@ class Swarm(Driver):
         deployed = [
             await self._continue(service, cluster) for service in cluster.services if groups_of(service.spec)
         ]
-        labels = {node.name: node.labels for node in cluster.nodes}
-        drained = [name for name, each in labels.items() if DRAINED_LABEL in each and OFF_LABEL not in each]
         return (
             *(() if keep_parked else await self._parker.release(cluster)),
             *await self._mover.release(cluster),
             *filter(None, deployed),
-            *await self._switch.release(drained),
+            *await self._nodes.release({node.name: node.labels for node in cluster.nodes}),
         )
 
     async def hold_back(self, tasks: Collection[str]) -> tuple[str, ...]:
@@ -167,10 +164,11 @@ class Swarm(Driver):
                     await self._mover.move(task.container, node, action.node)
 
 
-class SwarmNodes:
+class SwarmNodes(SwitchedNodes):
     """Drains and activates nodes."""
 
-    def __init__(self, manager: Manager, engines: Engines) -> None:
+    def __init__(self, manager: Manager, engines: Engines, settings: DriverConfig) -> None:
+        super().__init__(settings)
         self._manager = manager
         self._engines = engines
 

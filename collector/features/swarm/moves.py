@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from collector.config import DriverConfig
-from collector.drivers.interface import ActionResult, DriverError
-from collector.drivers.polling import NotYet
+from collector.drivers.interface import ActionResult, DriverError, NotYet
 from collector.features.swarm.client import Manager, Progress
 from collector.features.swarm.models import SwarmNode, SwarmService, SwarmState, SwarmTask
 from collector.features.swarm.specs import (

@@ -21,8 +21,7 @@ from functools import partial
 import msgspec
 
 from collector.config import DriverConfig
-from collector.drivers.interface import ActionResult, DriverError
-from collector.drivers.polling import NotYet, undone_on_failure
+from collector.drivers.interface import ActionResult, DriverError, NotYet, undone_on_failure
 from collector.features.swarm.client import Manager, Progress
 from collector.features.swarm.models import (
     ENDED,

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from collector.common.orchestrator import Mode
 from collector.config import DriverConfig
 from collector.drivers.engine.client import Json
-from collector.drivers.interface import ActionResult, DriverError
-from collector.drivers.polling import NotYet, undone_on_failure
+from collector.drivers.interface import ActionResult, DriverError, NotYet, undone_on_failure
 from collector.features.swarm.client import Manager, Progress
 from collector.features.swarm.models import ENDED, SwarmService, SwarmState, SwarmTask
 from collector.features.swarm.specs import (
