@@ -4,12 +4,12 @@ import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 from itertools import chain
 from typing import Concatenate, ParamSpec, TypeVar
 
 from collector.analysis.usage import report_bucket
 from collector.history.interface import UsageKey, UsageTotal, is_pulled
-from collector.history.sqlite.ids import IdCaches
 from collector.history.sqlite.rows import (
     CONTAINER_COLUMNS,
     GONE,
@@ -36,6 +36,9 @@ _EXPIRED_KIND = "expired"
 _BATCH_SIZES = (32, 16, 8, 4, 2, 1)
 
 
+_LONG_TEXT, _DIGEST_BYTES = 64, 16
+
+Key = tuple[str | int, ...]
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 Submission = tuple[Sequence[Report], float]
@@ -48,7 +51,7 @@ class SqliteWriter:
     def __init__(self, connection: sqlite3.Connection, retention_seconds: float) -> None:
         self._connection = connection
         # Rows are marked as used ten times in their life, not with each sample that refers to them.
-        self._ids = IdCaches(connection, retention_seconds / 10)
+        self._ids = _IdCaches(connection, retention_seconds / 10)
         self._expired: dict[int, int] = {}
         """The last deleted sequence of boots in use."""
         self._node_samples = _RowBatch(connection, "node_samples", NODE_COLUMNS)
@@ -255,6 +258,78 @@ class SqliteWriter:
             self._forget()
             self._expired.clear()
             raise
+
+
+class _IdCache:
+    """The ids of one table, cached while they are in use."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, table: str, columns: tuple[str, ...], refresh_seconds: float
+    ) -> None:
+        self._connection = connection
+        self._refresh_seconds = refresh_seconds
+        self._cached: dict[Key | bytes, tuple[int, float]] = {}
+        names = ", ".join(columns)
+        marks = ", ".join("?" for _ in columns)
+        self._upsert = (
+            f"INSERT INTO {table} ({names}, last_used_at) VALUES ({marks}, ?) ON CONFLICT ({names}) "  # noqa: S608 - names of our own
+            "DO UPDATE SET last_used_at = max(last_used_at, excluded.last_used_at) RETURNING id"
+        )
+
+    def get(self, key: Key, now: float) -> int:
+        """The id of a row, which is inserted if missing, and marked as used from time to time."""
+        short = _shortened(key)
+        cached = self._cached.get(short)
+        if cached is not None and cached[1] >= now - self._refresh_seconds:
+            return cached[0]
+        ((number,),) = self._connection.execute(self._upsert, (*key, now)).fetchall()
+        self._cached[short] = (number, now)
+        return int(number)
+
+    def expire(self, before: float) -> None:
+        """Drop the ids that were last marked before a time."""
+        self._cached = {key: value for key, value in self._cached.items() if value[1] >= before}
+
+
+def _shortened(key: Key) -> Key | bytes:
+    """The key, or a digest of it if it is long: labels of many containers would fill the memory."""
+    text = key[0]
+    if len(key) > 1 or not isinstance(text, str) or len(text) <= _LONG_TEXT:
+        return key
+    return blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest()
+
+
+class _IdCaches:
+    """The ids of all tables, and the last facts of each container."""
+
+    def __init__(self, connection: sqlite3.Connection, refresh_seconds: float) -> None:
+        self._connection = connection
+        self.nodes = _IdCache(connection, "nodes", ("name",), refresh_seconds)
+        self.boots = _IdCache(connection, "boots", ("node_id", "name"), refresh_seconds)
+        self.containers = _IdCache(connection, "containers", ("node_id", "runtime_id"), refresh_seconds)
+        self.facts = _IdCache(connection, "facts", ("body",), refresh_seconds)
+        self._last_facts: dict[int, int] = {}
+
+    def set_facts(self, container_id: int, facts_id: int) -> None:
+        """Store the current facts of a container, which are kept for as long as the container is."""
+        if self._last_facts.get(container_id) != facts_id:
+            self._connection.execute(
+                "UPDATE containers SET facts_id = ? WHERE id = ?", (facts_id, container_id)
+            )
+            self._last_facts[container_id] = facts_id
+
+    def has_facts(self, container_id: int) -> bool:
+        """Whether more than the id of a container is stored."""
+        if container_id in self._last_facts:
+            return True
+        found = self._connection.execute("SELECT facts_id FROM containers WHERE id = ?", (container_id,))
+        return bool(found.fetchone() != (None,))
+
+    def expire(self, before: float) -> None:
+        """Drop the ids that were last marked before a time."""
+        for cache in (self.nodes, self.boots, self.containers, self.facts):
+            cache.expire(before)
+        self._last_facts.clear()
 
 
 class _RowBatch:

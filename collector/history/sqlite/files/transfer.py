@@ -6,7 +6,6 @@ So a damaged page costs the rows on it, or those of the pages that it leads to.
 
 import sqlite3
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from collector.history.sqlite.schema import CHECKED_TABLES
 
@@ -15,28 +14,8 @@ _MOST_PIECES = 100
 """Pieces that are tried where the end of a table cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """The rows of a table with keys in `[low, high)`."""
-
-    key: str
-    low: int
-    high: int
-    prefix: str = ""
-
-    @property
-    def condition(self) -> str:
-        return f"{self.prefix}{self.key} >= {self.low} AND {self.key} < {self.high}"
-
-    def halves(self) -> list["_Piece"]:
-        """Both halves; none if it is one key."""
-        if self.high - self.low <= 1:
-            return []
-        middle = (self.low + self.high) // 2
-        return [
-            _Piece(self.key, self.low, middle, self.prefix),
-            _Piece(self.key, middle, self.high, self.prefix),
-        ]
+_Piece = tuple[str, int, int]
+"""A column, perhaps after a condition, and the range `[low, high)` of its values."""
 
 
 def copy_history(source: sqlite3.Connection, target: sqlite3.Connection) -> tuple[int, int]:
@@ -60,13 +39,15 @@ def _copy_table(source: sqlite3.Connection, target: sqlite3.Connection, table: s
     target.execute("BEGIN")
     pieces = _pieces(source, table, columns)
     while pieces:
-        piece = pieces.pop()
+        key, low, high = pieces.pop()
         try:
-            found = source.execute(f"{select} WHERE {piece.condition}{only_right}").fetchall()
+            found = source.execute(
+                f"{select} WHERE {key} BETWEEN {low} AND {high - 1}{only_right}"
+            ).fetchall()
         except sqlite3.DatabaseError:
-            parts = piece.halves()
-            pieces += parts
-            unreadable += not parts
+            middle = (low + high) // 2
+            pieces += [(key, low, middle), (key, middle, high)] if high - low > 1 else []
+            unreadable += high - low <= 1
             continue
         rows += target.executemany(insert, found).rowcount if found else 0
     target.execute("COMMIT")
@@ -77,19 +58,19 @@ def _pieces(source: sqlite3.Connection, table: str, columns: Collection[str]) ->
     """A table in pieces, along the order that it is stored in."""
     if "step" in columns:
         return [
-            _Piece("bucket", low, low + _PIECE_ROWS, f"step = {step} AND ")
+            (f"step = {step} AND bucket", low, low + _PIECE_ROWS)
             for step in (300, 3600)
             for low in _range(source, table, "bucket", f"WHERE step = {step}")
         ]
     key = "report_id" if "report_id" in columns else "id" if "id" in columns else None
     if key is None:
-        return [_Piece("1", 1, 2)]
+        return [("1", 1, 2)]
     places = _range(source, table, key)
     if key == "report_id":
         # The end of one table may be damaged, that of another is hardly so too.
         numbers = _range(source, "reports", "id")
         places = range(places.start, max(places.stop, numbers.stop), _PIECE_ROWS)
-    return [_Piece(key, low, low + _PIECE_ROWS) for low in places]
+    return [(key, low, low + _PIECE_ROWS) for low in places]
 
 
 def _range(source: sqlite3.Connection, table: str, key: str, where: str = "") -> range:
