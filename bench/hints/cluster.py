@@ -134,9 +134,6 @@ def _nodes(generator: np.random.Generator, tasks: Tasks, count: int) -> Nodes:
 
 def _power(generator: np.random.Generator, count: int) -> PowerCurves:
     full: Floats = generator.uniform(80.0, 200.0, size=(count, 1))
-    return PowerCurves(
-        idle_watts=generator.uniform(40.0, 120.0, count),
-        cpu_watts=full * np.sqrt(GRID),
-        full_watts=generator.uniform(2.0, 20.0, size=(count, len(RESOURCES) - 1)),
-        error_ratio=np.full(count, 0.1),
-    )
+    idle = generator.uniform(40.0, 120.0, (count, 1))
+    others = generator.uniform(2.0, 20.0, size=(count, len(RESOURCES) - 1))
+    return PowerCurves(np.hstack([idle, full * np.sqrt(GRID), others, np.full((count, 1), 0.1)]))

@@ -179,7 +179,7 @@ class LiveTables:
     def put_services(self, services: Services) -> None:
         """Replace the analysed services, which are sorted by name."""
         with self._lock:
-            self._builder.put_services(services)
+            self._builder.analysed = services
 
     # --- Drivers ------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class LiveTables:
     def put_constraints(self, constraints: Mapping[str, tuple[Constraint, ...]]) -> None:
         """Replace the constraints of all services, by name."""
         with self._lock:
-            self._builder.put_constraints(constraints)
+            self._builder.constraints = constraints
 
     def inherit_windows(self, succession: Succession) -> None:
         """Let a running container continue the windows of the one that it replaced."""

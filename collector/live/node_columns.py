@@ -12,12 +12,12 @@ from collector.common.arrays import Codes, Flags, Floats
 from collector.common.liveness import Liveness, liveness_column
 from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig
-from collector.live.table import Table
-from collector.live.task_columns import amounts, blank_resources
+from collector.live.table import Table, column, resources
+from collector.live.task_columns import amounts
 from collector.live.traits import NodeTraits, node_traits
 from collector.live.updates import NodeUpdate
 from collector.live.windows import UsageWindows
-from collector.snapshot.power_curves import GRID, PowerCurves
+from collector.snapshot.power_curves import CURVE_WIDTH, curve_row
 from collector.snapshot.tables import Generation
 from wire.messages import NodeState, PowerCurve
 from wire.resources import RESOURCES, Resource, ratio
@@ -61,49 +61,24 @@ def _ratios(state: NodeState | None) -> list[float]:
 class NodeColumns:
     """One row per node."""
 
-    capacity: Floats
-    used: Floats
-    reported_watts: Floats
-    busy: Floats
-    last_report_at: Floats
+    capacity: Floats = resources()
+    used: Floats = resources()
+    reported_watts: Floats = column()
+    busy: Floats = resources()
+    last_report_at: Floats = column(0.0)
     """By the collector's clock."""
-    beacon_seconds: Floats
-    on: Flags
-    accepts: Flags
-    generation: Codes
-    failures: Floats
+    beacon_seconds: Floats = column(0.0)
+    on: Flags = column(blank=True, dtype=np.bool_)
+    accepts: Flags = column(blank=True, dtype=np.bool_)
+    generation: Codes = column(Generation.ANY, np.int8)
+    failures: Floats = column(0.0)
     """Tasks that died, as weighted at `failed_at`."""
-    failed_at: Floats
-    bottleneck: Flags
-    culprit: NDArray[Any]
+    failed_at: Floats = column(0.0)
+    bottleneck: Flags = resources(blank=False, dtype=np.bool_)
+    culprit: NDArray[Any] = resources("", np.object_)
     """Per resource: the id of the container that the open alert names; empty if there is none."""
-    idle_watts: Floats
-    cpu_watts: Floats
-    full_watts: Floats
-    error_ratio: Floats
-
-
-def _blank() -> NodeColumns:
-    no_curve = PowerCurves.of([None])
-    return NodeColumns(
-        capacity=blank_resources(),
-        used=blank_resources(),
-        reported_watts=np.full(1, np.nan),
-        busy=blank_resources(),
-        last_report_at=np.zeros(1),
-        beacon_seconds=np.zeros(1),
-        on=np.ones(1, dtype=np.bool_),
-        accepts=np.ones(1, dtype=np.bool_),
-        generation=np.full(1, Generation.ANY, dtype=np.int8),
-        failures=np.zeros(1),
-        failed_at=np.zeros(1),
-        bottleneck=np.zeros((1, len(RESOURCES)), dtype=np.bool_),
-        culprit=np.full((1, len(RESOURCES)), "", dtype=np.object_),
-        idle_watts=no_curve.idle_watts,
-        cpu_watts=no_curve.cpu_watts.reshape(1, GRID.size),
-        full_watts=no_curve.full_watts,
-        error_ratio=no_curve.error_ratio,
-    )
+    power: Floats = column(width=CURVE_WIDTH)
+    """The rows of its `PowerCurves`."""
 
 
 @dataclass(slots=True)
@@ -127,7 +102,7 @@ class NodeTable:
         self._half_life_seconds = config.placement.failure_half_life_hours * 3600
         self._nodes: dict[str, _Node] = {}
         self._statuses: dict[str, NodeView] = {}
-        self.table = Table(_blank())
+        self.table = Table(NodeColumns())
         self.windows = UsageWindows()
         self.version = 0
         """Incremented when a label changes."""
@@ -250,8 +225,4 @@ class NodeTable:
 
     def _put_curve(self, entry: _Node, curve: PowerCurve | None) -> None:
         entry.curve = curve
-        made, columns, row = PowerCurves.of([curve]), self.table.columns, entry.row
-        columns.idle_watts[row] = made.idle_watts[0]
-        columns.cpu_watts[row] = made.cpu_watts[0]
-        columns.full_watts[row] = made.full_watts[0]
-        columns.error_ratio[row] = made.error_ratio[0]
+        self.table.columns.power[entry.row] = curve_row(curve)

@@ -1,16 +1,16 @@
 """From the live columns to a snapshot: copied while writers wait, assembled while they go on."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from collector.common.arrays import Floats, Rows
 from collector.common.liveness import liveness_column
 from collector.config import CollectorConfig
 from collector.live.node_columns import NodeColumns, NodeTable
-from collector.live.table import Table, gather, places
+from collector.live.table import Table, places
 from collector.live.task_columns import TaskColumns, TaskTable
 from collector.snapshot.claims import Claims, ServiceClaim
 from collector.snapshot.columns import (
@@ -29,86 +29,35 @@ from collector.snapshot.windows import TaskWindows
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, slots=True)
-class _NodeNames:
-    """Names, labels and domains: unchanged until a node is added, removed or relabelled."""
+class _Names(NamedTuple):
+    """The names and labels of nodes: unchanged until a node is added, removed or relabelled."""
 
-    names: tuple[str, ...]
+    nodes: tuple[str, ...]
     labels: tuple[Mapping[str, str], ...]
-    domain: np.ndarray[tuple[int], np.dtype[np.int32]]
-    domain_names: tuple[str, ...]
+    domain: NDArray[np.int32]
+    domains: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _RunningServices:
-    """The services of the live tasks, and the live table of these."""
-
-    version: int
-    names: tuple[str, ...]
-    order: Rows
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Copy:
+class _Copy(NamedTuple):
     """The data of a snapshot, at one moment."""
 
     nodes: NodeColumns
-    node_names: _NodeNames
+    names: _Names
     failures: Floats
     history: Floats
     tasks: TaskColumns
-    task_windows: TaskWindows
+    windows: TaskWindows
     task_ids: tuple[str, ...]
     culprit: Rows
     """Per node and resource: the row in the snapshot of the task that an open alert names."""
     node_places: Rows
     """The row in the snapshot of each live row of nodes."""
-    running: _RunningServices
-    known_services: Services
-    """The analysed services, by name."""
+    services: Services
+    service_places: Rows
+    """The row in the snapshot of each live row of services."""
     constraints: Mapping[str, tuple[Constraint, ...]]
     claims: Mapping[str, ServiceClaim]
     """The services that belong to an application."""
-
-
-@dataclass(frozen=True, slots=True)
-class _ServiceTable:
-    """The services of a snapshot, and the row there of each live row of services."""
-
-    services: Services
-    places: Rows
-    known: Services
-    """The analysed services, which are a part of these."""
-
-    @classmethod
-    def of(cls, running: _RunningServices, known: Services, last: "_ServiceTable | None") -> "_ServiceTable":
-        """The table; the services of the last one, if they are the same: containers that move change none."""
-        names = {*running.names, *known.names}
-        if last is not None and last.known is known and last.services.index.keys() == names:
-            services = last.services
-        else:
-            services = with_services(known, names)
-            if services is not known:
-                order = sorted(range(len(services.names)), key=services.names.__getitem__)
-                services = selected(services, np.array(order, dtype=np.intp))
-        places = np.full(running.size, NOWHERE, dtype=np.intp)
-        places[running.order] = [services.index[name] for name in running.names]
-        return cls(services, places, known)
-
-
-class _Cached(Generic[Value]):
-    """A value that is computed again only when its key changes."""
-
-    def __init__(self) -> None:
-        self._key: tuple[Hashable, ...] | None = None
-        self._value: list[Value] = []
-
-    def get(self, key: tuple[Hashable, ...], compute: Callable[[], Value]) -> Value:
-        if self._key != key:
-            self._value = [compute()]
-            self._key = key
-        return self._value[0]
 
 
 class SnapshotBuilder:
@@ -117,100 +66,110 @@ class SnapshotBuilder:
     def __init__(self, config: CollectorConfig) -> None:
         self._liveness = config.liveness
         self._domain_label = config.placement.domain_label
-        self._known_services = unknown_services(())
-        self._constraints: Mapping[str, tuple[Constraint, ...]] = {}
-        self._node_names: _Cached[_NodeNames] = _Cached()
-        self._task_ids: _Cached[tuple[str, ...]] = _Cached()
-        self._running: _Cached[_RunningServices] = _Cached()
-        self._services: _Cached[_ServiceTable] = _Cached()
-        self._claims: _Cached[Mapping[str, ServiceClaim]] = _Cached()
         self._spans_nodes = config.driver.spans_nodes
-        self._history: _Cached[Floats] = _Cached()
-        self._task_windows: _Cached[TaskWindows] = _Cached()
+        self.analysed = unknown_services(())
+        """The analysed services, by name."""
+        self.constraints: Mapping[str, tuple[Constraint, ...]] = {}
+        """The constraints of all services, by name."""
+        self._cache: dict[str, tuple[Hashable, Any]] = {}
         self._last_nodes: Nodes | None = None
-        self._last_services: _ServiceTable | None = None
+        self._last_services = (self.analysed, self.analysed)
+        """Those analysed, and all."""
 
-    def put_services(self, services: Services) -> None:
-        """Replace the analysed services."""
-        self._known_services = services
-
-    def put_constraints(self, constraints: Mapping[str, tuple[Constraint, ...]]) -> None:
-        """Replace the constraints of all services, by name."""
-        self._constraints = constraints
+    def _reused(self, name: str, key: Hashable, compute: Callable[[], Value]) -> Value:
+        """The value that was last computed under a name, or a new one if its key has changed."""
+        if name not in self._cache or self._cache[name][0] != key:
+            self._cache[name] = key, compute()
+        value: Value = self._cache[name][1]
+        return value
 
     def copy(self, nodes: NodeTable, tasks: TaskTable, now: float) -> _Copy:
         """Copy everything that writers may change a moment later."""
         node_order, task_order = nodes.table.order(), tasks.table.order()
-        node_columns = gather(nodes.table.columns, node_order)
-        node_names = self._node_names.get(
-            (nodes.table.version, nodes.version), lambda: self._names(nodes, node_order)
+        node_version, task_version = nodes.table.version, tasks.table.version
+        columns = selected(nodes.table.columns, node_order)
+        names = self._reused("names", (node_version, nodes.version), lambda: self._names(nodes, node_order))
+        services, service_places = self._reused(
+            "services",
+            (tasks.services.version, id(self.analysed)),
+            lambda: self._service_rows(tasks.services),
         )
         return _Copy(
-            nodes=node_columns,
-            node_names=node_names,
-            failures=nodes.failures_column(node_columns, now),
-            history=self._history.get(
-                (nodes.table.version, nodes.windows.version),
+            nodes=columns,
+            names=names,
+            failures=nodes.failures_column(columns, now),
+            history=self._reused(
+                "history",
+                (node_version, nodes.windows.version),
                 lambda: nodes.windows.windows(node_order).amounts.astype(np.float64),
             ),
-            tasks=gather(tasks.table.columns, task_order),
-            task_windows=self._task_windows.get(
-                (tasks.table.version, tasks.windows.version), lambda: tasks.windows.windows(task_order)
+            tasks=selected(tasks.table.columns, task_order),
+            windows=self._reused(
+                "windows", (task_version, tasks.windows.version), lambda: tasks.windows.windows(task_order)
             ),
-            task_ids=self._task_ids.get((tasks.table.version,), lambda: tasks.table.names(task_order)),
-            culprit=_culprits(node_columns, node_names.names, tasks, task_order),
+            task_ids=self._reused("task ids", task_version, lambda: tasks.table.names(task_order)),
+            culprit=_culprits(columns, names.nodes, tasks, task_order),
             node_places=places(node_order, nodes.table.size),
-            running=self._running.get((tasks.services.version,), lambda: _running_services(tasks.services)),
-            known_services=self._known_services,
-            constraints=self._constraints,
-            claims=self._claims.get((tasks.claims.version,), tasks.claims.copy),
+            services=services,
+            service_places=service_places,
+            constraints=self.constraints,
+            claims=self._reused("claims", tasks.claims.version, tasks.claims.copy),
         )
 
     def snapshot(self, copy: _Copy, now: float) -> Snapshot:
         """Assemble the tables, with the sums over the tasks of each node."""
-        running, known = copy.running, copy.known_services
-        services = self._services.get(
-            (running.version, id(known)), lambda: _ServiceTable.of(running, known, self._last_services)
-        )
-        self._last_services = services
-        tasks = self._tasks(copy, services, now)
+        tasks = self._tasks(copy, now)
         nodes = self._nodes(copy, tasks, now)
         # Names and labels seldom change: what was derived from them is reused.
         self._last_nodes = nodes if self._last_nodes is None else nodes.reuse_cached(self._last_nodes)
+        rows = copy.services.index
         return Snapshot(
             at=now,
             nodes=nodes,
             tasks=tasks,
-            services=services.services,
-            domain_names=copy.node_names.domain_names,
-            constraints={
-                row: each
-                for name, each in copy.constraints.items()
-                if (row := services.services.index.get(name)) is not None
-            },
+            services=copy.services,
+            domain_names=copy.names.domains,
+            constraints={rows[name]: each for name, each in copy.constraints.items() if name in rows},
             claims=Claims(
                 copy.claims,
                 copy.tasks.is_orchestrated if self._spans_nodes else copy.tasks.came_from != NOWHERE,
             ),
         )
 
-    def _names(self, nodes: NodeTable, order: Rows) -> _NodeNames:
+    def _names(self, nodes: NodeTable, order: Rows) -> _Names:
         names = nodes.table.names(order)
         labels = tuple(nodes.labels(name) for name in names)
-        domains = [each.get(self._domain_label) for each in labels]
-        domain_names = tuple(sorted({domain for domain in domains if domain is not None}))
-        number = {domain: place for place, domain in enumerate(domain_names)}
-        codes = [NOWHERE if domain is None else number[domain] for domain in domains]
-        return _NodeNames(names, labels, np.array(codes, dtype=np.int32), domain_names)
+        of_nodes = [each.get(self._domain_label) for each in labels]
+        domains = tuple(sorted({domain for domain in of_nodes if domain is not None}))
+        number = {domain: place for place, domain in enumerate(domains)}
+        codes = [NOWHERE if domain is None else number[domain] for domain in of_nodes]
+        return _Names(names, labels, np.array(codes, dtype=np.int32), domains)
 
-    def _tasks(self, copy: _Copy, table: _ServiceTable, now: float) -> Tasks:
-        columns = copy.tasks
+    def _service_rows(self, table: Table[Any]) -> tuple[Services, Rows]:
+        """The services that run or are analysed, and the row there of each row of the live table."""
+        order = table.order()
+        running = table.names(order)
+        names = {*running, *self.analysed.names}
+        analysed, services = self._last_services
+        # Containers that move change no service.
+        if analysed is not self.analysed or services.index.keys() != names:
+            services = with_services(self.analysed, names)
+            if services is not self.analysed:
+                by_name = sorted(range(len(services.names)), key=services.names.__getitem__)
+                services = selected(services, np.array(by_name, dtype=np.intp))
+            self._last_services = self.analysed, services
+        found = np.full(table.size, NOWHERE, dtype=np.intp)
+        found[order] = [services.index[name] for name in running]
+        return services, found
+
+    def _tasks(self, copy: _Copy, now: float) -> Tasks:
+        columns, services = copy.tasks, copy.services
         reported_seconds = np.maximum(0.0, now - columns.first_report_at)
         # A container whose start is unknown counts from its first report.
         run_seconds = np.where(
             np.isnan(columns.started_at), reported_seconds, np.maximum(0.0, now - columns.started_at)
         )
-        services, service = table.services, _row(columns.service, table.places)
+        service = _row(columns.service, copy.service_places)
         # A container without samples gets the profile of its service.
         profiled = (service != NOWHERE) & (columns.observed_seconds == 0)
         profiled[profiled] = services.profiled[service[profiled]]
@@ -239,15 +198,15 @@ class SnapshotBuilder:
             settled_seconds=np.maximum(run_seconds, reported_seconds),
             came_from=_row(columns.came_from, copy.node_places),
             movable=columns.movable,
-            windows=copy.task_windows,
+            windows=copy.windows,
         )
 
     def _nodes(self, copy: _Copy, tasks: Tasks, now: float) -> Nodes:
-        columns, names = copy.nodes, copy.node_names
-        count = len(names.names)
+        columns, names = copy.nodes, copy.names
+        count = len(names.nodes)
         report_age_seconds = np.maximum(0.0, now - columns.last_report_at)
         return Nodes(
-            names=names.names,
+            names=names.nodes,
             capacity=columns.capacity,
             used=columns.used,
             reported_watts=columns.reported_watts,
@@ -262,7 +221,7 @@ class SnapshotBuilder:
             culprit=copy.culprit,
             domain=names.domain,
             history=copy.history,
-            power=PowerCurves(columns.idle_watts, columns.cpu_watts, columns.full_watts, columns.error_ratio),
+            power=PowerCurves(columns.power),
             labels=names.labels,
             tasks=np.bincount(tasks.node, minlength=count).astype(np.int32),
             allocated=sum_by_node(tasks.node, tasks.allocated, count),
@@ -284,11 +243,6 @@ def _culprits(columns: NodeColumns, names: Sequence[str], tasks: TaskTable, task
             if row is not None:
                 culprit[node, resource] = place[row]
     return culprit
-
-
-def _running_services(table: Table[Any]) -> _RunningServices:
-    order = table.order()
-    return _RunningServices(table.version, table.names(order), order, table.size)
 
 
 def _row(rows: Rows, found: Rows) -> Rows:

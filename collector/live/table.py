@@ -1,26 +1,32 @@
 """Tables that grow: numpy columns, reused rows, and the rows sorted by name.
 
-The columns of a table are a dataclass of arrays. The *blank*, an instance with a single row, defines the
-types of the columns and the values of an unused row.
+The columns of a table are a dataclass of arrays. Its defaults are the *blank*, a single row, which defines
+the types of the columns and the values of an unused row.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from dataclasses import field, fields
+from typing import Any, Generic
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from collector.common.arrays import Rows
+from collector.snapshot.columns import Columns
+from wire.resources import RESOURCES
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-    Columns = TypeVar("Columns", bound="DataclassInstance")
-else:
-    Columns = TypeVar("Columns")
 _FIRST_SIZE = 64
+
+
+def column(blank: object = np.nan, dtype: DTypeLike = np.float64, width: int | None = None) -> Any:  # noqa: ANN401 - a field
+    """A column with one value per row, or with `width` of them."""
+    shape = 1 if width is None else (1, width)
+    return field(default_factory=lambda: np.full(shape, blank, dtype=dtype))
+
+
+def resources(blank: object = np.nan, dtype: DTypeLike = np.float64) -> Any:  # noqa: ANN401 - a field
+    """A column with one value per row and resource."""
+    return column(blank, dtype, len(RESOURCES))
 
 
 class Table(Generic[Columns]):
@@ -80,25 +86,15 @@ class Table(Generic[Columns]):
         return tuple(self._names[rows].tolist())
 
     def _grow(self, size: int) -> None:
-        self.columns = grown(self.columns, self._blank, self.size, size)
-        self._blanks = [(column, getattr(self._blank, name)[0]) for name, column in _arrays(self.columns)]
-        self._names = np.concatenate([self._names, np.full(size - self.size, None, dtype=np.object_)])
+        more, names = size - self.size, [each.name for each in fields(self._blank)]
+        blanks = {name: getattr(self._blank, name) for name in names}
+        kept = {name: getattr(self.columns, name)[: self.size] for name in names}
+        grown = {name: np.concatenate([kept[name], np.repeat(blanks[name], more, axis=0)]) for name in names}
+        self.columns = type(self._blank)(**grown)
+        self._blanks = [(grown[name], blanks[name][0]) for name in names]
+        self._names = np.concatenate([self._names, np.full(more, None, dtype=np.object_)])
         self._free += range(size - 1, self.size - 1, -1)
         self.size = size
-
-
-def grown(columns: Columns, blank: Columns, size: int, new_size: int) -> Columns:
-    """The first `size` rows, followed by blank ones."""
-    more = {
-        name: np.concatenate([column[:size], np.repeat(getattr(blank, name), new_size - size, axis=0)])
-        for name, column in _arrays(columns)
-    }
-    return type(columns)(**more)
-
-
-def gather(columns: Columns, rows: Rows) -> Columns:
-    """A copy of these rows, in this order."""
-    return type(columns)(**{name: column.take(rows, axis=0) for name, column in _arrays(columns)})
 
 
 def places(order: Rows, size: int) -> Rows:
@@ -106,7 +102,3 @@ def places(order: Rows, size: int) -> Rows:
     found = np.full(size, -1, dtype=np.intp)
     found[order] = np.arange(order.size)
     return found
-
-
-def _arrays(columns: "DataclassInstance") -> Iterable[tuple[str, NDArray[Any]]]:
-    return ((field.name, getattr(columns, field.name)) for field in fields(columns))

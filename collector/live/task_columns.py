@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.common.applications import application_traits
-from collector.common.arrays import Codes, Flags, Floats, Rows
+from collector.common.arrays import Codes, Flags, Floats, Numbers, Rows
 from collector.live.bucket_ring import BUCKETS
 from collector.live.service_claims import ServiceClaims
-from collector.live.table import Table
+from collector.live.table import Table, column, resources
 from collector.live.traits import TaskTraits, task_traits
 from collector.live.updates import Succession
 from collector.live.windows import KeptRow, UsageWindows
 from collector.snapshot.tables import NOWHERE, TaskKind
 from wire.messages import ContainerState
-from wire.resources import RESOURCES, Quantities
+from wire.resources import Quantities
 
 Amounts = tuple[float | None, int | None, float | None, float | None]
 """A row as reported: numpy turns None into NaN."""
@@ -66,66 +66,41 @@ def quantities(row: Floats) -> Quantities:
     return Quantities(cpu, None if memory is None else min(round(memory), _MOST_BYTES), disk, network)
 
 
-def blank_resources(value: float = np.nan) -> Floats:
-    """One row of a column of resources."""
-    return np.full((1, len(RESOURCES)), value)
-
-
 @dataclass(slots=True)
 class TaskColumns:
     """One row per task; `node`, `service` and `came_from` are rows of other tables."""
 
-    node: Rows
-    service: Rows
-    came_from: Rows
-    used: Floats
-    watts: Floats
+    node: Rows = column(NOWHERE, np.intp)
+    service: Rows = column(NOWHERE, np.intp)
+    came_from: Rows = column(NOWHERE, np.intp)
+    used: Floats = resources()
+    watts: Floats = column()
     """NaN if its node does not report it."""
-    mean: Floats
-    variance: Floats
-    envelope: Floats
-    observed_seconds: Floats
-    requested: Floats
-    allocated: Floats
-    is_orchestrated: Flags
+    mean: Floats = resources()
+    variance: Floats = resources(0.0)
+    envelope: Floats = resources()
+    observed_seconds: Floats = column(0.0)
+    requested: Floats = resources()
+    allocated: Floats = resources()
+    is_orchestrated: Flags = column(blank=False, dtype=np.bool_)
     """Whether `allocated` comes from an orchestrator; otherwise from the limits that its node reports."""
-    task_class: Codes
-    kind: Codes
-    group: Codes
-    started_at: Floats
+    task_class: Codes = column(1, np.int8)
+    kind: Codes = column(TaskKind.SERVICE, np.int8)
+    group: Codes = column(NOWHERE, np.int8)
+    started_at: Floats = column()
     """NaN if its node does not report it."""
-    first_started_at: Floats
+    first_started_at: Floats = column()
     """The start of the first container that it replaces on another node; NaN if it replaces none."""
-    first_report_at: Floats
+    first_report_at: Floats = column()
     """By the collector's clock."""
-    movable: Flags
-    name: NDArray[Any]
+    movable: Flags = column(blank=True, dtype=np.bool_)
+    name: NDArray[Any] = column("", np.object_)
     """Name that the runtime reports."""
 
 
-def _blank() -> TaskColumns:
-    return TaskColumns(
-        node=np.full(1, NOWHERE, dtype=np.intp),
-        service=np.full(1, NOWHERE, dtype=np.intp),
-        came_from=np.full(1, NOWHERE, dtype=np.intp),
-        used=blank_resources(),
-        watts=np.full(1, np.nan),
-        mean=blank_resources(),
-        variance=blank_resources(0.0),
-        envelope=blank_resources(),
-        observed_seconds=np.zeros(1),
-        requested=blank_resources(),
-        allocated=blank_resources(),
-        is_orchestrated=np.zeros(1, dtype=np.bool_),
-        task_class=np.ones(1, dtype=np.int8),
-        kind=np.full(1, TaskKind.SERVICE, dtype=np.int8),
-        group=np.full(1, NOWHERE, dtype=np.int8),
-        started_at=np.full(1, np.nan),
-        first_started_at=np.full(1, np.nan),
-        first_report_at=np.full(1, np.nan),
-        movable=np.ones(1, dtype=np.bool_),
-        name=np.full(1, "", dtype=np.object_),
-    )
+@dataclass(slots=True)
+class _Count:
+    tasks: Numbers = column(0, np.int64)
 
 
 class _ServiceRows:
@@ -133,7 +108,7 @@ class _ServiceRows:
 
     def __init__(self) -> None:
         self._rows: dict[str, int] = {}
-        self.table = Table(_Count(np.zeros(1, dtype=np.int64)))
+        self.table = Table(_Count())
 
     def acquire(self, name: str | None) -> int:
         """The row of a service, for one more container."""
@@ -157,11 +132,6 @@ class _ServiceRows:
         del self._rows[name]
         self.table.remove(row)
         return True
-
-
-@dataclass(slots=True)
-class _Count:
-    tasks: NDArray[np.int64]
 
 
 class ReportedTask(msgspec.Struct, gc=False):
@@ -221,7 +191,7 @@ class TaskTable:
         self.claims = ServiceClaims()
         self._ended: dict[str, KeptRow] = {}
         """Windows of containers that ended recently, by id, oldest first: others may replace them."""
-        self.table = Table(_blank())
+        self.table = Table(TaskColumns())
         self.windows = UsageWindows()
 
     @property

@@ -87,7 +87,7 @@ def _value(value: Any) -> Any:  # noqa: ANN401 - a column of any type
         case TaskWindows():
             return pack_column(value.amounts)
         case PowerCurves():
-            return _table(value)
+            return pack_column(value.rows)
         case _:
             return [dict(each) if isinstance(each, dict) else each for each in value]
 
@@ -110,7 +110,7 @@ def _restored(table: type[Table], packed: dict[str, Any]) -> Table:
     columns: dict[str, Any] = {}
     for name, value in packed.items():
         if name == "power":
-            columns[name] = _restored(PowerCurves, value)
+            columns[name] = PowerCurves(unpack_column(value))
         elif name == "windows":
             columns[name] = TaskWindows.of(unpack_column(value))
         elif isinstance(value, dict):

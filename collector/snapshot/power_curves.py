@@ -8,7 +8,6 @@ import numpy as np
 
 from collector.common.arrays import Floats, Rows
 from wire.messages import PowerCurve
-from wire.resources import RESOURCES
 
 _CPU, _FIRST_OTHER = 0, 1
 GRID: Floats = np.unique(
@@ -32,47 +31,55 @@ def picked(columns: Floats, rows: Rows) -> Floats:
     return columns.T.take(rows, axis=1).T
 
 
+CURVE_WIDTH = GRID.size + 5
+_CPU_WATTS, _FULL_WATTS = slice(1, GRID.size + 1), slice(GRID.size + 1, GRID.size + 4)
+
+
+def curve_row(curve: PowerCurve | None) -> list[float]:
+    """A curve that a node reported, as a row of `PowerCurves`."""
+    if curve is None:
+        return [np.nan] * CURVE_WIDTH
+    points = min(len(curve.cpu_ratios), len(curve.cpu_watts))
+    cpu_watts = np.interp(GRID, curve.cpu_ratios[:points], curve.cpu_watts[:points]).tolist()
+    full_watts = (curve.memory_watts, curve.disk_watts, curve.network_watts)
+    return [curve.idle_watts, *cpu_watts, *full_watts, curve.error_ratio]
+
+
 @dataclass(frozen=True, eq=False)
 class PowerCurves:
     """One curve per node."""
 
-    idle_watts: Floats
-    """NaN for a node without a curve: its power is unknown."""
-    cpu_watts: Floats
-    """Power that CPU load adds at each point of `GRID`; one row per node."""
-    full_watts: Floats
-    """Power that full use of memory, disk and network adds; three columns."""
-    error_ratio: Floats
-
-    def __post_init__(self) -> None:
-        # Column-major, like the columns of nodes that it is multiplied with.
-        object.__setattr__(self, "full_watts", np.asfortranarray(self.full_watts))
+    rows: Floats
+    """Per node: watts when idle; watts that CPU load adds at each point of `GRID`; watts that full use of
+    memory, disk and network adds; and the error ratio. NaN for a node without a curve."""
 
     @classmethod
     def of(cls, curves: Sequence[PowerCurve | None]) -> "PowerCurves":
         """From the curves that nodes reported; None for a node without one."""
-        idle = np.full(len(curves), np.nan)
-        cpu = np.full((len(curves), GRID.size), np.nan)
-        full = np.zeros((len(curves), len(RESOURCES) - _FIRST_OTHER))
-        error = np.full(len(curves), np.nan)
-        for row, curve in enumerate(curves):
-            if curve is None:
-                continue
-            points = min(len(curve.cpu_ratios), len(curve.cpu_watts))
-            idle[row] = curve.idle_watts
-            cpu[row] = np.interp(GRID, curve.cpu_ratios[:points], curve.cpu_watts[:points])
-            full[row] = curve.memory_watts, curve.disk_watts, curve.network_watts
-            error[row] = curve.error_ratio
-        return cls(idle, cpu, full, error)
+        return cls(np.array([curve_row(each) for each in curves]).reshape(-1, CURVE_WIDTH))
+
+    @cached_property
+    def idle_watts(self) -> Floats:
+        """NaN for a node without a curve: its power is unknown."""
+        return np.ascontiguousarray(self.rows[:, 0])
+
+    @property
+    def error_ratio(self) -> Floats:
+        return self.rows[:, -1]
+
+    @cached_property
+    def _full_watts(self) -> Floats:
+        # Column-major, like the columns of nodes that it is multiplied with.
+        return np.asfortranarray(self.rows[:, _FULL_WATTS])
 
     @cached_property
     def _flat(self) -> Floats:
-        return np.ascontiguousarray(self.cpu_watts).reshape(-1)
+        return np.ascontiguousarray(self.rows[:, _CPU_WATTS]).reshape(-1)
 
     @cached_property
     def _starts(self) -> Rows:
         """Where each curve begins in `_flat`."""
-        return np.arange(self.idle_watts.size, dtype=np.intp) * GRID.size
+        return np.arange(len(self.rows), dtype=np.intp) * GRID.size
 
     def watts(self, ratios: Floats, rows: Rows | None = None) -> Floats:
         """Power of nodes that use these ratios of their capacities; NaN without a curve.
@@ -86,7 +93,7 @@ class PowerCurves:
         cpu = shares[:, _CPU]
         below = _BELOW[(cpu * _CELLS).astype(np.intp)]
         from_low = (cpu - GRID[below]) / _STEPS[below]
-        starts, full_watts, idle_watts = self._starts, self.full_watts, self.idle_watts
+        starts, full_watts, idle_watts = self._starts, self._full_watts, self.idle_watts
         if rows is not None:
             starts, full_watts, idle_watts = starts[rows], picked(full_watts, rows), idle_watts[rows]
         first = starts + below

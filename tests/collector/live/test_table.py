@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from collector.live.table import Table, gather, places
+from collector.live.table import Table, places
+from collector.snapshot.columns import selected
 
 
 @dataclass
@@ -34,7 +35,7 @@ def test_rows_come_and_go_and_stand_by_name(rounds: list[list[int]]) -> None:
                 known.columns.one[row], known.columns.two[row] = number, (number, -number)
         order = known.order()
         assert known.names(order) == tuple(sorted(rows))
-        copy = gather(known.columns, order)
+        copy = selected(known.columns, order)
         assert copy.one.tolist() == [float(name[1:]) for name in sorted(rows)]
         assert copy.two[:, 1].tolist() == [-int(name[1:]) for name in sorted(rows)]
         assert places(order, known.size)[order].tolist() == list(range(len(rows)))
