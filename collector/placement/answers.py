@@ -8,6 +8,7 @@ import msgspec
 from collector.common.liveness import LivenessLabel
 from collector.common.ratios import Ratios
 from collector.policies.actions import Action
+from collector.policies.interface import AdmissionVerdict
 from wire.resources import Quantities
 
 
@@ -38,19 +39,6 @@ class Assumed(msgspec.Struct, frozen=True, kw_only=True):
     """Its mean usage; absent if unknown."""
     reserve: Quantities
     """Its reservation."""
-
-
-class AdmissionVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict of admission on a node, for the container."""
-
-    admitted: bool
-    """Whether the probability is within the limit, or nothing else runs on the node."""
-    probability: float
-    """Probability that any resource of the node is short in a window of five minutes, with the container."""
-    limit: float
-    """`placement.risk_max`."""
-    reason: str
-    """The verdict as a sentence, with the shortages that were predicted and observed recently."""
 
 
 class RankedNode(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,6 @@ from collector.common.liveness import LIVENESS_LABELS, Liveness
 from collector.common.ratios import ratios_of
 from collector.common.text import counted
 from collector.placement.answers import (
-    AdmissionVerdict,
     Assumed,
     Basis,
     PlacementHint,
@@ -131,18 +130,6 @@ def hint(  # noqa: PLR0913 - question and result
     )
 
 
-def _admission(ranking: Ranking, row: int) -> AdmissionVerdict | None:
-    risks = ranking.risks
-    if risks is None:
-        return None
-    return AdmissionVerdict(
-        admitted=bool(risks.admitted[row]),
-        probability=float(risks.probability[row]),
-        limit=risks.limit,
-        reason=risks.reason(row),
-    )
-
-
 def ranking_notes(snapshot: Snapshot, request: Request) -> tuple[str, ...]:
     """Return what a ranking could not take into account."""
     notes = (each.note(snapshot, request) for each in node_filters(snapshot))
@@ -151,7 +138,7 @@ def ranking_notes(snapshot: Snapshot, request: Request) -> tuple[str, ...]:
 
 def _refused(snapshot: Snapshot, request: Request, ranking: Ranking, row: int) -> RefusedNode:
     code, name = int(ranking.refused[row]), snapshot.nodes.names[row]
-    verdict = _admission(ranking, row) if code == Rejection.RISK else None
+    verdict = ranking.verdict(row) if ranking.verdict is not None and code == Rejection.RISK else None
     reason = describe_refusal(snapshot, request, code, row) if verdict is None else verdict.reason
     return RefusedNode(name, reason, verdict)
 
@@ -253,7 +240,7 @@ def _ranked(  # noqa: PLR0913, PLR0917 - question and result
                 ),
                 needs=ranking.needs(row),
                 gets=ranking.gets(row),
-                admission=_admission(ranking, row),
+                admission=None if ranking.verdict is None else ranking.verdict(row),
             )
         )
     return tuple(found)

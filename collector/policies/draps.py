@@ -22,7 +22,7 @@ import numpy as np
 
 from collector.common.arrays import Flags, Floats
 from collector.common.text import counted
-from collector.policies.actions import Move, PowerOn
+from collector.policies.actions import PowerOn
 from collector.policies.filters import (
     eligible,
     free_of_allocated,
@@ -78,34 +78,12 @@ def rebalance(snapshot: Snapshot, settings: FillLimits) -> Plan:
 
     A move need not save power here, but must leave the target better off than the source was.
     """
-    reliefs = propose(snapshot, settings)
-    actions = tuple(action for each in reliefs for action in (each.wake, each.move) if action is not None)
-    before, after = estimate_watts(snapshot, actions)
-    return Plan(
-        actions=actions,
-        left=tuple(each.why_not for each in reliefs if each.why_not is not None),
-        watts_before=before,
-        watts_after=after,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relief:
-    """A move that relieves a bottleneck, or the reason why there is none."""
-
-    node: int
-    resource: int
-    wake: PowerOn | None = None
-    """Switches the target on before the move, if it is off."""
-    move: Move | None = None
-    why_not: str | None = None
-
-
-def propose(snapshot: Snapshot, settings: FillLimits) -> list[Relief]:
-    """Find a relief for each bottleneck, the worst first; each takes those before it into account."""
     planner = _ReliefPlanner(snapshot, settings)
     alerts = _worst_first(snapshot.nodes.bottleneck, snapshot.nodes.used_ratio)
-    return [planner.relieve(node, resource) for node, resource in alerts]
+    left = tuple(why for node, resource in alerts if (why := planner.relieve(node, resource)) is not None)
+    actions = tuple(planner.planned.actions)
+    before, after = estimate_watts(snapshot, actions)
+    return Plan(actions=actions, left=left, watts_before=before, watts_after=after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,31 +100,30 @@ class _ReliefPlanner:
 
     def __init__(self, snapshot: Snapshot, settings: FillLimits) -> None:
         self._snapshot, self._settings = snapshot, settings
-        self._planned = PlannedCluster(snapshot, settings)
+        self.planned = PlannedCluster(snapshot, settings)
         self._load = np.nan_to_num(snapshot.nodes.capacity - free_of_load(snapshot), nan=0.0)
         # Each relief counts in the next: two bottlenecks must not send their containers to the same gap.
-        self._planned.follow(snapshot.tasks.mean, self._load)
+        self.planned.follow(snapshot.tasks.mean, self._load)
         self._fills = settings.fill_ratio, min(1.0, settings.relieve_ratio)
         self._may_leave_early = may_leave(snapshot, msgspec.structs.replace(settings, cool_down_seconds=0.0))
 
-    def relieve(self, node: int, resource: int) -> Relief:
+    def relieve(self, node: int, resource: int) -> str | None:
         """Move the container that uses the most of the resource, or return why nothing moves."""
         nodes, tasks = self._snapshot.nodes, self._snapshot.tasks
 
-        def nothing(why: str) -> Relief:
-            short = f"{nodes.names[node]} stays short of {RESOURCES[resource]}"
-            return Relief(node=node, resource=resource, why_not=f"{short}: {why}")
+        def nothing(why: str) -> str:
+            return f"{nodes.names[node]} stays short of {RESOURCES[resource]}: {why}"
 
-        if self._planned.room == 0:
+        if self.planned.room == 0:
             return nothing(f"a plan has at most {counted(self._settings.moves, 'move')}")
         there = self._snapshot.tasks_on(node)
-        there = there[self._planned.home[there] == node]
+        there = there[self.planned.home[there] == node]
         named = int(nodes.culprit[node, resource])
-        if named != NOWHERE and self._planned.home[named] != tasks.node[named]:
+        if named != NOWHERE and self.planned.home[named] != tasks.node[named]:
             return nothing(f"{tasks.names[named]}, which the alert names, moves already")
         task = named if self._may_move(named) else NOWHERE
         if task == NOWHERE:
-            leaving = there[self._planned.may_leave[there]]
+            leaving = there[self.planned.may_leave[there]]
             if not there.size:
                 return nothing("no container is left there to move")
             if not leaving.size:
@@ -154,7 +131,7 @@ class _ReliefPlanner:
             task = int(leaving[np.argmax(self._use(resource)[leaving])])
         choice = self._candidates(node, task, resource)
         # The nodes that this plan has switched on already may receive.
-        asleep = may_wake(self._snapshot) & ~self._planned.may_receive
+        asleep = may_wake(self._snapshot) & ~self.planned.may_receive
         woken = replace(choice, nodes=asleep, among="that is switched off")
         for fill, each in itertools.product(self._fills, (choice, woken)):
             target = self._best(each, task, node, resource, fill)
@@ -162,26 +139,22 @@ class _ReliefPlanner:
                 break
         else:
             return nothing(f"no node {choice.among} has room for {tasks.names[task]}")
-        wake = self._wake(target) if each is woken else None
-        choice = each
+        if each is woken:
+            # From then on it may receive containers.
+            self.planned.may_receive[target] = True
+            why = ("no node that is on has room",)
+            self.planned.actions.append(PowerOn(node=nodes.names[target], reasons=why))
         cost = float(move_joules(self._snapshot, np.array([task]))[0])
-        move = self._planned.add(
-            task, target, self._reasons(task, target, resource, choice), cost_joules=cost
-        )
-        return Relief(node=node, resource=resource, wake=wake, move=move)
+        self.planned.add(task, target, self._reasons(task, target, resource, each), cost_joules=cost)
+        return None
 
     def _may_move(self, named: int) -> bool:
         """Whether the container that an alert names may move."""
         if named == NOWHERE:
             return False
         if self._snapshot.tasks.came_from[named] == NOWHERE and self._may_leave_early[named]:
-            self._planned.may_leave[named] = True
-        return bool(self._planned.may_leave[named])
-
-    def _wake(self, target: int) -> PowerOn:
-        """Switch a node on; from then on it may receive containers."""
-        self._planned.may_receive[target] = True
-        return PowerOn(node=self._snapshot.nodes.names[target], reasons=("no node that is on has room",))
+            self.planned.may_leave[named] = True
+        return bool(self.planned.may_leave[named])
 
     def _use(self, resource: int) -> Floats:
         tasks = self._snapshot.tasks
@@ -190,7 +163,7 @@ class _ReliefPlanner:
 
     def _candidates(self, node: int, task: int, resource: int) -> _Choice:
         """Lines 1 to 5 and 13 of algorithm 2: all other running nodes, without those that run the service."""
-        running = self._planned.may_receive.copy()
+        running = self.planned.may_receive.copy()
         running[node] = False
         service = int(self._snapshot.tasks.service[task])
         if service == NOWHERE:
@@ -198,7 +171,7 @@ class _ReliefPlanner:
         by = resource
         if self._snapshot.services.profiled[service] and self._snapshot.services.dominant[service] != NOWHERE:
             by = int(self._snapshot.services.dominant[service])
-        of_service = self._planned.home[self._snapshot.tasks_of(service)]
+        of_service = self.planned.home[self._snapshot.tasks_of(service)]
         has = np.bincount(of_service[of_service != NOWHERE], minlength=running.size) > 0
         if not running.any():
             return _Choice(running, by, "that accepts containers")
@@ -212,7 +185,7 @@ class _ReliefPlanner:
         after = share(self._load + tasks.envelope[task], nodes.capacity)
         known = np.nan_to_num(after, nan=0.0)
         fits = (known <= fill + _ROUNDING).all(axis=1)
-        fits &= self._planned.open_to(task)
+        fits &= self.planned.open_to(task)
         before = share(self._load[node], nodes.capacity[node])[resource]
         helps = ~(known[:, resource] >= before)
         candidates = choice.nodes & fits & helps & ~nodes.has_bottleneck

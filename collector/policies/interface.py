@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Meta
 
 from collector.common.applications import NO_APPLICATION, ApplicationTraits
-from collector.common.arrays import Codes, Flags, Floats, Rows
+from collector.common.arrays import Codes, Floats, Rows
 from collector.policies.actions import Action
 from collector.policies.sorting import stable_argsort
 from collector.snapshot.columns import Four, first_known
@@ -100,17 +100,17 @@ def _full_reservation(_row: int) -> Quantities | None:
     return None
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class NodeRisks:
-    """The judgement of admission on each node of a snapshot, for a request."""
+class AdmissionVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict of admission on a node, for the container."""
 
-    probability: Floats
-    """Probability that any of its resources is short in a window of five minutes, with the container; NaN for
-    a node that was not judged, since the policy refuses it."""
+    admitted: bool
+    """Whether the probability is within the limit, or nothing else runs on the node."""
+    probability: float
+    """Probability that any resource of the node is short in a window of five minutes, with the container."""
     limit: float
-    admitted: Flags
-    reason: Callable[[int], str]
-    """The verdict on a node, given by its row, with the figures behind it."""
+    """`placement.risk_max`."""
+    reason: str
+    """The verdict as a sentence, with the shortages that were predicted and observed recently."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -130,8 +130,8 @@ class Ranking:
     """The actions that must come first for the request to fit on a ranked node."""
     gets: Callable[[int], Quantities | None] = field(default=_full_reservation)
     """The reservation on a ranked node if the request itself is cut there; None if it is not cut."""
-    risks: NodeRisks | None = None
-    """The judgement of admission; None if there was none."""
+    verdict: Callable[[int], AdmissionVerdict] | None = None
+    """The verdict of admission on a node, given by its row; None if there was none."""
 
     @property
     def best(self) -> int | None:

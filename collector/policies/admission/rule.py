@@ -1,5 +1,6 @@
 """The rule of admission: a container is admitted where the probability of a shortage stays within a limit."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from collector.common.arrays import Flags, Rows
 from collector.policies.admission.record import ShortageRecord, corrected
 from collector.policies.admission.risk import shortage_probability
-from collector.policies.interface import NodeRisks, Ranking, Rejection, Request
+from collector.policies.interface import AdmissionVerdict, Ranking, Rejection, Request
 from collector.snapshot.tables import Snapshot
 
 _FEWEST_WINDOWS = 12.0
@@ -22,33 +23,30 @@ class AdmissionRule:
     record: ShortageRecord
 
     def judge(
-        self, snapshot: Snapshot, request: Request, rows: Rows | None = None, *, has_margins: bool = False
-    ) -> NodeRisks:
-        """Judge all nodes, or those of `rows`.
+        self, snapshot: Snapshot, request: Request, rows: Rows, *, has_margins: bool = False
+    ) -> tuple[Flags, Callable[[int], AdmissionVerdict]]:
+        """Return the nodes of `rows` that are admitted, and the verdict on each, given by its row.
 
         The only container of a node is admitted: otherwise the largest would be admitted nowhere. A policy
         with margins of its own has limited the same risk already: its nodes are admitted, unless they were
         short more often than predicted.
         """
         nodes = snapshot.nodes
-        factors = self.record.corrections(nodes.names)
-        if rows is None:
-            probability = corrected(shortage_probability(snapshot, request), factors)
-        else:
-            probability = np.full(len(nodes.names), np.nan)
-            probability[rows] = corrected(shortage_probability(snapshot, request, rows), factors[rows])
+        factors = self.record.corrections(nodes.names)[rows]
+        probability = np.full(len(nodes.names), np.nan)
+        probability[rows] = corrected(shortage_probability(snapshot, request, rows), factors)
         # A comparison with NaN is false.
         admitted: Flags = (probability <= self.limit) | (nodes.tasks == 0)
         if has_margins:
             admitted |= ~self.record.were_exceeded(nodes.names)
 
-        def reason(row: int) -> str:
+        def verdict(row: int) -> AdmissionVerdict:
+            share, is_admitted = float(probability[row]), bool(admitted[row])
             is_empty = bool(nodes.tasks[row] == 0)
-            return self._reason(
-                nodes.names[row], float(probability[row]), admitted=bool(admitted[row]), is_empty=is_empty
-            )
+            reason = self._reason(nodes.names[row], share, admitted=is_admitted, is_empty=is_empty)
+            return AdmissionVerdict(admitted=is_admitted, probability=share, limit=self.limit, reason=reason)
 
-        return NodeRisks(probability=probability, limit=self.limit, admitted=admitted, reason=reason)
+        return admitted, verdict
 
     def _reason(self, node: str, probability: float, *, admitted: bool, is_empty: bool) -> str:
         chance = f"short of a resource {probability:.2%} of the time with it"
@@ -72,8 +70,8 @@ class AdmissionRule:
         """Refuse the ranked nodes that are not admitted."""
         # In the order of the columns, which is faster to read than that of the ranks.
         rows = np.flatnonzero(ranking.refused == Rejection.NOT)
-        risks = self.judge(snapshot, request, rows, has_margins=has_margins)
-        keeps = risks.admitted[ranking.rows]
+        admitted, verdict = self.judge(snapshot, request, rows, has_margins=has_margins)
+        keeps = admitted[ranking.rows]
         refused = ranking.refused.copy()
         refused[ranking.rows[~keeps]] = Rejection.RISK
         return replace(
@@ -81,5 +79,5 @@ class AdmissionRule:
             rows=ranking.rows[keeps],
             scores=ranking.scores[keeps],
             refused=refused,
-            risks=risks,
+            verdict=verdict,
         )

@@ -97,8 +97,8 @@ def split_nodes(
 
 def _reason(snapshot: Snapshot, ranking: Ranking, name: str, level: _Suitability) -> str:
     """Why a node fails that would pass without a better one."""
-    if level is _Suitability.RISKY and ranking.risks is not None:
-        return ranking.risks.reason(snapshot.nodes.index[name])
+    if level is _Suitability.RISKY and ranking.verdict is not None:
+        return ranking.verdict(snapshot.nodes.index[name]).reason
     return _FALLBACK_REASONS[level]
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from collector.placement.ranking import rank
 from collector.policies.admission.record import WINDOW_SECONDS, ShortageRecord
 from collector.policies.admission.rule import AdmissionRule
-from collector.policies.interface import Rejection, Request
+from collector.policies.interface import AdmissionVerdict, Rejection, Request
 from collector.policies.resolve import PolicyChoice
 from collector.snapshot.tables import Snapshot
 from replay.contenders.baselines import SPREAD
@@ -33,18 +33,19 @@ def test_ranked_nodes_beyond_the_limit_are_refused_with_the_figures() -> None:
     assert full in before.rows
     assert sorted(after.rows) == sorted((calm, empty))
     assert after.refused[full] == Rejection.RISK
-    assert after.risks is not None
-    assert after.risks.probability[calm] < 0.05 < after.risks.probability[full]
-    assert after.risks.reason(full).endswith("% of the time with it, above the limit of 5.00%")
-    assert after.risks.reason(calm).endswith("limit 5.00%")
+    assert after.verdict is not None
+    assert after.verdict(calm).probability < 0.05 < after.verdict(full).probability
+    assert after.verdict(full).reason.endswith("% of the time with it, above the limit of 5.00%")
+    assert after.verdict(calm).reason.endswith("limit 5.00%")
 
 
 def test_a_container_is_admitted_where_nothing_else_runs() -> None:
     snapshot, rule = _cluster(), AdmissionRule(0.05, ShortageRecord())
-    risks = rule.judge(snapshot, Request(demand=amount(30, 1), mean=amount(30, 1), known=True))
+    large = Request(demand=amount(30, 1), mean=amount(30, 1), known=True)
+    admitted, verdict = rule.judge(snapshot, large, np.arange(3))
     empty = snapshot.nodes.index["empty"]
-    assert risks.admitted.tolist() == [row == empty for row in range(3)]
-    assert risks.reason(empty).endswith("but nothing else runs there")
+    assert admitted.tolist() == [row == empty for row in range(3)]
+    assert verdict(empty).reason.endswith("but nothing else runs there")
 
 
 @settings(max_examples=30, deadline=None)
@@ -53,9 +54,16 @@ def test_a_higher_limit_admits_no_less(one: float, two: float, cores: float) -> 
     strict, lax = sorted((one, two))
     snapshot, request = _cluster(), Request(demand=amount(cores, 0.1), mean=amount(cores, 0.1), known=True)
     admitted = [
-        AdmissionRule(each, ShortageRecord()).judge(snapshot, request).admitted for each in (strict, lax)
+        AdmissionRule(each, ShortageRecord()).judge(snapshot, request, np.arange(3))[0]
+        for each in (strict, lax)
     ]
     assert np.all(admitted[0] <= admitted[1])
+
+
+def _verdict(snapshot: Snapshot, record: ShortageRecord, *, has_margins: bool = False) -> AdmissionVerdict:
+    """The verdict on the first node."""
+    rule = AdmissionRule(0.05, record)
+    return rule.judge(snapshot, _ONE, np.arange(1), has_margins=has_margins)[1](0)
 
 
 def test_past_shortages_are_part_of_the_reason_and_of_the_verdict() -> None:
@@ -65,20 +73,20 @@ def test_past_shortages_are_part_of_the_reason_and_of_the_verdict() -> None:
         node = make_node("a", used=amount(7, 1), history=[(1.0, 0.1, 0.0, 0.0)] * 4)
         record.observe(assemble([node], tasks, at=window * WINDOW_SECONDS))
     snapshot = assemble([make_node("a", used=amount(7, 1))], tasks)
-    fresh, warned = (AdmissionRule(0.05, each).judge(snapshot, _ONE) for each in (ShortageRecord(), record))
-    assert warned.probability[0] > fresh.probability[0]
-    assert "predicted and 100.00% observed" in warned.reason(0)
-    assert "observed" not in fresh.reason(0)
+    fresh, warned = (_verdict(snapshot, each) for each in (ShortageRecord(), record))
+    assert warned.probability > fresh.probability
+    assert "predicted and 100.00% observed" in warned.reason
+    assert "observed" not in fresh.reason
 
 
 def test_nodes_of_a_policy_with_margins_are_admitted_unless_short_more_often_than_predicted() -> None:
     tasks = [make_task(f"full-{each}", "a", 1.1, deviation=0.6) for each in range(8)]
     snapshot, record = assemble([make_node("a", used=amount(7, 1))], tasks), ShortageRecord()
-    before = AdmissionRule(0.05, record).judge(snapshot, _ONE, has_margins=True)
-    assert before.probability[0] > 0.05
-    assert before.admitted[0]
-    assert before.reason(0).endswith("so far not short more often than predicted")
+    before = _verdict(snapshot, record, has_margins=True)
+    assert before.probability > 0.05
+    assert before.admitted
+    assert before.reason.endswith("so far not short more often than predicted")
     for window in range(30):
         node = make_node("a", used=amount(7, 1), history=[(1.0, 0.1, 0.0, 0.0)] * 4)
         record.observe(assemble([node], tasks, at=window * WINDOW_SECONDS))
-    assert not AdmissionRule(0.05, record).judge(snapshot, _ONE, has_margins=True).admitted[0]
+    assert not _verdict(snapshot, record, has_margins=True).admitted
