@@ -43,7 +43,7 @@ from collector.web.listener import open_listener
 from collector.web.middleware import host_check, problem_documents
 from collector.web.routes import Route
 from collector.web.scopes import CALLER, Scope
-from collector.web.token_file import TokenFile
+from collector.web.tokens import TokenFile
 from wire.address import Address, parse_address
 from wire.http.connections import ConnectionLimits
 from wire.http.serving import Handler, check_address, serving

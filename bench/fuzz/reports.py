@@ -34,8 +34,7 @@ from collector.config import HttpConfig
 from collector.ingest.push import parse_reports
 from collector.web.bodies import decompress
 from collector.web.scopes import Scope
-from collector.web.token_file import edit_tokens
-from collector.web.tokens import make_token
+from collector.web.tokens import edit_tokens, make_token
 from wire.errors import UserError
 
 MOST_GROWTH_MB = 8.0

@@ -21,8 +21,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from collector.web.scopes import Scope
-from collector.web.token_file import edit_tokens
-from collector.web.tokens import make_token
+from collector.web.tokens import edit_tokens, make_token
 from tests.lab.engines import image
 from tests.lab.engines.swarm import Swarm, Task, swarm
 from tests.lab.hosts.link import Host, Matrix

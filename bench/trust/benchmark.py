@@ -35,8 +35,7 @@ from bench.trust.faults import run_faults
 from bench.trust.pair import NODES as PAIR_NODES
 from bench.trust.pair import run_pair
 from collector.web.scopes import Scope
-from collector.web.token_file import edit_tokens
-from collector.web.tokens import make_token
+from collector.web.tokens import edit_tokens, make_token
 from wire.messages import encode
 
 MOST_RSS_RATIO, MOST_LATENCY_RATIO, MOST_RESTART_RATIO, MOST_ENERGY_RATIO = 1.3, 2.0, 1.2, 0.001

@@ -26,8 +26,7 @@ from bench.common.results import Figure, Result
 from bench.trust.cluster import HonestNode, honest_report, node_name, watts_of
 from bench.trust.collector import compressed_time
 from collector.web.scopes import Scope
-from collector.web.token_file import edit_tokens
-from collector.web.tokens import make_token
+from collector.web.tokens import edit_tokens, make_token
 
 _NODES = 10
 _REPORT_SECONDS = 120.0

@@ -13,8 +13,7 @@ from collector.common.errors import ApiError
 from collector.core.parts import Core
 from collector.web.routes import Route, post, problem
 from collector.web.scopes import Caller, Scope
-from collector.web.token_file import edit_tokens
-from collector.web.tokens import Token, make_token
+from collector.web.tokens import Token, edit_tokens, make_token
 from wire.messages import Name
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from multidict import CIMultiDict
 
 from collector.common.errors import ApiError
 from collector.web.scopes import CALLER, TRUSTED, Caller, Scope
-from collector.web.token_file import TokenFile
+from collector.web.tokens import TokenFile
 from wire.http.authorization import parse_token
 from wire.http.connections import ConnectionLimits
 

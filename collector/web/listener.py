@@ -5,7 +5,7 @@ from pathlib import Path
 from ssl import SSLContext
 
 from collector import config
-from collector.web.token_file import TokenFile
+from collector.web.tokens import TokenFile
 from wire.address import COLLECTOR_DEFAULT, parse_address
 from wire.errors import UserError
 

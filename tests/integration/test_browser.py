@@ -20,8 +20,7 @@ from collector.features.network.mesh.mesh import Mesh
 from collector.features.network.settings import MeshConfig
 from collector.main import RunningCollector, running
 from collector.web.scopes import Scope
-from collector.web.token_file import edit_tokens
-from collector.web.tokens import make_token
+from collector.web.tokens import edit_tokens, make_token
 from tests.collector.builders import JSON, container, partial_report, report, settings
 from tests.lab.browser import Tab, browsing
 from tests.processes import wattpack

@@ -4,8 +4,7 @@ import argparse
 import time
 
 from collector.web.scopes import Scope
-from collector.web.token_file import edit_tokens
-from collector.web.tokens import KINDS, make_token
+from collector.web.tokens import KINDS, edit_tokens, make_token
 from wattpack.commands import token_list
 from wattpack.config.arguments import add
 from wire.errors import UserError

@@ -12,10 +12,9 @@ import msgspec
 import pytest
 
 from collector.main import running
-from collector.web import token_file
+from collector.web import tokens as token_file
 from collector.web.scopes import Scope
-from collector.web.token_file import edit_tokens, read_tokens
-from collector.web.tokens import make_token
+from collector.web.tokens import edit_tokens, make_token, read_tokens
 from tests.collector.builders import HEARTBEAT, START, Client, Clock, collecting, report, settings
 from wattpack.cli import main
 from wattpack.commands.agent_join import with_settings

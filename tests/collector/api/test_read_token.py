@@ -16,8 +16,7 @@ from collector.placement.answers import PlanHint
 from collector.placement.planning import plan
 from collector.web.backpressure import Backpressure
 from collector.web.scopes import TRUSTED, Caller, Scope
-from collector.web.token_file import edit_tokens
-from collector.web.tokens import make_token
+from collector.web.tokens import edit_tokens, make_token
 from tests.collector.builders import JSON, Clock, altered, report, settings
 from wire.messages import encode
 

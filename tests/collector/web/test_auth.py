@@ -19,8 +19,7 @@ from collector.api.table import ROUTES
 from collector.config import AccessConfig, CollectorConfig, LimitsConfig, TlsConfig
 from collector.web.auth import certificate_names
 from collector.web.scopes import Scope
-from collector.web.token_file import edit_tokens
-from collector.web.tokens import make_token
+from collector.web.tokens import edit_tokens, make_token
 from tests.certificates import Authority, trusting
 from tests.collector.builders import JSON, START, Client, Clock, altered, collecting, report, settings
 from wire.http.connections import ConnectionLimits

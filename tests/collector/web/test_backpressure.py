@@ -21,8 +21,7 @@ from collector.history.sqlite.history import History
 from collector.main import running
 from collector.web.backpressure import Backpressure
 from collector.web.scopes import TRUSTED, Caller, Scope
-from collector.web.token_file import edit_tokens
-from collector.web.tokens import make_token
+from collector.web.tokens import edit_tokens, make_token
 from tests.collector.builders import JSON, Client, Clock, altered, collecting, partial_report, settings
 from wire.messages import Report, encode
 

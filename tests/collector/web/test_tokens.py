@@ -8,10 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.web import token_file
+from collector.web import tokens as token_file
 from collector.web.scopes import Caller, Scope
-from collector.web.token_file import TokenFile, edit_tokens, parse_tokens, read_tokens
-from collector.web.tokens import KINDS, Token, Tokens, make_token
+from collector.web.tokens import (
+    KINDS,
+    Token,
+    TokenFile,
+    Tokens,
+    edit_tokens,
+    make_token,
+    parse_tokens,
+    read_tokens,
+)
 from tests.collector.builders import START, Clock
 from wire.errors import UserError
 

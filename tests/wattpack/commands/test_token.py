@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from collector.web.scopes import Scope
-from collector.web.token_file import read_tokens
-from collector.web.tokens import Tokens
+from collector.web.tokens import Tokens, read_tokens
 from wattpack.cli import main
 
 

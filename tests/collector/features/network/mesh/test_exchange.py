@@ -10,10 +10,9 @@ import pytest
 
 from collector.config import CollectorConfig
 from collector.features.network.settings import MeshConfig
-from collector.web import token_file
+from collector.web import tokens as token_file
 from collector.web.scopes import Scope
-from collector.web.token_file import edit_tokens
-from collector.web.tokens import make_token
+from collector.web.tokens import edit_tokens, make_token
 from tests.collector.builders import START, Client, collecting, report, settings
 from wire.mesh import MeshAssignment, MeshReport, PeerResult
 from wire.messages import encode
