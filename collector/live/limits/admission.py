@@ -7,13 +7,14 @@ the rest of the report, and every other node, is processed as usual. What was dr
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from collector.config import LimitsConfig
 from collector.live.limits.claims import bound_container, bound_curve, bound_state, bound_usage
 from collector.live.limits.node_account import NOT_ADMITTED, AdmittedContainer, Limit, NodeAccount
+from collector.live.usage.cluster import ClusterUsage
 from wire.messages import Alert, ContainerState, ContainerUsage, Event, Heartbeat, NodeState, Report
 from wire.resources import RESOURCES
 
@@ -32,17 +33,10 @@ _BIN_BYTES: Final = 6
 _LABEL_PREFIX: Final = "wattpack."
 
 
-class UsageStore(Protocol):
-    """The usage of nodes in memory; `ClusterUsage` implements it."""
-
-    def shrink(self, node: str, max_bytes: int) -> int:
-        """Drop usage of ended containers until a node is within a size; returns its size after that."""
-
-
 class Admission:
     """Applies the limits to reports before they are stored. Not thread-safe."""
 
-    def __init__(self, limits: LimitsConfig, usage: UsageStore) -> None:
+    def __init__(self, limits: LimitsConfig, usage: ClusterUsage) -> None:
         self._limits = limits
         self._usage = usage
         self._accounts: dict[str, NodeAccount] = {}
