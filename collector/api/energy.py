@@ -28,6 +28,7 @@ from wire.messages import MachineScope
 _LABEL = "label:"
 _JOULES_PER_KWH = 3.6e6
 _FIELDS = ("key", "name", "node", "service", "joules", "idle_joules", "system_joules", "containers_joules")
+_CSV_TYPE = "text/csv"
 _HEADER = (*_FIELDS, "kwh", "price", "currency", "co2_grams")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """Spreadsheets take a text that begins with one of these for a formula; the last four have the full width."""
@@ -85,7 +86,7 @@ async def energy(core: Core, request: web.Request) -> web.Response:
         text = await asyncio.to_thread(_csv, found)
         name = f"energy-by-{query.by.partition(':')[0]}.csv"
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-        return web.Response(text=text, content_type="text/csv", charset="utf-8", headers=headers)
+        return web.Response(text=text, content_type=_CSV_TYPE, charset="utf-8", headers=headers)
     page = _by_day.page if query.by == GroupBy.DAY else _largest_first.page
     accounts, after = page(found.accounts, query)
     return json_response(structs.replace(found, accounts=accounts, next=after))
@@ -133,7 +134,7 @@ ROUTES: tuple[Route, ...] = (
         summary="Get energy in a period by node, container, service, label or day; by default the last day.",
         serve=energy,
         query=EnergyQuery,
-        responses={HTTPStatus.OK: ResponseSpec("A page of energy accounts.", EnergyPage)}
+        responses={HTTPStatus.OK: ResponseSpec("A page of energy accounts.", EnergyPage, text_type=_CSV_TYPE)}
         | BAD_QUERY
         | FORBIDDEN
         | NO_HISTORY,

@@ -30,7 +30,8 @@ def document(routes: Sequence[Route]) -> Json:
             "responses": {
                 str(status.value): {
                     "description": response.description,
-                    "content": {response.content_type: _content(response.type, schema_of, schemas)},
+                    "content": {response.content_type: _content(response.type, schema_of, schemas)}
+                    | ({response.text_type: {"schema": {"type": "string"}}} if response.text_type else {}),
                 }
                 for status, response in _responses(route).items()
             },
@@ -79,7 +80,6 @@ _TAG_OF = {
     "availability": "analysis",
     "stream": "events",
     "power-curve": "energy",
-    "energy.csv": "energy",
     "what-if": "energy",
     "healthz": "cluster",
     "readyz": "cluster",

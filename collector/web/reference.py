@@ -37,10 +37,11 @@ def _routes(described: dict[str, Any]) -> Iterator[str]:
                 yield ""
             yield "| status | type | description |\n|---|---|---|"
             for status, response in operation["responses"].items():
-                ((content_type, content),) = response["content"].items()
-                kind = _kind(content["schema"])
-                content_kind = kind if content_type.endswith("json") else f"`{content_type}`"
-                yield f"| {status} | {content_kind} | {response['description']} |"
+                kinds = (
+                    _kind(content["schema"]) if content_type.endswith("json") else f"`{content_type}`"
+                    for content_type, content in response["content"].items()
+                )
+                yield f"| {status} | {' or '.join(kinds)} | {response['description']} |"
             yield ""
 
 

@@ -36,6 +36,8 @@ class ResponseSpec:
     description: str
     type: Any = str
     content_type: str = JSON_TYPE
+    text_type: str | None = None
+    """Content type of the same as text, if a client can request that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,7 +120,7 @@ def test_check_config_rejects_what_the_service_rejects(
     assert main(["admin", "check-config", "collector", str(file)]) == 2
     assert "check pull.credentials_file" in capsys.readouterr().err
     store = '[store]\nurl = "http://127.0.0.1:9090"\ncredentials_file = "/absent"\n'
-    for asking in ('[elastic.web]\nquery = "up"\n', '[energy]\nprice_query = "up"\n'):
+    for asking in ('[elastic.web]\nmetric_max = 1\nquery = "up"\n', '[energy]\nprice_query = "up"\n'):
         file.write_text(store + asking)
         assert main(["admin", "check-config", "collector", str(file)]) == 2
         assert "check store.credentials_file" in capsys.readouterr().err

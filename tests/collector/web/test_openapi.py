@@ -58,7 +58,7 @@ def test_every_body_has_a_valid_example() -> None:
             example = operation["requestBody"]["content"]["application/json"]["example"]
             msgspec.json.decode(msgspec.json.encode(example), type=route.body)
         for status, response in route.responses.items():
-            [content] = operation["responses"][str(status.value)]["content"].values()
+            content = operation["responses"][str(status.value)]["content"][response.content_type]
             if "$ref" in content["schema"]:
                 msgspec.json.decode(msgspec.json.encode(content["example"]), type=response.type)
 
