@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from bench.common.progress import Progress
 from bench.common.results import Figure, Result
 from collector.config import CollectorConfig, PlacementConfig
-from collector.live.registry import Registry
+from collector.observe.registry import Registry
 from wire.messages import ContainerState, Heartbeat, NodeState, Report
 from wire.resources import Quantities
 

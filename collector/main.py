@@ -9,41 +9,41 @@ from functools import partial
 
 from aiohttp import web
 
-from collector.api.control import Api
-from collector.api.events import publishing_changes
-from collector.api.metrics import REGISTRY, metrics_registry
-from collector.api.table import ROUTES
+from collector.act.drivers.interface import Driver
+from collector.act.drivers.table import open_driver
+from collector.act.journal import open_journal
+from collector.act.lease import lease_path
+from collector.act.loop import acting
+from collector.act.orchestrator_state import CompletedActions
 from collector.common.clocks import Clock, SteadyClock, report_jump
 from collector.common.extensions import extensions
 from collector.common.outages import Dependency, Outages
 from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
-from collector.control.journal import open_journal
-from collector.control.lease import lease_path
-from collector.control.loop import acting
-from collector.control.orchestrator_state import CompletedActions
-from collector.core.parts import Core, ReportOutcome
-from collector.core.tariff import open_tariffs
-from collector.drivers.interface import Driver
-from collector.drivers.table import open_driver
 from collector.history.promql import connect
 from collector.history.sqlite.history import open_history
-from collector.jobs.admission import recording_shortages, restore_shortages
-from collector.jobs.analysis import AnalysisJob, analysing, restored_analysis
-from collector.jobs.retention import retention
-from collector.jobs.traits import storing_traits
-from collector.live.bucket_ring import BUCKETS
-from collector.live.limits.node_account import Limit
-from collector.live.registry import Registry
-from collector.live.windows import BUCKET_SECONDS
-from collector.web.auth import authentication
-from collector.web.backpressure import BACKPRESSURE, Backpressure
-from collector.web.bodies import COUNT_BYTES, HTTP_LIMITS
-from collector.web.listener import open_listener
-from collector.web.middleware import host_check, problem_documents
-from collector.web.routes import Route
-from collector.web.scopes import CALLER, Scope
-from collector.web.tokens import TokenFile
+from collector.observe.bucket_ring import BUCKETS
+from collector.observe.limits.node_account import Limit
+from collector.observe.registry import Registry
+from collector.observe.windows import BUCKET_SECONDS
+from collector.runtime.admission import recording_shortages, restore_shortages
+from collector.runtime.analysis import AnalysisJob, analysing, restored_analysis
+from collector.runtime.parts import Core, ReportOutcome
+from collector.runtime.retention import retention
+from collector.runtime.tariff import open_tariffs
+from collector.runtime.traits import storing_traits
+from collector.serve.api.control import Api
+from collector.serve.api.events import publishing_changes
+from collector.serve.api.metrics import REGISTRY, metrics_registry
+from collector.serve.api.table import ROUTES
+from collector.serve.web.auth import authentication
+from collector.serve.web.backpressure import BACKPRESSURE, Backpressure
+from collector.serve.web.bodies import COUNT_BYTES, HTTP_LIMITS
+from collector.serve.web.listener import open_listener
+from collector.serve.web.middleware import host_check, problem_documents
+from collector.serve.web.routes import Route
+from collector.serve.web.scopes import CALLER, Scope
+from collector.serve.web.tokens import TokenFile
 from wire.address import Address, parse_address
 from wire.http.connections import ConnectionLimits
 from wire.http.serving import Handler, check_address, serving

@@ -16,14 +16,14 @@ import msgspec
 from agent.exposition import catalogue
 from agent.exposition.metrics import PASS_DURATION
 from agent.features import load_features, settings_class
-from collector.api.metrics import COLLECTOR_METRICS
-from collector.api.table import ROUTES
 from collector.common.extensions import extend
 from collector.common.labels import LABELS
 from collector.config import CollectorConfig
-from collector.core.parts import INGEST_DURATION
-from collector.policies.table import POLICIES
-from collector.web.reference import api_markdown
+from collector.decide.policies.table import POLICIES
+from collector.runtime.parts import INGEST_DURATION
+from collector.serve.api.metrics import COLLECTOR_METRICS
+from collector.serve.api.table import ROUTES
+from collector.serve.web.reference import api_markdown
 from wattpack.config.loader import Key, keys
 from wattpack.config.options import CREDENTIALS, ETC
 from wire.metrics import MetricSpec
@@ -225,7 +225,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/configuration.md": configuration_markdown,
     "docs/metrics.md": metrics_markdown,
     "docs/api.md": partial(api_markdown, ROUTES),
-    "collector/web/assets/core/glossary.json": glossary_json,
+    "collector/serve/web/assets/core/glossary.json": glossary_json,
     **{f"systemd/{role}.toml": partial(settings_file, role) for role in _ROLES},
 }
 

@@ -23,7 +23,7 @@ from bench.common.results import Figure, Result
 from bench.common.simulated_node import BEGIN_SECONDS, MEMORY_SCATTER, SCATTER, SimulatedNode, container_id
 from collector.config import CollectorConfig
 from collector.history.interface import UsageKey
-from collector.live.registry import Registry
+from collector.observe.registry import Registry
 from wattpack.datasets.search import add_data_option
 from wire.errors import UserError
 from wire.messages import Report, encode, parse_batch

@@ -12,7 +12,7 @@ import numpy as np
 
 from bench.common.progress import Progress
 from bench.common.results import Figure
-from collector.policies.admission.record import ScoredWindow
+from collector.decide.policies.admission.record import ScoredWindow
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import read_scenario
 from replay.simulation.compare import fit_reservations

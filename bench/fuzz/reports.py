@@ -28,13 +28,13 @@ from bench.common.listening import await_url
 from bench.common.progress import Progress
 from bench.common.results import Figure, Result
 from bench.fuzz.mutations import NODE, Body, Mutator, describe
-from collector.api.table import ROUTES
 from collector.common.errors import ApiError
 from collector.config import HttpConfig
-from collector.ingest.push import parse_reports
-from collector.web.bodies import decompress
-from collector.web.scopes import Scope
-from collector.web.tokens import edit_tokens, make_token
+from collector.serve.api.table import ROUTES
+from collector.serve.ingest import parse_reports
+from collector.serve.web.bodies import decompress
+from collector.serve.web.scopes import Scope
+from collector.serve.web.tokens import edit_tokens, make_token
 from wire.errors import UserError
 
 MOST_GROWTH_MB = 8.0

@@ -19,13 +19,13 @@ from bench.common.results import Figure, Result
 from bench.hints import packing
 from bench.hints.cluster import BEGIN_SECONDS, as_new, cluster
 from bench.hints.server import requests, server
-from collector.api.hints import rank_nodes
 from collector.config import CollectorConfig
-from collector.core.parts import Core
+from collector.decide.policies.table import POLICIES
+from collector.decide.question import PlacementQuestion
 from collector.history.sqlite.history import History
-from collector.live.registry import Registry
-from collector.placement.question import PlacementQuestion
-from collector.policies.table import POLICIES
+from collector.observe.registry import Registry
+from collector.runtime.parts import Core
+from collector.serve.api.hints import rank_nodes
 from collector.snapshot.tables import Snapshot
 from wire.errors import UserError
 from wire.messages import encode

@@ -15,10 +15,10 @@ from bench.common.progress import Progress
 from bench.common.results import Figure, Result
 from bench.hints.genpack import pack
 from collector.common.arrays import Floats, Rows
+from collector.decide.policies.actions import Move
+from collector.decide.policies.interface import Request
 from collector.features.genpack.phase import GenPackSettings
 from collector.features.genpack.policies import rebalance
-from collector.policies.actions import Move
-from collector.policies.interface import Request
 from collector.snapshot.tables import NOWHERE, Generation
 from replay.contenders.table import POLICIES
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble

@@ -14,16 +14,16 @@ import msgspec
 import numpy as np
 
 from bench.hints.cluster import BEGIN_SECONDS, cluster, service_name
-from collector.api.control import Api
+from collector.act.loop import acting
 from collector.common.outages import Outages
 from collector.config import AccessConfig, CollectorConfig, HttpConfig
-from collector.control.loop import acting
-from collector.core.parts import Core
-from collector.core.snapshots import SnapshotCache
 from collector.history.sqlite.history import open_history
-from collector.live.live_tables import LiveTables
-from collector.live.registry import Registry
 from collector.main import make_app
+from collector.observe.live_tables import LiveTables
+from collector.observe.registry import Registry
+from collector.runtime.parts import Core
+from collector.runtime.snapshots import SnapshotCache
+from collector.serve.api.control import Api
 from collector.snapshot.tables import Snapshot
 from wire.address import parse_address
 from wire.http.serving import serving

@@ -13,11 +13,11 @@ import numpy as np
 from bench.common.progress import Progress
 from bench.common.results import Figure
 from bench.network.states import State, brute_force, has_room, is_within_bound, random_state
+from collector.decide.policies.interface import STALE_SECONDS, ApplicationPlacement
+from collector.decide.policies.resolve import find_policy, with_settings
 from collector.features.network.applications.in_turn import place_application
 from collector.features.network.applications.problem import build
 from collector.features.network.mesh.delays import Delays
-from collector.policies.interface import STALE_SECONDS, ApplicationPlacement
-from collector.policies.resolve import find_policy, with_settings
 from replay.contenders.net_optimal.policy import OptimalPlacement
 from replay.contenders.table import POLICIES
 

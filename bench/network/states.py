@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from collector.common.applications import ApplicationTraits
 from collector.common.arrays import Floats
+from collector.decide.policies.interface import Request
 from collector.features.network.applications.images import ImageTable
 from collector.features.network.applications.problem import BuiltProblem
 from collector.features.network.applications.table import Applications
 from collector.features.network.mesh.delays import Delays
-from collector.policies.interface import Request
 from collector.snapshot.tables import Snapshot
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities

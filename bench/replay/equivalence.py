@@ -18,9 +18,9 @@ from collector.config import (
     HistoryConfig,
     HttpConfig,
 )
-from collector.live.updates import Succession
+from collector.decide.policies.resolve import resolve
 from collector.main import RunningCollector, running
-from collector.policies.resolve import resolve
+from collector.observe.updates import Succession
 from collector.snapshot.columns import sum_by_node
 from collector.snapshot.tables import Snapshot
 from replay.generators.common import columns, numbered, workload

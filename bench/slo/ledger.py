@@ -23,7 +23,7 @@ from collector.common.orchestrator import OrchestratorState, ServiceView, TaskVi
 from collector.config import CollectorConfig, DriverConfig, PlacementConfig
 from collector.features.promises.live import PromiseTracker
 from collector.features.promises.settings import SLO_LABEL
-from collector.live.registry import Registry
+from collector.observe.registry import Registry
 from wire.messages import ContainerState, Event, EventKind, Heartbeat, NodeState, Report
 from wire.resources import Quantities
 

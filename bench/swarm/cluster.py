@@ -20,8 +20,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from collector.web.scopes import Scope
-from collector.web.tokens import edit_tokens, make_token
+from collector.serve.web.scopes import Scope
+from collector.serve.web.tokens import edit_tokens, make_token
 from tests.lab.engines import image
 from tests.lab.engines.swarm import Swarm, Task, swarm
 from tests.lab.hosts.link import Host, Matrix

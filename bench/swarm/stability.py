@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.common.results import Figure
-from collector.control.loop import ControlLoop
-from collector.policies.actions import Move
-from tests.collector.control.builders import FakeDriver, FluctuatingLoad, actor_of, service_of, staged, view
+from collector.act.loop import ControlLoop
+from collector.decide.policies.actions import Move
+from tests.collector.act.builders import FakeDriver, FluctuatingLoad, actor_of, service_of, staged, view
 
 _DURATION_SECONDS = 600.0
 _STEP_SECONDS = 5.0

@@ -34,8 +34,8 @@ from bench.trust.cluster import ROUND_SECONDS, HonestNode, honest_report, node_n
 from bench.trust.faults import run_faults
 from bench.trust.pair import NODES as PAIR_NODES
 from bench.trust.pair import run_pair
-from collector.web.scopes import Scope
-from collector.web.tokens import edit_tokens, make_token
+from collector.serve.web.scopes import Scope
+from collector.serve.web.tokens import edit_tokens, make_token
 from wire.messages import encode
 
 MOST_RSS_RATIO, MOST_LATENCY_RATIO, MOST_RESTART_RATIO, MOST_ENERGY_RATIO = 1.3, 2.0, 1.2, 0.001

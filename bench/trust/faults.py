@@ -25,8 +25,8 @@ from bench.common.progress import Progress
 from bench.common.results import Figure, Result
 from bench.trust.cluster import HonestNode, honest_report, node_name, watts_of
 from bench.trust.collector import compressed_time
-from collector.web.scopes import Scope
-from collector.web.tokens import edit_tokens, make_token
+from collector.serve.web.scopes import Scope
+from collector.serve.web.tokens import edit_tokens, make_token
 
 _NODES = 10
 _REPORT_SECONDS = 120.0

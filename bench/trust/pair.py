@@ -29,6 +29,9 @@ from bench.common.progress import Progress
 from bench.common.results import Figure
 from bench.trust.adversary import HOSTILE, Adversary
 from bench.trust.cluster import HonestNode, honest_report, node_name
+from collector.act import loop as control_loop
+from collector.act.drivers.interface import ActionResult, Driver, DriverError
+from collector.act.drivers.table import DryRun
 from collector.common.orchestrator import NodeView, OrchestratorState, ServiceView, TaskView
 from collector.config import (
     AccessConfig,
@@ -38,11 +41,8 @@ from collector.config import (
     HistoryConfig,
     HttpConfig,
 )
-from collector.control import loop as control_loop
-from collector.drivers.interface import ActionResult, Driver, DriverError
-from collector.drivers.table import DryRun
+from collector.decide.policies.actions import Action, Move
 from collector.main import running
-from collector.policies.actions import Action, Move
 from wire.messages import Alert, ContainerState, Report
 from wire.resources import Quantities, Resource
 

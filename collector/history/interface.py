@@ -9,9 +9,9 @@ import msgspec
 
 from collector.analysis.histograms import Packed
 from collector.analysis.usage import report_bucket
+from collector.common.reported_alerts import ReportedAlert
 from collector.config import LimitsConfig
 from collector.history.timeline import BucketSums
-from collector.reports.alerts import ReportedAlert
 from wire.messages import ContainerUsage, Event, Pressure, Report
 from wire.resources import Quantities
 

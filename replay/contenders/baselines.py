@@ -6,7 +6,7 @@ import numpy as np
 from msgspec import Meta
 
 from collector.common.text import counted
-from collector.policies.interface import (
+from collector.decide.policies.interface import (
     Policy,
     PolicySettings,
     Ranking,
@@ -14,7 +14,7 @@ from collector.policies.interface import (
     Request,
     rank_by_score,
 )
-from collector.policies.scoring import each_percent
+from collector.decide.policies.scoring import each_percent
 from collector.snapshot.tables import NOWHERE, Snapshot
 from replay.contenders.reserved import allocated_ratio, reject_unless_reservation_fits
 

@@ -8,9 +8,9 @@ import numpy as np
 from msgspec import Meta
 
 from collector.common.arrays import Floats
-from collector.policies.filters import free_of_load
-from collector.policies.interface import Policy, PolicySettings, Ranking, Request, rank_by_score
-from collector.policies.scoring import each_percent, percent
+from collector.decide.policies.filters import free_of_load
+from collector.decide.policies.interface import Policy, PolicySettings, Ranking, Request, rank_by_score
+from collector.decide.policies.scoring import each_percent, percent
 from collector.snapshot.columns import as_row
 from collector.snapshot.tables import Snapshot
 from replay.contenders.reserved import CPU_AND_MEMORY, allocated_ratio, reject_unless_reservation_fits

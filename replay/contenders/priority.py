@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from collector.decide.policies.interface import Policy
 from collector.features.promises.qos.policy import (
     QOS_DRIVEN,
     Claim,
@@ -16,7 +17,6 @@ from collector.features.promises.qos.policy import (
 )
 from collector.features.promises.qos.queue import Instances, Terms
 from collector.features.promises.qos.rules import QueueSettings, levels_of
-from collector.policies.interface import Policy
 from collector.snapshot.tables import NOWHERE
 
 

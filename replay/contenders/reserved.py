@@ -1,8 +1,8 @@
 """Reservations on nodes, which the schedulers of orchestrators decide by."""
 
 from collector.common.arrays import Codes, Floats
-from collector.policies.filters import eligible, free_of_allocated, without_room
-from collector.policies.interface import Request
+from collector.decide.policies.filters import eligible, free_of_allocated, without_room
+from collector.decide.policies.interface import Request
 from collector.snapshot.columns import as_row
 from collector.snapshot.tables import Snapshot
 

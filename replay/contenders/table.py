@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
+from collector.decide.policies import table as live
+from collector.decide.policies.interface import Policy
 from collector.features.elastic.scaling import table as live_elastic
 from collector.features.elastic.scaling.interface import ElasticPolicy
-from collector.policies import table as live
-from collector.policies.interface import Policy
 from replay.contenders.baselines import BINPACK, FIRST_FIT, RANDOM, ROUND_ROBIN, SPREAD
 from replay.contenders.consolidate.policy import CONSOLIDATE
 from replay.contenders.net_optimal.policy import NET_OPTIMAL

@@ -22,9 +22,9 @@ import numpy as np
 
 from collector.common.arrays import Floats
 from collector.common.labels import MOVE_LABEL, NEVER
-from collector.jobs.traits import NODE_TRAITS, SERVICE_TRAITS, StoredNodeTraits, StoredServiceTraits
-from collector.live.traits import TaskTraits, task_traits
-from collector.policies.interface import STRICTEST_CLASS
+from collector.decide.policies.interface import STRICTEST_CLASS
+from collector.observe.traits import TaskTraits, task_traits
+from collector.runtime.traits import NODE_TRAITS, SERVICE_TRAITS, StoredNodeTraits, StoredServiceTraits
 from collector.snapshot.constraints import Constraint, Operator
 from collector.snapshot.tables import TaskKind
 from replay.readers.samples import Timeline, timeline

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from collector.common.text import counted
-from collector.policies.interface import Knob
+from collector.decide.policies.interface import Knob
 from replay.contenders.table import POLICIES
 from replay.reporting.scatter import Dot
 from replay.setup.scenario import Scenario

@@ -10,17 +10,17 @@ from collector.analysis.analysis import LatestAnalysis
 from collector.common.arrays import Floats
 from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig, PlacementConfig
+from collector.decide.placing import Placement, place_container
+from collector.decide.policies.admission.rule import AdmissionRule
+from collector.decide.policies.interface import ApplicationPlacement
+from collector.decide.policies.resolve import PolicyChoice
+from collector.decide.question import PlacementQuestion, build_request
+from collector.decide.reservations import Reservations
 from collector.features.network.mesh.delays import Delays
 from collector.history.interface import UsageKey
-from collector.jobs.analysis_pass import AnalysisPass
-from collector.live.registry import Registry
-from collector.live.updates import Allocation
-from collector.placement.placing import Placement, place_container
-from collector.placement.question import PlacementQuestion, build_request
-from collector.placement.reservations import Reservations
-from collector.policies.admission.rule import AdmissionRule
-from collector.policies.interface import ApplicationPlacement
-from collector.policies.resolve import PolicyChoice
+from collector.observe.registry import Registry
+from collector.observe.updates import Allocation
+from collector.runtime.analysis_pass import AnalysisPass
 from collector.snapshot.tables import Snapshot
 from wire.messages import Report
 

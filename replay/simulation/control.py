@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
+from collector.act.guards import GuardContext, first_refusal
+from collector.act.records import IN_MOTION, Step, StepState
+from collector.act.steps import batches, failed_prerequisite, planned_step
+from collector.act.verification import containers_of, find_effect, target_of
 from collector.common.orchestrator import Mode, OrchestratorState, ServiceView
 from collector.config import ControlConfig
-from collector.control.guards import GuardContext, first_refusal
-from collector.control.records import IN_MOTION, Step, StepState
-from collector.control.steps import batches, failed_prerequisite, planned_step
-from collector.control.verification import containers_of, find_effect, target_of
-from collector.placement.reservations import AVOID_SECONDS
-from collector.policies.actions import Action, Cut, Kill, Move
+from collector.decide.policies.actions import Action, Cut, Kill, Move
+from collector.decide.reservations import AVOID_SECONDS
 from collector.snapshot.tables import Snapshot
 from replay.simulation.clock import seconds_of, unix
 from replay.simulation.collector import SimulatedCollector

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from collector.common.arrays import Rows
-from collector.live.updates import Succession
-from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Resize, Scale, Start
+from collector.decide.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Resize, Scale, Start
+from collector.observe.updates import Succession
 from collector.snapshot.columns import four
 from collector.snapshot.tables import NOWHERE
 from replay.setup.hosts import MEBIBYTE

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from collector.live.bucket_ring import BUCKETS
-from collector.live.windows import BUCKET_SECONDS
+from collector.observe.bucket_ring import BUCKETS
+from collector.observe.windows import BUCKET_SECONDS
 from collector.snapshot.columns import sum_by_node
 from replay.setup.hosts import Hosts
 from replay.setup.workload import Workload

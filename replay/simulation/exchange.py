@@ -6,7 +6,7 @@ import numpy as np
 
 from collector.common.arrays import Floats
 from collector.common.orchestrator import NodeView
-from collector.live.updates import Allocation
+from collector.observe.updates import Allocation
 from collector.snapshot.tables import NOWHERE
 from replay.simulation.agents.agents import HostLoad, SimulatedAgents
 from replay.simulation.agents.settings import BEACON_SECONDS, DEFAULT_INTERVAL_SECONDS

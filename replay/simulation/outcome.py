@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from collector.policies.admission.record import ScoredWindow
+from collector.decide.policies.admission.record import ScoredWindow
 from replay.simulation.accounting import Account
 from replay.simulation.cluster import Cluster, Load
 from replay.simulation.queue.figures import PromisesKept

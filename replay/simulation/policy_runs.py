@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from collector.config import CollectorConfig, PlacementConfig
-from collector.policies.resolve import PolicyChoice, SettingsError, find_policy, with_settings
+from collector.decide.policies.resolve import PolicyChoice, SettingsError, find_policy, with_settings
 from replay.contenders.table import POLICIES
 from replay.setup.scenario import Choice, Scenario, Simulation
 from wire.errors import UserError

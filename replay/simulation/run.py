@@ -13,10 +13,10 @@ from typing import Literal
 import numpy as np
 
 from collector.common.arrays import Floats, Rows
-from collector.placement.question import PlacementQuestion
-from collector.policies.actions import Action
-from collector.policies.admission.record import ShortageRecord
-from collector.policies.admission.rule import AdmissionRule
+from collector.decide.policies.actions import Action
+from collector.decide.policies.admission.record import ShortageRecord
+from collector.decide.policies.admission.rule import AdmissionRule
+from collector.decide.question import PlacementQuestion
 from collector.snapshot.tables import NOWHERE, TaskKind
 from replay.setup.applications import ApplicationMembers, application_labels
 from replay.setup.hosts import Hosts

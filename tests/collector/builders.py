@@ -14,8 +14,8 @@ import msgspec
 from collector.analysis.usage import UsageRing, UsageWeights, add_samples, update_statistics
 from collector.config import AccessConfig, CollectorConfig, HistoryConfig, HttpConfig, LivenessConfig
 from collector.history.interface import UsageKey
-from collector.live.registry import Registry
 from collector.main import running
+from collector.observe.registry import Registry
 from wire.messages import (
     ContainerPower,
     ContainerState,

@@ -1,9 +1,9 @@
 """Containers and alerts of a registry, as the API lists them."""
 
-from collector.api.alerts import ClusterAlert, describe_node_alert
-from collector.api.containers import Container, describe_container
-from collector.live.registry import Registry
-from collector.reports.alerts import AlertState
+from collector.common.reported_alerts import AlertState
+from collector.observe.registry import Registry
+from collector.serve.api.alerts import ClusterAlert, describe_node_alert
+from collector.serve.api.containers import Container, describe_container
 
 
 def list_containers(

@@ -1,12 +1,12 @@
 """Moves in the journal of a running collector, as its executor records them."""
 
-from collector.control.actor import Actor
-from collector.control.journal import Journal
-from collector.control.records import Decision, Load, Step, StepState, Trigger
-from collector.live.updates import Succession
+from collector.act.actor import Actor
+from collector.act.journal import Journal
+from collector.act.records import Decision, Load, Step, StepState, Trigger
+from collector.decide.policies.actions import Move
 from collector.main import RunningCollector
-from collector.policies.actions import Move
-from tests.collector.control.builders import FakeDriver
+from collector.observe.updates import Succession
+from tests.collector.act.builders import FakeDriver
 
 
 async def record_move(collector: RunningCollector, journal: Journal, move: Succession) -> None:

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from collector.control.journal import Journal, open_journal
-from collector.live.updates import Succession
-from collector.live.windows import BUCKET_SECONDS
+from collector.act.journal import Journal, open_journal
 from collector.main import RunningCollector, running
+from collector.observe.updates import Succession
+from collector.observe.windows import BUCKET_SECONDS
 from collector.snapshot.tables import Tasks
 from tests.collector.builders import HEARTBEAT, Client, Clock, container, partial_report, settings, state
 from tests.collector.recorded_moves import record_move

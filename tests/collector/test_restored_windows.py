@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bench.replay.equivalence import SimulatedPlacement, make_workload
-from collector.control.journal import open_journal
+from collector.act.journal import open_journal
 from collector.main import running
 from collector.snapshot.tables import Snapshot
 from replay.setup.hosts import build_hosts

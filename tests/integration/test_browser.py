@@ -15,12 +15,12 @@ import msgspec
 import pytest
 
 from collector.config import AccessConfig, HttpConfig
-from collector.core.event_stream import publish_events
 from collector.features.network.mesh.mesh import Mesh
 from collector.features.network.settings import MeshConfig
 from collector.main import RunningCollector, running
-from collector.web.scopes import Scope
-from collector.web.tokens import edit_tokens, make_token
+from collector.runtime.event_stream import publish_events
+from collector.serve.web.scopes import Scope
+from collector.serve.web.tokens import edit_tokens, make_token
 from tests.collector.builders import JSON, container, partial_report, report, settings
 from tests.lab.browser import Tab, browsing
 from tests.processes import wattpack

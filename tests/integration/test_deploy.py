@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from bench.swarm.cluster import NODE_CORES, Cluster, Collector, cluster
+from collector.act.drivers.table import open_driver
 from collector.config import DriverConfig
-from collector.drivers.table import open_driver
-from collector.policies.actions import Move
+from collector.decide.policies.actions import Move
 from tests.lab.engines import image
 from tests.lab.engines.swarm import Swarm
 from tests.lab.waiting import eventually

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from collector.act.drivers.interface import ActionResult, DriverError
+from collector.act.drivers.table import open_driver
 from collector.common.orchestrator import OrchestratorState
 from collector.config import DriverConfig as Settings
-from collector.drivers.interface import ActionResult, DriverError
-from collector.drivers.table import open_driver
-from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Start
+from collector.decide.policies.actions import Action, Cut, Kill, Move, PowerOff, Start
 from tests.lab.engines.image import BURN
 from tests.lab.engines.swarm import Swarm, Task
 from tests.lab.waiting import eventually

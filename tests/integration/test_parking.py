@@ -15,9 +15,9 @@ from bench.slo.swarm import (
     running_services,
 )
 from bench.swarm.cluster import cluster as watched_cluster
+from collector.act.drivers.interface import DriverError
 from collector.config import DriverConfig as Settings
-from collector.drivers.interface import DriverError
-from collector.policies.actions import Kill, Start
+from collector.decide.policies.actions import Kill, Start
 from tests.integration.test_drivers import (
     carry_out,
     look,

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from collector.act.drivers.interface import DriverError
+from collector.act.drivers.table import open_driver
 from collector.config import DriverConfig as Settings
-from collector.drivers.interface import DriverError
-from collector.drivers.table import open_driver
-from collector.policies.actions import Resize, Scale
+from collector.decide.policies.actions import Resize, Scale
 from tests.integration.test_drivers import carry_out, look, release, running, service, spec, undo, wanted
 from tests.lab.engines.swarm import Swarm
 from tests.lab.waiting import eventually

@@ -7,8 +7,8 @@ import numpy as np
 
 from collector.common.arrays import Floats, Rows
 from collector.config import CollectorConfig
-from collector.policies.interface import Plan, Policy, PolicySettings, Ranking, Rejection, Request
-from collector.policies.resolve import PolicyChoice
+from collector.decide.policies.interface import Plan, Policy, PolicySettings, Ranking, Rejection, Request
+from collector.decide.policies.resolve import PolicyChoice
 from collector.snapshot.tables import Snapshot
 from replay.contenders.table import POLICIES
 from replay.setup.hosts import build_hosts

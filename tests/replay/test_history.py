@@ -8,7 +8,7 @@ import pytest
 
 from collector.config import HistoryConfig
 from collector.history.sqlite.history import open_sqlite
-from collector.jobs.traits import NODE_TRAITS, SERVICE_TRAITS, StoredNodeTraits, StoredServiceTraits
+from collector.runtime.traits import NODE_TRAITS, SERVICE_TRAITS, StoredNodeTraits, StoredServiceTraits
 from collector.snapshot.tables import TaskKind
 from replay.readers.history import read_history
 from tests.replay.setups import simulate

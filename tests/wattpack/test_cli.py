@@ -212,7 +212,7 @@ def test_collector_imports_no_driver_and_no_store_before_it_needs_one() -> None:
         [sys.executable, "-c", listing], capture_output=True, text=True, check=True, env={"PYTHONPATH": "."}
     ).stdout.split()
     assert "collector.main" in seen
-    optional = {f"collector.drivers.{name}" for name in ("docker", "kubernetes", "swarm")}
+    optional = {f"collector.act.drivers.{name}" for name in ("docker", "kubernetes", "swarm")}
     assert set(seen) & (optional | {"collector.features.prometheus.history"}) == set()
 
 

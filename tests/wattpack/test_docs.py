@@ -1,5 +1,6 @@
 import re
 import tomllib
+from itertools import takewhile
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -52,7 +53,16 @@ def test_the_folders_are_listed_in_the_order_of_the_import_contracts() -> None:
     listed = part("Packages")
     for contract in contracts["contracts"]:
         for package in contract.get("containers", ()):
-            rows = listed.partition(f"\n{package}/\n")[2].partition("\n\n")[0].splitlines()
-            names = re.findall(r"(\w+)(?:/|\.py)", "\n".join(row[:17] for row in rows if row[2] != " "))
+            top, _, nested = package.partition(".")
+            rows = listed.partition(f"\n{top}/\n")[2].partition("\n\n")[0].splitlines()
+            indent = "  "
+            if nested:
+                rows, indent = (
+                    rows[[row.startswith(f"  {nested}/") for row in rows].index(True) + 1 :],
+                    "    ",
+                )
+                rows = list(takewhile(lambda row: row.startswith("    "), rows))
+            starts = [row[:17] for row in rows if row.startswith(indent) and row[len(indent)] != " "]
+            names = re.findall(r"(\w+)(?:/|\.py)", "\n".join(starts))
             layers = [each for layer in contract["layers"] for each in layer.split(" | ")]
             assert names == [layer for layer in layers if layer != "__main__"], package

@@ -15,8 +15,8 @@ from agent.delivery.credentials import read_token, tls_context
 from agent.features import settings_class
 from agent.sampling.sampler import Sampler
 from collector.config import CollectorConfig
+from collector.decide.question import check_policies
 from collector.main import check_start
-from collector.placement.question import check_policies
 from wattpack.config.arguments import add
 from wattpack.config.loader import Sources, keys, load
 from wattpack.config.options import WEB_CONFIG, from_credentials

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from collector.config import CollectorConfig
+from collector.decide.question import check_policies
 from collector.history.interface import HistoryUnavailable
 from collector.main import running
-from collector.placement.question import check_policies
 from wattpack.config.options import add_config_options, load_config
 from wattpack.service.runner import Work, keep_running, start_logging
 from wattpack.service.runner import run as run_service

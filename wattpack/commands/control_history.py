@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from collector.policies.actions import Action, describe
+from collector.decide.policies.actions import Action, describe
 from wattpack.client.collector import Json, get
 from wattpack.client.listing import add_list_options
 from wattpack.config.arguments import add

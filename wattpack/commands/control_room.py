@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from collector.api.control import WaitingContainers
+from collector.serve.api.control import WaitingContainers
 from wattpack.client.collector import Json, add_collector_options, get, post
 from wattpack.commands.control_history import format_decisions
 from wattpack.commands.hint_container import add_container_arguments, container_question

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from collector.act.orchestrator_state import ROLE, parse_constraint
 from collector.common.applications import is_named, parse_delay
 from collector.common.labels import DELAY_MAX_LABEL, TALKS_TO_LABEL
-from collector.control.orchestrator_state import ROLE, parse_constraint
+from collector.decide.policies.actions import describe
 from collector.features.network.applications.hints import MAX_CONTAINERS, MAX_SERVICES, ApplicationHint
-from collector.policies.actions import describe
 from wattpack.client.collector import add_collector_options, post_as
 from wattpack.client.stack import (
     Document,

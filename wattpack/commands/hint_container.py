@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from collector.common.applications import parse_delay
-from collector.placement.answers import PlacementHint, RankedNode
-from collector.policies.actions import describe
+from collector.decide.answers import PlacementHint, RankedNode
+from collector.decide.policies.actions import describe
 from wattpack.client.collector import post_as
 from wattpack.client.listing import add_list_options
 from wattpack.config.arguments import add, at_least_zero

@@ -7,8 +7,8 @@ from functools import partial
 
 import msgspec
 
-from collector.placement.answers import PlanHint
-from collector.policies.actions import Action, Move, PowerOff, describe
+from collector.decide.answers import PlanHint
+from collector.decide.policies.actions import Action, Move, PowerOff, describe
 from wattpack.client.collector import Collector, Json, add_collector_options, query_collector
 from wattpack.commands.hint_container import add_policy_arguments, policy_question
 from wattpack.config.arguments import add

@@ -3,8 +3,8 @@
 import argparse
 import time
 
-from collector.web.scopes import Scope
-from collector.web.tokens import KINDS, edit_tokens, make_token
+from collector.serve.web.scopes import Scope
+from collector.serve.web.tokens import KINDS, edit_tokens, make_token
 from wattpack.commands import token_list
 from wattpack.config.arguments import add
 from wire.errors import UserError

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from collector.config import CollectorConfig
-from collector.web.tokens import Token, read_tokens
+from collector.serve.web.tokens import Token, read_tokens
 from wattpack.config.arguments import add
 from wattpack.config.options import add_config_options, load_config
 from wattpack.output.table import table

@@ -2,7 +2,7 @@
 
 import argparse
 
-from collector.web.tokens import edit_tokens
+from collector.serve.web.tokens import edit_tokens
 from wattpack.commands.token_list import add_token_argument, find_token, show_tokens, token_path
 
 add_arguments = add_token_argument

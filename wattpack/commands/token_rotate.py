@@ -5,7 +5,7 @@ import time
 
 import msgspec
 
-from collector.web.tokens import edit_tokens, make_token
+from collector.serve.web.tokens import edit_tokens, make_token
 from wattpack.commands.token_list import add_token_argument, find_token, show_tokens, token_path
 
 add_arguments = add_token_argument

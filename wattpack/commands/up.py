@@ -14,8 +14,8 @@ from agent.features import settings_class
 from agent.main import RunningAgent, full_report
 from agent.main import running as running_agent
 from collector.config import CollectorConfig
+from collector.decide.question import check_policies
 from collector.main import running as running_collector
-from collector.placement.question import check_policies
 from wattpack.config.arguments import add
 from wattpack.config.loader import Sources, load
 from wattpack.output.live import LinesAbove, LiveText

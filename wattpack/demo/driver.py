@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import msgspec
 
+from collector.act.drivers.interface import ActionResult, Driver, DriverError
 from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.common.text import counted
-from collector.drivers.interface import ActionResult, Driver, DriverError
-from collector.policies.actions import Action, Cut, Kill, Move, Scale, describe
+from collector.decide.policies.actions import Action, Cut, Kill, Move, Scale, describe
 from wattpack.demo.cluster import DemoCluster
 from wattpack.demo.services import ShopService
 from wire.resources import Quantities

@@ -13,11 +13,15 @@ from itertools import takewhile
 
 import msgspec
 
-from collector.control.actor import Actor, Controller
-from collector.control.guards import first_refusal
-from collector.control.planner import Decider
-from collector.control.records import CARRIED_OUT, Decision, Step, StepState, Trigger
-from collector.control.steps import planned_step
+from collector.act.actor import Actor, Controller
+from collector.act.guards import first_refusal
+from collector.act.planner import Decider
+from collector.act.records import CARRIED_OUT, Decision, Step, StepState, Trigger
+from collector.act.steps import planned_step
+from collector.common.reported_alerts import AlertState
+from collector.decide.policies.actions import Kill, Scale, Start, affected_nodes
+from collector.decide.policies.interface import Plan
+from collector.decide.policies.resolve import PolicyChoice
 from collector.features.brownout.rule import (
     BUDGET,
     RECENT_SECONDS,
@@ -38,10 +42,6 @@ from collector.features.brownout.rule import (
     weight_of,
 )
 from collector.features.brownout.settings import BrownoutConfig, PowerConfig
-from collector.policies.actions import Kill, Scale, Start, affected_nodes
-from collector.policies.interface import Plan
-from collector.policies.resolve import PolicyChoice
-from collector.reports.alerts import AlertState
 from collector.snapshot.tables import Snapshot
 from wire.resources import Quantities
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from collector.api.control import Api
 from collector.features.brownout.controllers import Brownout
 from collector.features.brownout.rule import StoppedService
+from collector.serve.api.control import Api
 from wire.metrics import MetricSpec, metric_families
 
 METRICS: tuple[MetricSpec[StoppedService], ...] = (

@@ -2,11 +2,11 @@
 
 import msgspec
 
-from collector.api.control import control_of
-from collector.core.parts import Core
 from collector.features.brownout.controllers import Brownout
 from collector.features.brownout.rule import StoppedService
-from collector.web.routes import Route, get
+from collector.runtime.parts import Core
+from collector.serve.api.control import control_of
+from collector.serve.web.routes import Route, get
 
 
 class BrownoutList(msgspec.Struct, frozen=True):

@@ -5,8 +5,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from collector.control.new_services import NewService
-from collector.placement.question import Name
+from collector.act.new_services import NewService
+from collector.decide.question import Name
 
 
 class DeployRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -12,21 +12,21 @@ from math import isfinite
 
 import msgspec
 
+from collector.act.drivers.interface import DriverError
+from collector.act.loop import ControlLoop
+from collector.act.new_services import NewService, container_question
+from collector.act.orchestrator_state import UnknownConstraintError, require_known
+from collector.act.records import DecisionOutcome
+from collector.act.situation import Situation
 from collector.common.applications import application_traits
 from collector.common.errors import ApiError
-from collector.control.loop import ControlLoop
-from collector.control.new_services import NewService, container_question
-from collector.control.orchestrator_state import UnknownConstraintError, require_known
-from collector.control.records import DecisionOutcome
-from collector.control.situation import Situation
-from collector.core.placing import place_now
-from collector.drivers.interface import DriverError
+from collector.decide.policies.actions import describe
+from collector.decide.policies.filters import describe_rejection
+from collector.decide.policies.interface import Ranking, Request
+from collector.decide.question import PlacementQuestion, build_request, resolve_policy
+from collector.decide.reservations import MAX_PLACEMENTS
 from collector.features.deployments.models import Deployment, DeployRequest, ServiceDeployment
-from collector.placement.question import PlacementQuestion, build_request, resolve_policy
-from collector.placement.reservations import MAX_PLACEMENTS
-from collector.policies.actions import describe
-from collector.policies.filters import describe_rejection
-from collector.policies.interface import Ranking, Request
+from collector.runtime.placing import place_now
 from collector.snapshot.tables import Snapshot
 from wire.errors import UserError
 

@@ -2,12 +2,12 @@
 
 from http import HTTPStatus
 
-from collector.api.control import control_of
-from collector.core.parts import Core
 from collector.features.deployments.models import Deployment, DeployRequest
 from collector.features.deployments.placement import deploy
-from collector.web.routes import NO_HISTORY, Route, post, problem
-from collector.web.scopes import Scope
+from collector.runtime.parts import Core
+from collector.serve.api.control import control_of
+from collector.serve.web.routes import NO_HISTORY, Route, post, problem
+from collector.serve.web.scopes import Scope
 
 
 async def deploy_services(core: Core, request: DeployRequest) -> Deployment:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from collector.drivers.engine.client import Json
+from collector.act.drivers.engine.client import Json
 
 _LogOption = Literal["max-size", "max-file", "compress", "mode", "max-buffer-size", "tag", "labels", "env"]
 _MAX_PRINTED = 80

@@ -10,12 +10,12 @@ from urllib.parse import quote
 
 import msgspec
 
+from collector.act.drivers.engine.client import Engine, EngineError, Json
+from collector.act.drivers.engine.containers import DockerContainer, current_limits, limit_of
+from collector.act.drivers.interface import DriverError, NotYet, wait_for
 from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.common.orchestrator import Mode, ServiceView
 from collector.config import DriverConfig
-from collector.drivers.engine.client import Engine, EngineError, Json
-from collector.drivers.engine.containers import DockerContainer, current_limits, limit_of
-from collector.drivers.interface import DriverError, NotYet, wait_for
 from collector.features.docker.allow_list import portable_config, portable_host_config, refusals
 
 _SHORT_ID = 12

@@ -6,10 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from collector.common.orchestrator import NodeView, OrchestratorState, TaskView
-from collector.config import DriverConfig
-from collector.drivers.engine.client import Engine, EngineError, Engines, Json, open_engines
-from collector.drivers.engine.containers import (
+from collector.act.drivers.engine.client import Engine, EngineError, Engines, Json, open_engines
+from collector.act.drivers.engine.containers import (
     DockerContainer,
     ListedContainer,
     current_limits,
@@ -18,9 +16,10 @@ from collector.drivers.engine.containers import (
     limits_before,
     uncut,
 )
-from collector.drivers.interface import ActionResult, Driver, DriverError
-from collector.features.docker.containers import move, named, service_view, stop, wait_until_healthy
-from collector.policies.actions import (
+from collector.act.drivers.interface import ActionResult, Driver, DriverError
+from collector.common.orchestrator import NodeView, OrchestratorState, TaskView
+from collector.config import DriverConfig
+from collector.decide.policies.actions import (
     Action,
     Cut,
     Kill,
@@ -32,6 +31,7 @@ from collector.policies.actions import (
     Start,
     short_id,
 )
+from collector.features.docker.containers import move, named, service_view, stop, wait_until_healthy
 from wire.errors import UserError
 from wire.resources import Quantities
 

@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from collector.act.actor import Actor, Controller
+from collector.act.planner import Decider
+from collector.act.records import CARRIED_OUT, Decision, Trigger
+from collector.act.verification import same_limit
 from collector.common.orchestrator import ServiceView
-from collector.control.actor import Actor, Controller
-from collector.control.planner import Decider
-from collector.control.records import CARRIED_OUT, Decision, Trigger
-from collector.control.verification import same_limit
+from collector.decide.policies.actions import Action, Resize, Scale, describe
+from collector.decide.policies.interface import Plan
+from collector.decide.policies.resolve import PolicyChoice
 from collector.features.elastic.observation import (
     Metric,
     Reading,
@@ -38,9 +41,6 @@ from collector.features.elastic.status import (
 )
 from collector.history.interface import HistoryUnavailable
 from collector.history.promql import Client, connect
-from collector.policies.actions import Action, Resize, Scale, describe
-from collector.policies.interface import Plan
-from collector.policies.resolve import PolicyChoice
 from wire.resources import Quantities
 
 log = logging.getLogger(__name__)

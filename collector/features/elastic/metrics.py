@@ -6,9 +6,9 @@ from typing import Any
 
 from prometheus_client.core import Metric
 
-from collector.api.control import Api
 from collector.features.elastic.controllers import ElasticController
 from collector.features.elastic.status import ElasticStatus
+from collector.serve.api.control import Api
 from wire.metrics import MetricSpec, metric_families
 
 _GAUGES = {

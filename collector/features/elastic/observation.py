@@ -8,14 +8,14 @@ from math import isfinite
 
 import numpy as np
 
+from collector.act.records import CARRIED_OUT, IN_MOTION, Step, StepState
 from collector.common.arrays import Floats
 from collector.common.orchestrator import OrchestratorState
-from collector.control.records import CARRIED_OUT, IN_MOTION, Step, StepState
-from collector.core.parts import Core
+from collector.decide.policies.actions import Scale, ServiceAction
 from collector.features.elastic.settings import Target
 from collector.history.interface import HistoryUnavailable
 from collector.history.promql import Client
-from collector.policies.actions import Scale, ServiceAction
+from collector.runtime.parts import Core
 from collector.snapshot.tables import NOWHERE, Snapshot
 
 _CPU = 0

@@ -4,13 +4,13 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass
 
+from collector.act.new_services import NewService, container_question
+from collector.act.orchestrator_state import UnknownConstraintError
+from collector.act.situation import Situation
 from collector.common.orchestrator import ServiceView
-from collector.control.new_services import NewService, container_question
-from collector.control.orchestrator_state import UnknownConstraintError
-from collector.control.situation import Situation
-from collector.placement.placing import place_container
-from collector.placement.question import resolve_policy, with_complete_labels
-from collector.policies.node_filters import node_filters
+from collector.decide.placing import place_container
+from collector.decide.policies.node_filters import node_filters
+from collector.decide.question import resolve_policy, with_complete_labels
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.errors import UserError
 

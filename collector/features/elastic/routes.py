@@ -2,11 +2,11 @@
 
 import msgspec
 
-from collector.api.control import control_of
-from collector.core.parts import Core
 from collector.features.elastic.controllers import ElasticController
 from collector.features.elastic.status import ElasticStatus
-from collector.web.routes import Route, get
+from collector.runtime.parts import Core
+from collector.serve.api.control import control_of
+from collector.serve.web.routes import Route, get
 
 
 class ElasticList(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from collector.common.labels import (
     NEVER,
 )
 from collector.common.orchestrator import Mode, ServiceView
-from collector.policies.actions import SizeBounds
+from collector.decide.policies.actions import SizeBounds
 from wire.errors import UserError
 from wire.settings import NamedTables, Section
 

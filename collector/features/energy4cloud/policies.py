@@ -20,19 +20,19 @@ import numpy as np
 from msgspec import Meta
 
 from collector.common.arrays import Flags, Rows
-from collector.features.energy4cloud.search import Candidate, Search, task_request
-from collector.policies.actions import Action, Cut, Start
-from collector.policies.filters import eligible
-from collector.policies.interface import Plan, Policy, PolicySettings, Ranking, Rejection, Request
-from collector.policies.node_filters import OpenNodes
-from collector.policies.overbooking import (
+from collector.decide.policies.actions import Action, Cut, Start
+from collector.decide.policies.filters import eligible
+from collector.decide.policies.interface import Plan, Policy, PolicySettings, Ranking, Rejection, Request
+from collector.decide.policies.node_filters import OpenNodes
+from collector.decide.policies.overbooking import (
     ReservationBook,
     allocations,
     cut_tasks,
     originals,
     reserved_quantities,
 )
-from collector.policies.stability import estimate_watts, opted_out
+from collector.decide.policies.stability import estimate_watts, opted_out
+from collector.features.energy4cloud.search import Candidate, Search, task_request
 from collector.snapshot.tables import OVERBOOKING_LIMITS, Snapshot
 from wire.resources import Quantities
 

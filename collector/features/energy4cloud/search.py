@@ -9,10 +9,10 @@ import numpy as np
 
 from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.common.text import counted
-from collector.policies.actions import Action, Cut, Kill
-from collector.policies.interface import LAXEST_CLASS, Request
-from collector.policies.node_filters import OpenNodes
-from collector.policies.overbooking import (
+from collector.decide.policies.actions import Action, Cut, Kill
+from collector.decide.policies.interface import LAXEST_CLASS, Request
+from collector.decide.policies.node_filters import OpenNodes
+from collector.decide.policies.overbooking import (
     RESERVED,
     ROUNDING,
     TOLERANCES,
@@ -23,8 +23,8 @@ from collector.policies.overbooking import (
     reservation_of,
     reserved_quantities,
 )
-from collector.policies.sorting import stable_argsort
-from collector.policies.stability import keeps_awake
+from collector.decide.policies.sorting import stable_argsort
+from collector.decide.policies.stability import keeps_awake
 from collector.snapshot.tables import NOWHERE, OVERBOOKING_LIMITS, Region, Snapshot, TaskKind, Tasks
 
 _KILL_ORDER = {1: (1, 2, 3, 4), 2: (2, 3, 4, 1), 3: (3, 4, 2, 1), 4: (4, 3, 2, 1)}

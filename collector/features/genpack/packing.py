@@ -8,8 +8,8 @@ from math import hypot
 import numpy as np
 
 from collector.common.arrays import Codes, Flags, Floats, Rows
-from collector.policies.planned import PlannedCluster
-from collector.policies.scoring import availability, share
+from collector.decide.policies.planned import PlannedCluster
+from collector.decide.policies.scoring import availability, share
 from collector.snapshot.tables import NOWHERE
 
 _ROUNDING = 1e-9

@@ -8,12 +8,11 @@ from msgspec import Meta
 
 from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.common.text import counted
-from collector.features.genpack.packing import FreeCapacity, blend, dominant, empty, scores
-from collector.policies.actions import Action, PowerOff, PowerOn
-from collector.policies.interface import FillLimits
-from collector.policies.planned import PlannedCluster
-from collector.policies.scoring import each_percent, share
-from collector.policies.stability import (
+from collector.decide.policies.actions import Action, PowerOff, PowerOn
+from collector.decide.policies.interface import FillLimits
+from collector.decide.policies.planned import PlannedCluster
+from collector.decide.policies.scoring import each_percent, share
+from collector.decide.policies.stability import (
     any_above,
     keep_one_on,
     keeps_awake,
@@ -22,6 +21,7 @@ from collector.policies.stability import (
     move_joules,
     reporting,
 )
+from collector.features.genpack.packing import FreeCapacity, blend, dominant, empty, scores
 from collector.snapshot.tables import NOWHERE, Generation, Snapshot
 from wire.resources import RESOURCES
 

@@ -13,13 +13,13 @@ fit elsewhere in their generation are emptied; empty nodes are switched off.
 import numpy as np
 from msgspec.structs import astuple
 
+from collector.decide.policies.actions import Action, PowerOn
+from collector.decide.policies.filters import eligible, free_of_envelopes, without_room
+from collector.decide.policies.interface import Plan, Policy, Ranking, Request, rank_by_score
+from collector.decide.policies.overbooking import reject_overbooked
+from collector.decide.policies.scoring import availability, each_percent, instances_near, same_domain
+from collector.decide.policies.stability import estimate_watts
 from collector.features.genpack.phase import GenPackSettings, Phase, generations
-from collector.policies.actions import Action, PowerOn
-from collector.policies.filters import eligible, free_of_envelopes, without_room
-from collector.policies.interface import Plan, Policy, Ranking, Request, rank_by_score
-from collector.policies.overbooking import reject_overbooked
-from collector.policies.scoring import availability, each_percent, instances_near, same_domain
-from collector.policies.stability import estimate_watts
 from collector.snapshot.tables import Generation, Snapshot
 from wire.resources import Quantities
 

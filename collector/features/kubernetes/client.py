@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from collector.act.drivers.interface import DriverError
 from collector.config import DriverConfig
-from collector.drivers.interface import DriverError
 from collector.features.kubernetes.models import KubeList, KubeNode, KubePod, KubeWorkload
 from wire.errors import INVALID_JSON, UserError
 

@@ -10,10 +10,7 @@ from typing import Any
 
 import msgspec
 
-from collector.common.labels import DRAINED_LABEL, OFF_LABEL, STOPPED_LABEL
-from collector.common.orchestrator import OrchestratorState
-from collector.config import DriverConfig
-from collector.drivers.interface import (
+from collector.act.drivers.interface import (
     MAX_STOP_SECONDS,
     ActionResult,
     Driver,
@@ -22,11 +19,11 @@ from collector.drivers.interface import (
     undone_on_failure,
     wait_for,
 )
-from collector.drivers.power import NodePower, SwitchedNodes
-from collector.features.kubernetes.client import ApiServer, connect
-from collector.features.kubernetes.models import KubeNode, KubePod, sum_quantities
-from collector.features.kubernetes.views import by_workload, reason_to_run, service_view, view_of
-from collector.policies.actions import (
+from collector.act.drivers.power import NodePower, SwitchedNodes
+from collector.common.labels import DRAINED_LABEL, OFF_LABEL, STOPPED_LABEL
+from collector.common.orchestrator import OrchestratorState
+from collector.config import DriverConfig
+from collector.decide.policies.actions import (
     Action,
     Cut,
     Kill,
@@ -38,6 +35,9 @@ from collector.policies.actions import (
     Start,
     describe_cores,
 )
+from collector.features.kubernetes.client import ApiServer, connect
+from collector.features.kubernetes.models import KubeNode, KubePod, sum_quantities
+from collector.features.kubernetes.views import by_workload, reason_to_run, service_view, view_of
 
 _ROUNDING_CORES = 0.001
 """Kubernetes counts in thousandths of a core."""

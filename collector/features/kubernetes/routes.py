@@ -12,11 +12,11 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from collector.api.control import Api
-from collector.api.nodes import no_such_node
 from collector.common.errors import ApiError, LimitError
-from collector.core.parts import Core
-from collector.core.placing import warm_up_with
+from collector.decide.policies.interface import Ranking, Request
+from collector.decide.policies.table import POLICIES
+from collector.decide.question import complete_labels, resolve_policy
+from collector.decide.ranking import rank
 from collector.features.kubernetes.extender.models import (
     ExtenderArgs,
     ExtenderFilterResult,
@@ -31,13 +31,12 @@ from collector.features.kubernetes.extender.pods import is_essential, parse_pod,
 from collector.features.kubernetes.extender.scheduling import SplitNodes, keep_only, score_nodes, split_nodes
 from collector.features.kubernetes.extender.watcher import WatcherMetrics, watcher_metrics
 from collector.features.kubernetes.models import KubePod
-from collector.placement.question import complete_labels, resolve_policy
-from collector.placement.ranking import rank
-from collector.policies.interface import Ranking, Request
-from collector.policies.table import POLICIES
-from collector.snapshot.tables import Snapshot
-from collector.web.bodies import parse_body, read_body
-from collector.web.routes import (
+from collector.runtime.parts import Core
+from collector.runtime.placing import warm_up_with
+from collector.serve.api.control import Api
+from collector.serve.api.nodes import no_such_node
+from collector.serve.web.bodies import parse_body, read_body
+from collector.serve.web.routes import (
     BAD_BODY,
     FORBIDDEN,
     NO_NODE,
@@ -48,7 +47,8 @@ from collector.web.routes import (
     parse_query,
     problem,
 )
-from collector.web.scopes import Scope
+from collector.serve.web.scopes import Scope
+from collector.snapshot.tables import Snapshot
 from wire.errors import UserError
 
 log = logging.getLogger(__name__)

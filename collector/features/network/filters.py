@@ -3,6 +3,8 @@
 import numpy as np
 
 from collector.common.arrays import Flags
+from collector.decide.policies.interface import Rejection, Request
+from collector.decide.policies.node_filters import NodeFilter
 from collector.features.network.applications.distance import (
     NOT_MEASURED,
     NearMembers,
@@ -12,8 +14,6 @@ from collector.features.network.applications.distance import (
 )
 from collector.features.network.applications.table import applications_in
 from collector.features.network.mesh.delays import Delays
-from collector.policies.interface import Rejection, Request
-from collector.policies.node_filters import NodeFilter
 from collector.snapshot.tables import Snapshot
 
 

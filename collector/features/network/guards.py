@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from collector.act.guards.context import GuardContext, Refusal
+from collector.act.records import HAS_BEGUN, Step
 from collector.common.arrays import Rows
-from collector.control.guards.context import GuardContext, Refusal
-from collector.control.records import HAS_BEGUN, Step
+from collector.decide.policies.actions import Relocation, Scale
+from collector.decide.policies.interface import Request
 from collector.features.network.applications.distance import (
     NearMembers,
     application_of,
@@ -16,8 +18,6 @@ from collector.features.network.applications.distance import (
     within,
 )
 from collector.features.network.mesh.delays import Delays
-from collector.policies.actions import Relocation, Scale
-from collector.policies.interface import Request
 from collector.snapshot.tables import Snapshot
 
 

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from collector.common.periodic import in_background, repeat
-from collector.core.parts import Core
 from collector.features.network.live import NodeImages
 from collector.features.network.mesh.mesh import Mesh
 from collector.history.interface import HistoryUnavailable
+from collector.runtime.parts import Core
 
 NODE_IMAGES = "node-images"
 """The kind of stored values, by name of the node."""

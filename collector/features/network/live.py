@@ -6,8 +6,8 @@ from collector.config import CollectorConfig
 from collector.features.network.applications.claims import ApplicationBuilder
 from collector.features.network.applications.images import ImageTable, references_of
 from collector.features.network.mesh.mesh import Mesh
-from collector.live.parts import LivePart
-from collector.reports.agent_run import NodeChanges
+from collector.observe.agent_run import NodeChanges
+from collector.observe.parts import LivePart
 from collector.snapshot.tables import Snapshot
 from wire.messages import ContainerState, Report
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from prometheus_client import Metric
 
-from collector.api.control import Api
 from collector.features.network.mesh.mesh import Mesh
+from collector.serve.api.control import Api
 from wire.metrics import MetricSpec, metric_families
 
 METRICS: tuple[MetricSpec[Mesh], ...] = (

@@ -10,6 +10,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from collector.common.arrays import Floats
+from collector.decide.policies.filters import eligible, without_room
+from collector.decide.policies.interface import (
+    ApplicationPlacement,
+    Plan,
+    Policy,
+    Ranking,
+    Rejection,
+    Request,
+    Stability,
+)
+from collector.decide.policies.scoring import instances_near, same_domain
 from collector.features.network.applications import greedy
 from collector.features.network.applications.answer import placed_answer, refused_answer
 from collector.features.network.applications.distance import (
@@ -22,17 +33,6 @@ from collector.features.network.applications.distance import (
 from collector.features.network.applications.problem import absent_image, build, free_amounts, used_nodes
 from collector.features.network.applications.together import bring_together
 from collector.features.network.mesh.delays import Delays
-from collector.policies.filters import eligible, without_room
-from collector.policies.interface import (
-    ApplicationPlacement,
-    Plan,
-    Policy,
-    Ranking,
-    Rejection,
-    Request,
-    Stability,
-)
-from collector.policies.scoring import instances_near, same_domain
 from collector.snapshot.tables import Snapshot
 
 _SPREAD_PENALTY = 10.0

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from collector.core.parts import Core
 from collector.features.network.mesh.mesh import Mesh
 from collector.history.promql import Client, Instant, regex_of
+from collector.runtime.parts import Core
 from wire.mesh import PeerResult
 
 ROUND_TRIP: Final = "wattpack_peer_round_trip_seconds"

@@ -2,6 +2,6 @@
 
 from collector.features.network.applications import hints, running
 from collector.features.network.mesh import exchange, round_trips
-from collector.web.routes import Route
+from collector.serve.web.routes import Route
 
 ROUTES: tuple[Route, ...] = (*exchange.ROUTES, *round_trips.ROUTES, *running.ROUTES, *hints.ROUTES)

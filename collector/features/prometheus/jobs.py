@@ -19,8 +19,8 @@ from collector.analysis.usage import end_within_bucket
 from collector.common.extensions import extensions
 from collector.common.outages import Dependency
 from collector.common.periodic import in_background, repeat
+from collector.common.reported_alerts import AlertState
 from collector.config import PullConfig
-from collector.core.parts import Core
 from collector.features.prometheus.reader import (
     NodeTimestamps,
     NodeUsage,
@@ -33,8 +33,8 @@ from collector.features.prometheus.reader import (
 )
 from collector.history.interface import PULLED, HistoryUnavailable
 from collector.history.promql import Client, connect
-from collector.ingest.push import store_reports
-from collector.reports.alerts import AlertState
+from collector.runtime.parts import Core
+from collector.serve.ingest import store_reports
 from wire.messages import Alert, ContainerUsage, Heartbeat, Report
 from wire.resources import Resource
 

@@ -37,7 +37,7 @@ from collector.features.prometheus.schema import (
     info_labels,
 )
 from collector.history.timeline import report_time
-from collector.reports.agent_run import AgentRun
+from collector.observe.agent_run import AgentRun
 from wire.messages import ContainerState, ContainerUsage, Report
 from wire.resources import RESOURCES, Resource
 from wire.sketch import Sketch, middle_of

@@ -7,12 +7,12 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 import numpy as np
 
 from collector.analysis.bottlenecks import BottleneckKind, Finding
-from collector.core.parts import Core
 from collector.features.promises.ledger.promises import is_broken
 from collector.features.promises.ledger.standing import Standings
 from collector.features.promises.live import PromiseTracker
 from collector.features.promises.routes import standings_now
 from collector.features.promises.settings import SLO_LABEL, promise_classes
+from collector.runtime.parts import Core
 
 _UNRECOVERABLE = 1.0
 """A broken promise of 100% cannot be kept again."""

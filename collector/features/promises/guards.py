@@ -8,12 +8,12 @@ from math import inf, isfinite
 
 import numpy as np
 
+from collector.act.guards.context import GuardContext, Refusal
+from collector.act.records import Step
 from collector.common.arrays import Rows
-from collector.control.guards.context import GuardContext, Refusal
-from collector.control.records import Step
+from collector.decide.policies.actions import Kill, Move, PowerOff, Resize, Scale
+from collector.decide.policies.stability import keeps_awake
 from collector.features.promises.snapshot import TaskPromises
-from collector.policies.actions import Kill, Move, PowerOff, Resize, Scale
-from collector.policies.stability import keeps_awake
 
 _NONE: Rows = np.empty(0, dtype=np.intp)
 

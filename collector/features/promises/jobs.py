@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager, suppress
 import msgspec
 
 from collector.common.periodic import in_background, repeat
-from collector.core.applied import Progress, ReportKey
-from collector.core.parts import Core
 from collector.features.promises.live import PromiseTracker
 from collector.history.interface import HistoryUnavailable
+from collector.runtime.applied import Progress, ReportKey
+from collector.runtime.parts import Core
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collector.common.labels import Label
 from collector.config import CollectorConfig
 from collector.features.promises.ledger.promises import ServiceMode
 from collector.features.promises.settings import SLO_LABEL, PromisesConfig, promise_classes
-from collector.live.traits import kind_of
+from collector.observe.traits import kind_of
 from collector.snapshot.tables import TaskKind
 
 SLO_MODE_LABEL = "wattpack.slo-mode"

@@ -14,9 +14,9 @@ from collector.features.promises.snapshot import NO_PROMISE, TaskPromises, Waiti
 from collector.features.promises.tracking.book import PromiseBook
 from collector.features.promises.tracking.orchestrated import OrchestratedServices
 from collector.features.promises.tracking.reported import ReportedContainers
-from collector.live.parts import LivePart
-from collector.live.updates import Succession
-from collector.reports.agent_run import NodeChanges
+from collector.observe.agent_run import NodeChanges
+from collector.observe.parts import LivePart
+from collector.observe.updates import Succession
 from collector.snapshot.tables import Snapshot
 from wire.messages import ContainerState, Report
 

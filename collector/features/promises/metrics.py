@@ -5,9 +5,9 @@ from math import inf
 
 from prometheus_client import Metric
 
-from collector.core.parts import Core
 from collector.features.promises.live import PromiseTracker
 from collector.features.promises.routes import ServicePromise, service_promises
+from collector.runtime.parts import Core
 from wire.metrics import MetricSpec, metric_families
 
 

@@ -10,12 +10,12 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from collector.api.queries import PageQuery, Pager
-from collector.core.parts import Core
 from collector.features.promises.ledger.promises import ServiceMode, gini, is_broken
 from collector.features.promises.ledger.standing import MODES, ServiceStandings, Standings
 from collector.features.promises.live import PromiseTracker
-from collector.web.routes import Route, get
+from collector.runtime.parts import Core
+from collector.serve.api.queries import PageQuery, Pager
+from collector.serve.web.routes import Route, get
 
 
 class PromiseState(StrEnum):

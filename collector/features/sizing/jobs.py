@@ -15,12 +15,12 @@ import numpy as np
 from collector.analysis.usage import ObservedContainer
 from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
-from collector.core.parts import Core
 from collector.features.sizing.daily import DailyUsage, day_of
 from collector.features.sizing.recommendations import AverageNode, CurrentSize, Sizing, recommend
 from collector.features.sizing.settings import SizingConfig
 from collector.features.sizing.sizes import PLACES, SizeRules
 from collector.history.interface import HistoryUnavailable
+from collector.runtime.parts import Core
 from collector.snapshot.columns import Four, four
 from collector.snapshot.tables import NOWHERE, Snapshot
 from wire.resources import RESOURCES

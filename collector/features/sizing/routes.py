@@ -6,13 +6,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from collector.api.queries import PageQuery, Pager
 from collector.common.errors import ApiError
-from collector.core.parts import Core
 from collector.features.sizing.jobs import SizingJob
 from collector.features.sizing.recommendations import ServiceSize
 from collector.features.sizing.settings import SizingConfig
-from collector.web.routes import Route, get, problem
+from collector.runtime.parts import Core
+from collector.serve.api.queries import PageQuery, Pager
+from collector.serve.web.routes import Route, get, problem
 
 
 class SizePage(msgspec.Struct, frozen=True, kw_only=True):

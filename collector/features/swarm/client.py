@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
-from collector.drivers.engine.client import Engine, EngineError, Json, filtered
-from collector.drivers.interface import DriverError, NotYet, wait_for
+from collector.act.drivers.engine.client import Engine, EngineError, Json, filtered
+from collector.act.drivers.interface import DriverError, NotYet, wait_for
 from collector.features.swarm.models import (
     ENDED,
     FAILED_UPDATES,

@@ -11,13 +11,25 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 
+from collector.act.drivers.engine.client import Engines, Json, connect, open_engines
+from collector.act.drivers.engine.containers import ListedContainer, cut, uncut
+from collector.act.drivers.interface import ActionResult, Driver, DriverError, Hold, NotYet
+from collector.act.drivers.power import NodePower, SwitchedNodes
 from collector.common.labels import BEFORE_LABEL, DAEMON, DRAINED_LABEL, KIND_LABEL, OFF_LABEL
 from collector.common.orchestrator import Mode, OrchestratorState
 from collector.config import DriverConfig
-from collector.drivers.engine.client import Engines, Json, connect, open_engines
-from collector.drivers.engine.containers import ListedContainer, cut, uncut
-from collector.drivers.interface import ActionResult, Driver, DriverError, Hold, NotYet
-from collector.drivers.power import NodePower, SwitchedNodes
+from collector.decide.policies.actions import (
+    Action,
+    Cut,
+    Kill,
+    Move,
+    PowerOff,
+    PowerOn,
+    Relocation,
+    Resize,
+    Scale,
+    Start,
+)
 from collector.features.swarm.client import Manager
 from collector.features.swarm.models import ENDED, SwarmNode, SwarmService, SwarmState
 from collector.features.swarm.moves import Mover
@@ -33,18 +45,6 @@ from collector.features.swarm.specs import (
     with_next_group,
 )
 from collector.features.swarm.views import service_view, view_of
-from collector.policies.actions import (
-    Action,
-    Cut,
-    Kill,
-    Move,
-    PowerOff,
-    PowerOn,
-    Relocation,
-    Resize,
-    Scale,
-    Start,
-)
 from wire.errors import UserError
 
 _DRAIN, _ACTIVE = "drain", "active"

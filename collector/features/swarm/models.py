@@ -7,8 +7,8 @@ from functools import cached_property
 
 import msgspec
 
-from collector.drivers.engine.client import Json
-from collector.drivers.interface import MAX_STOP_SECONDS, DriverError
+from collector.act.drivers.engine.client import Json
+from collector.act.drivers.interface import MAX_STOP_SECONDS, DriverError
 from collector.features.swarm.specs import Order, ParkedTask, only_on
 
 _NANOSECONDS = 1e9

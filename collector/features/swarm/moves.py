@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from collector.act.drivers.interface import ActionResult, DriverError, NotYet
 from collector.config import DriverConfig
-from collector.drivers.interface import ActionResult, DriverError, NotYet
+from collector.decide.policies.actions import short_id
 from collector.features.swarm.client import Manager, Progress
 from collector.features.swarm.models import SwarmNode, SwarmService, SwarmState, SwarmTask
 from collector.features.swarm.specs import (
@@ -16,7 +17,6 @@ from collector.features.swarm.specs import (
     without_constraints,
 )
 from collector.features.swarm.views import service_view
-from collector.policies.actions import short_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,9 @@ from functools import partial
 
 import msgspec
 
+from collector.act.drivers.interface import ActionResult, DriverError, NotYet, undone_on_failure
 from collector.config import DriverConfig
-from collector.drivers.interface import ActionResult, DriverError, NotYet, undone_on_failure
+from collector.decide.policies.actions import short_id
 from collector.features.swarm.client import Manager, Progress
 from collector.features.swarm.models import (
     ENDED,
@@ -43,7 +44,6 @@ from collector.features.swarm.specs import (
     with_unparked,
     without_constraints,
 )
-from collector.policies.actions import short_id
 
 _FULL_SECONDS = 5.0
 """Time in which Swarm must find room on a node where it was just made."""

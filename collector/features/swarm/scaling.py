@@ -11,10 +11,11 @@ numbers or the new ones.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from collector.act.drivers.engine.client import Json
+from collector.act.drivers.interface import ActionResult, DriverError, NotYet, undone_on_failure
 from collector.common.orchestrator import Mode
 from collector.config import DriverConfig
-from collector.drivers.engine.client import Json
-from collector.drivers.interface import ActionResult, DriverError, NotYet, undone_on_failure
+from collector.decide.policies.actions import Resize, Scale, ServiceAction, describe_cores
 from collector.features.swarm.client import Manager, Progress
 from collector.features.swarm.models import ENDED, SwarmService, SwarmState, SwarmTask
 from collector.features.swarm.specs import (
@@ -32,7 +33,6 @@ from collector.features.swarm.specs import (
     with_stopped,
 )
 from collector.features.swarm.views import service_view
-from collector.policies.actions import Resize, Scale, ServiceAction, describe_cores
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
+from collector.act.drivers.engine.client import Json
 from collector.common.labels import BEFORE_LABEL, PARKED_LABEL, STOPPED_LABEL, parse_stopped_replicas
-from collector.drivers.engine.client import Json
 from wire.errors import INVALID_JSON
 
 _NANOSECONDS = 1_000_000_000

@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from collector.act.drivers.engine.client import Json
 from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
-from collector.drivers.engine.client import Json
 from collector.features.swarm.models import SwarmService, SwarmState, SwarmTask, parked_id
 from collector.features.swarm.specs import (
     NANOCPUS,

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from collector.common.reported_alerts import KEPT, ReportedAlert
 from collector.config import LimitsConfig
 from collector.history.interface import (
     DEFAULT_LIMITS,
@@ -31,7 +32,6 @@ from collector.history.sqlite.rows import (
     decode_totals,
     decode_usage,
 )
-from collector.reports.alerts import KEPT, ReportedAlert
 from wire.messages import ContainerState, ContainerUsage, Event, Report
 
 log = logging.getLogger(__name__)

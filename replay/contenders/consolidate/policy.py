@@ -15,13 +15,21 @@ from msgspec import Meta
 
 from collector.common.arrays import Flags, Floats, Rows
 from collector.common.text import counted
-from collector.policies.actions import Action, Move, PowerOff, PowerOn
-from collector.policies.filters import eligible, free_of_load, without_room
-from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request, Stability, rank_by_score
-from collector.policies.least_watts.cost import UNKNOWN_WATTS
-from collector.policies.overbooking import reject_overbooked
-from collector.policies.planned import PlannedCluster
-from collector.policies.stability import (
+from collector.decide.policies.actions import Action, Move, PowerOff, PowerOn
+from collector.decide.policies.filters import eligible, free_of_load, without_room
+from collector.decide.policies.interface import (
+    Plan,
+    Policy,
+    Ranking,
+    Rejection,
+    Request,
+    Stability,
+    rank_by_score,
+)
+from collector.decide.policies.least_watts.cost import UNKNOWN_WATTS
+from collector.decide.policies.overbooking import reject_overbooked
+from collector.decide.policies.planned import PlannedCluster
+from collector.decide.policies.stability import (
     estimate_watts,
     keep_one_on,
     keeps_awake,

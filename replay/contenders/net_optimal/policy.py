@@ -6,11 +6,11 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from collector.decide.policies.interface import ApplicationPlacement, Plan, Policy, Request, Stability
 from collector.features.network.applications.answer import placed_answer, refused_answer
 from collector.features.network.applications.problem import build
 from collector.features.network.applications.together import bring_together
 from collector.features.network.policies import place
-from collector.policies.interface import ApplicationPlacement, Plan, Policy, Request, Stability
 from collector.snapshot.tables import Snapshot
 from replay.contenders.net_optimal import exact
 

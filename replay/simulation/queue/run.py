@@ -12,8 +12,8 @@ from time import thread_time
 import numpy as np
 
 from collector.common.arrays import Floats
+from collector.decide.policies.actions import Kill, Start
 from collector.features.promises.ledger.promises import ServiceMode
-from collector.policies.actions import Kill, Start
 from collector.snapshot.tables import NOWHERE
 from replay.setup.hosts import Hosts
 from replay.setup.scenario import Startup

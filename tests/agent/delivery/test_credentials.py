@@ -10,12 +10,12 @@ from agent.config import DeliveryConfig
 from agent.delivery.credentials import read_token, sends_token_in_plaintext, tls_context
 from agent.delivery.sender import ReportSender
 from collector.config import TlsConfig
-from collector.web.scopes import Scope
+from collector.serve.web.scopes import Scope
 from tests.agent.delivery.test_sender import MEMORY, Waits, lines, report, sending
 from tests.agent.fake_collector import FakeCollector, serving_reports, status
 from tests.certificates import Authority
 from tests.collector.builders import collecting, settings
-from tests.collector.web.test_auth import add
+from tests.collector.serve.web.test_auth import add
 from tests.waiting import until
 from wire.errors import UserError
 

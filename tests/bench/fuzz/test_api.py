@@ -1,7 +1,7 @@
 import pytest
 
 from bench.fuzz.api import fuzz, parse_output
-from collector.api.table import ROUTES
+from collector.serve.api.table import ROUTES
 from wire.errors import UserError
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bench.common.progress import Progress
 from bench.fuzz import reports as fuzz
 from bench.fuzz.mutations import Mutator, batch
-from collector.ingest.push import parse_reports
+from collector.serve.ingest import parse_reports
 from wire.messages import encode
 
 

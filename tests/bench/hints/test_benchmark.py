@@ -6,7 +6,7 @@ import pytest
 from bench.common.progress import Progress
 from bench.hints import benchmark as hints
 from bench.hints.cluster import cluster
-from collector.policies.table import POLICIES
+from collector.decide.policies.table import POLICIES
 from wire.errors import UserError
 
 

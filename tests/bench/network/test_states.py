@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from bench.network.states import State, brute_force, has_room, is_within_bound, random_state
+from collector.decide.policies.interface import STALE_SECONDS
+from collector.decide.policies.resolve import resolve
 from collector.features.network.applications.in_turn import place_application
 from collector.features.network.applications.problem import build
-from collector.policies.interface import STALE_SECONDS
-from collector.policies.resolve import resolve
 from tests.collector.features.network.applications.states import brute_force as try_all
 
 

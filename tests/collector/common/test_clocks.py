@@ -11,8 +11,8 @@ from collector.common.clocks import SteadyClock, report_jump
 from collector.common.liveness import Liveness
 from collector.common.outages import Dependency, Outages
 from collector.history.sqlite.history import open_sqlite
-from collector.ingest.push import store_reports
 from collector.main import running
+from collector.serve.ingest import store_reports
 from tests.collector.builders import START, Clock, report, settings
 
 HOUR, YEAR = 3600.0, 366 * 86_400.0

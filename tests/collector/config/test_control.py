@@ -1,8 +1,8 @@
 import pytest
 
 from collector.config import CollectorConfig, ControlConfig, DriverConfig, PlacementConfig
-from collector.placement.question import check_policies
-from collector.policies.table import POLICIES
+from collector.decide.policies.table import POLICIES
+from collector.decide.question import check_policies
 from wire.errors import UserError
 
 

@@ -7,15 +7,15 @@ import msgspec
 import pytest
 
 from collector.common.errors import ApiError
+from collector.decide.policies.table import POLICIES
 from collector.features.network.applications.hints import ApplicationQuestion, place_containers
 from collector.features.network.settings import ApplicationRule
-from collector.live.live_tables import LiveTables
-from collector.policies.table import POLICIES
+from collector.observe.live_tables import LiveTables
+from collector.serve.web.scopes import Caller, Scope
 from collector.snapshot.tables import Snapshot
-from collector.web.scopes import Caller, Scope
-from tests.collector.api.test_hints import ALWAYS_NEW, NEED, Asker, asking, names, sample
 from tests.collector.builders import Clock, container, partial_report
 from tests.collector.features.network.applications.clusters import delays_of
+from tests.collector.serve.api.test_hints import ALWAYS_NEW, NEED, Asker, asking, names, sample
 from wire.messages import ContainerState, encode
 from wire.resources import Quantities
 
@@ -307,7 +307,7 @@ async def test_places_are_reserved_for_all_containers_or_none(
     assert sorted(each["service"] for each in answer["reservations"]) == ["shop_db", *["shop_web"] * 3]
     [node] = {each["node"] for each in answer["reservations"]}
     assert nodes_of(answer) == {"shop_web": {node: 3}, "shop_db": {node: 1}}
-    monkeypatch.setattr("collector.placement.reservations.MAX_PLACEMENTS", 6)
+    monkeypatch.setattr("collector.decide.reservations.MAX_PLACEMENTS", 6)
     status, problem = await asker.post(encode(WHOLE | {"reserve_seconds": 60}), PATH)
     assert (status, problem["field"]) == (429, "$.reserve_seconds")
     _, listed = await asker.ask("/v1/hints/reservations")

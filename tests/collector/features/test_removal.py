@@ -7,7 +7,7 @@ import pytest
 from collector.features import FEATURES
 from tests.collector.features.hidden import HIDDEN_FEATURE
 
-CORE = ("tests/collector/test_main.py", "tests/collector/api")
+CORE = ("tests/collector/test_main.py", "tests/collector/serve/api")
 
 
 @pytest.mark.slow

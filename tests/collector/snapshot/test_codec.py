@@ -3,13 +3,13 @@ from pathlib import Path
 
 import numpy as np
 
+from collector.decide.policies.draps import rebalance
+from collector.decide.policies.interface import FillLimits
 from collector.features.promises.snapshot import COLUMNS, TaskPromises
-from collector.live.registry import Registry
-from collector.policies.draps import rebalance
-from collector.policies.interface import FillLimits
+from collector.observe.registry import Registry
 from collector.snapshot.codec import pack, unpack
+from tests.collector.act.builders import FakeDriver, actor_of, staged, view
 from tests.collector.builders import START, container
-from tests.collector.control.builders import FakeDriver, actor_of, staged, view
 from tests.collector.features.promises.tracking.builders import config, node, promised
 
 

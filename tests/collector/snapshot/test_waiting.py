@@ -11,7 +11,7 @@ from collector.snapshot.codec import pack, unpack
 from collector.snapshot.constraints import Constraint, Operator, PlacementRules
 from collector.snapshot.tables import NOWHERE
 from collector.snapshot.waiting import WaitingTask, with_waiting
-from tests.collector.policies.clusters import amount
+from tests.collector.decide.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 
 FAST = (Constraint("disk", Operator.IS, "ssd"), Constraint("cores", Operator.ABOVE, "4"))

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from collector.policies.interface import Policy, Rejection, Request
+from collector.decide.policies.interface import Policy, Rejection, Request
 from collector.snapshot.tables import Snapshot
 from replay.contenders.baselines import SpreadSettings
 from replay.contenders.table import POLICIES
-from tests.collector.policies.clusters import amount
+from tests.collector.decide.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 
 

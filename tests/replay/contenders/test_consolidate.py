@@ -4,8 +4,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from collector.policies.actions import Move, PowerOff, PowerOn, describe
-from collector.policies.interface import Request
+from collector.decide.policies.actions import Move, PowerOff, PowerOn, describe
+from collector.decide.policies.interface import Request
 from collector.snapshot.tables import TaskKind
 from replay.contenders.consolidate.overload import (
     Overload,
@@ -15,7 +15,7 @@ from replay.contenders.consolidate.overload import (
     quartile_range,
 )
 from replay.contenders.consolidate.policy import REFERENCE, place, rebalance
-from tests.collector.policies.clusters import CURVE, GIB, amount
+from tests.collector.decide.policies.clusters import CURVE, GIB, amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 
 _FIXED = msgspec.structs.replace(REFERENCE, overload=Overload.FIXED)

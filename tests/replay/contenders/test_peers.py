@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from collector.policies.interface import Request
+from collector.decide.policies.interface import Request
 from replay.contenders.peers import (
     RiskSettings,
     TargetSettings,
@@ -17,7 +17,7 @@ from replay.contenders.peers import (
     target_points,
 )
 from replay.contenders.table import POLICIES
-from tests.collector.policies.clusters import amount
+from tests.collector.decide.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, assemble
 from wire.resources import Quantities
 

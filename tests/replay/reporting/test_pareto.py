@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.policies.interface import Knob
+from collector.decide.policies.interface import Knob
 from replay.contenders.table import POLICIES
 from replay.reporting.pareto import (
     Pareto,

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from collector.policies.interface import Stability
+from collector.decide.policies.interface import Stability
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Host, Scenario, Simulation, parse_scenario, read_scenario
 from replay.simulation.compare import fit_reservations

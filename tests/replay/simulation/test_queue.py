@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from collector.config import CollectorConfig
+from collector.decide.policies.actions import Action, Kill, Move, Start
+from collector.decide.policies.interface import Plan, Policy
+from collector.decide.policies.resolve import PolicyChoice
 from collector.features.promises.ledger.promises import Promise, ServiceMode
 from collector.features.promises.snapshot import TaskPromises
-from collector.policies.actions import Action, Kill, Move, Start
-from collector.policies.interface import Plan, Policy
-from collector.policies.resolve import PolicyChoice
 from collector.snapshot.constraints import Constraint, Operator
 from collector.snapshot.tables import NOWHERE, Snapshot
 from replay.setup.hosts import build_hosts

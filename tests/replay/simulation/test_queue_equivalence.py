@@ -12,6 +12,8 @@ import pytest
 
 from collector.common.orchestrator import OrchestratorState, ServiceView, TaskView
 from collector.config import CollectorConfig
+from collector.decide.policies.interface import Plan
+from collector.decide.policies.resolve import PolicyChoice
 from collector.features.promises.labels import SLO_MODE_LABEL
 from collector.features.promises.ledger.events import Ending, LifecycleEvent, LifecycleKind
 from collector.features.promises.ledger.ledger import Ledger
@@ -20,9 +22,7 @@ from collector.features.promises.live import PromiseTracker
 from collector.features.promises.qos.policy import QOS_DRIVEN
 from collector.features.promises.settings import SLO_LABEL, promise_classes
 from collector.features.promises.snapshot import TaskPromises
-from collector.live.registry import Registry
-from collector.policies.interface import Plan
-from collector.policies.resolve import PolicyChoice
+from collector.observe.registry import Registry
 from collector.snapshot.tables import Snapshot
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Host, Simulation, Startup

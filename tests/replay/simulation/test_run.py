@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.config import CollectorConfig, ControlConfig
-from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn
-from collector.policies.interface import Plan, Policy, PolicySettings, Ranking, Request
+from collector.decide.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn
+from collector.decide.policies.interface import Plan, Policy, PolicySettings, Ranking, Request
 from collector.snapshot.tables import NOWHERE, Snapshot, TaskKind
 from replay.setup.scenario import Host, Simulation
 from replay.simulation.clock import unix

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.web.scopes import Scope
+from collector.serve.web.scopes import Scope
 from tests.collector.builders import START, collecting, container, partial_report, report, settings
-from tests.collector.web.test_auth import add
+from tests.collector.serve.web.test_auth import add
 from wattpack.cli import main
 from wire.messages import Alert, Event, EventKind
 from wire.resources import Resource

@@ -5,10 +5,10 @@ import msgspec
 import pytest
 
 from collector.config import TlsConfig
-from collector.web.scopes import Scope
+from collector.serve.web.scopes import Scope
 from tests.certificates import Authority
 from tests.collector.builders import collecting, settings
-from tests.collector.web.test_auth import add
+from tests.collector.serve.web.test_auth import add
 from wattpack.client.collector import Collector
 from wattpack.client.session import UnavailableError, open_session
 from wire.errors import UserError

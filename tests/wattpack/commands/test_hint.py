@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from collector.config import PlacementConfig
+from collector.decide.answers import PlacementHint, PlanHint, RefusedFor, RefusedNode
+from collector.decide.policies.actions import Move, PowerOff
 from collector.main import running
-from collector.placement.answers import PlacementHint, PlanHint, RefusedFor, RefusedNode
-from collector.policies.actions import Move, PowerOff
-from tests.collector.api.test_hints import NEED, alarmed, sample
 from tests.collector.builders import START, Client, Clock, container, settings
+from tests.collector.serve.api.test_hints import NEED, alarmed, sample
 from wattpack.cli import main
 from wattpack.commands.hint_container import format_hint, parse_size
 from wattpack.commands.plan import format_plan

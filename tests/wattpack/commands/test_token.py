@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from collector.web.scopes import Scope
-from collector.web.tokens import Tokens, read_tokens
+from collector.serve.web.scopes import Scope
+from collector.serve.web.tokens import Tokens, read_tokens
 from wattpack.cli import main
 
 

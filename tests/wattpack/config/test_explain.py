@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from collector.config import CollectorConfig
-from collector.placement.question import check_policies
+from collector.decide.question import check_policies
 from wattpack.config.loader import Sources, load
 from wire.errors import UserError
 

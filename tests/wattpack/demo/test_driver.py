@@ -1,7 +1,7 @@
 import pytest
 
-from collector.drivers.interface import DriverError
-from collector.policies.actions import Cut, Move, PowerOff, Scale
+from collector.act.drivers.interface import DriverError
+from collector.decide.policies.actions import Cut, Move, PowerOff, Scale
 from wattpack.demo.cluster import DemoCluster
 from wattpack.demo.driver import DemoDriver
 from wattpack.demo.shop import make_shop

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 from collector.common.applications import application_traits
+from collector.decide.policies.interface import Request
+from collector.decide.question import estimate_need
 from collector.features.kubernetes.models import KubePod
 from collector.features.kubernetes.views import labels_of
-from collector.live.traits import task_traits
-from collector.placement.question import estimate_need
-from collector.policies.interface import Request
+from collector.observe.traits import task_traits
 from collector.snapshot.tables import Snapshot, TaskKind
 from wire.resources import Quantities
 

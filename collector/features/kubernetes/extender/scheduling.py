@@ -6,9 +6,9 @@ from enum import IntEnum
 
 import numpy as np
 
-from collector.placement.ranking import has_unknown_load
-from collector.policies.filters import describe_rejection
-from collector.policies.interface import Ranking, Rejection
+from collector.decide.policies.filters import describe_rejection
+from collector.decide.policies.interface import Ranking, Rejection
+from collector.decide.ranking import has_unknown_load
 from collector.snapshot.tables import Snapshot
 
 MAX_SCORE = 10

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from collector.common.liveness import Liveness
-from collector.live.windows import BUCKET_SECONDS
+from collector.observe.windows import BUCKET_SECONDS
 from collector.snapshot.tables import Snapshot
 from wire.resources import RESOURCES, Resource
 

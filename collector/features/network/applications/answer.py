@@ -8,13 +8,13 @@ import numpy as np
 
 from collector.common.arrays import Codes, Floats
 from collector.common.text import counted
+from collector.decide.policies.actions import describe_amounts
+from collector.decide.policies.filters import describe_rejection
+from collector.decide.policies.interface import ApplicationPlacement, Rejection, Request
+from collector.decide.policies.overbooking import reservation_of
 from collector.features.network.applications import greedy
 from collector.features.network.applications.distance import NOT_MEASURED, milliseconds
 from collector.features.network.applications.problem import BuiltProblem, Counts, Problem, build
-from collector.policies.actions import describe_amounts
-from collector.policies.filters import describe_rejection
-from collector.policies.interface import ApplicationPlacement, Rejection, Request
-from collector.policies.overbooking import reservation_of
 from collector.snapshot.tables import Snapshot
 from wire.resources import Quantities
 

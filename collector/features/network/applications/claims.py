@@ -19,7 +19,7 @@ from collector.common.arrays import Rows
 from collector.config import CollectorConfig
 from collector.features.network.applications.table import Applications, Link
 from collector.features.network.settings import ApplicationRule
-from collector.live.parts import LivePart
+from collector.observe.parts import LivePart
 from collector.snapshot.claims import ServiceClaim
 from collector.snapshot.tables import NOWHERE, Services, Snapshot
 

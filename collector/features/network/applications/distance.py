@@ -12,9 +12,9 @@ import numpy as np
 from collector.common.applications import is_named
 from collector.common.arrays import Flags, Floats, Rows
 from collector.common.liveness import Liveness
+from collector.decide.policies.interface import Request
 from collector.features.network.applications.table import applications_in
 from collector.features.network.mesh.delays import Delays
-from collector.policies.interface import Request
 from collector.snapshot.tables import NOWHERE, Snapshot
 
 NOT_MEASURED = "round-trip times are not measured: set mesh.enabled"

@@ -10,27 +10,27 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from collector.api.hints import TOO_MANY_RESERVATIONS, check_reservation, describe_reservation
 from collector.common.applications import application_traits
 from collector.common.errors import ApiError, QuestionError
-from collector.core.parts import Core
-from collector.features.network.applications.distance import bound_of
-from collector.features.network.applications.in_turn import place_application
-from collector.placement.answers import Reservation
-from collector.placement.question import (
+from collector.decide.answers import Reservation
+from collector.decide.policies.actions import Action
+from collector.decide.policies.interface import ApplicationPlacement, Objective, Request
+from collector.decide.policies.resolve import excluding
+from collector.decide.question import (
     ContainerQuestion,
     Name,
     PlacementQuestion,
     build_request,
     resolve_policy,
 )
-from collector.placement.ranking import ranking_notes
-from collector.policies.actions import Action
-from collector.policies.interface import ApplicationPlacement, Objective, Request
-from collector.policies.resolve import excluding
+from collector.decide.ranking import ranking_notes
+from collector.features.network.applications.distance import bound_of
+from collector.features.network.applications.in_turn import place_application
+from collector.runtime.parts import Core
+from collector.serve.api.hints import TOO_MANY_RESERVATIONS, check_reservation, describe_reservation
+from collector.serve.web.routes import Route, post
+from collector.serve.web.scopes import Caller
 from collector.snapshot.tables import Snapshot
-from collector.web.routes import Route, post
-from collector.web.scopes import Caller
 from wire.errors import UserError
 
 MAX_SERVICES, MAX_CONTAINERS = 100, 200

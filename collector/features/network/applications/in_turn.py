@@ -7,13 +7,13 @@ import numpy as np
 
 from collector.common.arrays import Rows
 from collector.common.text import counted
+from collector.decide.policies.actions import Action, PowerOn
+from collector.decide.policies.interface import STALE_SECONDS, ApplicationPlacement, Ranking, Request
+from collector.decide.policies.pending import pending_task
+from collector.decide.policies.resolve import PolicyChoice
 from collector.features.network.applications import greedy
 from collector.features.network.applications.answer import describe_refusals, placed_answer, refused_answer
 from collector.features.network.applications.problem import build
-from collector.policies.actions import Action, PowerOn
-from collector.policies.interface import STALE_SECONDS, ApplicationPlacement, Ranking, Request
-from collector.policies.pending import pending_task
-from collector.policies.resolve import PolicyChoice
 from collector.snapshot.pending import with_pending
 from collector.snapshot.tables import Snapshot
 

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from collector.common.applications import is_named
 from collector.common.arrays import Codes, Flags, Floats, Rows
+from collector.decide.policies.filters import eligible_unfiltered, free_of_allocated, without_room
+from collector.decide.policies.interface import Objective, Rejection, Request
 from collector.features.network.applications.distance import (
     application_of,
     bound_of,
@@ -23,8 +25,6 @@ from collector.features.network.applications.distance import (
 from collector.features.network.applications.images import ImageTable
 from collector.features.network.applications.table import applications_in
 from collector.features.network.mesh.delays import Delays
-from collector.policies.filters import eligible_unfiltered, free_of_allocated, without_room
-from collector.policies.interface import Objective, Rejection, Request
 from collector.snapshot.columns import as_row
 from collector.snapshot.tables import NOWHERE, Snapshot
 

@@ -7,13 +7,13 @@ from math import isfinite, isnan
 import msgspec
 import numpy as np
 
-from collector.api.queries import PageQuery, Pager
-from collector.core.parts import Core
 from collector.features.network.applications.distance import farthest_pair, nodes_of, within
 from collector.features.network.applications.table import Applications, applications_in
 from collector.features.network.mesh.delays import Delays
+from collector.runtime.parts import Core
+from collector.serve.api.queries import PageQuery, Pager
+from collector.serve.web.routes import Route, get
 from collector.snapshot.tables import NOWHERE, Snapshot
-from collector.web.routes import Route, get
 
 
 class NodePair(msgspec.Struct, frozen=True, kw_only=True):

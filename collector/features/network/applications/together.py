@@ -12,6 +12,10 @@ import numpy as np
 
 from collector.common.arrays import Flags, Floats, Rows
 from collector.common.text import counted
+from collector.decide.policies.interface import Plan, Stability
+from collector.decide.policies.node_filters import OpenNodes
+from collector.decide.policies.planned import PlannedCluster
+from collector.decide.policies.stability import estimate_watts, move_joules
 from collector.features.network.applications.distance import (
     NOT_MEASURED,
     describe_pair,
@@ -23,10 +27,6 @@ from collector.features.network.applications.distance import (
 from collector.features.network.applications.problem import Counts, Problem, free_amounts, kinds_of
 from collector.features.network.applications.table import Applications, applications_in
 from collector.features.network.mesh.delays import Delays
-from collector.policies.interface import Plan, Stability
-from collector.policies.node_filters import OpenNodes
-from collector.policies.planned import PlannedCluster
-from collector.policies.stability import estimate_watts, move_joules
 from collector.snapshot.tables import NOWHERE, Snapshot
 
 Solve = Callable[[Problem], Counts | None]

@@ -7,12 +7,20 @@ import msgspec
 from aiohttp import hdrs, web
 
 from collector.common.errors import ApiError
-from collector.core.parts import Core
 from collector.features.network.mesh.mesh import Mesh
-from collector.web.backpressure import BACKPRESSURE
-from collector.web.bodies import COUNT_BYTES
-from collector.web.routes import BAD_BODY, FORBIDDEN, ResponseSpec, Route, json_response, problem, read_json
-from collector.web.scopes import CALLER, Caller, Scope
+from collector.runtime.parts import Core
+from collector.serve.web.backpressure import BACKPRESSURE
+from collector.serve.web.bodies import COUNT_BYTES
+from collector.serve.web.routes import (
+    BAD_BODY,
+    FORBIDDEN,
+    ResponseSpec,
+    Route,
+    json_response,
+    problem,
+    read_json,
+)
+from collector.serve.web.scopes import CALLER, Caller, Scope
 from wire.mesh import MeshAssignment, MeshMember, MeshReport
 
 _RETRY_SECONDS = 30

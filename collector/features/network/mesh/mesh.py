@@ -16,7 +16,7 @@ from collector.config import CollectorConfig
 from collector.features.network.mesh.delays import Delays
 from collector.features.network.mesh.planning import MeshPlan, Result, make_plan
 from collector.features.network.settings import MeshConfig
-from collector.live.parts import LivePart
+from collector.observe.parts import LivePart
 from collector.snapshot.tables import Snapshot
 from wire.mesh import KEY_BYTES, MAX_RESULTS, MAX_WAIT_SECONDS, MeshAssignment, MeshMember, PeerResult
 

@@ -8,13 +8,13 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from collector.api.nodes import no_such_node
 from collector.common.arrays import Floats, Rows
-from collector.core.parts import Core
 from collector.features.network.mesh.coordinates import Components
 from collector.features.network.mesh.delays import DelayKind
 from collector.features.network.mesh.mesh import Mesh
-from collector.web.routes import NO_NODE, Route, get
+from collector.runtime.parts import Core
+from collector.serve.api.nodes import no_such_node
+from collector.serve.web.routes import NO_NODE, Route, get
 from wire.mesh import MeshMember
 
 _MAX_NODES = 500

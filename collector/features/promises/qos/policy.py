@@ -18,6 +18,14 @@ import numpy as np
 
 from collector.common.arrays import Rows
 from collector.common.text import counted
+from collector.decide.policies.actions import Action, Kill, Start
+from collector.decide.policies.filters import eligible, free_of_allocated, without_room
+from collector.decide.policies.interface import Plan, Policy, Ranking, Rejection, Request
+from collector.decide.policies.node_filters import OpenNodes
+from collector.decide.policies.overbooking import reservation_of, reserved_quantities
+from collector.decide.policies.scoring import instances_near, same_domain
+from collector.decide.policies.sorting import stable_argsort
+from collector.decide.policies.stability import estimate_watts
 from collector.features.promises.ledger.promises import Promise
 from collector.features.promises.qos.queue import (
     Assignment,
@@ -31,14 +39,6 @@ from collector.features.promises.qos.queue_pass import QueuePass
 from collector.features.promises.qos.rules import QosSettings, QueueSettings, qos_terms
 from collector.features.promises.settings import SLO_LABEL
 from collector.features.promises.snapshot import TaskPromises, unpromised
-from collector.policies.actions import Action, Kill, Start
-from collector.policies.filters import eligible, free_of_allocated, without_room
-from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request
-from collector.policies.node_filters import OpenNodes
-from collector.policies.overbooking import reservation_of, reserved_quantities
-from collector.policies.scoring import instances_near, same_domain
-from collector.policies.sorting import stable_argsort
-from collector.policies.stability import estimate_watts
 from collector.snapshot.tables import NOWHERE, Snapshot
 
 _POINTS = 10.0

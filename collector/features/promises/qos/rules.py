@@ -17,8 +17,8 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from collector.common.arrays import Floats
+from collector.decide.policies.interface import STALE_SECONDS, PolicySettings
 from collector.features.promises.qos.queue import Instances, Terms
-from collector.policies.interface import STALE_SECONDS, PolicySettings
 from collector.snapshot.tables import NOWHERE
 
 _YEAR_SECONDS = 366 * 86_400.0

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from collector.features.promises.ledger.events import Ending, LifecycleKind
 from collector.features.promises.tracking.book import PromiseBook, TrackedContainer, TrackedService
-from collector.live.updates import Succession
-from collector.reports.agent_run import NodeChanges
+from collector.observe.agent_run import NodeChanges
+from collector.observe.updates import Succession
 from wire.messages import ContainerState, EventKind, Report
 
 _ORCHESTRATOR_LABELS = ("com.docker.swarm.service.id", "io.kubernetes.pod.name")

@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from collector.act.drivers.interface import ActionResult, DriverError
+from collector.act.records import DecisionOutcome, Pause, Trigger
 from collector.common.labels import ACT_LABEL, NEVER, OPTIONAL_LABEL, WEIGHT_LABEL
 from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
-from collector.control.records import DecisionOutcome, Pause, Trigger
-from collector.drivers.interface import ActionResult, DriverError
+from collector.decide.policies.actions import Action, Kill, Scale, Start
 from collector.features.brownout.controllers import Brownout
 from collector.features.brownout.settings import BrownoutConfig, PowerConfig
-from collector.policies.actions import Action, Kill, Scale, Start
+from tests.collector.act.builders import CHOSEN, NODES, FakeDriver, Stage, actor_of, staged
 from tests.collector.builders import HEARTBEAT, container, state
-from tests.collector.control.builders import CHOSEN, NODES, FakeDriver, Stage, actor_of, staged
 from wire.messages import Alert, ContainerPower, NodePower, PowerSource
 from wire.resources import Quantities, Resource
 

@@ -3,8 +3,8 @@ import pytest
 from collector.common.labels import OPTIONAL_LABEL, WEIGHT_LABEL
 from collector.common.orchestrator import Mode, OrchestratorState, ServiceView, TaskView
 from collector.features.brownout.rule import optional_services, usage_by_node, weight_of
-from tests.collector.policies.clusters import amount
-from tests.collector.policies.least_watts.builders import make_node, make_task
+from tests.collector.decide.policies.clusters import amount
+from tests.collector.decide.policies.least_watts.builders import make_node, make_task
 from tests.collector.snapshot.builders import assemble
 from wire.resources import Quantities
 

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
+from collector.act.loop import ControlLoop
+from collector.act.new_services import NewService
+from collector.act.records import Pause
 from collector.common.errors import ApiError
 from collector.common.orchestrator import NodeView
-from collector.control.loop import ControlLoop
-from collector.control.new_services import NewService
-from collector.control.records import Pause
+from collector.decide.policies.actions import Cut
 from collector.features.deployments.models import Deployment, DeployRequest
 from collector.features.deployments.placement import deploy
-from collector.live.live_tables import LiveTables
-from collector.policies.actions import Cut
+from collector.observe.live_tables import LiveTables
 from collector.snapshot.tables import Snapshot
-from tests.collector.control.builders import FakeDriver, Stage, actor_of, staged, view
-from tests.collector.control.test_make_room import Cutter, Lax
+from tests.collector.act.builders import FakeDriver, Stage, actor_of, staged, view
+from tests.collector.act.test_make_room import Cutter, Lax
 from tests.collector.features.network.applications.clusters import delays_of
 from wire.resources import Quantities
 

@@ -10,11 +10,11 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.act.drivers.interface import DriverError
+from collector.act.drivers.table import open_driver
 from collector.config import DriverConfig
-from collector.drivers.interface import DriverError
-from collector.drivers.table import open_driver
+from collector.decide.policies.actions import Move
 from collector.features.docker.allow_list import portable_config, portable_host_config, refusals
-from collector.policies.actions import Move
 
 ID = "0123456789abcdef"
 PLAIN: Mapping[str, Any] = {

@@ -6,15 +6,15 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from collector.act.drivers.engine.client import Engine, Engines
+from collector.act.drivers.engine.containers import ContainerStatus, DockerContainer, ListedContainer
+from collector.act.drivers.interface import MAX_STOP_SECONDS, ActionResult, DriverError
+from collector.act.drivers.table import open_driver
 from collector.common.orchestrator import NodeView, OrchestratorState
 from collector.config import DriverConfig as Settings
-from collector.drivers.engine.client import Engine, Engines
-from collector.drivers.engine.containers import ContainerStatus, DockerContainer, ListedContainer
-from collector.drivers.interface import MAX_STOP_SECONDS, ActionResult, DriverError
-from collector.drivers.table import open_driver
+from collector.decide.policies.actions import Action, Cut, Kill, Move, PowerOff, Resize, Start
 from collector.features.brownout.rule import optional_services
 from collector.features.docker.driver import DockerHosts
-from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Resize, Start
 from tests.collector.builders import altered
 from wire.errors import UserError
 from wire.resources import Quantities

@@ -7,10 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from collector.act.drivers.interface import ActionResult
+from collector.act.records import DecisionOutcome, StepState
 from collector.common.orchestrator import Mode, OrchestratorState, ServiceView, TaskView
 from collector.config import CollectorConfig, DriverConfig
-from collector.control.records import DecisionOutcome, StepState
-from collector.drivers.interface import ActionResult
+from collector.decide.policies.actions import Action, Resize, Scale
 from collector.features.elastic.controllers import ElasticController
 from collector.features.elastic.scaling.interface import (
     ElasticDecision,
@@ -19,9 +20,8 @@ from collector.features.elastic.scaling.interface import (
 )
 from collector.features.elastic.settings import Target
 from collector.features.elastic.status import STORED_STATES
-from collector.policies.actions import Action, Resize, Scale
+from tests.collector.act.builders import HOG, NODES, FakeDriver, Stage, actor_of, hog_id, staged, view
 from tests.collector.builders import HEARTBEAT, container, state
-from tests.collector.control.builders import HOG, NODES, FakeDriver, Stage, actor_of, hog_id, staged, view
 from wire.messages import ServiceProbe
 from wire.resources import Quantities
 from wire.sketch import Sketch

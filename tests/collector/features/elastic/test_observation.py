@@ -2,8 +2,9 @@
 
 import pytest
 
+from collector.act.records import Step, StepState
 from collector.common.orchestrator import OrchestratorState, TaskView
-from collector.control.records import Step, StepState
+from collector.decide.policies.actions import Resize, Scale
 from collector.features.elastic.observation import (
     Reading,
     core_watts,
@@ -12,8 +13,7 @@ from collector.features.elastic.observation import (
     reported_containers,
     running_containers,
 )
-from collector.policies.actions import Resize, Scale
-from tests.collector.policies.clusters import amount
+from tests.collector.decide.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.messages import PowerCurve, PowerSource
 

@@ -9,8 +9,8 @@ import pytest
 
 from collector.config import ControlConfig
 from collector.features.elastic.settings import Target
-from tests.collector.api.test_metrics import scraped
 from tests.collector.builders import START, Client, collecting, container, report, settings
+from tests.collector.serve.api.test_metrics import scraped
 from wire.messages import ServiceProbe
 from wire.resources import Quantities
 from wire.sketch import Sketch

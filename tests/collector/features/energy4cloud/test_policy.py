@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.decide.policies.actions import Cut, Kill, Start
+from collector.decide.policies.interface import Rejection, Request
+from collector.decide.policies.overbooking import TOLERANCES, lenders
+from collector.decide.policies.pending import pending_task
 from collector.features.energy4cloud.policies import Energy4CloudSettings, place, rebalance
-from collector.policies.actions import Cut, Kill, Start
-from collector.policies.interface import Rejection, Request
-from collector.policies.overbooking import TOLERANCES, lenders
-from collector.policies.pending import pending_task
 from collector.snapshot.pending import with_pending
 from collector.snapshot.tables import OVERBOOKING_LIMITS, Snapshot, TaskKind
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.decide.policies.actions import Kill
+from collector.decide.policies.interface import Request
 from collector.features.energy4cloud.policies import Energy4CloudSettings, place, rebalance
-from collector.policies.actions import Kill
-from collector.policies.interface import Request
 from collector.snapshot.tables import TaskKind
-from tests.collector.policies.clusters import Cluster, amount
+from tests.collector.decide.policies.clusters import Cluster, amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts
 from wire.resources import Quantities
 

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from collector.common.liveness import Liveness
+from collector.decide.policies.actions import Move, PowerOff, PowerOn
+from collector.decide.policies.interface import Plan, Rejection, Request
 from collector.features.genpack.phase import GenPackSettings, generations
 from collector.features.genpack.policies import place, rebalance
-from collector.policies.actions import Move, PowerOff, PowerOn
-from collector.policies.interface import Plan, Rejection, Request
 from collector.snapshot.tables import Generation, Snapshot
-from tests.collector.policies.clusters import CURVE, amount
+from tests.collector.decide.policies.clusters import CURVE, amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 
 NURSERY, YOUNG, OLD = Generation.NURSERY, Generation.YOUNG, Generation.OLD

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from collector.act.drivers.interface import DriverError
+from collector.act.drivers.table import open_driver
 from collector.common.orchestrator import Mode
 from collector.config import DriverConfig as Settings
-from collector.drivers.interface import DriverError
-from collector.drivers.table import open_driver
+from collector.decide.policies.actions import Cut, Kill, Move, PowerOff, Start
 from collector.features.kubernetes.models import KubePod
 from collector.features.kubernetes.views import view_of
-from collector.policies.actions import Cut, Kill, Move, PowerOff, Start
 from tests.collector.features.kubernetes.fake import Fake, faking, node, pod
 from wire.errors import UserError
 from wire.resources import Quantities

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from collector.drivers.interface import DriverError
-from collector.drivers.table import open_driver
-from collector.policies.actions import Resize, Scale
+from collector.act.drivers.interface import DriverError
+from collector.act.drivers.table import open_driver
+from collector.decide.policies.actions import Resize, Scale
 from tests.collector.features.kubernetes.fake import Fake, faking, node, pod
 from wire.resources import Quantities
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from collector.api.nodes import list_nodes
 from collector.config import PullConfig
-from collector.core.parts import Core
 from collector.features.prometheus.reader import STORE_GAP
 from collector.main import running
+from collector.runtime.parts import Core
+from collector.serve.api.nodes import list_nodes
 from tests.collector.builders import altered, settings
 from tests.collector.features.prometheus.waiting import until
 from tests.collector.listed import list_containers

@@ -8,10 +8,8 @@ import pytest
 
 from collector.analysis.histograms import sketches
 from collector.analysis.usage import BUCKET_SECONDS, bucket_at
-from collector.api.containers import Container
-from collector.api.nodes import list_nodes
+from collector.common.reported_alerts import AlertState
 from collector.config import PullConfig
-from collector.core.parts import Core
 from collector.features.prometheus.jobs import Puller
 from collector.features.prometheus.reader import STORE_GAP
 from collector.features.prometheus.schema import ALERT, INFO, SAMPLED_AT, USAGE_METRICS
@@ -19,9 +17,11 @@ from collector.features.prometheus.writer import SampleWriter
 from collector.history.interface import PULLED, HistoryUnavailable
 from collector.history.promql import Client
 from collector.history.sqlite.history import open_sqlite
-from collector.ingest.push import store_reports
-from collector.live.registry import Registry
-from collector.reports.alerts import AlertState
+from collector.observe.registry import Registry
+from collector.runtime.parts import Core
+from collector.serve.api.containers import Container
+from collector.serve.api.nodes import list_nodes
+from collector.serve.ingest import store_reports
 from tests.collector.builders import (
     HEARTBEAT,
     START,

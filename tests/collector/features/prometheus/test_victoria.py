@@ -14,9 +14,9 @@ import pytest
 
 from collector.analysis.usage import BUCKET_SECONDS
 from collector.config import CollectorConfig, PullConfig, StoreConfig
-from collector.core.parts import Core
-from collector.ingest.push import store_reports
 from collector.main import running
+from collector.runtime.parts import Core
+from collector.serve.ingest import store_reports
 from tests.collector.builders import HEARTBEAT, altered, container, partial_report, settings, state
 from tests.collector.features.prometheus.waiting import until
 from tests.collector.listed import list_containers

@@ -9,21 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.act.guards import GuardContext, first_refusal
+from collector.act.records import Step, StepState
+from collector.act.steps import planned_step
 from collector.common.orchestrator import OrchestratorState, ServiceView, TaskView
 from collector.config import ControlConfig
 from collector.config.schedule import Schedule
-from collector.control.guards import GuardContext, first_refusal
-from collector.control.records import Step, StepState
-from collector.control.steps import planned_step
+from collector.decide.policies.actions import Action, Cut, Kill, Move, PowerOff, Start
+from collector.decide.policies.interface import Policy
 from collector.features.promises.guards import keeps_promises
 from collector.features.promises.snapshot import TaskPromises
-from collector.policies.actions import Action, Cut, Kill, Move, PowerOff, Start
-from collector.policies.interface import Policy
 from collector.snapshot.tables import NOWHERE, Snapshot
 from replay.contenders.table import POLICIES
-from tests.collector.control.guards.builders import guard_context
+from tests.collector.act.guards.builders import guard_context
+from tests.collector.decide.policies.clusters import random_cluster, random_request
 from tests.collector.features.promises.promised import BRONZE, GOLD, SILVER, Promised, with_promises
-from tests.collector.policies.clusters import random_cluster, random_request
 from wire.resources import Quantities
 
 WHY = ("because",)

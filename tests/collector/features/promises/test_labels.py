@@ -2,8 +2,8 @@ import msgspec
 import pytest
 
 from collector.config import CollectorConfig
+from collector.decide.question import PlacementQuestion, with_complete_labels
 from collector.features.promises.settings import PromisesConfig
-from collector.placement.question import PlacementQuestion, with_complete_labels
 
 
 @pytest.mark.parametrize(

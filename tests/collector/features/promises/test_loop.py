@@ -9,19 +9,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from collector.api.control import Api, list_waiting
+from collector.act.drivers.interface import ActionResult, DriverError
+from collector.act.loop import ControlLoop
+from collector.act.queue_events import QueueState
+from collector.act.records import Decision, DecisionOutcome, Pause, StepState
 from collector.common.orchestrator import TaskView
-from collector.control.loop import ControlLoop
-from collector.control.queue_events import QueueState
-from collector.control.records import Decision, DecisionOutcome, Pause, StepState
-from collector.core.parts import Core
-from collector.drivers.interface import ActionResult, DriverError
-from collector.policies.actions import Action, Kill, Start
-from collector.policies.interface import Plan, Policy, PolicySettings
-from collector.policies.table import POLICIES
+from collector.decide.policies.actions import Action, Kill, Start
+from collector.decide.policies.interface import Plan, Policy, PolicySettings
+from collector.decide.policies.table import POLICIES
+from collector.runtime.parts import Core
+from collector.serve.api.control import Api, list_waiting
 from collector.snapshot.tables import Snapshot
-from tests.collector.control.builders import Stage, actor_of, staged
-from tests.collector.control.test_waiting import Engines, Hosts
+from tests.collector.act.builders import Stage, actor_of, staged
+from tests.collector.act.test_waiting import Engines, Hosts
 from tests.collector.features.promises.promised import Promised, with_promises
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities

@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 
 from collector.common.outages import Outages
 from collector.config import CollectorConfig
-from collector.core.parts import Core
 from collector.features.promises.jobs import store_promises
 from collector.features.promises.live import PromiseTracker
 from collector.features.promises.snapshot import TaskPromises
 from collector.history.sqlite.history import open_history
-from collector.ingest.push import store_reports
-from collector.live.registry import Registry
 from collector.main import restore, running
+from collector.observe.registry import Registry
+from collector.runtime.parts import Core
+from collector.serve.ingest import store_reports
 from tests.collector.builders import HEARTBEAT, START, Client, Clock, partial_report, settings, state
 from tests.collector.features.promises.tracking.builders import note_silence, promised, seconds
 from wire.messages import ContainerState, Event, EventKind, Report

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.collector.api.test_metrics import scraped
 from tests.collector.builders import START, Client, container, report
 from tests.collector.features.promises.tracking.builders import promised
+from tests.collector.serve.api.test_metrics import scraped
 
 
 async def slo(collector: Client, query: str = "") -> dict[str, Any]:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from collector.act.orchestrator_state import pending_tasks
 from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
-from collector.control.orchestrator_state import pending_tasks
 from collector.features.promises.snapshot import TaskPromises
 from collector.snapshot.constraints import Constraint, Operator
 from collector.snapshot.tables import NOWHERE
+from tests.collector.act.builders import HOG, NODES, STEADY, FakeDriver, actor_of, staged
 from tests.collector.builders import START
-from tests.collector.control.builders import HOG, NODES, STEADY, FakeDriver, actor_of, staged
 from wire.resources import Quantities
 
 SILVER = {"wattpack.slo": "silver"}

@@ -6,14 +6,14 @@ import msgspec
 import pytest
 
 from collector.common.errors import ApiError
-from collector.core.parts import Core
 from collector.features.sizing.jobs import SizingJob
 from collector.features.sizing.recommendations import ServiceSize
 from collector.features.sizing.routes import SizesQuery, sizes
 from collector.history.sqlite.history import open_sqlite
-from collector.live.registry import Registry
+from collector.observe.registry import Registry
+from collector.runtime.parts import Core
 from tests.collector.builders import START, Clock, apply_report, settings
-from tests.collector.jobs.test_analysis import HUNGRY, heartbeat
+from tests.collector.runtime.test_analysis import HUNGRY, heartbeat
 from wire.messages import Event, EventKind, Report
 from wire.resources import Quantities
 

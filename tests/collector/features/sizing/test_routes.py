@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.collector.builders import START, Clock, collecting, settings
-from tests.collector.jobs.test_analysis import HUNGRY, heartbeat
+from tests.collector.runtime.test_analysis import HUNGRY, heartbeat
 
 
 async def test_sizes_are_there_after_a_restart(tmp_path: Path) -> None:

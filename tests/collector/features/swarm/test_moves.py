@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from collector.act.drivers.interface import DriverError
+from collector.act.drivers.table import open_driver
 from collector.common.labels import BEFORE_LABEL
 from collector.config import DriverConfig as Settings
-from collector.drivers.interface import DriverError
-from collector.drivers.table import open_driver
+from collector.decide.policies.actions import Move
 from collector.features.swarm.specs import constraints_of
-from collector.policies.actions import Move
 
 pytest.importorskip("docker", reason="the extra docker is not installed: run ./dev setup")
 

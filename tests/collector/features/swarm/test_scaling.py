@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from collector.act.drivers.interface import DriverError
+from collector.act.drivers.table import open_driver
 from collector.common.labels import BEFORE_LABEL
-from collector.drivers.interface import DriverError
-from collector.drivers.table import open_driver
+from collector.decide.policies.actions import Resize, Scale
 from collector.features.swarm.specs import constraints_of, cpu_limit_of, replicas_of
-from collector.policies.actions import Resize, Scale
 from tests.collector.features.swarm.test_moves import Fake, task
 
 pytest.importorskip("docker", reason="the extra docker is not installed: run ./dev setup")

@@ -3,8 +3,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from collector.act.drivers.interface import DriverError
 from collector.common.orchestrator import Mode
-from collector.drivers.interface import DriverError
 from collector.features.swarm.models import SwarmNode, SwarmService, SwarmState, SwarmTask
 from collector.features.swarm.moves import plan_path
 from collector.features.swarm.specs import Order, with_constraints

@@ -17,8 +17,8 @@ from collector.history.interface import GroupBy, HistoryUnavailable
 from collector.history.sqlite.files import connection
 from collector.history.sqlite.files.damage import count_wrong_rows
 from collector.history.sqlite.history import History, open_sqlite
-from collector.jobs.retention import check_history
 from collector.main import running
+from collector.runtime.retention import check_history
 from tests.collector.builders import START, Clock, collecting, container, report
 from tests.collector.builders import settings as collector_settings
 from wattpack.cli import main

@@ -12,9 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector import config
-from collector.api.alerts import ClusterAlert
-from collector.api.containers import Container
-from collector.api.nodes import Node, list_nodes
 from collector.config import CollectorConfig
 from collector.history.interface import SubjectKind, UsageKey
 from collector.history.sqlite import history as sqlite
@@ -24,7 +21,10 @@ from collector.history.sqlite.means import read_means
 from collector.history.sqlite.reader import read_events, read_state
 from collector.history.sqlite.retention import RetentionJob
 from collector.history.sqlite.writer import SqliteWriter, Submission
-from collector.live.registry import Registry
+from collector.observe.registry import Registry
+from collector.serve.api.alerts import ClusterAlert
+from collector.serve.api.containers import Container
+from collector.serve.api.nodes import Node, list_nodes
 from tests.collector.builders import HEARTBEAT, START, apply_report, container, partial_report, report
 from tests.collector.listed import list_alerts, list_containers
 from tests.collector.report_strategies import clusters, deliveries, patient

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from collector.policies.interface import Plan
+from collector.decide.policies.interface import Plan
 from collector.snapshot.tables import Snapshot
 from replay.setup.scenario import Host, Simulation
 from replay.setup.workload import Workload, always_running

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from collector.policies.interface import Request
-from collector.policies.table import POLICIES
-from tests.collector.api.test_hints import HAS, Asker, asker, sample
+from collector.decide.policies.interface import Request
+from collector.decide.policies.table import POLICIES
 from tests.collector.builders import START, container, partial_report, state
+from tests.collector.serve.api.test_hints import HAS, Asker, asker, sample
 from wire.messages import Alert, Report
 from wire.resources import Quantities, Resource
 

@@ -9,7 +9,7 @@ from collector.features.network.applications.images import ImageTable
 from collector.features.network.applications.table import Applications
 from collector.features.network.mesh.delays import Delays
 from collector.snapshot.tables import NOWHERE, Snapshot
-from tests.collector.policies.clusters import Cluster
+from tests.collector.decide.policies.clusters import Cluster
 
 BOUND = 0.085
 REGIONS = ("us", "eu-west", "eu-north", "na")

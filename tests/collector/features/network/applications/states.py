@@ -6,13 +6,13 @@ from itertools import product
 import numpy as np
 
 from collector.common.applications import ApplicationTraits
+from collector.decide.policies.interface import Request
 from collector.features.network.applications.images import ImageTable
 from collector.features.network.applications.problem import BuiltProblem, Counts
 from collector.features.network.applications.table import Applications
-from collector.policies.interface import Request
 from collector.snapshot.tables import Snapshot
+from tests.collector.decide.policies.clusters import amount
 from tests.collector.features.network.applications.clusters import REGIONS, delays_of
-from tests.collector.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 
 SERVICES = ("cache", "db", "queue", "search", "web", "worker")

@@ -12,8 +12,8 @@ from collector.common.applications import ApplicationTraits, application_traits,
 from collector.config import CollectorConfig, DriverConfig, PlacementConfig
 from collector.features.network.applications.table import Applications
 from collector.features.network.settings import ApplicationRule
-from collector.live.registry import Registry
-from collector.live.updates import Allocation
+from collector.observe.registry import Registry
+from collector.observe.updates import Allocation
 from collector.snapshot.tables import Snapshot
 from tests.collector.builders import START, container, partial_report, report
 from wire.messages import ContainerState

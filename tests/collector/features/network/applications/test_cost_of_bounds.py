@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import msgspec
 
-from collector.policies.interface import Rejection, Request
-from collector.policies.least_watts.plan import rebalance
-from collector.policies.least_watts.policy import place
-from collector.policies.least_watts.settings import LeastWattsSettings
+from collector.decide.policies.interface import Rejection, Request
+from collector.decide.policies.least_watts.plan import rebalance
+from collector.decide.policies.least_watts.policy import place
+from collector.decide.policies.least_watts.settings import LeastWattsSettings
 from collector.snapshot.tables import Snapshot
+from tests.collector.decide.policies.clusters import CURVE, amount
+from tests.collector.decide.policies.least_watts.builders import DEFAULTS, make_node, make_task, moves_of
 from tests.collector.features.network.applications.clusters import in_applications
-from tests.collector.policies.clusters import CURVE, amount
-from tests.collector.policies.least_watts.builders import DEFAULTS, make_node, make_task, moves_of
 from tests.collector.snapshot.builders import assemble
 
 _MANY_MOVES = LeastWattsSettings(moves_per_day=1000)

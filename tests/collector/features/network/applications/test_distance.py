@@ -10,22 +10,22 @@ from hypothesis import strategies as st
 
 from collector.common.applications import ApplicationTraits
 from collector.common.liveness import Liveness
+from collector.decide.policies.actions import Kill, Move, Start
+from collector.decide.policies.interface import Policy, Ranking, Rejection, Request
 from collector.features.network.applications.distance import describe_distance
 from collector.features.network.applications.table import applications_in
 from collector.features.network.mesh.delays import Delays
-from collector.policies.actions import Kill, Move, Start
-from collector.policies.interface import Policy, Ranking, Rejection, Request
 from collector.snapshot.pending import PendingTask, with_pending
 from collector.snapshot.tables import NOWHERE, Snapshot
 from replay.contenders.baselines import FIRST_FIT
 from replay.contenders.table import POLICIES
+from tests.collector.decide.policies.clusters import amount, random_cluster, random_request
 from tests.collector.features.network.applications.clusters import (
     delays_in,
     delays_of,
     in_applications,
     random_applications,
 )
-from tests.collector.policies.clusters import amount, random_cluster, random_request
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 
 placing = pytest.mark.parametrize(

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.control.guards import GuardContext, first_refusal
-from collector.control.records import Step, StepState
+from collector.act.guards import GuardContext, first_refusal
+from collector.act.records import Step, StepState
+from collector.decide.policies.actions import Action, Kill, Move, Scale, Start
 from collector.features.network.applications.distance import NearMembers
 from collector.features.network.applications.table import Applications
 from collector.features.network.guards import stays_near
 from collector.features.network.mesh.delays import Delays
-from collector.policies.actions import Action, Kill, Move, Scale, Start
 from collector.snapshot.tables import NOWHERE
-from tests.collector.control.guards.builders import guard_context
+from tests.collector.act.guards.builders import guard_context
+from tests.collector.decide.policies.clusters import random_cluster
 from tests.collector.features.network.applications.clusters import in_applications, random_applications
-from tests.collector.policies.clusters import random_cluster
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities
 

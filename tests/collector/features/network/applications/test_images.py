@@ -6,11 +6,11 @@ from pathlib import Path
 import msgspec
 
 from collector.config import PlacementConfig
-from collector.core.parts import Core
 from collector.features.network.applications.images import ImageTable
 from collector.features.network.jobs import NODE_IMAGES, restore, running
 from collector.history.sqlite.history import open_sqlite
-from collector.live.registry import Registry
+from collector.observe.registry import Registry
+from collector.runtime.parts import Core
 from tests.collector.builders import START, Clock, partial_report, report, settings
 
 EAGER = msgspec.structs.replace(settings(), placement=PlacementConfig(snapshot_seconds=0.0))

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from collector.common.applications import ApplicationTraits
+from collector.decide.policies.interface import Request, Stability
 from collector.features.network.applications.images import ImageTable
 from collector.features.network.policies import place
-from collector.policies.interface import Request, Stability
 from collector.snapshot.tables import Snapshot
+from tests.collector.decide.policies.clusters import amount
 from tests.collector.features.network.applications.clusters import in_applications
-from tests.collector.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 
 REGIONS = ("us", "us", "na", "eu-north", "us")

@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.common.applications import ApplicationTraits
+from collector.decide.policies.interface import Objective, Policy, Request
+from collector.decide.policies.resolve import PolicyChoice
 from collector.features.network.applications.images import ImageTable
 from collector.features.network.applications.in_turn import place_application
 from collector.features.network.mesh.delays import Delays
-from collector.policies.interface import Objective, Policy, Request
-from collector.policies.resolve import PolicyChoice
 from collector.snapshot.tables import Snapshot
 from replay.contenders.table import POLICIES
+from tests.collector.decide.policies.clusters import amount
 from tests.collector.features.network.applications.clusters import (
     REGIONS,
     delays_in,
@@ -22,7 +23,6 @@ from tests.collector.features.network.applications.clusters import (
     in_applications,
 )
 from tests.collector.features.network.applications.states import random_state
-from tests.collector.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 
 placing = pytest.mark.parametrize(

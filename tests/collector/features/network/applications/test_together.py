@@ -5,20 +5,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.decide.policies.actions import Move
+from collector.decide.policies.interface import Plan
 from collector.features.network.applications.table import applications_in
 from collector.features.network.mesh.delays import Delays
-from collector.policies.actions import Move
-from collector.policies.interface import Plan
 from collector.snapshot.tables import Snapshot
 from replay.contenders.table import POLICIES
+from tests.collector.decide.policies.clusters import CURVE, amount, random_cluster
+from tests.collector.decide.policies.test_no_harm import guarded_cluster, offences
 from tests.collector.features.network.applications.clusters import (
     delays_in,
     delays_of,
     in_applications,
     random_applications,
 )
-from tests.collector.policies.clusters import CURVE, amount, random_cluster
-from tests.collector.policies.test_no_harm import guarded_cluster, offences
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 
 net = pytest.mark.parametrize("name", ["net-aware", "net-optimal"])

@@ -10,9 +10,9 @@ import pytest
 
 from collector.config import CollectorConfig
 from collector.features.network.settings import MeshConfig
-from collector.web import tokens as token_file
-from collector.web.scopes import Scope
-from collector.web.tokens import edit_tokens, make_token
+from collector.serve.web import tokens as token_file
+from collector.serve.web.scopes import Scope
+from collector.serve.web.tokens import edit_tokens, make_token
 from tests.collector.builders import START, Client, collecting, report, settings
 from wire.mesh import MeshAssignment, MeshReport, PeerResult
 from wire.messages import encode

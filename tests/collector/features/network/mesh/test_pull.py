@@ -4,14 +4,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
 
-from collector.core.parts import Core
 from collector.features.network.mesh.delays import Delays
 from collector.features.network.mesh.mesh import Mesh
 from collector.features.network.pull import LOST_RATIO, ROUND_TRIP, pull
 from collector.features.network.settings import MeshConfig
 from collector.history.promql import Client
 from collector.history.sqlite.history import open_sqlite
-from collector.live.registry import Registry
+from collector.observe.registry import Registry
+from collector.runtime.parts import Core
 from tests.collector.builders import START, Clock, report, settings
 from tests.collector.features.prometheus.tiny import TinyStore
 

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from collector.common.liveness import Liveness
+from collector.decide.policies.actions import Kill, Start
+from collector.decide.policies.interface import Plan, Policy, Ranking, Rejection, Request
 from collector.features.promises.ledger.promises import Promise
 from collector.features.promises.qos.policy import QOS_DRIVEN
 from collector.features.promises.settings import SLO_LABEL
-from collector.policies.actions import Kill, Start
-from collector.policies.interface import Plan, Policy, Ranking, Rejection, Request
 from collector.snapshot.constraints import Constraint, Operator, PlacementRules
 from collector.snapshot.tables import Snapshot, TaskKind
-from tests.collector.policies.clusters import amount
+from tests.collector.decide.policies.clusters import amount
 from tests.collector.snapshot.builders import NodeFacts, SloFacts, TaskFacts, assemble
 
 GOLD = Promise(name="gold", availability=1.0, importance=1)

@@ -5,10 +5,10 @@ from math import inf
 
 import pytest
 
+from collector.decide.policies.interface import Request
 from collector.features.promises.qos.policy import nodes_to_preempt_on
 from collector.features.promises.qos.rules import QosSettings
 from collector.features.promises.settings import SLO_LABEL
-from collector.policies.interface import Request
 from collector.snapshot.tables import Snapshot
 from tests.collector.features.promises.promised import BRONZE, GOLD, SILVER, Promised, with_promises
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble

@@ -10,7 +10,7 @@ from collector.config import CollectorConfig, DriverConfig, LivenessConfig, Plac
 from collector.features.promises.ledger.standing import Standings
 from collector.features.promises.live import PromiseTracker
 from collector.features.promises.settings import PromisesConfig
-from collector.live.registry import Registry
+from collector.observe.registry import Registry
 from tests.collector.builders import HEARTBEAT, START, container, partial_report, state
 from wire.messages import ContainerState, Event, EventKind, Report
 

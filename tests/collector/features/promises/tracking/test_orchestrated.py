@@ -7,7 +7,7 @@ import pytest
 from collector.common.orchestrator import Mode, OrchestratorState, ServiceView, TaskView
 from collector.features.promises.live import PromiseTracker
 from collector.features.promises.snapshot import TaskPromises
-from collector.live.registry import Registry
+from collector.observe.registry import Registry
 from tests.collector.builders import START, container
 from tests.collector.features.promises.tracking.builders import SILVER, config, node, seconds
 from wire.messages import ContainerState, Event, EventKind

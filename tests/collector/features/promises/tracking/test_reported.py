@@ -7,8 +7,8 @@ import pytest
 from collector.config import LimitsConfig
 from collector.features.promises.live import PromiseTracker
 from collector.features.promises.snapshot import NO_PROMISE, TaskPromises
-from collector.live.registry import Registry
-from collector.live.updates import Succession
+from collector.observe.registry import Registry
+from collector.observe.updates import Succession
 from tests.collector.builders import START, container
 from tests.collector.features.promises.tracking.builders import (
     BEACON_SECONDS,

@@ -1,0 +1,162 @@
+"""Switching nodes: drain and empty before off; wait until ready before they accept containers again."""
+
+import asyncio
+import os
+import shlex
+import signal
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from collector.act.drivers.interface import ActionResult, DriverError, NotYet, undone_on_failure, wait_for
+from collector.common.labels import DRAINED_LABEL, OFF_LABEL
+from collector.config import DriverConfig
+from wire.text import printable
+
+_MAX_OUTPUT_BYTES = 300
+_CHUNK_BYTES = 4096
+_OUTPUT_SECONDS = 1.0
+_SWITCHED = b'{"switched":true}'
+"""Undo data of an action that did switch a node; a node that was already in that state has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePower:
+    """Whether a node is on."""
+
+    ready: bool
+    labelled_off: bool
+    """Whether its label says that the collector switched it off."""
+    active: bool
+    """Whether it is neither drained nor cordoned."""
+
+    @property
+    def is_off(self) -> bool:
+        return not self.ready or self.labelled_off
+
+
+class SwitchedNodes(ABC):
+    """Switches the nodes of an orchestrator with the operator's commands. Methods raise `DriverError`."""
+
+    def __init__(self, settings: DriverConfig) -> None:
+        self._settings = settings
+
+    @abstractmethod
+    async def power(self, name: str) -> NodePower:
+        """Return whether a node is on."""
+
+    @abstractmethod
+    async def drain(self, name: str) -> Callable[[], Awaitable[None]]:
+        """Drain a node that may be switched off, and return a check that raises `NotYet` until it is empty.
+
+        Label the node, so that any collector can activate it.
+        """
+
+    @abstractmethod
+    async def label_off(self, name: str) -> None:
+        """Label a node as switched off."""
+
+    @abstractmethod
+    async def activate(self, name: str) -> None:
+        """Remove the labels; let the node accept containers again, unless someone else drained it."""
+
+    async def off(self, name: str) -> ActionResult:
+        """Drain a node, wait until its containers run elsewhere, and switch it off."""
+        settings = self._settings
+        if not settings.power_off_command:
+            raise DriverError(f"{name} stays on: power_off_command in [driver] is not set")
+        if (await self.power(name)).is_off:
+            return ActionResult(what=f"{name} is already off", nothing_to_do=True)
+        is_empty = await self.drain(name)
+        async with undone_on_failure(f"{name} stays on", lambda: self.activate(name)):
+            await wait_for(is_empty, settings.power_seconds)
+            await asyncio.sleep(settings.stable_seconds)
+            await self.label_off(name)
+            await run_hook(settings.power_off_command, name, settings.power_seconds)
+        return ActionResult(what=f"drained {name} and switched it off", before=_SWITCHED)
+
+    async def on(self, name: str) -> ActionResult:
+        """Switch a node on, and activate it unless someone else drained it."""
+        settings, power = self._settings, await self.power(name)
+        if power.active and not power.is_off:
+            return ActionResult(what=f"{name} is already on", nothing_to_do=True)
+
+        async def is_ready() -> None:
+            if not (await self.power(name)).ready:
+                raise NotYet(f"{name} was switched on, but is not ready")
+
+        if power.is_off:
+            if not settings.power_on_command:
+                raise DriverError(f"{name} stays off: power_on_command in [driver] is not set")
+            await run_hook(settings.power_on_command, name, settings.power_seconds)
+            await wait_for(is_ready, settings.power_seconds)
+        await self.activate(name)
+        is_active = (await self.power(name)).active
+        what = f"switched {name} on" + ("" if is_active else "; someone else has drained it")
+        return ActionResult(what=what, before=_SWITCHED)
+
+    async def release(self, labels: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+        """Activate nodes that were drained but not switched off, by the labels of all nodes."""
+        drained = [name for name, each in labels.items() if DRAINED_LABEL in each and OFF_LABEL not in each]
+        for name in drained:
+            await self.activate(name)
+        return tuple(f"activated {name}, which was drained but not switched off" for name in drained)
+
+
+async def run_hook(command: str, node: str, timeout_seconds: float) -> None:
+    """Run a command with `--` and a node's name as its last arguments. Raise `DriverError` if it fails.
+
+    After `--`, a name with a leading dash is not an option. All processes that the command started end
+    with it.
+    """
+    arguments = [*shlex.split(command), "--", node]
+    command_line = printable(shlex.join(arguments))
+    # A pipe of our own: asyncio's would make `wait` wait for all processes that have it open.
+    output, theirs = os.pipe()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        os.close(output)
+        raise DriverError(f"cannot run {command_line} ({(error.strerror or str(error)).lower()})") from error
+    finally:
+        os.close(theirs)
+    reading = asyncio.create_task(_read_end(output))
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            await process.wait()
+    except TimeoutError:
+        raise DriverError(f"{command_line} did not end within {timeout_seconds:g} s and was killed") from None
+    finally:
+        # Its background processes would keep running, and keep the output open.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+        # A process that left the group may keep the output open.
+        done, _ = await asyncio.wait([reading], timeout=_OUTPUT_SECONDS)
+        end = reading.result() if done else b""
+        reading.cancel()
+    if process.returncode:
+        text = printable(end.decode(errors="replace").strip())
+        raise DriverError(f"{command_line} failed with exit code {process.returncode}: {text or 'no output'}")
+
+
+async def _read_end(descriptor: int) -> bytes:
+    """Return the last bytes of an output, which may be long."""
+    stream = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    with open(descriptor, "rb", buffering=0) as file:  # noqa: ASYNC230 - no file, but a pipe
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), file)
+        end = b""
+        try:
+            while chunk := await stream.read(_CHUNK_BYTES):
+                end = (end + chunk)[-_MAX_OUTPUT_BYTES:]
+        finally:
+            transport.close()
+    return end

@@ -1,0 +1,284 @@
+"""The control loop: renews the lease, responds to bottlenecks, runs the timer policy, records effects."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from collector.act.actor import Actor, AnyController, Controller
+from collector.act.drivers.interface import Driver
+from collector.act.drivers.table import open_driver
+from collector.act.journal import open_journal
+from collector.act.lease import Lease, lease_path
+from collector.act.make_room import ROOM_POLICY, plan_room, room_policy, room_seconds
+from collector.act.planner import Decider
+from collector.act.queue_events import QueueState, promised_tasks
+from collector.act.records import Decision, DecisionOutcome, Trigger
+from collector.act.recovery import recover
+from collector.act.situation import Situation
+from collector.act.verification import alerts, load
+from collector.common.errors import LimitError
+from collector.common.extensions import extend
+from collector.common.outages import Dependency
+from collector.common.periodic import in_background, repeat
+from collector.config import CollectorConfig
+from collector.decide.policies.resolve import PolicyChoice, resolve
+from collector.decide.policies.table import POLICIES
+from collector.decide.question import PlacementQuestion, with_complete_labels
+from collector.history.interface import HistoryUnavailable
+from collector.runtime.parts import Core
+from collector.snapshot.tables import Snapshot
+
+log = logging.getLogger(__name__)
+
+_DEPLOYMENT_SECONDS = 120.0
+"""Time after a deploy request in which its services are expected to be created."""
+_CHECKS_PER_REFRESH = 3
+"""Checks for bottlenecks per query of the orchestrator."""
+_RENEWALS = 3
+"""Renewals per lease duration."""
+
+
+class ControlLoop:
+    """The control loop of one collector."""
+
+    def __init__(self, core: Core, actor: Actor) -> None:
+        config = core.config
+        self._core, self._settings = core, config.control
+        self._alert_policy = _resolve(config, config.control.policy)
+        self._timer_policy = _resolve(config, config.control.timer_policy)
+        # The feature with this policy may be missing.
+        self._room_policy = _resolve(config, ROOM_POLICY if ROOM_POLICY in POLICIES else "")
+        self._keeps_promises = self._timer_policy is not None and self._timer_policy.policy.keeps_promises
+        self._timer_ran_at = core.clock()
+        self._queue: QueueState | None = None
+        """The queue after the last run of a policy that keeps promises."""
+        self._refreshed_at = 0.0
+        self._frequent_until = 0.0
+        self._recovered = False
+        self._deciding = asyncio.Lock()
+        """Held during a decision, because each starts from the result of the last."""
+        self.actor = actor
+        self._controllers: dict[type[Controller], Controller] = {
+            kind: kind(actor) for kind in extend("controllers", "CONTROLLERS")
+        }
+
+    def controller(self, kind: type[AnyController]) -> AnyController:
+        """The controller of a feature."""
+        found = self._controllers[kind]
+        assert isinstance(found, kind)
+        return found
+
+    async def start(self, stack: AsyncExitStack) -> None:
+        """Start the controllers; what they open is closed with the stack."""
+        for each in self._controllers.values():
+            await each.start(stack)
+
+    async def renew(self) -> None:
+        """Renew the lease."""
+        before = self.actor.situation.holder
+        await self.actor.situation.renew_lease()
+        if self.actor.situation.holder != before and not self.actor.situation.is_dry:
+            log.info("the lease is held by %s", self.actor.situation.holder or "this collector")
+
+    async def run_once(self) -> None:
+        """Run one iteration."""
+        now = self._core.clock()
+        checks = 0 if now < self._frequent_until else _CHECKS_PER_REFRESH
+        is_due = now - self._refreshed_at >= checks * self._settings.check_seconds
+        refreshed = is_due and await self.actor.situation.refresh()
+        if refreshed:
+            self._refreshed_at = now
+        async with self._deciding:
+            if self.actor.situation.holder is not None and not self.actor.situation.is_dry:
+                # Another collector acts; steps that this one left open are recovered later.
+                self._recovered = False
+                return
+            if not self._recovered:
+                await recover(self.actor)
+            if refreshed:
+                await self.release()
+            # After an error in this iteration, recovery comes first in the next.
+            self._recovered = False
+            await self._decide_and_act()
+            self._recovered = True
+
+    async def _decide_and_act(self) -> None:
+        if self._alert_policy is not None:
+            decision = await self.actor.planner.answer_alerts(self._alert_policy)
+            if decision is not None:
+                await self.actor.executor.carry_out(decision)
+        if await self._run_controllers(before_timer=True):
+            await follow_up(self.actor.situation)
+            return
+        if self._timer_policy is not None and await self._is_due(self._timer_policy):
+            self._timer_ran_at = self._core.clock()
+            await self._run_timer_policy(self._timer_policy)
+        await self._start_waiting()
+        await self._run_controllers(before_timer=False)
+        await follow_up(self.actor.situation)
+
+    async def _run_controllers(self, *, before_timer: bool) -> bool:
+        """Run these controllers until one ends the round; return whether one did."""
+        for each in self._controllers.values():
+            if each.is_before_timer is before_timer and await each.run(self._alert_policy):
+                return True
+        return False
+
+    async def _is_due(self, chosen: PolicyChoice) -> bool:
+        """Whether the timer policy runs now: by its timer, or after an event in the queue of promises."""
+        seconds = self._settings.timer_seconds or chosen.policy.timer_seconds
+        if self._core.clock() - self._timer_ran_at >= seconds:
+            return True
+        if not chosen.policy.keeps_promises:
+            return False
+        now = QueueState.of(await self.actor.situation.snapshot())
+        before, self._queue = self._queue, now
+        return before is not None and now.calls_for_run(before)
+
+    async def _start_waiting(self) -> None:
+        """Start the containers that were stopped to make room, as soon as they fit."""
+        situation = self.actor.situation
+        if self._room_policy is None or not situation.waiting:
+            return
+        snapshot = await situation.snapshot()
+        # The policy that keeps promises decides about tasks that have one.
+        promised = promised_tasks(snapshot) if self._keeps_promises else frozenset()
+        if situation.waiting.keys() <= promised:
+            return
+        plan = await asyncio.to_thread(self._room_policy.rebalance, snapshot)
+        actions = tuple(each for each in plan.actions if getattr(each, "task", "") not in promised)
+        decision = await self.actor.planner.record(
+            Trigger.WAITING, Decider.of(self._room_policy), snapshot, replace(plan, actions=actions)
+        )
+        if decision is not None:
+            await self.actor.executor.carry_out(decision)
+
+    async def release(self) -> None:
+        """Clean up after a killed collector, and hand parked tasks back unless a policy starts them."""
+        keeps = self._keeps_promises and self.actor.situation.pause is None
+        await self.actor.situation.release(keep_parked=keeps)
+
+    async def stop(self) -> None:
+        """Hand parked tasks back to the orchestrator: no policy starts them after this."""
+        if self._keeps_promises and self.actor.situation.holder is None and not self.actor.situation.is_dry:
+            await self.actor.situation.release(keep_parked=False)
+
+    def expect_deployment(self) -> None:
+        """Query the orchestrator more often for two minutes: a service is about to be created."""
+        self._frequent_until = self._core.clock() + _DEPLOYMENT_SECONDS
+
+    async def make_room(self, question: PlacementQuestion) -> tuple[Decision, str | None]:
+        """Make room for a container that fits nowhere, and reserve it; return the node, if there is one."""
+        core, config = self._core, self._core.config
+        question = with_complete_labels(question, config)
+        async with self._deciding:
+            policy = room_policy(question, config)
+            snapshot = await self.actor.situation.snapshot()
+            found = plan_room(snapshot, question, policy, config.placement.default_class)
+            request = msgspec.to_builtins(question)
+            decision = await self.actor.planner.record(
+                Trigger.REQUEST, Decider.of(policy), snapshot, found.plan, request
+            )
+            assert decision is not None, "a request is always recorded"
+            decision = await self.actor.executor.carry_out(decision)
+            seconds = room_seconds(question, decision.outcome, self._settings.reservation_seconds)
+            if seconds and found.node is not None:
+                # Nothing else may take the room, and no cut is undone.
+                try:
+                    core.reservations.place(
+                        snapshot, found.request, found.node, now=core.clock(), seconds=seconds
+                    )
+                except LimitError as error:
+                    log.warning("cannot reserve the room on %s: %s", found.node, error)
+            return decision, found.node
+
+    async def _run_timer_policy(self, chosen: PolicyChoice) -> None:
+        decision = await self.actor.planner.decide(
+            Trigger.TIMER, chosen, await self.actor.situation.snapshot()
+        )
+        if decision is not None:
+            await self.actor.executor.carry_out(decision)
+        if chosen.policy.keeps_promises:
+            # Its own stops and starts do not count as events.
+            self._queue = QueueState.of(await self.actor.situation.snapshot())
+
+
+async def follow_up(situation: Situation) -> None:
+    """Record the effects of ended decisions once they can be measured: the end of bottlenecks, the load."""
+    waiting = [each for each in situation.journal.decisions() if _awaits_effect(each)]
+    if not waiting:
+        return
+    snapshot = await situation.snapshot()
+    for decision in waiting:
+        changes = _known_effects(
+            decision, snapshot, situation.core.clock(), situation.settings.settle_seconds
+        )
+        if changes:
+            await situation.journal.amend(decision.id, partial(msgspec.structs.replace, **changes))
+
+
+def _awaits_effect(decision: Decision) -> bool:
+    is_over = decision.ended_at is not None and decision.outcome in {
+        DecisionOutcome.DONE,
+        DecisionOutcome.PARTLY,
+    }
+    return is_over and decision.after is None
+
+
+def _known_effects(
+    decision: Decision, snapshot: Snapshot, now: float, settle_seconds: float
+) -> dict[str, Any]:
+    """Return the fields of a decision that are known now."""
+    changes: dict[str, Any] = {}
+    answered = frozenset(each.node for each in decision.alerts)
+    if answered and decision.healed_seconds is None and not alerts(snapshot, answered):
+        changes["healed_seconds"] = now - decision.at
+    assert decision.ended_at is not None
+    if now - decision.ended_at >= settle_seconds:
+        changes["after"] = load(snapshot, frozenset(decision.before.used_ratios))
+    return changes
+
+
+def _resolve(config: CollectorConfig, name: str) -> PolicyChoice | None:
+    """Return the policy of this name as configured, or None if the name is empty."""
+    return resolve(name, config.policies.get(name, {}), "rebalance") if name else None
+
+
+@asynccontextmanager
+async def acting(core: Core, driver: Driver | None = None) -> AsyncIterator[ControlLoop]:
+    """Run the control loop while the block runs. Raise `UserError` if the settings do not allow it."""
+    settings = core.config.control
+    async with AsyncExitStack() as stack:
+        if driver is None:
+            driver = await stack.enter_async_context(open_driver(core.config.driver))
+        journal = await open_journal(core.history, settings)
+        lease = None
+        if not driver.dry:
+            holder = f"{socket.gethostname()} ({journal.identity})"
+            lease = Lease(lease_path(core.config), holder, settings.lease_seconds)
+            core.outages.watch(Dependency.DRIVER)
+            core.outages.watch(Dependency.OTHER_CLOCK)
+        loop = ControlLoop(core, Actor.of(core, driver, journal, lease))
+        await loop.start(stack)
+        await loop.renew()
+        if lease is not None:
+            stack.push_async_callback(lease.give_back)
+            stack.push_async_callback(loop.stop)
+        # A decision that cannot be recorded is not carried out.
+        async with in_background(
+            repeat(
+                loop.renew,
+                settings.lease_seconds / _RENEWALS,
+                "renewing the lease",
+                expected=HistoryUnavailable,
+            ),
+            repeat(loop.run_once, settings.check_seconds, "the control loop", expected=HistoryUnavailable),
+        ):
+            yield loop

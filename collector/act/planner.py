@@ -1,0 +1,169 @@
+"""The planner runs a policy, and records its plan with its input, a snapshot."""
+
+import asyncio
+import logging
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from collector.act.guards import first_refusal
+from collector.act.records import Decision, Step, Trigger
+from collector.act.situation import Situation
+from collector.act.steps import planned_step
+from collector.act.verification import alerts, load
+from collector.decide.policies.actions import Action, ServiceAction, affected_nodes, describe
+from collector.decide.policies.interface import Plan
+from collector.decide.policies.resolve import PolicyChoice
+from collector.snapshot.codec import pack
+from collector.snapshot.tables import Snapshot
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decider:
+    """The policy that makes a decision, and its settings."""
+
+    policy: str
+    settings: dict[str, Any]
+    keeps_promises: bool = False
+    subject: str = ""
+    """The service that it decides about; empty if it decides about all."""
+
+    @classmethod
+    def of(cls, chosen: PolicyChoice) -> "Decider":
+        """Return a policy that makes plans for the whole cluster."""
+        return cls(
+            policy=chosen.policy.name,
+            settings=msgspec.to_builtins(chosen.settings),
+            keeps_promises=chosen.policy.keeps_promises,
+        )
+
+
+_COUNT = re.compile(r"\b\d+ ((?:more )?\w+?)s?\b")
+"""A number and its noun. A reason in which only numbers changed is not recorded again."""
+
+
+class Planner:
+    """Makes decisions, and records repeated ones only once."""
+
+    def __init__(self, situation: Situation) -> None:
+        self._situation = situation
+        self._last_recorded: dict[tuple[Trigger, str], object] = {}
+        self.decided: Counter[tuple[Trigger, str]] = Counter()
+        """Number of decisions since the start, by trigger and policy."""
+
+    async def answer_alerts(self, chosen: PolicyChoice) -> Decision | None:
+        """Decide about the open bottlenecks; None if the decision is the same as the last."""
+        snapshot = await self._situation.snapshot()
+        if not snapshot.nodes.has_bottleneck.any():
+            self._last_recorded.pop((Trigger.ALERT, ""), None)
+            return None
+        return await self.decide(Trigger.ALERT, chosen, snapshot)
+
+    async def decide(self, trigger: Trigger, chosen: PolicyChoice, snapshot: Snapshot) -> Decision | None:
+        """Run a policy and record its plan; None if the plan is the same as the last."""
+        plan = await asyncio.to_thread(chosen.rebalance, snapshot)
+        return await self.record(trigger, Decider.of(chosen), snapshot, plan)
+
+    async def record(
+        self,
+        trigger: Trigger,
+        decider: Decider,
+        snapshot: Snapshot,
+        plan: Plan,
+        request: dict[str, Any] | None = None,
+    ) -> Decision | None:
+        """Record a plan with its snapshot; None if the plan is the same as the last."""
+        keeps_promises = decider.keeps_promises
+        steps = tuple(
+            planned_step(action, snapshot, trigger, keeps_promises=keeps_promises) for action in plan.actions
+        )
+        context = self._situation.guard_context(snapshot)
+        refusals = [first_refusal(step, context) for step in steps]
+        is_dry = self._situation.is_dry
+        # A failed stop or start for a promise, or change of a service, is retried although it is not new.
+        is_retried = bool(keeps_promises or decider.subject) and not is_dry and None in refusals
+        guards = tuple(refusal and refusal[0] for refusal in refusals)
+        is_new = self._is_new((trigger, decider.subject), plan, steps, guards)
+        if not (is_new or is_retried):
+            return None
+        if is_dry:
+            steps = tuple(
+                step if refusal is None else msgspec.structs.replace(step, guard=refusal[0], why=refusal[1])
+                for step, refusal in zip(steps, refusals, strict=True)
+            )
+        open_alerts = alerts(snapshot)
+        nodes = frozenset[str]().union(
+            *(affected_nodes(step.action) for step in steps), (each.node for each in open_alerts)
+        )
+        decision = Decision(
+            id=self._situation.journal.new_id(),
+            at=context.now,
+            trigger=trigger,
+            policy=decider.policy,
+            settings=decider.settings,
+            driver=self._situation.driver_name,
+            dry=is_dry,
+            alerts=open_alerts,
+            request=request,
+            trouble=self._situation.stale_view,
+            reasons=plan.reasons,
+            left=plan.left,
+            steps=steps,
+            watts_before=plan.watts_before,
+            watts_after=plan.watts_after,
+            before=load(snapshot, nodes),
+            ended_at=context.now if is_dry or not steps else None,
+        )
+        packed = await asyncio.to_thread(pack, snapshot)
+        waiting = self._situation.waiting.keys() | self._situation.completed.stopped.keys()
+        decision = await self._situation.journal.add(decision, packed, waiting)
+        self.decided[trigger, decider.policy] += 1
+        _log(decision)
+        return decision
+
+    def _is_new(
+        self, cause: tuple[Trigger, str], plan: Plan, steps: tuple[Step, ...], guards: tuple[str | None, ...]
+    ) -> bool:
+        """Whether a plan differs from the last recorded one; requests are always recorded."""
+        content = (
+            tuple(_identity(step.action) for step in steps),
+            guards,
+            () if steps else tuple(_COUNT.sub(r"\1", each) for each in plan.left),
+            # An empty plan during an outage of the orchestrator is not the same as one without.
+            self._situation.trouble is not None,
+        )
+        if cause[0] is not Trigger.REQUEST and (
+            self._last_recorded.get(cause) == content or not (steps or plan.left)
+        ):
+            return False
+        self._last_recorded[cause] = content
+        return True
+
+
+def _identity(action: Action) -> tuple[object, ...]:
+    """Return the identity of an action, without its reasons and gains."""
+    if isinstance(action, ServiceAction):
+        return (
+            action.kind,
+            action.service,
+            getattr(action, "replicas", None),
+            getattr(action, "cpu_limit_cores", None),
+        )
+    return action.kind, *(getattr(action, field, None) for field in ("task", "node", "target"))
+
+
+def _log(decision: Decision) -> None:
+    would = "would " if decision.dry else ""
+    for step in decision.steps:
+        log.info(
+            "decision %s: %s%s: %s", decision.id, would, describe(step.action), "; ".join(step.action.reasons)
+        )
+    if not decision.steps:
+        log.info("decision %s: no action possible: %s", decision.id, "; ".join(decision.left))
+    if decision.trouble is not None:
+        log.info("decision %s uses an old state of the orchestrator: %s", decision.id, decision.trouble)

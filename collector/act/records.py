@@ -1,0 +1,189 @@
+"""The records of the journal: decisions, their steps, and the pause."""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from collector.decide.policies.actions import Action
+from wire.resources import Quantities, Resource
+
+_NOTHING = Quantities()
+
+
+class StepState(StrEnum):
+    """The state of a step."""
+
+    PLANNED = "planned"
+    """Not started; the final state with the driver `none`."""
+    REFUSED = "refused"
+    """A guard refused it."""
+    DROPPED = "dropped"
+    """Not started: an earlier step failed, or the collector stopped."""
+    STARTED = "started"
+    """Sent to the driver; the result is not recorded yet."""
+    DONE = "done"
+    """Done according to the driver; agents have not reported the effect yet."""
+    VERIFIED = "verified"
+    """Agents report the effect."""
+    UNDOING = "undoing"
+    """No agent reported the effect in time; it is being undone."""
+    UNDONE = "undone"
+    FAILED = "failed"
+    """Not done; nothing has changed."""
+    UNCLEAR = "unclear"
+    """Neither done nor undone for certain: check it by hand."""
+
+
+IN_MOTION = (StepState.STARTED, StepState.DONE, StepState.UNDOING)
+"""Started and not ended: a restarted collector recovers these."""
+CARRIED_OUT = (StepState.DONE, StepState.VERIFIED)
+HAS_BEGUN = (*IN_MOTION, StepState.VERIFIED)
+"""Later steps count on these: they were carried out, or may yet be."""
+
+
+class Trigger(StrEnum):
+    """What caused a decision."""
+
+    ALERT = "alert"
+    TIMER = "timer"
+    REQUEST = "request"
+    """A request for room."""
+    WAITING = "waiting"
+    """Containers wait for room."""
+    BROWNOUT = "brownout"
+    """Resources became short or no longer are: optional services stop or start."""
+    ELASTIC = "elastic"
+    """A service needs other replicas or CPU limits."""
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One action of a decision, and its result."""
+
+    action: Action
+    state: StepState = StepState.PLANNED
+    """Progress of the step, from `planned` to `verified`, or how it ended otherwise."""
+    service: str | None = None
+    answers_alert: bool = False
+    """Whether the decision answers alerts of nodes."""
+    keeps_promises: bool = False
+    """Whether the policy keeps promises of availability: the limits of moves then do not apply."""
+    memory_bytes: int = 0
+    """Memory envelope of the container, which it needs on its new node."""
+    requested: Quantities = _NOTHING
+    """Limits of the container before any cut."""
+    task_class: int = 1
+    """SLA class of the container."""
+    first_started_at: float | None = None
+    """Start of the container, or of its first predecessor before moves; null if unknown."""
+    there_before: tuple[str, ...] = ()
+    """Containers of the service before the step; only those on the target if a container moves."""
+    guard: str | None = None
+    """Name of the guard that refused it."""
+    why: str | None = None
+    """Why the step was refused or dropped, failed, or was undone."""
+    what: str | None = None
+    """What the driver did."""
+    containers: tuple[str, ...] = ()
+    """Containers that replace the moved one; all containers of the service if it was scaled or resized."""
+    started_at: float | None = None
+    done_at: float | None = None
+    ended_at: float | None = None
+
+
+class AnsweredAlert(msgspec.Struct, frozen=True, kw_only=True):
+    """A bottleneck that a decision responds to."""
+
+    node: str
+    resource: Resource
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """Load of the nodes that a decision affects, at one time."""
+
+    at: float
+    watts: float | None
+    """Power of all nodes with known power; null if there is none."""
+    used_ratios: dict[str, float]
+    """Highest use of any resource of each affected node, 0-1."""
+    alerts: tuple[AnsweredAlert, ...]
+    """Open bottlenecks of the affected nodes."""
+
+
+class DecisionOutcome(StrEnum):
+    """The outcome of a decision."""
+
+    NOTHING = "nothing"
+    """No step."""
+    DRY = "dry"
+    RUNNING = "running"
+    DONE = "done"
+    PARTLY = "partly"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision: its cause, its steps and their outcome."""
+
+    id: str
+    """Id of the decision, for `GET /v1/decisions?id=`."""
+    at: float
+    trigger: Trigger
+    policy: str
+    settings: dict[str, Any]
+    driver: str
+    dry: bool
+    """Whether it is only recorded (driver `none`)."""
+    alerts: tuple[AnsweredAlert, ...] = ()
+    """Open bottlenecks at the time of the decision."""
+    request: dict[str, Any] | None = None
+    """The request for room, if it caused the decision."""
+    trouble: str | None = None
+    """Why the orchestrator did not answer, and the age of the state that was used; null if it answered."""
+    reasons: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    """Why other actions are not part of the plan."""
+    steps: tuple[Step, ...] = ()
+    watts_before: float | None = None
+    """Estimated power of the cluster before the plan."""
+    watts_after: float | None = None
+    before: Load
+    """Load of the affected nodes when it was decided."""
+    after: Load | None = None
+    """Load of these nodes once the decision has had time to take effect; null until then."""
+    outcome: DecisionOutcome = DecisionOutcome.NOTHING
+    ended_at: float | None = None
+    healed_seconds: float | None = None
+    """Time from the decision to the end of the bottlenecks that it responds to."""
+    input_bytes: int = 0
+    """Size of the stored snapshot of the decision; 0 if it is deleted."""
+
+
+def outcome_of(decision: Decision) -> DecisionOutcome:
+    """Derive the outcome from the steps."""
+    states = {step.state for step in decision.steps}
+    if not states:
+        return DecisionOutcome.NOTHING
+    if decision.dry:
+        return DecisionOutcome.DRY
+    if states & {*IN_MOTION, StepState.PLANNED}:
+        return DecisionOutcome.RUNNING
+    if states == {StepState.VERIFIED}:
+        return DecisionOutcome.DONE
+    if StepState.VERIFIED in states:
+        return DecisionOutcome.PARTLY
+    return (
+        DecisionOutcome.REFUSED
+        if states <= {StepState.REFUSED, StepState.DROPPED}
+        else DecisionOutcome.FAILED
+    )
+
+
+class Pause(msgspec.Struct, frozen=True, kw_only=True):
+    """A pause of all actions."""
+
+    since: float
+    until: float | None = None
+    """End of the pause; null if it lasts until it is resumed."""
+    why: str = ""

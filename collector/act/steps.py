@@ -1,0 +1,108 @@
+"""The steps of a decision: their creation, the batches that run together, and dependencies."""
+
+from collections.abc import Iterator, Sequence
+from enum import Enum, auto
+from itertools import groupby, zip_longest
+from math import isfinite
+
+import numpy as np
+
+from collector.act.records import HAS_BEGUN, Step, Trigger
+from collector.analysis.usage import to_quantities
+from collector.decide.policies.actions import (
+    Action,
+    Kill,
+    Move,
+    PowerOff,
+    PowerOn,
+    ServiceAction,
+    Start,
+    affected_nodes,
+)
+from collector.snapshot.tables import NOWHERE, Snapshot
+
+_MEMORY = 1
+
+
+def planned_step(
+    action: Action, snapshot: Snapshot, trigger: Trigger = Trigger.TIMER, *, keeps_promises: bool = False
+) -> Step:
+    """Return the step of an action, with the facts about its container and policy that guards need."""
+    if isinstance(action, ServiceAction):
+        return Step(action=action, service=action.service)
+    tasks = snapshot.tasks
+    row = NOWHERE if isinstance(action, PowerOn | PowerOff) else tasks.index.get(action.task, NOWHERE)
+    if row == NOWHERE:
+        return Step(action=action, answers_alert=trigger is Trigger.ALERT, keeps_promises=keeps_promises)
+    service = int(tasks.service[row])
+    requested = np.where(np.isnan(tasks.requested[row]), tasks.allocated[row], tasks.requested[row])
+    return Step(
+        action=action,
+        service=None if service == NOWHERE else snapshot.services.names[service],
+        answers_alert=trigger is Trigger.ALERT,
+        keeps_promises=keeps_promises,
+        memory_bytes=int(tasks.envelope[row, _MEMORY]),
+        requested=to_quantities(requested),
+        task_class=int(tasks.task_class[row]),
+        first_started_at=snapshot.at - float(tasks.age_seconds[row])
+        if isfinite(tasks.age_seconds[row])
+        else None,
+    )
+
+
+def batches(steps: Sequence[Step], max_concurrent_moves: int) -> Iterator[list[int]]:
+    """Return indices of steps that may run concurrently.
+
+    These are consecutive moves, up to a limit; and stops and starts that keep promises: on each node, all
+    stops before a start, then all starts before the next stop.
+    """
+    for kind, group in groupby(range(len(steps)), key=lambda index: _BatchKind.of(steps[index])):
+        indices = list(group)
+        if kind is _BatchKind.PROMISE:
+            yield from _rounds(steps, indices)
+            continue
+        size = max(1, max_concurrent_moves) if kind is _BatchKind.MOVE else 1
+        yield from (indices[start : start + size] for start in range(0, len(indices), size))
+
+
+class _BatchKind(Enum):
+    MOVE = auto()
+    PROMISE = auto()
+    OTHER = auto()
+
+    @staticmethod
+    def of(step: Step) -> "_BatchKind":
+        if step.keeps_promises and len(affected_nodes(step.action)) == 1:
+            return _BatchKind.PROMISE
+        return _BatchKind.MOVE if isinstance(step.action, Move) else _BatchKind.OTHER
+
+
+def _rounds(steps: Sequence[Step], indices: Sequence[int]) -> Iterator[list[int]]:
+    """Return batches: the first run of stops or starts of every node, then the second, and so on."""
+    by_node: dict[str, list[int]] = {}
+    for index in indices:
+        (node,) = affected_nodes(steps[index].action)
+        by_node.setdefault(node, []).append(index)
+    runs = [
+        [list(run) for _, run in groupby(queue, key=lambda index: steps[index].action.kind)]
+        for queue in by_node.values()
+    ]
+    for batch in zip_longest(*runs, fillvalue=[]):
+        yield sorted(index for run in batch for index in run)
+
+
+def failed_prerequisite(steps: Sequence[Step], index: int) -> str | None:
+    """Return why a step must not run: an earlier step on the same node was not carried out.
+
+    Among the steps that keep promises, only a start depends on others: the stops that make room for it.
+    """
+    own = steps[index]
+    mine = affected_nodes(own.action)
+    for step in steps[:index]:
+        if step.state in HAS_BEGUN:
+            continue
+        if own.keeps_promises and not (isinstance(own.action, Start) and isinstance(step.action, Kill)):
+            continue
+        if shared := mine & affected_nodes(step.action):
+            return f"an earlier step on {min(shared)} was not carried out"
+    return None

@@ -1,1 +1,0 @@
-"""The control loop: makes plans, guards them, carries them out, verifies and records."""

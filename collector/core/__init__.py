@@ -1,1 +1,0 @@
-"""The parts of one running collector, and what it counts about itself."""

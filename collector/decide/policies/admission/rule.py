@@ -1,0 +1,83 @@
+"""The rule of admission: a container is admitted where the probability of a shortage stays within a limit."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from collector.common.arrays import Flags, Rows
+from collector.decide.policies.admission.record import ShortageRecord, corrected
+from collector.decide.policies.admission.risk import shortage_probability
+from collector.decide.policies.interface import AdmissionVerdict, Ranking, Rejection, Request
+from collector.snapshot.tables import Snapshot
+
+_FEWEST_WINDOWS = 12.0
+"""Windows from which on the past of a node is worth a mention: an hour."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class AdmissionRule:
+    """The limit, and the record of past shortages."""
+
+    limit: float
+    record: ShortageRecord
+
+    def judge(
+        self, snapshot: Snapshot, request: Request, rows: Rows, *, has_margins: bool = False
+    ) -> tuple[Flags, Callable[[int], AdmissionVerdict]]:
+        """Return the nodes of `rows` that are admitted, and the verdict on each, given by its row.
+
+        The only container of a node is admitted: otherwise the largest would be admitted nowhere. A policy
+        with margins of its own has limited the same risk already: its nodes are admitted, unless they were
+        short more often than predicted.
+        """
+        nodes = snapshot.nodes
+        factors = self.record.corrections(nodes.names)[rows]
+        probability = np.full(len(nodes.names), np.nan)
+        probability[rows] = corrected(shortage_probability(snapshot, request, rows), factors)
+        # A comparison with NaN is false.
+        admitted: Flags = (probability <= self.limit) | (nodes.tasks == 0)
+        if has_margins:
+            admitted |= ~self.record.were_exceeded(nodes.names)
+
+        def verdict(row: int) -> AdmissionVerdict:
+            share, is_admitted = float(probability[row]), bool(admitted[row])
+            is_empty = bool(nodes.tasks[row] == 0)
+            reason = self._reason(nodes.names[row], share, admitted=is_admitted, is_empty=is_empty)
+            return AdmissionVerdict(admitted=is_admitted, probability=share, limit=self.limit, reason=reason)
+
+        return admitted, verdict
+
+    def _reason(self, node: str, probability: float, *, admitted: bool, is_empty: bool) -> str:
+        chance = f"short of a resource {probability:.2%} of the time with it"
+        if probability <= self.limit:
+            verdict = f"{chance}, limit {self.limit:.2%}"
+        elif is_empty:
+            verdict = f"{chance}, but nothing else runs there"
+        elif admitted:
+            verdict = f"{chance}, but so far not short more often than predicted"
+        else:
+            verdict = f"{chance}, above the limit of {self.limit:.2%}"
+        past = self.record.of(node)
+        if past.windows < _FEWEST_WINDOWS:
+            return verdict
+        predicted, short = past.predicted / past.windows, past.short / past.windows
+        return f"{verdict}; recently {predicted:.2%} predicted and {short:.2%} observed"
+
+    def apply(
+        self, snapshot: Snapshot, request: Request, ranking: Ranking, *, has_margins: bool = False
+    ) -> Ranking:
+        """Refuse the ranked nodes that are not admitted."""
+        # In the order of the columns, which is faster to read than that of the ranks.
+        rows = np.flatnonzero(ranking.refused == Rejection.NOT)
+        admitted, verdict = self.judge(snapshot, request, rows, has_margins=has_margins)
+        keeps = admitted[ranking.rows]
+        refused = ranking.refused.copy()
+        refused[ranking.rows[~keeps]] = Rejection.RISK
+        return replace(
+            ranking,
+            rows=ranking.rows[keeps],
+            scores=ranking.scores[keeps],
+            refused=refused,
+            verdict=verdict,
+        )

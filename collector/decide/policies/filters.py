@@ -1,0 +1,154 @@
+"""Which nodes are eligible for a request: every policy filters before it ranks."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from collector.common.arrays import Codes, Flags, Floats
+from collector.common.labels import ACT_LABEL, NEVER
+from collector.common.liveness import Liveness
+from collector.decide.policies.interface import STALE_SECONDS, Rejection, Request
+from collector.decide.policies.node_filters import node_filters
+from collector.snapshot.columns import four
+from collector.snapshot.matching import nodes_matching
+from collector.snapshot.tables import NOWHERE, Nodes, Snapshot
+from wire.resources import Quantities
+
+_NO_ROOM = (Rejection.CPU, Rejection.MEMORY, Rejection.DISK, Rejection.NETWORK)
+_ROUNDING = 1e-9
+
+
+def eligible(
+    snapshot: Snapshot, request: Request, *, stale_seconds: float = STALE_SECONDS, wake: bool = False
+) -> Codes:
+    """Return the first reason against each node for a request, free capacity apart.
+
+    With `wake`, nodes that are off are eligible too, and need not have reported.
+    """
+    refused = eligible_unfiltered(snapshot, request, stale_seconds=stale_seconds, wake=wake)
+    return reject_filtered(snapshot, request, refused)
+
+
+def reject_filtered(snapshot: Snapshot, request: Request, refused: Codes) -> Codes:
+    """Reject the nodes as well that a filter of a feature refuses."""
+    refused = refused.copy()
+    for each in node_filters(snapshot):
+        open_to = each.nodes_for(snapshot, request)
+        if open_to is not None:
+            _reject(refused, ~open_to, each.rejection)
+    return refused
+
+
+def eligible_unfiltered(
+    snapshot: Snapshot, request: Request, *, stale_seconds: float = STALE_SECONDS, wake: bool = False
+) -> Codes:
+    """Return the same without the filters of features."""
+    key = "eligible", stale_seconds, wake
+    refused = snapshot.cached(key, lambda: _unavailable(snapshot.nodes, stale_seconds, wake=wake)).copy()
+    for name in request.exclude:
+        row = snapshot.nodes.index.get(name, NOWHERE)
+        if row != NOWHERE and refused[row] == Rejection.NOT:
+            refused[row] = Rejection.EXCLUDED
+    for constraint in request.constraints:
+        _reject(refused, ~nodes_matching(snapshot.nodes, constraint), Rejection.CONSTRAINT)
+    for service in request.avoid:
+        row = snapshot.services.index.get(service, NOWHERE)
+        if row != NOWHERE:
+            _reject(refused, snapshot.instances(row) > 0, Rejection.AVOIDED)
+    return refused
+
+
+def _unavailable(nodes: Nodes, stale_seconds: float, *, wake: bool) -> Codes:
+    """Return the reasons against each node that hold for all requests."""
+    refused = np.zeros(len(nodes.names), dtype=np.int8)
+    if not wake:
+        _reject(refused, ~nodes.on, Rejection.OFF)
+    _reject(refused, nodes.on & (nodes.liveness == Liveness.DOWN), Rejection.DOWN)
+    _reject(refused, ~nodes.accepts | nodes.labelled(ACT_LABEL, NEVER), Rejection.CLOSED)
+    _reject(refused, nodes.on & (nodes.report_age_seconds > stale_seconds), Rejection.STALE)
+    unknown = np.isnan(nodes.capacity[:, 0]) | np.isnan(nodes.capacity[:, 1])
+    _reject(refused, unknown, Rejection.UNKNOWN_CAPACITY)
+    return refused
+
+
+def reject_strained(nodes: Nodes, refused: Codes) -> Codes:
+    """Reject the nodes as well that have an open alert, or a resource that is busy most of the time."""
+    refused = refused.copy()
+    _reject(refused, nodes.has_bottleneck, Rejection.BOTTLENECK)
+    _reject(refused, nodes.is_busy, Rejection.BUSY)
+    return refused
+
+
+def without_room(refused: Codes, free: Floats, wanted: Quantities) -> Codes:
+    """Reject nodes with less free than wanted as well, by the first resource that is short.
+
+    A resource whose free amount is unknown (NaN) does not count against a node.
+    """
+    refused = refused.copy()
+    for place, amount in enumerate(four(wanted, missing=0.0)):
+        if amount > 0:
+            _reject(refused, free[:, place] < amount * (1 - _ROUNDING), _NO_ROOM[place])
+    return refused
+
+
+def free_of_envelopes(snapshot: Snapshot) -> Floats:
+    """Return the capacity that the envelopes on each node leave; NaN where the capacity is unknown."""
+    nodes = snapshot.nodes
+    return snapshot.cached_with_pending("free of envelopes", lambda: nodes.capacity - nodes.envelope_sum)
+
+
+def free_of_allocated(snapshot: Snapshot) -> Floats:
+    """Return the capacity that the reservations on each node leave."""
+    nodes = snapshot.nodes
+    return snapshot.cached_with_pending("free of allocated", lambda: nodes.capacity - nodes.allocated)
+
+
+def free_of_load(snapshot: Snapshot) -> Floats:
+    """Return the capacity that the load leaves: the reported use, or the sum of the tasks if that is more.
+
+    A task that was just sent to a node is not part of the node's reported use yet.
+    """
+    nodes = snapshot.nodes
+    return snapshot.cached_with_pending(
+        "free of load", lambda: nodes.capacity - np.fmax(nodes.used, nodes.mean)
+    )
+
+
+def _reject(refused: Codes, where: Flags, reason: Rejection) -> None:
+    np.putmask(refused, where & (refused == Rejection.NOT), reason)
+
+
+_DESCRIPTIONS: Mapping[int, str] = {
+    Rejection.DOWN: "the node is down: it no longer reports",
+    Rejection.OFF: "the node is switched off",
+    Rejection.CLOSED: "the node accepts no containers: it is drained, paused or opted out",
+    Rejection.STALE: "the node's last report is too old",
+    Rejection.UNKNOWN_CAPACITY: "the node has not reported its CPU and memory capacity",
+    Rejection.EXCLUDED: "the request excludes the node",
+    Rejection.CONSTRAINT: "the node's labels do not match the request's constraints",
+    Rejection.AVOIDED: "the node runs a service that the request avoids",
+    Rejection.CPU: "not enough free CPU",
+    Rejection.MEMORY: "not enough free memory",
+    Rejection.DISK: "not enough free disk bandwidth",
+    Rejection.NETWORK: "not enough free network bandwidth",
+    Rejection.OVERBOOKED: "the request would overbook the node beyond the limit of its class",
+    Rejection.BOTTLENECK: "the node has a bottleneck",
+    Rejection.BUSY: "a resource of the node is busy, or waited for, most of the time",
+    Rejection.CAME_FROM: "the service was just moved away from the node",
+    Rejection.DISTANCE: "the round-trip time to a node of its application exceeds the bound, or is unknown",
+    Rejection.RISK: "the node would be short of a resource too often",
+    Rejection.NEEDS_ROOM: "it fits only after other containers are limited, moved or stopped",
+}
+
+
+def describe_rejection(code: int) -> str:
+    """Return the reason of a rejection as a sentence."""
+    return _DESCRIPTIONS[code]
+
+
+def describe_refusal(snapshot: Snapshot, request: Request, code: int, row: int) -> str:
+    """Return why a node is refused for a request, as exactly as possible."""
+    for each in node_filters(snapshot):
+        if each.rejection == code:
+            return each.describe(snapshot, request, row)
+    return describe_rejection(code)

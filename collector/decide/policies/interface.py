@@ -1,0 +1,309 @@
+"""The interface of a policy: requests in, rankings and plans out."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from collector.common.applications import NO_APPLICATION, ApplicationTraits
+from collector.common.arrays import Codes, Floats, Rows
+from collector.decide.policies.actions import Action
+from collector.decide.policies.sorting import stable_argsort
+from collector.snapshot.columns import Four, first_known
+from collector.snapshot.constraints import Constraint
+from collector.snapshot.tables import Snapshot, TaskKind
+from wire.errors import UserError
+from wire.resources import Quantities, Resource
+
+_UNSET = Quantities()
+STRICTEST_CLASS, LAXEST_CLASS = 1, 4
+STALE_SECONDS = 120.0
+_YEAR_SECONDS = 366 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A container to place."""
+
+    demand: Quantities = _UNSET
+    """Its envelope: what it needs, measured or guessed (see `known`)."""
+    mean: Quantities = _UNSET
+    """Mean use; unset if unknown."""
+    variance: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    reserve: Quantities = _UNSET
+    """Its reservation."""
+    known: bool = False
+    """Whether its service is measured; otherwise `demand` is given, or guessed from the reservation."""
+    service: str | None = None
+    dominant: Resource | None = None
+    task_class: int = STRICTEST_CLASS
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    kind: TaskKind = TaskKind.SERVICE
+    constraints: tuple[Constraint, ...] = ()
+    avoid: tuple[str, ...] = ()
+    """Services that it must not share a node with."""
+    exclude: frozenset[str] = frozenset()
+    """Nodes that it must not run on."""
+    spread: bool = False
+    """Whether to spread its service over failure domains, or over nodes that have none."""
+    application: ApplicationTraits = NO_APPLICATION
+    """The application that its service belongs to; without a name if it belongs to none, or the snapshot has
+    it."""
+    image: str | None = None
+    """None for that of its service."""
+
+    @property
+    def likely_mean(self) -> Four:
+        """Its mean use; where unknown, its demand, or else its reservation, or else 0."""
+        return first_known(self.mean, self.demand, self.reserve)
+
+    @property
+    def likely_envelope(self) -> Four:
+        """Its demand; where unknown, its reservation, or else 0."""
+        return first_known(self.demand, self.reserve)
+
+
+class Rejection(IntEnum):
+    """Why a node is not ranked; 0 is for the nodes that are."""
+
+    NOT = 0
+    DOWN = 1
+    OFF = 2
+    CLOSED = 3
+    STALE = 4
+    UNKNOWN_CAPACITY = 5
+    EXCLUDED = 6
+    CONSTRAINT = 7
+    AVOIDED = 8
+    CPU = 9
+    MEMORY = 10
+    DISK = 11
+    NETWORK = 12
+    OVERBOOKED = 13
+    BOTTLENECK = 14
+    CAME_FROM = 15
+    NEEDS_ROOM = 16
+    BUSY = 17
+    DISTANCE = 18
+    RISK = 19
+
+
+def _no_actions(_row: int) -> tuple[Action, ...]:
+    return ()
+
+
+def _full_reservation(_row: int) -> Quantities | None:
+    return None
+
+
+class AdmissionVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict of admission on a node, for the container."""
+
+    admitted: bool
+    """Whether the probability is within the limit, or nothing else runs on the node."""
+    probability: float
+    """Probability that any resource of the node is short in a window of five minutes, with the container."""
+    limit: float
+    """`placement.risk_max`."""
+    reason: str
+    """The verdict as a sentence, with the shortages that were predicted and observed recently."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Ranking:
+    """The nodes for a request, the best first."""
+
+    rows: Rows
+    scores: Floats
+    """One per ranked node, the higher the better."""
+    score_is: str
+    """What the scores measure."""
+    refused: Codes
+    """One `Rejection` per node of the snapshot."""
+    explain: Callable[[int], tuple[str, ...]]
+    """The reasons for the rank of a node, given by its row, with the figures behind them."""
+    needs: Callable[[int], tuple[Action, ...]] = field(default=_no_actions)
+    """The actions that must come first for the request to fit on a ranked node."""
+    gets: Callable[[int], Quantities | None] = field(default=_full_reservation)
+    """The reservation on a ranked node if the request itself is cut there; None if it is not cut."""
+    verdict: Callable[[int], AdmissionVerdict] | None = None
+    """The verdict of admission on a node, given by its row; None if there was none."""
+
+    @property
+    def best(self) -> int | None:
+        """The row of the best node."""
+        return int(self.rows[0]) if self.rows.size else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Actions in their order, and the reasons why others are not part of it."""
+
+    actions: tuple[Action, ...] = ()
+    reasons: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    """Why other actions are not part of the plan."""
+    watts_before: float | None = None
+    watts_after: float | None = None
+    operations: int = 0
+    """Number of times that a node was examined for a container; 0 if the policy does not count."""
+
+
+class Objective(msgspec.Struct, frozen=True, kw_only=True):
+    """F = absent_images / containers + (nodes_in_use - 1) / (candidates - 1): the lower, the better."""
+
+    value: float
+    """F itself."""
+    absent_images: int
+    """Containers on nodes without their image."""
+    containers: int
+    nodes_in_use: int
+    """Nodes that the application uses, with those of its running containers."""
+    candidates: int
+    """Nodes that could be used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationPlacement:
+    """A node for each container of an application; or none for any, and what is missing."""
+
+    nodes: tuple[str, ...] = ()
+    """A node per request, in their order; empty if nothing is placed."""
+    reasons: tuple[str, ...] = ()
+    needs: tuple[Action, ...] = ()
+    """Nodes that must be switched on first."""
+    objective: Objective | None = None
+    """None if nothing is placed."""
+    round_trip_seconds: float | None = None
+    """The longest round-trip time between two nodes of containers that talk; None if it is unknown."""
+    why_not: str | None = None
+    """Why nothing is placed."""
+    needed: tuple[str, ...] = ()
+    """What would be needed, if nothing is placed."""
+
+
+class PolicySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of the settings of every policy."""
+
+
+class Stability(PolicySettings, frozen=True):
+    """Limits that keep plans stable, for every policy that moves containers."""
+
+    moves: Annotated[int, Meta(ge=0, le=1_000_000, description="Maximum number of moves in a plan.")] = 20
+    cool_down_seconds: Annotated[
+        float, Meta(ge=0, le=_YEAR_SECONDS, description="Minimum time that a container stays on a node.")
+    ] = 600.0
+    no_return_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=_YEAR_SECONDS,
+            description="Minimum time before a container may return to the node that it came from.",
+        ),
+    ] = 3600.0
+    payback_seconds: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=_YEAR_SECONDS,
+            description="Time within which the power saved by a move must pay for its energy.",
+        ),
+    ] = 3600.0
+    stale_seconds: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=_YEAR_SECONDS,
+            description="Maximum age of a node's last report for moves to or from it.",
+        ),
+    ] = STALE_SECONDS
+    overbooks: Annotated[
+        bool,
+        Meta(
+            description="Whether only the usage of containers counts, and not their reservations. `false`"
+            " reserves no more than the containers' classes allow."
+        ),
+    ] = False
+
+
+class FillLimits(Stability, frozen=True):
+    """Limits of policies that also fill and relieve nodes by fixed shares of their capacity."""
+
+    fill_ratio: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=1,
+            description="Maximum share of any resource of a node after a placement or move. DRAPS fills a"
+            " node up to `relieve_ratio` if an overloaded one cannot be relieved otherwise.",
+        ),
+    ] = 0.8
+    relieve_ratio: Annotated[
+        float,
+        Meta(gt=0, le=2, description="Share of any resource above which containers are moved off a node."),
+    ] = 0.9
+
+    def __post_init__(self) -> None:
+        if self.fill_ratio >= self.relieve_ratio:
+            raise UserError(
+                f"fill_ratio ({self.fill_ratio:g}) must be below relieve_ratio ({self.relieve_ratio:g}): "
+                "otherwise containers would be moved off a node that was just filled"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """The one setting that trades energy against time short and moves, and the range worth comparing."""
+
+    setting: str
+    lowest: float
+    highest: float
+
+
+Victims = Mapping[str, Sequence[str]]
+"""Tasks that would be stopped for another one, by node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """A policy. Pure: the same snapshot and request give the same result."""
+
+    name: str
+    summary: str
+    for_whom: str = ""
+    """For which clusters; empty for a policy that is only there to compare with."""
+    settings: type[PolicySettings] = PolicySettings
+    knob: Knob | None = None
+    keeps_promises: bool = False
+    """Whether its own rules protect promises of availability: which containers it stops, and how often."""
+    has_margins: bool = False
+    """Whether it limits the time that a node is short by margins of its own: admission then refuses a node
+    only where shortages were more frequent than predicted."""
+    timer_seconds: float = 300.0
+    """Time between two runs, unless the operator sets another."""
+    place: Callable[[Snapshot, Request, Any], Ranking] | None = None
+    rebalance: Callable[[Snapshot, Any], Plan] | None = None
+    place_all: Callable[[Snapshot, Sequence[Request], Any], ApplicationPlacement] | None = None
+    """Places an application as a whole; None if it places one container after the other."""
+    preempt: Callable[[Snapshot, str, Request, Victims, Any], frozenset[str]] | None = None
+    """The nodes whose victims may be stopped for a waiting task, given by its id; None if it stops none."""
+
+
+def rank_by_score(
+    scores: Floats,
+    refused: Codes,
+    *,
+    score_is: str,
+    explain: Callable[[int], tuple[str, ...]],
+    needs: Callable[[int], tuple[Action, ...]] = _no_actions,
+) -> Ranking:
+    """Rank the nodes that are not refused by descending score; of equals, the first by name."""
+    rows = np.flatnonzero(refused == Rejection.NOT)
+    rows = rows[stable_argsort(-scores[rows])]
+    return Ranking(
+        rows=rows, scores=scores[rows], score_is=score_is, refused=refused, explain=explain, needs=needs
+    )

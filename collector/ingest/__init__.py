@@ -1,1 +1,0 @@
-"""Reports in: pushed by agents, or pulled from a Prometheus that scrapes them. Parsed once."""

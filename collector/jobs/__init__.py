@@ -1,1 +1,0 @@
-"""Periodic jobs: analysis, sizing, retention, and storing state that must survive a restart."""

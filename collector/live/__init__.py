@@ -1,1 +1,0 @@
-"""The cluster now: registry, columns, and how a snapshot is taken."""

@@ -1,0 +1,1 @@
+"""The cluster now, from the reports of its nodes: registry, columns, and how a snapshot is taken."""

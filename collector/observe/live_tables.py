@@ -1,0 +1,356 @@
+"""The live tables: nodes and tasks now, behind one lock, and the snapshot of both."""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from threading import Lock
+
+import numpy as np
+
+from collector.common.arrays import Flags, Floats, Rows
+from collector.common.orchestrator import NodeView
+from collector.config import CollectorConfig
+from collector.history.interface import StoredUsage
+from collector.history.timeline import BucketSums
+from collector.observe.node_columns import NodeTable
+from collector.observe.parts import LiveParts
+from collector.observe.snapshots import SnapshotBuilder
+from collector.observe.table import places
+from collector.observe.task_columns import TaskTable, quantities
+from collector.observe.task_lists import TaskList, list_tasks
+from collector.observe.updates import (
+    GENERATION_LABELS,
+    REGION_LABELS,
+    Allocation,
+    NodePlacement,
+    NodeUpdate,
+    Succession,
+)
+from collector.observe.windows import UsageWindows
+from collector.snapshot.columns import strictest_by_node, sum_by_node
+from collector.snapshot.constraints import Constraint
+from collector.snapshot.tables import NOWHERE, Region, Services, Snapshot, highest_ratio, region_of
+from wire.resources import Quantities
+
+CLASSES = (1, 2, 3, 4)
+"""SLA classes, the strictest first."""
+_GROUPS_AT_ONCE = 500
+_SHORT_ID = re.compile("[0-9a-f]{12}")
+"""The host name inside a container is the beginning of its id."""
+
+
+class LiveTables:
+    """Nodes and tasks now. Every method may be called from any thread; none waits longer than a copy takes.
+
+    Absurd numbers in reports may overflow in sums. Only their own node suffers, so numpy does not warn.
+    """
+
+    def __init__(self, config: CollectorConfig, own_host: str = "") -> None:
+        placement = config.placement
+        self._nodes = NodeTable(config, own_host)
+        self._own_id = own_host if _SHORT_ID.fullmatch(own_host) else None
+        self._tasks = TaskTable(placement.default_class, spans_nodes=config.driver.spans_nodes)
+        self._builder = SnapshotBuilder(config)
+        self.parts = LiveParts(config)
+        self._snapshot_seconds = placement.snapshot_seconds
+        self._last: Snapshot | None = None
+        self._lock = Lock()
+        self._snapshot_lock = Lock()
+
+    # --- The registry -------------------------------------------------------------------------
+
+    def apply(self, update: NodeUpdate) -> list[str]:
+        """Apply the changes of a report; returns the ids of new containers."""
+        with self._lock, np.errstate(over="ignore", invalid="ignore"):
+            self._advance(update.last_report_at)
+            row = self._nodes.apply(update)
+            changes = update.changes
+            self._tasks.drop(update.node, changes.gone, update.last_report_at)
+            if not changes.containers:
+                return []
+            capacity = self._nodes.table.columns.capacity[row]
+            new = self._tasks.put(update.node, row, capacity, changes.containers, update.last_report_at)
+            if self._own_id is not None and any(each.startswith(self._own_id) for each in new):
+                self._nodes.put_own_node(update.node)
+            return new
+
+    def remove(self, node: str) -> None:
+        """Remove a node and its containers."""
+        with self._lock:
+            self._tasks.drop_node(node)
+            row = self._nodes.drop(node)
+            came_from = self._tasks.table.columns.came_from
+            came_from[came_from == row] = NOWHERE
+
+    def nodes_sharing_containers(self, node: str) -> Counter[str]:
+        """The other nodes that report containers of this one, and how many they share."""
+        with self._lock:
+            return self._tasks.nodes_sharing_containers(node)
+
+    def unconfirmed(self, node: str) -> set[str]:
+        """Ids of containers of a node that name a service of an orchestrator, which does not list them."""
+        with self._lock:
+            return self._tasks.unconfirmed(node)
+
+    def is_off(self, node: str) -> bool:
+        """Whether a node was switched off."""
+        with self._lock:
+            row = self._nodes.row(node)
+            return row is not None and not self._nodes.table.columns.on[row]
+
+    def apply_beacons(self, nodes: Iterable[str], at: float) -> None:
+        """Note that nodes without anything to report are up."""
+        with self._lock:
+            self._advance(at)
+            self._nodes.apply_beacons(nodes, at)
+
+    def restore_windows(self, usage: StoredUsage, successors: Mapping[str, str]) -> None:
+        """Fill in the windows of existing nodes and containers from the history.
+
+        `successors` are the containers that replaced others in moves, by the ids of those.
+        """
+        with self._lock:
+            rows = [
+                self._nodes.row(node)
+                if container is None
+                else self._tasks.last_row(node, container, successors)
+                for node, container in usage.subjects
+            ]
+            row = np.array([NOWHERE if each is None else each for each in rows], dtype=np.intp)
+            is_node = np.array([container is None for _, container in usage.subjects], dtype=np.bool_)
+            sums = usage.sums
+            known, of_node = (row != NOWHERE)[sums.subject], is_node[sums.subject]
+            capacity = self._nodes.table.columns.capacity
+            _restore(self._nodes.windows, sums, row, known & of_node, capacity)
+            _restore(self._tasks.windows, sums, row, known & ~of_node)
+
+    def _advance(self, now: float) -> None:
+        """Close the buckets of the windows that ended."""
+        if self._nodes.windows.is_over(now):
+            valid_until = self._nodes.valid_until(now)
+            self._nodes.windows.advance(now, valid_until)
+            self._tasks.advance(now, valid_until)
+
+    # --- Analysis -----------------------------------------------------------------------------
+
+    def put_envelopes(  # noqa: PLR0913, PLR0917 - the containers, and their columns
+        self,
+        node: str,
+        containers: Sequence[str],
+        envelope: Floats,
+        mean: Floats,
+        variance: Floats,
+        observed_seconds: Sequence[float],
+    ) -> None:
+        """Set the expected need of containers of a node, one row each; NaN is unknown.
+
+        Containers that do not run are skipped.
+        """
+        with self._lock:
+            found = [self._tasks.row(node, container) for container in containers]
+            places = [place for place, row in enumerate(found) if row is not None]
+            rows = [row for row in found if row is not None]
+            columns = self._tasks.table.columns
+            columns.envelope[rows], columns.mean[rows] = envelope[places], mean[places]
+            columns.variance[rows] = variance[places]
+            columns.observed_seconds[rows] = [observed_seconds[place] for place in places]
+
+    def put_groups(self, groups: Mapping[tuple[str, str], int]) -> None:
+        """Set the groups of these containers, by node and id; all others keep theirs.
+
+        The lock is released now and then, as there may be very many.
+        """
+        items = list(groups.items())
+        for start in range(0, len(items), _GROUPS_AT_ONCE):
+            with self._lock:
+                column = self._tasks.table.columns.group
+                for (node, container), group in items[start : start + _GROUPS_AT_ONCE]:
+                    row = self._tasks.row(node, container)
+                    if row is not None:
+                        column[row] = group
+
+    def group_of(self, node: str, container: str) -> int:
+        """The number of the group of a container; `NOWHERE` without one."""
+        with self._lock:
+            row = self._tasks.row(node, container)
+            return NOWHERE if row is None else int(self._tasks.table.columns.group[row])
+
+    def put_services(self, services: Services) -> None:
+        """Replace the analysed services, which are sorted by name."""
+        with self._lock:
+            self._builder.analysed = services
+
+    # --- Drivers ------------------------------------------------------------------------------
+
+    def put_allocations(self, allocations: Iterable[Allocation]) -> None:
+        """Set the resources that an orchestrator promised containers, until they end."""
+        with self._lock:
+            columns = self._tasks.table.columns
+            for each in allocations:
+                row = self._tasks.row(each.node, each.container)
+                if row is None:
+                    continue
+                columns.requested[row], columns.allocated[row] = each.requested, each.allocated
+                self._tasks.confirm(row, each.container)
+                self._tasks.constrain(
+                    row,
+                    stays=each.stays,
+                    everywhere=each.everywhere,
+                    labels=each.labels,
+                    namespace=each.namespace,
+                )
+                if each.first_started_at is not None:
+                    columns.first_started_at[row] = each.first_started_at
+                came_from = None if each.came_from is None else self._nodes.row(each.came_from)
+                columns.came_from[row] = NOWHERE if came_from is None else came_from
+
+    def put_constraints(self, constraints: Mapping[str, tuple[Constraint, ...]]) -> None:
+        """Replace the constraints of all services, by name."""
+        with self._lock:
+            self._builder.constraints = constraints
+
+    def inherit_windows(self, succession: Succession) -> None:
+        """Let a running container continue the windows of the one that it replaced."""
+        with self._lock:
+            self._tasks.inherit(succession)
+
+    def put_status(self, status: NodeView) -> None:
+        """Replace the status of a node that an orchestrator reports or the control loop sets."""
+        with self._lock:
+            self._nodes.put_status(status)
+
+    # --- Readers ------------------------------------------------------------------------------
+
+    def record(self, node: str, now: float) -> NodePlacement:
+        """The record of an existing node."""
+        with self._lock, np.errstate(over="ignore", invalid="ignore"):
+            row = self._nodes.row(node)
+            assert row is not None
+            columns, allocated = self._nodes.table.columns, self._tasks.allocated(node)
+            utilisation = highest_ratio(columns.used[row : row + 1], columns.capacity[row : row + 1])
+            return NodePlacement(
+                region=REGION_LABELS[region_of(utilisation)[0]],
+                task_class=self._tasks.strictest_class(node),
+                allocated=quantities(allocated),
+                overbooking_ratio=self._nodes.overbooking(row, allocated),
+                generation=GENERATION_LABELS[columns.generation[row]],
+                accepts=bool(columns.accepts[row]),
+                on=bool(columns.on[row]),
+                failures=round(self._nodes.failures(row, now)),
+                labels=self._nodes.labels(node),
+            )
+
+    def nodes_by_region(
+        self, regions: Collection[Region] = tuple(Region), classes: Collection[int] = CLASSES
+    ) -> list[str]:
+        """Node names in the order of Energy4Cloud's registry: by region, strictest class, utilisation, name.
+
+        Full nodes come first in the regions LEE and DEE, and last in EED. A node without tasks takes any, and
+        counts to the laxest class.
+        """
+        with self._lock, np.errstate(over="ignore", invalid="ignore"):
+            table, tasks = self._nodes.table, self._tasks.table.columns
+            rows = table.order()
+            names = table.names(rows)
+            utilisation = highest_ratio(table.columns.used[rows], table.columns.capacity[rows])
+            strictest = strictest_by_node(tasks.node, tasks.task_class, table.size)[rows]
+        region = region_of(utilisation)
+        strictest[strictest == 0] = CLASSES[-1]
+        order = np.lexsort((np.where(region == Region.EED, utilisation, -utilisation), strictest, region))
+        wanted = np.isin(region, list(regions)) & np.isin(strictest, list(classes))
+        return [names[place] for place in order[wanted[order]].tolist()]
+
+    def find(
+        self,
+        *,
+        services: Collection[str] | None = None,
+        name: str | None = None,
+        group: int | None = None,
+    ) -> dict[str, list[str]]:
+        """Ids by node of the containers of these services, with this name, in this group; None is any."""
+        with self._lock:
+            return self._tasks.find(services, name, group)
+
+    def list_tasks(
+        self,
+        *,
+        node: str | None = None,
+        service: str | None = None,
+        name: str | None = None,
+        group: int | None = None,
+    ) -> TaskList:
+        """The containers on this node, of this service, with this name, in this group; None is any.
+
+        They are sorted by the names of their nodes.
+        """
+        with self._lock:
+            rows = self._tasks.find_rows(None if service is None else (service,), name, group)
+            nodes = self._nodes.table
+            of_node = self._tasks.table.columns.node[rows]
+            if node is not None:
+                row = self._nodes.row(node)
+                rows = rows[of_node == (NOWHERE if row is None else row)]
+            else:
+                rows = rows[np.argsort(places(nodes.order(), nodes.size)[of_node], kind="stable")]
+            return list_tasks(self._tasks, rows)
+
+    def reservation(self, node: str, container: str) -> Quantities:
+        """What is reserved for a container; empty if it does not run."""
+        with self._lock:
+            row = self._tasks.row(node, container)
+            return Quantities() if row is None else quantities(self._tasks.table.columns.allocated[row])
+
+    def running(self, containers: Iterable[str]) -> set[str]:
+        """The ids among these that a node reports."""
+        with self._lock:
+            return {each for each in containers if self._tasks.is_running(each)}
+
+    def node_names(self) -> tuple[str, ...]:
+        """The names of all nodes."""
+        with self._lock:
+            return self._nodes.table.names(self._nodes.table.order())
+
+    def labels(self, node: str) -> Mapping[str, str]:
+        """The labels of an existing node."""
+        with self._lock:
+            return self._nodes.labels(node)
+
+    def snapshot(self, now: float) -> Snapshot:
+        """The cluster now, or as it was at most `snapshot_seconds` ago."""
+        with self._snapshot_lock:
+            last = self._last
+            if last is not None and 0 <= now - last.at < self._snapshot_seconds:
+                return last
+            with np.errstate(over="ignore", invalid="ignore"):
+                with self._lock:
+                    self._advance(now)
+                    copy = self._builder.copy(self._nodes, self._tasks, now)
+                taken = self._builder.snapshot(copy, now)
+            self._last = replace(
+                taken,
+                parts={
+                    type(part): part
+                    for part in (each.snapshot_part(taken) for each in self.parts)
+                    if part is not None
+                },
+            )
+            return self._last
+
+
+def _restore(
+    windows: UsageWindows, stored: BucketSums, rows: Rows, which: Flags, unit: Floats | None = None
+) -> None:
+    """Fill in some of the stored buckets; `unit` turns values into shares of a unit per row."""
+    row, buckets, totals = rows[stored.subject[which]], stored.bucket[which], stored.totals[which]
+    if unit is not None:
+        totals = np.where(unit[row] > 0, totals / np.where(unit[row] > 0, unit[row], 1.0), np.nan)
+    known = ~np.isnan(totals)
+    weighed = np.where(known, totals, 0.0)
+    seconds = np.where(known, stored.seconds[which][:, np.newaxis], 0.0)
+    for bucket in np.unique(buckets).tolist():
+        some = np.flatnonzero(buckets == bucket)
+        found, place = np.unique(row[some], return_inverse=True)
+        # Each resource by itself: `np.add.at` takes longer.
+        sums = (sum_by_node(place, each[some], found.size) for each in (weighed, seconds))
+        windows.restore(found, bucket, *sums)

@@ -1,0 +1,228 @@
+"""Nodes in columns."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collector.common.arrays import Codes, Flags, Floats
+from collector.common.liveness import Liveness, liveness_column
+from collector.common.orchestrator import NodeView
+from collector.config import CollectorConfig
+from collector.observe.table import Table, column, resources
+from collector.observe.task_columns import amounts
+from collector.observe.traits import NodeTraits, node_traits
+from collector.observe.updates import NodeUpdate
+from collector.observe.windows import UsageWindows
+from collector.snapshot.power_curves import CURVE_WIDTH, curve_row
+from collector.snapshot.tables import Generation
+from wire.messages import NodeState, PowerCurve
+from wire.resources import RESOURCES, Resource, ratio
+
+_BUSY_CPU_RATIO, _BUSY_DISK_RATIO = 0.7, 0.5
+"""Below these ratios, tasks wait for their own quota or for a file server, not for the node."""
+
+
+def busy_ratios(state: NodeState) -> tuple[float | None, float | None, float | None, None]:
+    """The share of time in which each resource was busy, or tasks waited for it; None if unknown.
+
+    Pressure and I/O wait have causes that are no shortage of the node, as the agent's indicators explain.
+    They count only if the resource itself is in use, as far as that is known.
+    """
+    pressure, disk_busy = state.pressure, state.disk_busy_ratio
+    cpu = ratio(state.used, state.capacity, Resource.CPU)
+    waits = (pressure.disk_ratio, state.iowait_ratio)
+    if disk_busy is not None and disk_busy < _BUSY_DISK_RATIO:
+        waits = None, None
+    return (
+        pressure.cpu_ratio if cpu is None or cpu >= _BUSY_CPU_RATIO else None,
+        pressure.memory_ratio,
+        max((each for each in (disk_busy, *waits) if each is not None), default=None),
+        None,
+    )
+
+
+def _ratios(state: NodeState | None) -> list[float]:
+    """The share of each resource that is used; NaN if it is unknown."""
+    if state is None:
+        return [nan] * len(RESOURCES)
+    return [
+        nan
+        if used is None or whole is None or not (0 <= used < inf and 0 < whole < inf)
+        else float(used) / float(whole)
+        for used, whole in zip(amounts(state.used), amounts(state.capacity), strict=True)
+    ]
+
+
+@dataclass(slots=True)
+class NodeColumns:
+    """One row per node."""
+
+    capacity: Floats = resources()
+    used: Floats = resources()
+    reported_watts: Floats = column()
+    busy: Floats = resources()
+    last_report_at: Floats = column(0.0)
+    """By the collector's clock."""
+    beacon_seconds: Floats = column(0.0)
+    on: Flags = column(blank=True, dtype=np.bool_)
+    accepts: Flags = column(blank=True, dtype=np.bool_)
+    generation: Codes = column(Generation.ANY, np.int8)
+    failures: Floats = column(0.0)
+    """Tasks that died, as weighted at `failed_at`."""
+    failed_at: Floats = column(0.0)
+    bottleneck: Flags = resources(blank=False, dtype=np.bool_)
+    culprit: NDArray[Any] = resources("", np.object_)
+    """Per resource: the id of the container that the open alert names; empty if there is none."""
+    power: Floats = column(width=CURVE_WIDTH)
+    """The rows of its `PowerCurves`."""
+
+
+@dataclass(slots=True)
+class _Node:
+    """The properties of a node that are not in columns."""
+
+    row: int
+    curve: PowerCurve | None = None
+    traits: NodeTraits = NodeTraits({}, Generation.ANY, accepts=True)  # noqa: RUF009 - never changed
+
+
+class NodeTable:
+    """Every node, by its name."""
+
+    def __init__(self, config: CollectorConfig, own_host: str = "") -> None:
+        self._rules = config.nodes
+        self._own_host = own_host
+        self._own_node: str | None = None
+        """The node that runs the collector in a container."""
+        self._limits = config.liveness
+        self._half_life_seconds = config.placement.failure_half_life_hours * 3600
+        self._nodes: dict[str, _Node] = {}
+        self._statuses: dict[str, NodeView] = {}
+        self.table = Table(NodeColumns())
+        self.windows = UsageWindows()
+        self.version = 0
+        """Incremented when a label changes."""
+
+    def row(self, node: str) -> int | None:
+        """The row of a node."""
+        entry = self._nodes.get(node)
+        return None if entry is None else entry.row
+
+    def labels(self, node: str) -> Mapping[str, str]:
+        """The labels of an existing node."""
+        return self._nodes[node].traits.labels
+
+    def apply(self, update: NodeUpdate) -> int:
+        """Apply the changes of a report; returns the row of its node."""
+        entry = self._nodes.get(update.node) or self._add(update.node)
+        row, columns = entry.row, self.table.columns
+        columns.last_report_at[row] = update.last_report_at
+        columns.beacon_seconds[row] = update.beacon_seconds
+        state, is_new_run = update.changes.state, update.changes.is_new_run
+        if is_new_run:
+            columns.used[row] = columns.capacity[row] = columns.busy[row] = np.nan
+            columns.reported_watts[row] = np.nan
+            self._put_curve(entry, None)
+        if state is not None:
+            columns.used[row] = amounts(state.used)
+            columns.capacity[row] = amounts(state.capacity)
+            columns.busy[row] = busy_ratios(state)
+            columns.reported_watts[row] = np.nan if state.power is None else state.power.watts
+        if state is not None or is_new_run:
+            window_seconds = 0.0 if state is None else state.window_seconds
+            self.windows.put((row,), np.array([_ratios(state)]), update.last_report_at, (window_seconds,))
+        if update.curve is not None and update.curve is not entry.curve:
+            if update.curve != entry.curve:
+                self._put_curve(entry, update.curve)
+            # The same object comes with every report until the next heartbeat: it is not compared again.
+            entry.curve = update.curve
+        if update.bottleneck is not None:
+            columns.bottleneck[row] = update.bottleneck
+            columns.culprit[row] = update.culprits
+        if update.failures:
+            columns.failures[row] = update.failures + self.failures(row, update.last_report_at)
+            columns.failed_at[row] = update.last_report_at
+        return row
+
+    def overbooking(self, row: int, allocated: Floats) -> float:
+        """The higher of the promised CPU and memory, as a ratio of the capacity; unknown counts as 0."""
+        capacity = self.table.columns.capacity[row, :2].tolist()
+        pairs = zip(allocated[:2].tolist(), capacity, strict=True)
+        return max(
+            (part / whole for part, whole in pairs if 0 <= part < inf and 0 < whole < inf), default=0.0
+        )
+
+    def valid_until(self, now: float) -> Floats:
+        """Until when the last state of each row holds: until its node is down."""
+        columns = self.table.columns
+        liveness = liveness_column(self._limits, now - columns.last_report_at, columns.beacon_seconds)
+        return np.where(liveness == Liveness.DOWN, columns.last_report_at, now)
+
+    def apply_beacons(self, nodes: Iterable[str], at: float) -> None:
+        """Note that nodes without anything to report are up."""
+        rows = [entry.row for node in nodes if (entry := self._nodes.get(node)) is not None]
+        column = self.table.columns.last_report_at
+        column[rows] = np.maximum(column[rows], at)
+
+    def put_status(self, status: NodeView) -> None:
+        """Set the status of a node; for a node without reports, it applies from the first one on."""
+        self._statuses[status.name] = status
+        if entry := self._nodes.get(status.name):
+            self._describe(status.name, entry)
+
+    def put_own_node(self, node: str) -> None:
+        """Note which node runs the collector, if its name does not show it."""
+        self._own_node = node
+        if entry := self._nodes.get(node):
+            self._describe(node, entry)
+
+    def _runs_collector(self, node: str) -> bool:
+        """Whether a node has the collector's host name, with or without a domain."""
+        if node == self._own_node:
+            return True
+        mine, theirs = self._own_host.split("."), node.split(".")
+        return mine[0] == theirs[0] and (mine == theirs or 1 in {len(mine), len(theirs)})
+
+    def drop(self, node: str) -> int | None:
+        """Remove a node; returns the row that it had."""
+        entry = self._nodes.pop(node, None)
+        if entry is None:
+            return None
+        self.windows.clear(entry.row)
+        self.table.remove(entry.row)
+        return entry.row
+
+    def failures_column(self, columns: NodeColumns, now: float) -> Floats:
+        """The failures of each row, older ones weighted less."""
+        age_seconds = np.maximum(0.0, now - columns.failed_at)
+        return columns.failures * np.exp2(-age_seconds / self._half_life_seconds)
+
+    def failures(self, row: int, now: float) -> float:
+        """The failures of one node, older ones weighted less."""
+        columns = self.table.columns
+        age_seconds = max(0.0, now - float(columns.failed_at[row]))
+        return float(columns.failures[row] * 2.0 ** (-age_seconds / self._half_life_seconds))
+
+    def _add(self, node: str) -> _Node:
+        entry = self._nodes[node] = _Node(self.table.add(node))
+        self._describe(node, entry)
+        return entry
+
+    def _describe(self, node: str, entry: _Node) -> None:
+        status = self._statuses.get(node) or NodeView(name=node)
+        entry.traits = node_traits(
+            node, self._rules, status.labels, runs_collector=self._runs_collector(node)
+        )
+        columns = self.table.columns
+        columns.generation[entry.row] = entry.traits.generation
+        columns.accepts[entry.row] = entry.traits.accepts and status.accepts
+        columns.on[entry.row] = status.on
+        self.version += 1
+
+    def _put_curve(self, entry: _Node, curve: PowerCurve | None) -> None:
+        entry.curve = curve
+        self.table.columns.power[entry.row] = curve_row(curve)

@@ -1,0 +1,434 @@
+"""Tasks (containers) in columns."""
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from collector.common.applications import application_traits
+from collector.common.arrays import Codes, Flags, Floats, Numbers, Rows
+from collector.observe.bucket_ring import BUCKETS
+from collector.observe.service_claims import ServiceClaims
+from collector.observe.table import Table, column, resources
+from collector.observe.traits import TaskTraits, task_traits
+from collector.observe.updates import Succession
+from collector.observe.windows import KeptRow, UsageWindows
+from collector.snapshot.tables import NOWHERE, TaskKind
+from wire.messages import ContainerState
+from wire.resources import Quantities
+
+Amounts = tuple[float | None, int | None, float | None, float | None]
+"""A row as reported: numpy turns None into NaN."""
+_MOST_BYTES = 2**63 - 1
+"""Reported limits may be absurd: a sum is capped at the largest number of a message."""
+_POD_RUNTIMES = ("containerd", "cri-o")
+_POD_LABEL = "io.kubernetes.pod.name"
+_KEPT_ENDED = 4096
+"""Containers that ended and whose windows are kept, for those that replace them: five megabytes."""
+
+
+def amounts(quantities: Quantities) -> Amounts:
+    """Quantities in the order of `RESOURCES`."""
+    return (
+        quantities.cpu_cores,
+        quantities.memory_bytes,
+        quantities.disk_bytes_per_second,
+        quantities.network_bytes_per_second,
+    )
+
+
+def promised_limits(state: ContainerState, capacity: Sequence[float]) -> Amounts:
+    """The limits that stand for a reservation: those below the capacity of the node; None for the others.
+
+    Agents report the capacity of the node as the limit of a container without limits. In Kubernetes, limits
+    are no reservations: those are the requests of pods, which nodes do not report.
+    """
+    if state.runtime in _POD_RUNTIMES or _POD_LABEL in state.labels:
+        return None, None, None, None
+    cpu, memory, disk, network = amounts(state.limit)
+    cores, memory_bytes, disk_rate, network_rate = capacity
+    return (
+        None if cpu is None or cpu >= cores else cpu,
+        None if memory is None or memory >= memory_bytes else memory,
+        None if disk is None or disk >= disk_rate else disk,
+        None if network is None or network >= network_rate else network,
+    )
+
+
+def quantities(row: Floats) -> Quantities:
+    """A row as quantities."""
+    cpu, memory, disk, network = (value if math.isfinite(value) else None for value in row.tolist())
+    return Quantities(cpu, None if memory is None else min(round(memory), _MOST_BYTES), disk, network)
+
+
+@dataclass(slots=True)
+class TaskColumns:
+    """One row per task; `node`, `service` and `came_from` are rows of other tables."""
+
+    node: Rows = column(NOWHERE, np.intp)
+    service: Rows = column(NOWHERE, np.intp)
+    came_from: Rows = column(NOWHERE, np.intp)
+    used: Floats = resources()
+    watts: Floats = column()
+    """NaN if its node does not report it."""
+    mean: Floats = resources()
+    variance: Floats = resources(0.0)
+    envelope: Floats = resources()
+    observed_seconds: Floats = column(0.0)
+    requested: Floats = resources()
+    allocated: Floats = resources()
+    is_orchestrated: Flags = column(blank=False, dtype=np.bool_)
+    """Whether `allocated` comes from an orchestrator; otherwise from the limits that its node reports."""
+    task_class: Codes = column(1, np.int8)
+    kind: Codes = column(TaskKind.SERVICE, np.int8)
+    group: Codes = column(NOWHERE, np.int8)
+    started_at: Floats = column()
+    """NaN if its node does not report it."""
+    first_started_at: Floats = column()
+    """The start of the first container that it replaces on another node; NaN if it replaces none."""
+    first_report_at: Floats = column()
+    """By the collector's clock."""
+    movable: Flags = column(blank=True, dtype=np.bool_)
+    name: NDArray[Any] = column("", np.object_)
+    """Name that the runtime reports."""
+
+
+@dataclass(slots=True)
+class _Count:
+    tasks: Numbers = column(0, np.int64)
+
+
+class _ServiceRows:
+    """A row for each service that a running container names."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, int] = {}
+        self.table = Table(_Count())
+
+    def acquire(self, name: str | None) -> int:
+        """The row of a service, for one more container."""
+        if name is None:
+            return NOWHERE
+        row = self._rows.get(name)
+        if row is None:
+            row = self._rows[name] = self.table.add(name)
+        self.table.columns.tasks[row] += 1
+        return row
+
+    def rows(self, names: Iterable[str]) -> list[int]:
+        return [row for name in names if (row := self._rows.get(name)) is not None]
+
+    def release(self, name: str) -> bool:
+        """A container of a service ended; with the last one, the row is freed. Returns whether it is."""
+        row = self._rows[name]
+        self.table.columns.tasks[row] -= 1
+        if self.table.columns.tasks[row]:
+            return False
+        del self._rows[name]
+        self.table.remove(row)
+        return True
+
+
+class ReportedTask(msgspec.Struct, gc=False):
+    """The node of a row, its last reported state, and its limits there.
+
+    There are very many, and none has a reference cycle: the garbage collector skips them.
+    """
+
+    node: str
+    state: ContainerState
+    limits: Amounts
+    service_labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+    namespace: str = ""
+    """The namespace of its service in Kubernetes; empty elsewhere."""
+    _text: str = ""
+
+    def text(self) -> str:
+        """What a search looks at: name, service, image, node and id, in lower case, one per line.
+
+        Made with the first search. A state with another name or image makes another `ReportedTask`.
+        """
+        if not self._text:
+            state = self.state
+            texts = (state.name, state.service or "", state.image or "", self.node, state.id)
+            self._text = "\n".join(texts).casefold()
+        return self._text
+
+
+def _is_described(before: ContainerState, now: ContainerState) -> bool:
+    """Whether the columns that seldom change are the same for both states, on a node of the same capacity."""
+    return (
+        before.labels == now.labels
+        and before.limit == now.limit
+        and before.service == now.service
+        and before.started_at == now.started_at
+        and before.name == now.name
+        and before.runtime == now.runtime
+        and before.image == now.image
+    )
+
+
+class TaskTable:
+    """Every running task, by its node and its id there."""
+
+    def __init__(self, default_class: int, *, spans_nodes: bool = False) -> None:
+        """`spans_nodes` is set if an orchestrator lists services, and not the engine of each node its own."""
+        self._default_class = default_class
+        self._spans_nodes = spans_nodes
+        self._rows: dict[str, dict[str, int]] = {}
+        self._reported: dict[int, ReportedTask] = {}
+        self._capacity: dict[str, bytes] = {}
+        """Capacity of each node, at its last report with containers."""
+        self._unique: dict[str, int] = {}
+        self._shared: dict[str, set[int]] = {}
+        """Ids that several nodes report, which is unusual: these rows are named node/id."""
+        self._services = _ServiceRows()
+        self.claims = ServiceClaims()
+        self._ended: dict[str, KeptRow] = {}
+        """Windows of containers that ended recently, by id, oldest first: others may replace them."""
+        self.table = Table(TaskColumns())
+        self.windows = UsageWindows()
+
+    @property
+    def services(self) -> Table[_Count]:
+        return self._services.table
+
+    def row(self, node: str, container: str) -> int | None:
+        """The row of a container."""
+        return self._rows.get(node, {}).get(container)
+
+    def is_running(self, container: str) -> bool:
+        """Whether a node reports a container of this id."""
+        return container in self._unique or container in self._shared
+
+    def last_row(self, node: str, container: str, successors: Mapping[str, str]) -> int | None:
+        """The row of a container, or of the one that replaced it; successors lead back to no container."""
+        row = self.row(node, container)
+        while row is None and (row := self._unique.get(container)) is None and container in successors:
+            container = successors[container]
+        return row
+
+    def inherit(self, succession: Succession) -> None:
+        """Let a running container continue the windows of its predecessor."""
+        row = self.row(succession.node, succession.container)
+        assert row is not None
+        before = self.row(succession.from_node, succession.predecessor)
+        kept = self._ended.get(succession.predecessor) if before is None else self.windows.keep(before)
+        if kept is not None:
+            self.windows.inherit(row, kept)
+
+    def find(
+        self, services: Collection[str] | None, name: str | None, group: int | None
+    ) -> dict[str, list[str]]:
+        """Ids by node of the containers that match all of these; None is any."""
+        found: dict[str, list[str]] = {}
+        for task in self.reported(self.find_rows(services, name, group)):
+            found.setdefault(task.node, []).append(task.state.id)
+        return found
+
+    def find_rows(self, services: Collection[str] | None, name: str | None, group: int | None) -> Rows:
+        """The rows that match all of these; None is any."""
+        columns = self.table.columns
+        matching: Flags = columns.node != NOWHERE
+        if services is not None:
+            matching &= np.isin(columns.service, self._services.rows(services))
+        if name is not None:
+            matching &= columns.name == name
+        if group is not None:
+            matching &= columns.group == group
+        return np.flatnonzero(matching)
+
+    def reported(self, rows: Rows) -> list[ReportedTask]:
+        """The tasks of rows in use."""
+        return list(map(self._reported.__getitem__, rows.tolist()))
+
+    def put(
+        self,
+        node: str,
+        node_row: int,
+        capacity: Floats,
+        containers: Sequence[ContainerState],
+        at: float,
+    ) -> list[str]:
+        """Store the reported states of containers; returns the ids of new ones."""
+        of_node, reported = self._rows.setdefault(node, {}), self._reported
+        whole, key = capacity.tolist(), capacity.tobytes()
+        is_same_node = self._capacity.get(node) == key
+        self._capacity[node] = key
+        rows, new = [], []
+        for state in containers:
+            row = of_node.get(state.id)
+            if row is None:
+                new.append(state.id)
+                row = of_node[state.id] = self._add(node, node_row, state.id, at)
+            rows.append(row)
+            task = reported.get(row)
+            if task is not None and is_same_node and _is_described(task.state, state):
+                task.state = state
+            else:
+                self._describe(row, node, state, promised_limits(state, whole))
+        used = np.array([amounts(state.used) for state in containers], dtype=float)
+        self.table.columns.used[rows] = used
+        self.table.columns.watts[rows] = [
+            np.nan if state.power is None else state.power.watts for state in containers
+        ]
+        window_seconds = [state.window_seconds for state in containers]
+        self.windows.put(rows, np.where(np.isfinite(used), used, np.nan), at, window_seconds)
+        return new
+
+    def advance(self, now: float, valid_until: Floats) -> None:
+        """Close the buckets that ended; the states of the tasks of each node hold until `valid_until`."""
+        self.windows.advance(now, valid_until[self.table.columns.node])
+        oldest = self.windows.closed - BUCKETS
+        self._ended = {name: kept for name, kept in self._ended.items() if kept.closed > oldest}
+
+    def drop(self, node: str, containers: Iterable[str], at: float = -math.inf) -> None:
+        """Remove containers of a node, which ended `at` this time."""
+        of_node = self._rows.get(node, {})
+        for container in containers:
+            row = of_node.pop(container, None)
+            if row is not None:
+                self._remove(row, container, at)
+
+    def drop_node(self, node: str) -> None:
+        """Remove all containers of a node."""
+        self.drop(node, list(self._rows.get(node, ())))
+        self._rows.pop(node, None)
+        self._capacity.pop(node, None)
+        if freed := self.claims.drop_node(node):
+            for row, task in self._reported.items():
+                if task.state.service in freed:
+                    self._claim(row, task)
+
+    def strictest_class(self, node: str) -> int | None:
+        """The lowest SLA class among the tasks of a node; None without tasks."""
+        rows = list(self._rows.get(node, {}).values())
+        return int(self.table.columns.task_class[rows].min()) if rows else None
+
+    def allocated(self, node: str) -> Floats:
+        """The sum of what the tasks of a node were promised; NaN where none was promised anything."""
+        promised = self.table.columns.allocated[list(self._rows.get(node, {}).values())]
+        return np.where(np.isnan(promised).all(axis=0), np.nan, np.nansum(promised, axis=0))
+
+    def constrain(
+        self, row: int, *, stays: bool, everywhere: bool, labels: Mapping[str, str], namespace: str = ""
+    ) -> None:
+        """Set whether an orchestrator pins a task to its node, or runs it everywhere; else labels decide.
+
+        `labels` and `namespace` are those of its service.
+        """
+        task, columns = self._reported[row], self.table.columns
+        task.service_labels, task.namespace = labels, namespace
+        self._claim(row, task)
+        traits = self._traits(task.state, labels)
+        columns.task_class[row] = traits.task_class
+        columns.movable[row] = not stays and traits.movable
+        columns.kind[row] = TaskKind.DAEMON if everywhere else traits.kind
+
+    def _traits(self, state: ContainerState, service_labels: Mapping[str, str]) -> TaskTraits:
+        return task_traits({**state.labels, **service_labels}, self._default_class)
+
+    def confirm(self, row: int, container: str) -> None:
+        """An orchestrator lists a container on this node: the claim of another node does not take its id."""
+        if container in self._shared and not self.table.columns.is_orchestrated[row]:
+            self.table.rename(row, container)
+        self.table.columns.is_orchestrated[row] = True
+
+    def unconfirmed(self, node: str) -> set[str]:
+        """Ids of containers of a node that name a service of an orchestrator, which does not list them."""
+        columns, rows = self.table.columns, self._rows.get(node, {})
+        of_node = np.fromiter(rows.values(), np.intp, len(rows))
+        claimed = ~columns.is_orchestrated[of_node]
+        if not claimed.any() or not columns.is_orchestrated.any():
+            return set()
+        managed = np.unique(columns.service[columns.is_orchestrated])
+        claimed &= np.isin(columns.service[of_node], managed[managed != NOWHERE])
+        return {name for name, is_claimed in zip(rows, claimed.tolist(), strict=True) if is_claimed}
+
+    def nodes_sharing_containers(self, node: str) -> Counter[str]:
+        """The other nodes that report containers of this one, and how many they share."""
+        shared = self._rows.get(node, {}).keys() & self._shared.keys() if self._shared else ()
+        nodes = (self._reported[row].node for container in shared for row in self._shared[container])
+        return Counter(other for other in nodes if other != node)
+
+    def _add(self, node: str, node_row: int, container: str, at: float) -> int:
+        unique = self._unique.get(container)
+        if unique is None and container not in self._shared:
+            row = self.table.add(container)
+            self._unique[container] = row
+        else:
+            row = self.table.add(f"{node}/{container}")
+            self._shared.setdefault(container, set()).add(row)
+            if unique is not None:
+                del self._unique[container]
+                self._shared[container].add(unique)
+                if not self.table.columns.is_orchestrated[unique]:
+                    self.table.rename(unique, f"{self._reported[unique].node}/{container}")
+        self.table.columns.node[row] = node_row
+        self.table.columns.first_report_at[row] = at
+        # Ids are unique: the same one on another node is the same container, which was moved.
+        kept = self._ended.pop(container, None) if unique is None else self.windows.keep(unique)
+        if kept is not None:
+            self.windows.put_back(row, kept)
+        return row
+
+    def _remove(self, row: int, container: str, at: float) -> None:
+        sharing = self._shared.get(container)
+        if sharing is None:
+            del self._unique[container]
+        else:
+            sharing.remove(row)
+            if len(sharing) == 1:
+                del self._shared[container]
+                (self._unique[container],) = sharing
+                self.table.rename(self._unique[container], container)
+        self._release(self._reported.pop(row).state.service)
+        self._ended.pop(container, None)
+        self._ended[container] = self.windows.keep(row, until=at)
+        if len(self._ended) > _KEPT_ENDED:
+            del self._ended[next(iter(self._ended))]
+        self.windows.clear(row)
+        self.table.remove(row)
+
+    def _describe(self, row: int, node: str, state: ContainerState, limits: Amounts) -> None:
+        """Write the columns that seldom change, where they did."""
+        columns, task = self.table.columns, self._reported.get(row)
+        before = None if task is None else task.state
+        if (task is None or limits != task.limits) and not columns.is_orchestrated[row]:
+            columns.requested[row] = columns.allocated[row] = limits
+        if before is None or state.labels != before.labels:
+            traits = self._traits(state, {} if task is None else task.service_labels)
+            columns.task_class[row], columns.kind[row], columns.movable[row] = traits
+        if before is None or state.started_at != before.started_at:
+            columns.started_at[row] = np.nan if state.started_at is None else state.started_at
+        if before is None or state.service != before.service:
+            columns.service[row] = self._services.acquire(state.service)
+            if before is not None:
+                self._release(before.service)
+        if before is None or state.name != before.name:
+            columns.name[row] = state.name
+        if task is None:
+            task = self._reported[row] = ReportedTask(node, state, limits)
+        else:
+            task.state, task.limits = state, limits
+        if before is None or state.labels != before.labels or state.service != before.service:
+            self._claim(row, task)
+
+    def _claim(self, row: int, task: ReportedTask) -> None:
+        """Set the application of the service of a task, by its labels."""
+        service = task.state.service
+        if service is None:
+            return
+        if self._spans_nodes and self.table.columns.is_orchestrated[row]:
+            self.claims.put(service, application_traits(task.service_labels, task.namespace), None)
+        else:
+            self.claims.put(service, application_traits(task.state.labels), task.node)
+
+    def _release(self, service: str | None) -> None:
+        if service is not None and self._services.release(service):
+            self.claims.drop(service)

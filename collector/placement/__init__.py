@@ -1,1 +1,0 @@
-"""Placement of containers and applications: questions, rankings with reasons, reservations, plans."""

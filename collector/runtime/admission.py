@@ -1,0 +1,45 @@
+"""Compares predicted with actual shortages of nodes, window by window, and stores the record."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from collector.common.periodic import in_background, repeat
+from collector.history.interface import HistoryUnavailable
+from collector.runtime.parts import Core
+
+_KIND, _RECORD = "admission", "shortages"
+_CHECK_SECONDS = 15.0
+"""Short, because a prediction is for a window that has just begun."""
+
+
+@asynccontextmanager
+async def recording_shortages(core: Core) -> AsyncIterator[None]:
+    """Update the record while the block runs, unless all containers are admitted."""
+    if core.admission is None:
+        yield
+        return
+    async with in_background(
+        repeat(
+            lambda: record_shortages(core),
+            _CHECK_SECONDS,
+            "recording shortages",
+            expected=HistoryUnavailable,
+        )
+    ):
+        yield
+
+
+async def record_shortages(core: Core) -> None:
+    """If a window has begun, predict and score, and store the record. Raise `HistoryUnavailable`."""
+    snapshot = await core.snapshot()
+    # In a thread, because a large cluster takes longer than requests can wait.
+    if await asyncio.to_thread(core.shortages.observe, snapshot):
+        await core.history.put_values(_KIND, {_RECORD: core.shortages.pack()})
+
+
+async def restore_shortages(core: Core) -> None:
+    """Restore the stored record."""
+    stored = (await core.history.get_values(_KIND)).get(_RECORD)
+    if stored is not None:
+        core.shortages.restore(stored)

@@ -1,0 +1,81 @@
+"""Bounds memory and disk: drops nodes that are gone and old samples, and compacts usage."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+from collector.common.outages import Dependency
+from collector.common.periodic import in_background, repeat
+from collector.common.text import counted
+from collector.history.interface import HistoryStats, HistoryUnavailable
+from collector.observe.limits.node_account import Limit
+from collector.runtime.parts import Core
+
+log = logging.getLogger(__name__)
+
+_COMPACTION_SECONDS = 0.25
+_CHECK_SECONDS = 5.0
+_COMPACT_AT_ONCE = 8
+"""Number of nodes whose usage is compacted in one commit: few, so that reports hardly wait for it."""
+
+
+@asynccontextmanager
+async def retention(core: Core) -> AsyncIterator[None]:
+    """Apply retention and compact usage while the block runs."""
+
+    async def drop_old() -> None:
+        now = core.clock()
+        for old, new in core.registry.drop_old(now).items():
+            log.info("node %s was renamed to %s: it runs the same containers", old, new)
+        bounded = await core.history.apply_retention(now, core.config.limits)
+        for node, buckets in bounded.items():
+            core.registry.admission.refuse(node, Limit.ENERGY, now, buckets)
+
+    async def compact_usage() -> None:
+        """Replace the usage of many reports in the history with its sum."""
+        keys, totals = core.registry.usage.compact(_COMPACT_AT_ONCE)
+        if keys:
+            try:
+                await core.history.store_usage(keys, totals)
+            except HistoryUnavailable:
+                core.registry.usage.requeue(keys)
+                raise
+
+    core.outages.watch(Dependency.HISTORY)
+    async with in_background(
+        repeat(partial(check_history, core), _CHECK_SECONDS, "checking the history"),
+        repeat(
+            drop_old,
+            core.config.history.rollup_seconds,
+            "dropping old samples",
+            expected=HistoryUnavailable,
+        ),
+        repeat(compact_usage, _COMPACTION_SECONDS, "compacting usage", expected=HistoryUnavailable),
+    ):
+        yield
+
+
+async def check_history(core: Core) -> None:
+    """Report whether reports can be stored, and whether the file is intact."""
+    try:
+        await core.history.check()
+    except HistoryUnavailable as error:
+        core.outages.begin(Dependency.HISTORY, f"the history is unavailable: {error}")
+        return
+    if problem := _problem_of(core.history.stats()):
+        core.outages.begin(Dependency.HISTORY, problem)
+    else:
+        core.outages.end(Dependency.HISTORY, "the history is available again")
+
+
+def _problem_of(stats: HistoryStats) -> str:
+    """Return a sentence about damage of the file; empty if it is intact."""
+    if stats.damage:
+        return f"the history is damaged ({stats.damage}): restart the collector, which repairs it"
+    if stats.wrong_rows:
+        return (
+            f"{counted(stats.wrong_rows, 'row')} of the energy accounts did not match the checksum, and"
+            " were deleted: check the disk, and restore the history from a backup if these accounts matter"
+        )
+    return ""

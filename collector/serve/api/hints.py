@@ -1,0 +1,123 @@
+"""Hints for containers: placement, rebalancing, reservations; and the list of policies."""
+
+import asyncio
+from http import HTTPStatus
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from collector.analysis.usage import to_quantities
+from collector.common.errors import ApiError
+from collector.decide.answers import (
+    PlacementHint,
+    PlanHint,
+    Policies,
+    Reservation,
+    ReservationList,
+)
+from collector.decide.planning import RebalanceQuestion, plan, policies
+from collector.decide.question import PlacementQuestion, resolve_policy
+from collector.decide.ranking import hint
+from collector.decide.reservations import PendingPlacement
+from collector.runtime.parts import Core
+from collector.runtime.placing import place_now
+from collector.serve.web.routes import Route, delete, get, post, problem
+from collector.serve.web.scopes import Caller, Scope
+from collector.snapshot.tables import Snapshot
+
+_NO_RESERVATION = problem(HTTPStatus.NOT_FOUND, "No reservation has this id.")
+TOO_MANY_RESERVATIONS = problem(HTTPStatus.TOO_MANY_REQUESTS, "Too many reservations.")
+
+
+async def place(core: Core, question: PlacementQuestion, caller: Caller) -> PlacementHint:
+    """Rank nodes for a container, with reasons.
+
+    With `reserve_seconds`, the best node is reserved, which requires a token of kind `place`.
+    """
+    check_reservation(caller, question.reserve_seconds)
+    return rank_nodes(core, await core.snapshot(), question)
+
+
+def check_reservation(caller: Caller, reserve_seconds: float) -> None:
+    """Raise `ApiError` if the caller requests a reservation and must not make one."""
+    if reserve_seconds and not caller.may(Scope.PLACE):
+        raise ApiError(
+            HTTPStatus.FORBIDDEN,
+            "a read token cannot reserve nodes: omit reserve_seconds, or send a token of kind place",
+            "$.reserve_seconds",
+        )
+
+
+def rank_nodes(core: Core, snapshot: Snapshot, question: PlacementQuestion) -> PlacementHint:
+    """Rank nodes, and reserve the best one if requested. Blocks the event loop for a few milliseconds."""
+    chosen, placement = place_now(core, snapshot, question)
+    request, reserved = placement.request, placement.reservation
+    return hint(
+        snapshot,
+        request,
+        placement.ranking,
+        policy=chosen.policy.name,
+        assumed=placement.assumed,
+        limit=question.limit,
+        name_all_refused=question.refused == "all",
+        reservation=None if reserved is None else describe_reservation(reserved),
+    )
+
+
+async def rebalance(core: Core, question: RebalanceQuestion) -> PlanHint:
+    """Get the plan of a policy for the cluster now: what to move, limit, stop, start or switch, and why."""
+    settings = question.settings if question.moves is None else question.settings | {"moves": question.moves}
+    chosen = resolve_policy(core.config, question.policy, settings, "rebalance")
+    # A plan for a large cluster takes seconds.
+    async with core.planning:
+        return await asyncio.to_thread(plan, await core.snapshot(), chosen, core.config.control)
+
+
+async def list_policies(core: Core) -> Policies:
+    """List policies with their settings."""
+    return Policies(default=core.config.placement.policy, policies=policies())
+
+
+async def list_reservations(core: Core) -> ReservationList:
+    """List current reservations."""
+    return ReservationList(
+        [describe_reservation(each) for each in core.reservations.placements(core.clock())]
+    )
+
+
+class ReservationQuery(msgspec.Struct, frozen=True):
+    """Which reservation to release."""
+
+    id: Annotated[str, Meta(description="Id of the reservation, from the hint.")]
+
+
+async def release(core: Core, query: ReservationQuery) -> Reservation:
+    """Release a reservation."""
+    core.reservations.placements(core.clock())
+    found = core.reservations.release(query.id)
+    if found is None:
+        detail = f"no reservation has the id {query.id}: it has expired, or its container has started"
+        raise ApiError(HTTPStatus.NOT_FOUND, detail, "id")
+    return describe_reservation(found)
+
+
+def describe_reservation(placement: PendingPlacement) -> Reservation:
+    """Convert a pending placement for the API."""
+    return Reservation(
+        id=placement.id,
+        node=placement.sent.node,
+        service=placement.sent.service,
+        made_at=placement.made_at,
+        expires_at=placement.expires_at,
+        demand=to_quantities(placement.sent.envelope),
+    )
+
+
+ROUTES: tuple[Route, ...] = (
+    post("/v1/hints/placement", place, problems=TOO_MANY_RESERVATIONS),
+    post("/v1/hints/rebalance", rebalance),
+    get("/v1/hints/reservations", list_reservations),
+    delete("/v1/hints/reservations", release, problems=_NO_RESERVATION, scope=Scope.ADMIN),
+    get("/v1/policies", list_policies),
+)

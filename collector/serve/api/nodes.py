@@ -1,0 +1,276 @@
+"""Nodes, and the error for an unknown one."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Annotated, Literal
+
+import numpy as np
+from msgspec import Meta, Struct, structs
+
+from collector.analysis.usage import to_quantities
+from collector.common.errors import ApiError
+from collector.common.liveness import LivenessLabel
+from collector.common.ratios import Ratios
+from collector.decide.policies.scoring import availability as free_score
+from collector.decide.policies.scoring import share
+from collector.history.interface import Mean, SubjectKind
+from collector.observe.entries import NodeEntry
+from collector.observe.limits.node_account import Limit
+from collector.observe.registry import Registry
+from collector.observe.updates import GenerationLabel, NodePlacement, RegionLabel
+from collector.runtime.parts import Core
+from collector.serve.api.queries import (
+    Pager,
+    SortValue,
+    TableQuery,
+    has_label,
+    sort_page,
+)
+from collector.serve.web.routes import NO_HISTORY, NO_NODE, Route, get
+from wire.messages import NodeState
+from wire.resources import RESOURCES, Quantities, Resource, ratio
+
+Window = Annotated[
+    float,
+    Meta(gt=0, le=3600, description="Length of the window for `mean`, which ends at the node's last report."),
+]
+WINDOW_SECONDS = 300.0
+"""The default heartbeat interval of agents, so that a mean rarely covers a single sample."""
+
+
+class NodeAvailability(Struct, frozen=True, kw_only=True):
+    """Free capacity of a node: GenPack's map."""
+
+    envelope: Quantities
+    """Sum of the envelopes of its containers."""
+    free: Quantities
+    """Capacity minus `envelope`, at least 0."""
+    score: float
+    """Free capacity over all resources: 0 is full, 2 is empty."""
+
+
+class Node(NodeState, frozen=True, kw_only=True, omit_defaults=False, gc=True):
+    """A node, as last reported. A node reports only changes, so older values are still valid."""
+
+    name: str
+    """Name of the node, as its agent reports it."""
+    state: LivenessLabel
+    """Whether its reports arrive on time: `up`, `suspect` or `down`."""
+    boot: str
+    """Id of this run of its agent."""
+    complete: bool
+    """False if a report since the last heartbeat is missing; the next heartbeat completes the node."""
+    sampled_at: float | None
+    """Unix time of the end of the sampling window, by the node's clock."""
+    last_seen_seconds_ago: float
+    """Time since its last report, by the collector's clock."""
+    agent_version: str | None
+    sample_seconds: float | None
+    beacon_seconds: float | None
+    """Maximum time between two reports of the node."""
+    used_ratio: Ratios
+    top: dict[Resource, tuple[str, ...]]
+    """Ids of the containers that used most of each resource before the last heartbeat, highest first."""
+    containers: int
+    """Number of running containers."""
+    refused: dict[Limit, int]
+    """Refused requests and values since the collector started, by the limit that the node exceeded."""
+    placement: NodePlacement
+    """Facts that policies use, in addition to usage."""
+    availability: NodeAvailability | None
+    """Its free capacity by envelopes; null if it joined after the newest snapshot."""
+    mean: Mean | None
+    """Mean over the requested window; null while the node is down."""
+
+
+class NodePage(Struct, frozen=True):
+    """A page of nodes, by name or in the requested order."""
+
+    nodes: list[Node]
+    """The nodes of this page."""
+    next: str | None
+    """Cursor of the next page; null on the last page."""
+    matching: int
+    """Number of nodes on all pages."""
+
+
+class NodesQuery(TableQuery, frozen=True, kw_only=True):
+    """Filters and order of nodes."""
+
+    name: Annotated[str | None, Meta(description="Only the node with this name; 404 if there is none.")] = (
+        None
+    )
+    state: Annotated[LivenessLabel | None, Meta(description="Only nodes in this state.")] = None
+    region: Annotated[
+        RegionLabel | None, Meta(description="Only nodes in this region of energy efficiency.")
+    ] = None
+    task_class: Annotated[
+        Annotated[int, Meta(ge=1, le=4)] | None,
+        Meta(description="Only nodes whose strictest container has this SLA class."),
+    ] = None
+    generation: Annotated[GenerationLabel | None, Meta(description="Only nodes of this generation.")] = None
+    label: Annotated[str | None, Meta(description="Only nodes with this label: `KEY` or `KEY=VALUE`.")] = None
+    order: Annotated[
+        Literal["name", "registry", "state", "cpu", "memory", "disk", "network", "watts", "containers"],
+        Meta(
+            description="By name, state, used share of a resource, power, number of containers; or `registry`"
+            " as in Energy4Cloud: by region, then SLA class, then the fullest first (in the region EED the"
+            " emptiest first). All orders except by name can change between two pages."
+        ),
+    ] = "name"
+    means: Annotated[bool, Meta(description="Whether to read `mean` from the history.")] = True
+    window_seconds: Window = WINDOW_SECONDS
+
+    @property
+    def needs_record(self) -> bool:
+        """Whether a filter needs the record of a node."""
+        return (self.region, self.task_class, self.generation) != (None, None, None)
+
+    def matches(self, record: NodePlacement) -> bool:
+        """Check the filters that need the record of a node."""
+        return (
+            self.region in (None, record.region)
+            and self.task_class in (None, record.task_class)
+            and self.generation in (None, record.generation)
+        )
+
+
+_NOT_REPORTED = NodeState(used=Quantities(), capacity=Quantities())
+
+
+def list_nodes(registry: Registry, now: float, *, node: str | None = None) -> list[Node]:
+    """All nodes by name, or one; without `availability` and `mean`."""
+    return [_describe_node(registry, entry, now) for entry in registry.nodes(now, node=node)]
+
+
+def _describe_node(registry: Registry, entry: NodeEntry, now: float) -> Node:
+    run = entry.run
+    state = _NOT_REPORTED if run.state is None else run.state.value
+    heartbeat = None if run.heartbeat is None else run.heartbeat.value
+    return Node(
+        **structs.asdict(state),
+        name=entry.name,
+        state=entry.liveness.label,
+        boot=run.boot,
+        complete=run.is_complete,
+        sampled_at=None if run.state is None else run.state.at,
+        last_seen_seconds_ago=max(0.0, now - entry.last_report_at),
+        agent_version=None if heartbeat is None else heartbeat.agent_version,
+        sample_seconds=None if heartbeat is None else heartbeat.sample_seconds,
+        beacon_seconds=None if heartbeat is None else heartbeat.beacon_seconds,
+        used_ratio=Ratios(*(ratio(state.used, state.capacity, resource) for resource in RESOURCES)),
+        top={} if heartbeat is None else heartbeat.top,
+        containers=len(run.containers),
+        refused=dict(registry.admission.refused_of(entry.name)),
+        placement=registry.tables.record(entry.name, now),
+        availability=None,
+        mean=None,
+    )
+
+
+_by_name: Pager[NodeEntry, tuple[str]] = Pager(lambda entry: (entry.name,), tuple[str])
+
+
+def _reported(value_of: Callable[[NodeState], float | None]) -> Callable[[NodeEntry], SortValue | None]:
+    def value(entry: NodeEntry) -> SortValue | None:
+        return None if entry.run.state is None else value_of(entry.run.state.value)
+
+    return value
+
+
+def _share(resource: Resource) -> Callable[[NodeEntry], SortValue | None]:
+    return _reported(lambda state: ratio(state.used, state.capacity, resource))
+
+
+_ORDERS: Mapping[str, Callable[[NodeEntry], SortValue | None]] = {
+    "name": lambda entry: entry.name.casefold(),
+    "state": lambda entry: entry.liveness,
+    **{each.value: _share(each) for each in RESOURCES},
+    "watts": _reported(lambda state: None if state.power is None else state.power.watts),
+    "containers": lambda entry: len(entry.run.containers),
+}
+
+
+async def nodes(core: Core, query: NodesQuery) -> NodePage:
+    """List nodes with their resource usage and power. `search` looks at their names and labels."""
+    matching = _find_nodes(core, query)
+    if query.name is not None and not matching:
+        raise no_such_node(query.name)
+    if query.order == "name" and not query.reverse:
+        page, after = _by_name.page(matching[query.offset :], query)
+    else:
+        page, after = sort_page(matching, _ORDERS.get(query.order), query)
+    now, free = core.clock(), await _availability(core, [each.name for each in page])
+    found = [
+        structs.replace(_describe_node(core.registry, entry, now), availability=free.get(entry.name))
+        for entry in page
+    ]
+    if query.means:
+        found = await _add_means(core, found, query.window_seconds)
+    return NodePage(found, after, len(matching))
+
+
+async def _availability(core: Core, names: list[str]) -> dict[str, NodeAvailability]:
+    nodes = (await core.snapshot()).nodes
+    places = [(name, bisect_left(nodes.names, name)) for name in names]
+    known = [(name, row) for name, row in places if nodes.names[row : row + 1] == (name,)]
+    rows = [row for _, row in known]
+    capacity, envelope = nodes.capacity[rows], nodes.envelope_sum[rows]
+    free = np.clip(capacity - envelope, 0.0, None)
+    score = free_score(share(free, capacity))
+    return {
+        name: NodeAvailability(
+            envelope=to_quantities(envelope[place]),
+            free=to_quantities(free[place]),
+            score=float(score[place]),
+        )
+        for place, (name, _) in enumerate(known)
+    }
+
+
+def _find_nodes(core: Core, query: NodesQuery) -> list[NodeEntry]:
+    """The nodes that match all filters, by name or in the order of Energy4Cloud's registry."""
+    now, tables = core.clock(), core.registry.tables
+    entries = core.registry.nodes(now, node=query.name)
+    if query.order == "registry":
+        by_name = {each.name: each for each in entries}
+        entries = (by_name[name] for name in tables.nodes_by_region() if name in by_name)
+    found = [each for each in entries if query.state in (None, each.liveness.label)]
+    if query.search:
+        part = query.search.casefold()
+        found = [each for each in found if part in _search_text(each.name, tables.labels(each.name))]
+    if query.label is not None:
+        is_labelled = has_label(query.label)
+        found = [each for each in found if is_labelled(tables.labels(each.name))]
+    if query.needs_record:
+        found = [each for each in found if query.matches(tables.record(each.name, now))]
+    return found
+
+
+def _search_text(name: str, labels: Mapping[str, str]) -> str:
+    return "\n".join((name, *(f"{key}={value}" for key, value in labels.items()))).casefold()
+
+
+def get_node(core: Core, name: str, field: str = "name") -> Node:
+    """A node without `mean`; raises `ApiError` about a field of the request if no node has this name."""
+    found = list_nodes(core.registry, core.clock(), node=name)
+    if not found:
+        raise no_such_node(name, field)
+    return found[0]
+
+
+async def _add_means(core: Core, found: list[Node], window_seconds: float) -> list[Node]:
+    now = core.clock()
+    window_ends = [each for node in found for each in core.registry.window_ends(now, node=node.name)]
+    means = await core.history.means(SubjectKind.NODE, window_seconds, window_ends)
+    return [structs.replace(node, mean=means.get((node.name, None))) for node in found]
+
+
+def no_such_node(name: str, field: str = "name") -> ApiError:
+    """The error for an unknown node."""
+    detail = f"no node is named {name!r}: 'wattpack nodes' (GET /v1/nodes) lists all nodes"
+    return ApiError(HTTPStatus.NOT_FOUND, detail, field)
+
+
+ROUTES: tuple[Route, ...] = (get("/v1/nodes", nodes, problems={**NO_NODE, **NO_HISTORY}),)

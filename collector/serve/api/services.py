@@ -1,0 +1,193 @@
+"""Services, and the error for an unknown one."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from collector.analysis.dominance import DominantResource
+from collector.analysis.envelopes import Statistic
+from collector.analysis.services import ServiceProfile
+from collector.common.errors import ApiError
+from collector.common.liveness import Liveness
+from collector.runtime.parts import Core
+from collector.serve.api.containers import Envelope, describe_envelope
+from collector.serve.api.queries import (
+    Pager,
+    SortValue,
+    TableQuery,
+    sort_page,
+)
+from collector.serve.web.routes import Route, get, problem
+from wire.messages import ContainerState
+from wire.resources import RESOURCES, Resource
+
+_NO_SERVICE = problem(HTTPStatus.NOT_FOUND, "No service has this name.")
+
+
+class Service(msgspec.Struct, frozen=True, kw_only=True):
+    """A service; the envelope is for one container."""
+
+    name: str
+    """Name of the service: a Swarm service, Compose `project/service`, or Kubernetes `namespace/workload`."""
+    image: str
+    containers: int
+    """Number of running containers."""
+    nodes: int
+    """Number of nodes that its containers run on."""
+    watts: float | None
+    """Power of its containers; null if no node reports it."""
+    power_weight: float
+    """Power of its CPU time relative to the average of its nodes: learned by agents with a meter, else 1."""
+    profiled: bool
+    """Whether the envelope comes from enough samples to predict the need of a new container."""
+    observed_seconds: float
+    """Total time over which its containers were observed."""
+    last_seen_at: float
+    """Unix time at which one of its containers last ran."""
+    dominant: DominantResource | None
+    envelope: Envelope
+
+
+class ServicePage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of services, by name or in the requested order."""
+
+    analyzed_at: float
+    """Unix time of the last analysis; 0 before the first one."""
+    services: list[Service]
+    """The services of this page."""
+    next: str | None
+    """Cursor of the next page; null on the last page."""
+    matching: int
+    """Number of services on all pages."""
+
+
+class ServicesQuery(TableQuery, frozen=True, kw_only=True):
+    """Filters for services."""
+
+    name: Annotated[
+        str | None, Meta(description="Only the service with this name; 404 if there is none.")
+    ] = None
+    running: Annotated[
+        bool | None, Meta(description="Only services with running containers, or only those without.")
+    ] = None
+    profiled: Annotated[bool | None, Meta(description="Only profiled services, or only the others.")] = None
+    dominant: Annotated[Resource | None, Meta(description="Only services with this dominant resource.")] = (
+        None
+    )
+
+    order: Annotated[
+        Literal["name", "containers", "nodes", "cpu", "memory", "disk", "network", "watts"],
+        Meta(
+            description="By name, number of containers or nodes, need of a resource, or power; all orders"
+            " except by name can change between two pages."
+        ),
+    ] = "name"
+
+    def matches(self, service: ServiceProfile) -> bool:
+        dominant = service.dominant
+        return (
+            self.name in (None, service.name)
+            and (not self.search or self.search.casefold() in f"{service.name}\n{service.image}".casefold())
+            and self.running in (None, service.containers > 0)
+            and self.profiled in (None, service.profiled)
+            and (self.dominant is None or (dominant is not None and dominant.resource is self.dominant))
+        )
+
+
+def _need(resource: Resource) -> Callable[[ServiceProfile], SortValue | None]:
+    return lambda service: service.quantities(Statistic.ENVELOPE).of(resource)
+
+
+_BY_NAME: Pager[ServiceProfile, tuple[str]] = Pager(lambda service: (service.name,), tuple[str])
+_ORDERS: Mapping[str, Callable[[ServiceProfile], SortValue | None]] = {
+    "name": lambda service: service.name.casefold(),
+    "containers": lambda service: service.containers,
+    "nodes": lambda service: service.nodes,
+    **{each.value: _need(each) for each in RESOURCES},
+}
+
+
+async def services(core: Core, query: ServicesQuery) -> ServicePage:
+    """List services with the resources that one container of each needs.
+
+    Profiled services that do not run are included. `search` looks at their name and image.
+    """
+    latest = core.analysis.latest
+    matching = [each for _, each in sorted(latest.services.items()) if query.matches(each)]
+    if query.name is not None and not matching:
+        raise no_such_service(query.name)
+    if query.order == "name" and not query.reverse:
+        found, after = _BY_NAME.page(matching[query.offset :], query)
+    elif query.order == "watts":
+        watts = core.registry.service_watts(core.clock(), core.registry.names())
+        found, after = sort_page(matching, lambda each: watts.get(each.name), query)
+    else:
+        found, after = sort_page(matching, _ORDERS[query.order], query)
+    powers = _powers(core, {each.name for each in found})
+    described = [_describe_service(each, powers.get(each.name)) for each in found]
+    return ServicePage(analyzed_at=latest.at, services=described, next=after, matching=len(matching))
+
+
+@dataclass(slots=True)
+class _Power:
+    """Power of the containers of a service that report it."""
+
+    watts: float = 0.0
+    cores: float = 0.0
+    weighted_cores: float = 0.0
+
+    def add(self, container: ContainerState) -> None:
+        if container.power is not None:
+            cores = container.used.cpu_cores or 0.0
+            self.watts += container.power.watts
+            self.cores += cores
+            self.weighted_cores += container.power.power_weight * cores
+
+    @property
+    def power_weight(self) -> float:
+        return self.weighted_cores / self.cores if self.cores > 0 else 1.0
+
+
+def _powers(core: Core, names: Collection[str]) -> dict[str, _Power]:
+    """Power of these services on nodes that are not down."""
+    found: defaultdict[str, _Power] = defaultdict(_Power)
+    for node, ids in core.registry.tables.find(services=names).items():
+        for entry in core.registry.nodes(core.clock(), node=node):
+            for each in ids if entry.liveness is not Liveness.DOWN else ():
+                container = entry.run.containers[each].value
+                if container.power is not None:
+                    found[container.service or ""].add(container)
+    return found
+
+
+def _describe_service(service: ServiceProfile, power: _Power | None) -> Service:
+    return Service(
+        name=service.name,
+        image=service.image,
+        containers=service.containers,
+        nodes=service.nodes,
+        watts=None if power is None else power.watts,
+        power_weight=1.0 if power is None else power.power_weight,
+        profiled=service.profiled,
+        observed_seconds=service.observed_seconds,
+        last_seen_at=service.last_seen_at,
+        dominant=service.dominant,
+        envelope=describe_envelope(service.statistics),
+    )
+
+
+def no_such_service(name: str) -> ApiError:
+    """The error for an unknown service."""
+    detail = (
+        f"no service is named {name!r}: 'wattpack services' (GET /v1/services) lists all services; a new one"
+        " appears within a minute"
+    )
+    return ApiError(HTTPStatus.NOT_FOUND, detail, "name")
+
+
+ROUTES: tuple[Route, ...] = (get("/v1/services", services, problems=_NO_SERVICE),)

@@ -1,0 +1,350 @@
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from collector.act.actor import Actor
+from collector.act.lease import Lease
+from collector.act.loop import ControlLoop, follow_up
+from collector.act.planner import Decider
+from collector.act.records import Decision, DecisionOutcome, Pause, StepState, Trigger
+from collector.act.recovery import recover
+from collector.act.verification import target_of
+from collector.common.orchestrator import Mode
+from collector.decide.policies.actions import Move
+from collector.decide.policies.interface import Plan
+from collector.snapshot.tables import NOWHERE
+from tests.collector.act.builders import (
+    CHOSEN,
+    HOG,
+    STEADY,
+    FakeDriver,
+    FluctuatingLoad,
+    Stage,
+    actor_of,
+    hog_id,
+    staged,
+    view,
+)
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    async with staged(tmp_path) as made:
+        made.begin()
+        yield made
+
+
+async def heal(actor: Actor) -> Decision:
+    decision = await actor.planner.answer_alerts(CHOSEN)
+    assert decision is not None
+    return await actor.executor.carry_out(decision)
+
+
+async def test_a_bottleneck_is_relieved_and_every_step_is_recorded(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), on_move=stage.report_move)
+    actor = await actor_of(stage, driver)
+    decision = await heal(actor)
+    assert decision.outcome is DecisionOutcome.DONE
+    (order,) = driver.orders
+    assert isinstance(order, Move)
+    assert (order.task, order.node, order.target) == (hog_id(), "alpha", "gamma")
+    (step,) = decision.steps
+    assert (step.state, step.service, step.containers) == (StepState.VERIFIED, HOG, (hog_id(1),))
+    assert step.what == "done"
+    assert decision.before.used_ratios["alpha"] > 0.9
+    stage.alert("alpha", closed=True)
+    stage.clock.now += 20
+    await follow_up(actor.situation)
+    healed = actor.situation.journal.get(decision.id)
+    assert healed is not None
+    assert healed.healed_seconds == pytest.approx(20, abs=2)
+    assert healed.after is None
+    stage.clock.now += 60
+    await follow_up(actor.situation)
+    followed = actor.situation.journal.get(decision.id)
+    assert followed is not None
+    assert followed.after is not None
+    assert followed.after.used_ratios["alpha"] < 0.5
+    assert followed.after.alerts == ()
+
+
+async def test_a_container_that_was_moved_is_as_old_as_the_first_one(stage: Stage) -> None:
+    def report(move: Move) -> None:
+        stage.report_move(move, started_at=stage.clock.now)
+
+    actor = await actor_of(stage, FakeDriver(view_now=view(), on_move=report))
+    decision = await heal(actor)
+    assert decision.outcome is DecisionOutcome.DONE
+    stage.clock.now += 30
+    tasks = (await actor.situation.snapshot()).tasks
+    row = tasks.index[hog_id(1)]
+    assert tasks.age_seconds[row] >= 10_000
+    assert tasks.settled_seconds[row] < 60, "it has been on its node for a moment only"
+    other = tasks.index[f"id-of-{STEADY}"]
+    assert tasks.age_seconds[other] == tasks.settled_seconds[other]
+
+
+async def test_hints_do_not_return_a_moved_service_at_once(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), on_move=stage.report_move)
+    actor = await actor_of(stage, driver)
+    await heal(actor)
+    snapshot = await actor.situation.snapshot()
+    row = snapshot.tasks.index[hog_id(1)]
+    assert snapshot.nodes.names[snapshot.tasks.came_from[row]] == "alpha"
+    assert (snapshot.tasks.came_from != NOWHERE).sum() == 1
+    assert stage.core.reservations.left_by([HOG], stage.clock.now) == {"alpha"}
+
+
+async def test_hints_refuse_the_old_node_during_a_move(stage: Stage) -> None:
+    """By the name that the orchestrator calls it, too: its scheduler may ask before the move is done."""
+    refused: list[frozenset[str]] = []
+
+    def report(move: Move) -> None:
+        refused.extend(stage.core.reservations.left_by([name], stage.clock.now) for name in (HOG, "shop/hog"))
+        stage.report_move(move)
+
+    seen = view()
+    named = tuple(
+        replace(each, service="shop/hog") if each.container == hog_id() else each for each in seen.tasks
+    )
+    await heal(await actor_of(stage, FakeDriver(view_now=replace(seen, tasks=named), on_move=report)))
+    assert refused == [{"alpha"}, {"alpha"}]
+
+
+async def test_a_lasting_alert_causes_no_further_move_until_the_effect_of_the_last_shows(
+    stage: Stage,
+) -> None:
+    driver = FakeDriver(view_now=view(), on_move=stage.report_move)
+    actor = await actor_of(stage, driver)
+    await heal(actor)
+    stage.send_heartbeat("alpha", "steady", cpu_cores=3.9)
+    second = await heal(actor)
+    assert second.outcome is DecisionOutcome.REFUSED
+    (step,) = second.steps
+    assert step.guard == "settle"
+    assert len(driver.orders) == 1
+    assert await actor.planner.answer_alerts(CHOSEN) is None, "the same decision is not recorded twice"
+
+
+async def test_a_reason_in_which_only_a_number_changed_is_not_recorded_again(stage: Stage) -> None:
+    actor = await actor_of(stage, FakeDriver(view_now=view()))
+    snapshot = await actor.situation.snapshot()
+
+    def no_plan(containers: int, node: str = "node1") -> Plan:
+        return Plan(left=(f"cpu on {node} stays short: none of its {containers} containers may be moved",))
+
+    assert await actor.planner.record(Trigger.ALERT, Decider.of(CHOSEN), snapshot, no_plan(8)) is not None
+    assert await actor.planner.record(Trigger.ALERT, Decider.of(CHOSEN), snapshot, no_plan(9)) is None
+    assert (
+        await actor.planner.record(Trigger.ALERT, Decider.of(CHOSEN), snapshot, no_plan(9, "node2"))
+        is not None
+    )
+
+
+async def test_a_move_that_no_agent_confirms_is_undone(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    decision = await heal(await actor_of(stage, driver))
+    (step,) = decision.steps
+    assert (step.state, step.why) == (StepState.UNDONE, "no agent reported the effect within 3 s")
+    assert driver.undone == driver.orders
+    assert decision.outcome is DecisionOutcome.FAILED
+
+
+async def test_a_failure_of_the_driver_is_recorded_with_its_reason(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), fails="the target died")
+    decision = await heal(await actor_of(stage, driver))
+    assert [(step.state, step.why) for step in decision.steps] == [(StepState.FAILED, "the target died")]
+
+
+async def test_a_decision_during_an_outage_of_the_driver_is_marked_and_repeated_later(
+    stage: Stage,
+) -> None:
+    """All others were closed at the last answer of the orchestrator; whether they still are is unknown."""
+    closed = {"accepts": False}
+    driver = FakeDriver(view_now=view(beta=closed, gamma=closed), on_move=stage.report_move)
+    actor = await actor_of(stage, driver)
+    driver.is_away = True
+    stage.clock.now += 12
+    stage.begin()
+    assert not await actor.situation.refresh()
+    decision = await heal(actor)
+    assert (decision.outcome, decision.steps) == (DecisionOutcome.NOTHING, ())
+    assert decision.trouble == (
+        "driver fake is unavailable: the manager does not answer; its last known state is 12 s old"
+    )
+    stage.clock.now += 5
+    assert await actor.planner.answer_alerts(CHOSEN) is None, (
+        "the age of the state alone is not recorded again"
+    )
+    driver.is_away = False
+    assert await actor.situation.refresh()
+    decision = await heal(actor)
+    assert (decision.outcome, decision.trouble) == (DecisionOutcome.NOTHING, None), "the orchestrator answers"
+    driver.view_now = view()
+    assert await actor.situation.refresh()
+    (step,) = (await heal(actor)).steps
+    assert (step.guard, step.why) == (
+        "settle",
+        "the orchestrator recovered 0 s ago: wait until its own changes show",
+    )
+    stage.clock.now += 60
+    stage.begin()
+    assert (await heal(actor)).outcome is DecisionOutcome.DONE
+    assert len(driver.orders) == 1
+
+
+async def test_the_state_of_an_orchestrator_that_never_answered_is_unknown(stage: Stage) -> None:
+    actor = await actor_of(stage, FakeDriver(is_away=True))
+    decision = await heal(actor)
+    assert decision.trouble is not None
+    assert decision.trouble.endswith("its state is unknown")
+    assert {step.guard for step in decision.steps} == {"driver"}
+
+
+async def test_a_dry_run_plans_and_carries_out_nothing(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), dry=True)
+    actor = await actor_of(stage, driver)
+    decision = await heal(actor)
+    assert decision.outcome is DecisionOutcome.DRY
+    assert [target_of(step.action) for step in decision.steps] == ["gamma"]
+    assert driver.orders == []
+    assert await actor.planner.answer_alerts(CHOSEN) is None
+
+
+async def test_a_pause_stops_actions_and_survives_a_restart(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), on_move=stage.report_move)
+    actor = await actor_of(stage, driver)
+    await actor.situation.journal.set_pause(
+        Pause(since=stage.clock.now, until=stage.clock.now + 60, why="an audit")
+    )
+    actor = await actor_of(stage, driver)
+    decision = await heal(actor)
+    assert [step.why for step in decision.steps] == [
+        "actions are paused for another 60 s (an audit): run wattpack control resume to continue"
+    ]
+    stage.clock.now += 61
+    for node in ("beta", "gamma"):
+        stage.send_heartbeat(node, cpu_cores=0.1)
+    stage.send_heartbeat("alpha", HOG, "steady")
+    assert (await heal(actor)).outcome is DecisionOutcome.DONE
+
+
+async def test_moves_of_immovable_containers_are_not_planned(stage: Stage) -> None:
+    held = {"stays": "it has a volume on alpha", "mode": Mode.REPLICATED}
+    driver = FakeDriver(view_now=view(hog=held, steady=held))
+    decision = await heal(await actor_of(stage, driver))
+    assert decision.steps == ()
+    assert decision.left == ("alpha stays short of cpu: none of its 2 containers may move now",)
+
+
+async def test_only_one_of_two_collectors_acts(stage: Stage, tmp_path: Path) -> None:
+    def lease(holder: str) -> Lease:
+        return Lease(tmp_path / "lease.db", holder, 30.0, clock=stage.clock, monotonic=stage.clock)
+
+    driver = FakeDriver(view_now=view(), on_move=stage.report_move)
+    other = lease("the other")
+    assert (await other.take()).mine
+    actor = await actor_of(stage, driver, lease("this one"))
+    decision = await heal(actor)
+    assert [(step.guard, step.why) for step in decision.steps] == [
+        ("lease", "another collector holds the lease: the other")
+    ]
+    await other.give_back()
+    assert await actor.situation.renew_lease()
+    decision = await heal(actor)
+    assert [(step.guard, step.why) for step in decision.steps] == [
+        ("settle", "another collector acted until 0 s ago: wait until its changes show")
+    ]
+    for _ in range(2):
+        stage.clock.now += 30
+        assert await actor.situation.renew_lease()
+    stage.begin()
+    assert (await heal(actor)).outcome is DecisionOutcome.DONE
+
+
+async def killed_in_the_middle(stage: Stage, driver: FakeDriver) -> str:
+    """Begin to heal, and be gone once the driver was asked."""
+    actor = await actor_of(stage, driver)
+    driver.hangs = True
+    decision = await actor.planner.answer_alerts(CHOSEN)
+    assert decision is not None
+    moving = asyncio.create_task(actor.executor.carry_out(decision))
+    while not driver.orders:  # noqa: ASYNC110 - the driver is a list, and tells of nothing
+        await asyncio.sleep(0)
+    moving.cancel()
+    await asyncio.gather(moving, return_exceptions=True)
+    driver.hangs = False
+    return decision.id
+
+
+async def after_restart(stage: Stage, driver: FakeDriver, name: str) -> Decision:
+    actor = await actor_of(stage, driver)
+    begun = actor.situation.journal.get(name)
+    assert begun is not None
+    assert [step.state for step in begun.steps] == [StepState.STARTED]
+    await recover(actor)
+    found = actor.situation.journal.get(name)
+    assert found is not None
+    return found
+
+
+async def test_after_a_crash_a_completed_step_is_not_repeated(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), on_move=stage.report_move)
+    decision = await after_restart(stage, driver, await killed_in_the_middle(stage, driver))
+    assert decision.outcome is DecisionOutcome.DONE
+    assert decision.steps[0].containers == (hog_id(1),)
+    assert len(driver.orders) == 1
+
+
+async def test_after_a_crash_a_step_that_was_not_carried_out_has_failed(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    before = driver.view_now
+    name = await killed_in_the_middle(stage, driver)
+    driver.view_now = before
+    decision = await after_restart(stage, driver, name)
+    assert decision.steps[0].state is StepState.FAILED
+    assert "was not carried out" in (decision.steps[0].why or "")
+    assert len(driver.orders) == 1
+
+
+async def test_recovery_waits_for_an_orchestrator_that_does_not_answer(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view(), on_move=stage.report_move)
+    name = await killed_in_the_middle(stage, driver)
+    driver.is_away = True
+    actor = await actor_of(stage, driver)
+    recovering = asyncio.create_task(recover(actor))
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert not recovering.done()
+    assert actor.situation.trouble == "driver fake is unavailable: the manager does not answer"
+    driver.is_away = False
+    await recovering
+    decision = actor.situation.journal.get(name)
+    assert decision is not None
+    assert decision.outcome is DecisionOutcome.DONE
+
+
+@pytest.mark.slow
+async def test_ten_minutes_after_relief_no_container_has_moved_back(
+    stage: Stage,
+) -> None:
+    """By the loop itself, on simulated time; at its busiest, the hog makes its new node short as well."""
+    cluster = FluctuatingLoad(stage)
+    driver = FakeDriver(view_now=view(), on_move=cluster.move)
+    loop = ControlLoop(stage.core, await actor_of(stage, driver))
+    until = stage.clock.now + 600
+    while stage.clock.now < until:
+        cluster.send_heartbeats()
+        await loop.run_once()
+        stage.clock.now += 5
+    assert len(driver.orders) == 1
+    assert cluster.places == {HOG: "beta", STEADY: "alpha"}
+    assert cluster.alerts.count("beta") > 5
+    (done,) = [
+        each for each in loop.actor.situation.journal.decisions() if each.outcome is DecisionOutcome.DONE
+    ]
+    assert done.healed_seconds is not None
+    assert done.healed_seconds <= 60

@@ -1,0 +1,149 @@
+"""What becomes of a decision whose collector was killed, by the state that each of its steps was left in."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.act.actor import Actor
+from collector.act.journal import open_journal
+from collector.act.planner import Decider
+from collector.act.records import Decision, DecisionOutcome, Step, StepState, Trigger
+from collector.act.recovery import recover
+from collector.decide.policies.actions import Action, Cut, Move
+from collector.decide.policies.interface import Plan
+from tests.collector.act.builders import (
+    CHOSEN,
+    HOG,
+    STEADY,
+    FakeDriver,
+    Stage,
+    actor_of,
+    hog_id,
+    staged,
+    view,
+)
+from tests.collector.builders import HEARTBEAT, container, state
+from wire.resources import Quantities
+
+MOVE = Move(task=hog_id(), node="alpha", target="gamma", reasons=())
+CUT = Cut(task=hog_id(), node="alpha", allocated=Quantities(1.0, 100_000_000), reasons=())
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    async with staged(tmp_path) as made:
+        made.begin()
+        yield made
+
+
+async def left(stage: Stage, driver: FakeDriver, action: Action, **step: Any) -> str:
+    """A decision of one step, left so by a collector that is gone; gives its name."""
+    actor = await actor_of(stage, driver)
+    snapshot = await actor.situation.snapshot()
+    decision = await actor.planner.record(
+        Trigger.ALERT, Decider.of(CHOSEN), snapshot, Plan(actions=(action,))
+    )
+    assert decision is not None
+    if step:
+        await actor.executor.change(decision.id, 0, before=b"as it was", started_at=stage.clock.now, **step)
+    return decision.id
+
+
+async def taken_up(stage: Stage, driver: FakeDriver, name: str) -> tuple[Actor, Decision, Step]:
+    """The same after another one, started on the same record, has made out what became of it."""
+    actor = await actor_of(stage, driver)
+    await recover(actor)
+    decision = actor.situation.journal.require(name)
+    assert decision.ended_at is not None
+    (step,) = decision.steps
+    return actor, decision, step
+
+
+async def test_a_step_that_was_not_started_is_dropped(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    _, decision, step = await taken_up(stage, driver, await left(stage, driver, MOVE))
+    assert (step.state, step.why) == (StepState.DROPPED, "the collector was stopped before the step started")
+    assert decision.outcome is DecisionOutcome.REFUSED
+    assert driver.orders == []
+
+
+async def test_a_done_step_is_verified_and_not_repeated(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    name = await left(stage, driver, MOVE, state=StepState.DONE)
+    stage.report_move(MOVE)
+    _, decision, step = await taken_up(stage, driver, name)
+    assert (decision.outcome, step.containers) == (DecisionOutcome.DONE, (hog_id(1),))
+    assert driver.orders == []
+
+
+async def test_a_done_step_without_effect_is_undone(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    name = await left(stage, driver, MOVE, state=StepState.DONE)
+    _, decision, step = await taken_up(stage, driver, name)
+    assert (decision.outcome, step.state) == (DecisionOutcome.FAILED, StepState.UNDONE)
+    assert driver.undone == [MOVE]
+
+
+async def test_an_interrupted_undo_is_repeated(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    name = await left(stage, driver, MOVE, state=StepState.UNDOING, why="no agent showed it")
+    _, _, step = await taken_up(stage, driver, name)
+    assert (step.state, step.why) == (StepState.UNDONE, "no agent showed it")
+    assert driver.undone == [MOVE]
+
+
+async def test_a_step_that_is_neither_done_nor_undone_is_unclear(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    name = await left(stage, driver, MOVE, state=StepState.STARTED)
+    others = tuple(each for each in driver.view_now.tasks if each.service != HOG)
+    driver.view_now = replace(driver.view_now, tasks=others)
+    _, decision, step = await taken_up(stage, driver, name)
+    assert (decision.outcome, step.state) == (DecisionOutcome.FAILED, StepState.UNCLEAR)
+    assert (step.why or "").endswith("after 3 s it was neither done nor undone")
+    assert driver.orders == []
+
+
+def report_limit(stage: Stage, limit: Quantities) -> None:
+    """Alpha tells what its containers may use at most."""
+    there = tuple(
+        container(name, service=name, limit=limit, used=Quantities(1.0, 50_000_000)) for name in (HOG, STEADY)
+    )
+    stage.send_report("alpha", state=state(), containers=there, heartbeat=HEARTBEAT)
+
+
+async def test_cut_is_recognized_as_done_from_the_report_of_the_node(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    name = await left(stage, driver, CUT, state=StepState.STARTED)
+    report_limit(stage, CUT.allocated)
+    _, decision, step = await taken_up(stage, driver, name)
+    assert (decision.outcome, step.containers) == (DecisionOutcome.DONE, (hog_id(),))
+
+
+async def test_a_cut_that_the_node_does_not_report_has_failed(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    name = await left(stage, driver, CUT, state=StepState.STARTED)
+    report_limit(stage, Quantities(4.0, 100_000_000))
+    _, _, step = await taken_up(stage, driver, name)
+    assert step.state is StepState.FAILED
+    assert driver.undone == []
+
+
+async def test_ended_decisions_are_not_recovered(stage: Stage) -> None:
+    driver = FakeDriver(view_now=view())
+    name = await left(stage, driver, MOVE, state=StepState.FAILED, why="the target died")
+    actor, before, _ = await taken_up(stage, driver, name)
+    stage.clock.now += 60
+    await recover(actor)
+    assert actor.situation.journal.require(name) == before
+
+
+async def test_a_damaged_journal_keeps_readable_decisions_and_stays_paused(stage: Stage) -> None:
+    await stage.core.history.put_values("decision", {"x": b"\xff", "y": b"\x80"})
+    await stage.core.history.put_values("acting", {"pause": b"\xff", "identity": b"\xff"})
+    journal = await open_journal(stage.core.history, stage.core.config.control)
+    assert list(journal.decisions()) == []
+    assert journal.pause is not None
+    assert journal.pause.until is None

@@ -1,0 +1,67 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.act.records import Step
+from collector.act.steps import batches, failed_prerequisite
+from collector.decide.policies.actions import Action, Kill, Move, Start, affected_nodes
+
+WHY = ("because",)
+
+
+def stop(number: int, node: str) -> Action:
+    return Kill(task=f"c{number}", node=node, target=None, reasons=WHY)
+
+
+def start(number: int, node: str) -> Action:
+    return Start(task=f"c{number}", target=node, reasons=WHY)
+
+
+def move(number: int) -> Action:
+    return Move(task=f"c{number}", node="a", target="b", reasons=WHY)
+
+
+def test_stops_that_keep_promises_run_at_once_and_then_the_starts_that_they_make_room_for() -> None:
+    actions = [stop(0, "a"), start(1, "a"), stop(2, "b"), stop(3, "b"), start(4, "b"), start(5, "c")]
+    steps = [Step(action=action, keeps_promises=True) for action in actions]
+    assert list(batches(steps, 1)) == [[0, 2, 3, 5], [1, 4]]
+    # Without a promise they come one after the other.
+    assert list(batches([Step(action=action) for action in actions], 9)) == [[0], [1], [2], [3], [4], [5]]
+
+
+def test_consecutive_moves_run_at_once_up_to_a_limit() -> None:
+    steps = [Step(action=action) for action in (move(0), move(1), move(2), stop(3, "a"), move(4))]
+    assert list(batches(steps, 2)) == [[0, 1], [2], [3], [4]]
+
+
+actions = st.lists(
+    st.builds(
+        lambda is_stop, number, node: (stop if is_stop else start)(number, node),
+        st.booleans(),
+        st.integers(0, 99),
+        st.sampled_from("abcd"),
+    ),
+    max_size=12,
+)
+
+
+@given(actions=actions)
+def test_every_step_is_in_one_batch_and_after_those_that_it_needs(actions: list[Action]) -> None:
+    steps = [Step(action=action, keeps_promises=True) for action in actions]
+    order = list(batches(steps, 1))
+    assert sorted(place for batch in order for place in batch) == list(range(len(steps)))
+    for batch in order:
+        kinds = {(*affected_nodes(actions[place]), actions[place].kind) for place in batch}
+        assert len({node for node, _ in kinds}) == len(kinds), "no node stops and starts at once"
+    for node in "abcd":
+        mine = [place for batch in order for place in batch if node in affected_nodes(actions[place])]
+        assert mine == sorted(mine)
+
+
+def test_start_whose_room_was_not_made_is_dropped() -> None:
+    steps = [
+        Step(action=action, keeps_promises=True) for action in (stop(0, "a"), start(1, "a"), start(2, "b"))
+    ]
+    assert failed_prerequisite(steps, 1) == "an earlier step on a was not carried out"
+    assert failed_prerequisite(steps, 2) is None
+    more = [*steps, Step(action=stop(3, "a"), keeps_promises=True)]
+    assert failed_prerequisite(more, 3) is None, "a stop needs nothing"

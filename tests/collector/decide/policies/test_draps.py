@@ -1,0 +1,252 @@
+"""Algorithm 1, algorithm 2, and the cases in which nothing moves."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from collector.decide.policies.actions import Move, PowerOn
+from collector.decide.policies.draps import place, rebalance
+from collector.decide.policies.interface import FillLimits, Plan, Rejection, Request
+from collector.snapshot.tables import Snapshot
+from tests.collector.decide.policies.clusters import amount
+from tests.collector.snapshot.builders import NodeFacts, ServiceFacts, TaskFacts, assemble
+from wire.resources import Quantities, Resource
+
+SETTINGS = FillLimits()
+CPU_IS_SHORT, MEMORY_IS_SHORT = (True, False, False, False), (False, True, False, False)
+DISK_IS_SHORT = (False, False, True, False)
+
+
+def node(name: str, cores: float = 0.0, gibibytes: float = 0.0, **facts: Any) -> NodeFacts:
+    """A node of ten cores and ten gibibytes that uses so much of them."""
+    return NodeFacts(
+        **{"name": name, "capacity": amount(10, 10, 10, 10), "used": amount(cores, gibibytes), **facts}
+    )
+
+
+def task(name: str, on: str, cores: float, gibibytes: float = 0.1, **facts: Any) -> TaskFacts:
+    return TaskFacts(**{"id": name, "node": on, "used": amount(cores, gibibytes), "service": name, **facts})
+
+
+def order(snapshot: Snapshot, request: Request) -> list[str]:
+    return [snapshot.nodes.names[row] for row in place(snapshot, request, SETTINGS).rows]
+
+
+def moves(plan: Plan) -> dict[str, str]:
+    assert all(isinstance(action, Move) for action in plan.actions)
+    return {action.task: action.target for action in plan.actions if isinstance(action, Move)}
+
+
+def test_a_known_service_goes_where_most_of_its_dominant_resource_is_left() -> None:
+    nodes = [node("a", 1, 7), node("b", 5, 1), node("c", 4, 6)]
+    services = [
+        ServiceFacts(name="web", profiled=True, dominant=0),
+        ServiceFacts(name="db", profiled=True, dominant=1),
+    ]
+    snapshot = assemble(nodes, services=services)
+    assert order(snapshot, Request(service="web")) == ["a", "c", "b"]
+    assert order(snapshot, Request(service="db")) == ["b", "c", "a"]
+    assert order(snapshot, Request(dominant=Resource.MEMORY)) == ["b", "c", "a"]
+
+
+def test_an_unknown_service_goes_where_most_is_left_on_average() -> None:
+    nodes = [node("a", 1, 7), node("b", 5, 1), node("c", 4, 6)]
+    snapshot = assemble(nodes, services=[ServiceFacts(name="web", profiled=False, dominant=0)])
+    assert order(snapshot, Request(service="web")) == ["b", "a", "c"]
+    assert order(snapshot, Request(service="new")) == ["b", "a", "c"]
+
+
+def test_availability_is_a_share_so_that_large_nodes_do_not_take_all() -> None:
+    large = NodeFacts(name="large", capacity=amount(100, 100), used=amount(50, 50))
+    assert order(assemble([large, node("small", 4, 4)]), Request()) == ["small", "large"]
+
+
+def test_nodes_that_fail_a_filter_are_no_candidates() -> None:
+    nodes = [node("a", 7.5), node("b", 1), node("c", accepts=False), node("d", bottleneck=MEMORY_IS_SHORT)]
+    snapshot = assemble(nodes, [TaskFacts(id="1", node="b", requested=amount(9, 9))])
+    ranking = place(snapshot, Request(demand=amount(1, 1), reserve=amount(2, 2)), SETTINGS)
+    assert ranking.refused.tolist() == [Rejection.CPU, Rejection.CPU, Rejection.CLOSED, Rejection.BOTTLENECK]
+
+
+def test_a_node_with_an_unknown_resource_is_never_the_best() -> None:
+    silent = NodeFacts(name="a", capacity=Quantities(10.0, 10 * 2**30))
+    snapshot = assemble([silent, node("b", used=amount(1, 1, 9, 9))])
+    assert order(snapshot, Request(dominant=Resource.DISK)) == ["b", "a"]
+
+
+def test_a_service_can_be_kept_apart() -> None:
+    snapshot = assemble([node("a"), node("b", 5, 5)], [TaskFacts(id="1", node="a", service="web")])
+    assert order(snapshot, Request(service="web")) == ["a", "b"]
+    assert order(snapshot, Request(service="web", spread=True)) == ["b", "a"]
+
+
+def test_a_bottleneck_moves_the_costliest_container_of_its_type() -> None:
+    nodes = [node("a", 9.5, 5, bottleneck=CPU_IS_SHORT), node("b", 3, 1), node("c", 2, 5)]
+    tasks = [task("hog", "a", 5, 1), task("fat", "a", 1, 4), task("small", "a", 2, 0.1)]
+    plan = rebalance(assemble(nodes, tasks), SETTINGS)
+    assert moves(plan) == {"hog": "c"}
+    assert moves(
+        rebalance(assemble([replace(nodes[0], bottleneck=MEMORY_IS_SHORT), *nodes[1:]], tasks), SETTINGS)
+    ) == {"fat": "b"}
+
+
+def test_the_container_that_the_alert_names_moves_though_another_seems_to_use_more() -> None:
+    short = node("a", 9.5, 5, bottleneck=CPU_IS_SHORT, culprits=("hog", "", "", ""))
+    tasks = [task("hog", "a", 2, 1), task("old", "a", 5, 1)]
+    plan = rebalance(assemble([short, node("b", 2)], tasks), SETTINGS)
+    assert moves(plan) == {"hog": "b"}
+    assert plan.actions[0].reasons[0] == (
+        "a is short of cpu (95.0% used); the alert names this one as using the most (20.0%)"
+    )
+
+
+@pytest.mark.parametrize(
+    "held",
+    [{"movable": False}, {"settled_seconds": 5.0, "came_from": "b"}],
+    ids=["it must stay", "it was moved here a moment ago"],
+)
+def test_if_the_named_container_may_not_move_the_one_that_uses_the_most_does(held: dict[str, Any]) -> None:
+    short = node("a", 9.5, 5, bottleneck=CPU_IS_SHORT, culprits=("hog", "", "", ""))
+    tasks = [task("hog", "a", 5, **held), task("other", "a", 2), task("small", "a", 1)]
+    assert moves(rebalance(assemble([short, node("b", 2)], tasks), SETTINGS)) == {"other": "b"}
+
+
+def test_a_new_container_that_the_alert_names_does_not_drive_out_the_older_ones() -> None:
+    short = node("a", 9.5, 5, bottleneck=CPU_IS_SHORT, culprits=("hog", "", "", ""))
+    tasks = [task("hog", "a", 5, settled_seconds=5.0, age_seconds=5.0), task("old", "a", 2)]
+    assert moves(rebalance(assemble([short, node("b", 2)], tasks), SETTINGS)) == {"hog": "b"}
+    unnamed = replace(short, culprits=("", "", "", ""))
+    assert moves(rebalance(assemble([unnamed, node("b", 2)], tasks), SETTINGS)) == {"old": "b"}
+
+
+def test_two_alerts_that_name_one_container_move_it_once_and_nothing_else() -> None:
+    short = node("a", 9.5, 9.5, bottleneck=(True, True, False, False), culprits=("hog", "hog", "", ""))
+    tasks = [task("hog", "a", 5, 5), task("old", "a", 2, 2)]
+    plan = rebalance(assemble([short, node("b", 2)], tasks), SETTINGS)
+    assert moves(plan) == {"hog": "b"}
+    assert plan.left == ("a stays short of memory: hog, which the alert names, moves already",)
+
+
+def test_a_known_service_goes_by_its_dominant_resource_not_by_the_short_one() -> None:
+    nodes = [node("a", 9.5, 5, bottleneck=CPU_IS_SHORT), node("b", 3, 1), node("c", 2, 5)]
+    known = [ServiceFacts(name="hog", profiled=True, dominant=1)]
+    assert moves(rebalance(assemble(nodes, [task("hog", "a", 4)], known), SETTINGS)) == {"hog": "b"}
+
+
+def test_a_service_is_spread_over_nodes_that_do_not_run_it_yet() -> None:
+    nodes = [node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b", 1), node("c", 4)]
+    tasks = [task("1", "a", 3, service="web"), task("2", "b", 0.1, service="web")]
+    assert moves(rebalance(assemble(nodes, tasks), SETTINGS)) == {"1": "c"}
+
+
+def test_a_global_service_goes_where_it_fits_best() -> None:
+    nodes = [node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b", 1), node("c", 4)]
+    tasks = [task("1", "a", 3, service="web"), *(task(f"on-{on}", on, 0.1, service="web") for on in "bc")]
+    assert moves(rebalance(assemble(nodes, tasks), SETTINGS)) == {"1": "b"}
+
+
+def test_without_room_nothing_moves_and_the_plan_says_why() -> None:
+    nodes = [node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b", 6), node("c", accepts=False)]
+    plan = rebalance(assemble(nodes, [task("hog", "a", 5)]), SETTINGS)
+    assert plan.actions == ()
+    assert plan.left == ("a stays short of cpu: no node without the service has room for hog",)
+
+
+def test_closed_nodes_are_the_reason_and_not_that_all_run_the_service() -> None:
+    nodes = [node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b", accepts=False)]
+    plan = rebalance(assemble(nodes, [task("hog", "a", 5)]), SETTINGS)
+    assert plan.left == ("a stays short of cpu: no node that accepts containers has room for hog",)
+
+
+def test_a_node_that_is_off_is_woken_only_where_none_that_is_on_has_room() -> None:
+    short, asleep = node("a", 9.5, bottleneck=CPU_IS_SHORT), node("c", on=False)
+    hog = task("hog", "a", 5)
+    assert moves(rebalance(assemble([short, node("b", 1), asleep], [hog]), SETTINGS)) == {"hog": "b"}
+    wake, move = rebalance(assemble([short, node("b", 6), asleep], [hog]), SETTINGS).actions
+    assert isinstance(wake, PowerOn)
+    assert wake.node == "c"
+    assert isinstance(move, Move)
+    assert (move.task, move.target) == ("hog", "c")
+
+
+def test_two_alerts_do_not_switch_the_same_node_on_twice() -> None:
+    nodes = [node(name, 9.5, bottleneck=CPU_IS_SHORT) for name in "ab"]
+    tasks = [task(f"web-{name}", name, 3, service="web") for name in "ab"]
+    plan = rebalance(assemble([*nodes, node("c", on=False)], tasks), SETTINGS)
+    assert [type(action) for action in plan.actions] == [PowerOn, Move]
+    assert plan.left == ("b stays short of cpu: no node without the service has room for web-b",)
+
+
+def test_the_target_must_not_become_the_next_bottleneck() -> None:
+    """Neither a node with an open alert, nor one that would be filled above `relieve_ratio`."""
+    short = node("a", 9.5, bottleneck=CPU_IS_SHORT)
+    hog = [task("hog", "a", 3)]
+    assert moves(rebalance(assemble([short, node("b", 4.9)], hog), SETTINGS)) == {"hog": "b"}
+    assert moves(rebalance(assemble([short, node("b", 6.1)], hog), SETTINGS)) == {}
+    assert moves(rebalance(assemble([short, node("b", bottleneck=DISK_IS_SHORT)], hog), SETTINGS)) == {}
+
+
+def test_a_node_that_is_filled_further_than_placements_do_relieves_if_no_other_has_room() -> None:
+    """A container that needs more than `fill_ratio` of any node may fill one up to `relieve_ratio`."""
+    short = node("a", 9.9, bottleneck=CPU_IS_SHORT)
+    hog = [task("hog", "a", 8.3), task("steady", "a", 1.6)]
+    empty, fuller = node("b"), node("c", 0.6)
+    assert moves(rebalance(assemble([short, empty, fuller], hog), SETTINGS)) == {"hog": "b"}
+    large = node("d", 0.6, capacity=amount(20, 10))
+    assert moves(rebalance(assemble([short, large, empty], hog), SETTINGS)) == {"hog": "d"}
+
+
+def test_a_move_that_only_moves_the_bottleneck_is_left() -> None:
+    nodes = [node("a", 2, bottleneck=CPU_IS_SHORT), node("b", 1)]
+    assert moves(rebalance(assemble(nodes, [task("hog", "a", 2)]), SETTINGS)) == {}
+
+
+def test_two_alerts_do_not_fill_the_same_gap() -> None:
+    nodes = [node("a", 9.6, bottleneck=CPU_IS_SHORT), node("b", 9.5, bottleneck=CPU_IS_SHORT), node("c", 4)]
+    plan = rebalance(assemble(nodes, [task("1", "a", 3), task("2", "b", 3)]), SETTINGS)
+    assert moves(plan) == {"1": "c"}
+    assert plan.left == ("b stays short of cpu: no node without the service has room for 2",)
+
+
+def test_the_costliest_that_may_move_is_moved() -> None:
+    nodes = [node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b")]
+    tasks = [
+        task("pinned", "a", 5, movable=False),
+        task("new", "a", 4, settled_seconds=10.0),
+        task("c", "a", 1),
+    ]
+    assert moves(rebalance(assemble(nodes, tasks), SETTINGS)) == {"c": "b"}
+    plan = rebalance(assemble(nodes, tasks[:2]), SETTINGS)
+    assert plan.left == ("a stays short of cpu: none of its 2 containers may move now",)
+
+
+def test_a_bottleneck_without_containers_is_explained() -> None:
+    plan = rebalance(assemble([node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b")], []), SETTINGS)
+    assert plan.left == ("a stays short of cpu: no container is left there to move",)
+
+
+def test_a_container_is_not_sent_back() -> None:
+    nodes = [node("a", 9.5, bottleneck=CPU_IS_SHORT), node("b"), node("c", 4)]
+    moved = task("hog", "a", 3, came_from="b", settled_seconds=700.0)
+    assert moves(rebalance(assemble(nodes, [moved]), SETTINGS)) == {"hog": "c"}
+
+
+@pytest.mark.parametrize("short", [CPU_IS_SHORT, DISK_IS_SHORT])
+def test_resource_of_unknown_capacity_can_still_be_relieved(
+    short: tuple[bool, bool, bool, bool],
+) -> None:
+    known_capacity = Quantities(10.0, 10 * 2**30)
+    nodes = [
+        node("a", 9.5, capacity=known_capacity, bottleneck=short),
+        node("b", 5, 5, capacity=known_capacity),
+        node("c", 1, 1, capacity=known_capacity),
+    ]
+    assert moves(rebalance(assemble(nodes, [task("hog", "a", 2)]), SETTINGS)) == {"hog": "c"}
+
+
+def test_budget_of_moves_limits_the_plan_and_is_named() -> None:
+    nodes = [node("a", 9.6, bottleneck=CPU_IS_SHORT), node("b", 9.5, bottleneck=CPU_IS_SHORT), node("c")]
+    plan = rebalance(assemble(nodes, [task("1", "a", 3), task("2", "b", 3)]), FillLimits(moves=1))
+    assert moves(plan) == {"1": "c"}
+    assert plan.left == ("b stays short of cpu: a plan has at most 1 move",)
