@@ -18,12 +18,14 @@
 | `findings` | `findings(core)`: bottlenecks now | the alerts of the collector |
 | `routes` | `ROUTES` | the route table |
 | `metrics` | `METRICS`; `collect(api)`: the families of one scrape | `/metrics` |
+| `page.js` | a script that adds cards to views | the web page |
 
 A feature has the modules that it needs. The core loads them by name, so it depends on no feature.
 """
 
 from functools import cache
 from importlib import import_module
+from importlib.resources import files
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
@@ -46,6 +48,13 @@ def load(feature: str, module: str) -> ModuleType:
 def extensions(module: str) -> tuple[ModuleType, ...]:
     """The modules of this name of all features that have one, in the order of their table."""
     return tuple(load(name, module) for name in features_with(module))
+
+
+def feature_files(name: str) -> tuple[tuple[str, bytes], ...]:
+    """The features that have a file of this name, each with its content."""
+    features: tuple[str, ...] = import_module(_PACKAGE).FEATURES
+    found = ((feature, files(f"{_PACKAGE}.{feature}").joinpath(name)) for feature in features)
+    return tuple((feature, file.read_bytes()) for feature, file in found if file.is_file())
 
 
 def extend(module: str, attribute: str) -> tuple[Any, ...]:

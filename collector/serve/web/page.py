@@ -1,5 +1,7 @@
 """The web page: files of `assets/`, without external resources, enforced by a Content-Security-Policy.
 
+A feature adds its cards by a script of its own, `page.js` in its folder.
+
 The URL of a file contains a hash of all files, so browsers cache it forever and never mix versions.
 """
 
@@ -18,6 +20,7 @@ from aiohttp import hdrs, web
 from msgspec import Meta
 
 from collector.common.errors import ApiError
+from collector.common.extensions import feature_files
 from collector.serve.web.routes import BAD_QUERY, FORBIDDEN, ResponseSpec, Route, parse_query, problem
 
 POLICY = (
@@ -37,6 +40,8 @@ _VERSION_LENGTH = 12
 _FOREVER = "private, max-age=31536000, immutable"
 _REVALIDATE = "no-cache"
 _PRELOAD = "<!-- {preload} -->"
+_FEATURES = "<!-- {features} -->"
+_FEATURE_FOLDER = "features"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,7 @@ def load_page() -> Page:
     """Read all files."""
     root = files("collector.serve.web").joinpath("assets")
     found = {(folder, each.name): each.read_bytes() for folder, each in _list_files(root)}
+    found |= {(_FEATURE_FOLDER, f"{name}.js"): body for name, body in feature_files("page.js")}
     index = root.joinpath("index.html").read_text(encoding="utf-8")
     total = hashlib.sha256(index.encode())
     for (folder, name), body in sorted(found.items()):
@@ -87,7 +93,11 @@ def load_page() -> Page:
     # Otherwise a browser finds a module only after it has read the modules that import it.
     scripts = [f"{folder}/{name}" for folder, name in sorted(found) if name.endswith(".js")]
     preload = "\n".join(f'<link rel="modulepreload" href="/page/{{version}}/{each}">' for each in scripts)
-    text = index.replace(_PRELOAD, preload).replace("{version}", version)
+    scripts = [f"{folder}/{name}" for folder, name in sorted(found) if folder == _FEATURE_FOLDER]
+    features = "\n".join(
+        f'<script type="module" src="/page/{{version}}/{each}"></script>' for each in scripts
+    )
+    text = index.replace(_PRELOAD, preload).replace(_FEATURES, features).replace("{version}", version)
     return Page(
         version,
         PageFile.of("text/html", text.encode()),

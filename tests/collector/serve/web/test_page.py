@@ -7,6 +7,7 @@ from importlib.resources import files
 import pytest
 from aiohttp import ClientResponse
 
+from collector.common.extensions import feature_files
 from collector.serve.web.page import load_page
 from tests.collector.builders import Client
 
@@ -15,7 +16,7 @@ TEXTS = {
     f"{folder}/{each.name}": each.read_text(encoding="utf-8")
     for folder in ("core", "views", "look")
     for each in ASSETS.joinpath(folder).iterdir()
-}
+} | {f"features/{name}.js": text.decode() for name, text in feature_files("page.js")}
 SCRIPTS = {name: text for name, text in TEXTS.items() if name.endswith(".js")}
 
 

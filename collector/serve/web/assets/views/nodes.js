@@ -1,5 +1,6 @@
-// Nodes: heat map, table, round-trip times; and the details of one node.
+// Nodes: heat map, table; and the details of one node.
 
+import {featureCards} from "../core/cards.js";
 import {card, element, link, named, reconcile, setAttribute, setText} from "../core/dom.js";
 import {ago, amount, bytes, cores, count, duration, FIELDS, known, percent, plural, RESOURCE_NAMES, RESOURCES, watts} from "../core/format.js";
 import {term} from "../core/glossary.js";
@@ -9,7 +10,6 @@ import {sparkCell} from "../core/sparks.js";
 import {linkCell, meterCell, Table} from "../core/table.js";
 import {alertsCard, detailHead, everyDetail, envelopeCard, historyCharts, movesCard, pressureFacts} from "./details.js";
 import {containersTable} from "./containers.js";
-import {networkCard} from "./network.js";
 
 const STATES = [["", "All states"], ["up", "Up"], ["suspect", "Suspect"], ["down", "Down"]];
 const USAGES = {LEE: "underused", DEE: "efficient", EED: "overloaded"};
@@ -49,7 +49,7 @@ export function nodesView(scope) {
     ],
   });
   scope.on(["node", "missed"], () => table.task.soon());
-  scope.root.append(element("div.head", {}, element("h1", {}, "Nodes")), heatCard, table.root, networkCard(scope));
+  scope.root.append(element("div.head", {}, element("h1", {}, "Nodes")), heatCard, table.root, ...featureCards("nodes", scope));
   scope.every(10, async () => {
     const map = await scope.get("/v1/cluster/map");
     heatCard.hidden = map.names.length === 0;

@@ -1,7 +1,8 @@
-// Services: the table, promises of availability; and the details of one service.
+// Services: the table; and the details of one service.
 
-import {card, element, named, reconcile, setAttribute, setText} from "../core/dom.js";
-import {amount, bytes, cores, count, duration, FIELDS, known, moment, percent, plural, RESOURCE_NAMES, share, watts} from "../core/format.js";
+import {featureCards} from "../core/cards.js";
+import {card, element, reconcile, setAttribute, setText} from "../core/dom.js";
+import {amount, bytes, cores, count, duration, FIELDS, moment, percent, plural, RESOURCE_NAMES, watts} from "../core/format.js";
 import {term} from "../core/glossary.js";
 import {address} from "../core/router.js";
 import {sparkCell} from "../core/sparks.js";
@@ -33,33 +34,8 @@ export function servicesView(scope) {
       {key: "spark", title: "6 hours", hide: "phone", fill: (cell, each) => sparkCell(cell, "services", each.name, scope.signal)},
     ],
   });
-  scope.root.append(element("div.head", {}, element("h1", {}, "Services")), table.root, promisesCard(scope));
+  scope.root.append(element("div.head", {}, element("h1", {}, "Services")), table.root, ...featureCards("services", scope));
 }
-
-/** A table of promises of availability; hidden without promises. */
-function promisesCard(scope, filter = {}) {
-  const body = element("tbody");
-  const heads = ["Service", "Class", "Promised", "Delivered", "Running", "State", "Can wait", "Penalty"];
-  const table = element("table.plain", {"data-testid": "promises"}, element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", {scope: "col"}, head)))), body);
-  const root = card(term("promise", "Promises of availability"), {hidden: true}, element("div.scroll", {tabindex: "0", role: "group", "aria-label": "Promises"}, table));
-  scope.every(30, async () => {
-    const {slo} = await scope.get("/v1/slo", {limit: 100, ...filter});
-    root.hidden = slo.length === 0;
-    reconcile(body, slo, (each) => each.service, () => element("tr", {}, ...heads.map((_, place) => element(place ? "td" : "th", place ? {} : {scope: "row"}))), (row, each) => {
-      const texts = [
-        each.service, each.slo_class, share(each.target_ratio), share(each.availability_ratio), `${each.running_instances} of ${each.instances}`, stateOf(each),
-        each.state === "broken" ? "–" : known(each.time_to_violation_seconds) ? duration(Math.max(0, each.time_to_violation_seconds)) : "no limit",
-        each.penalty_seconds > 0 ? duration(each.penalty_seconds) : "–",
-      ];
-      texts.forEach((text, place) => {
-        if (place === 0) { if (!row.children[0].firstChild) row.children[0].append(named(text)); } else setText(row.children[place], text);
-      });
-    });
-  });
-  return root;
-}
-
-const stateOf = (each) => ({kept: "kept", broken: `broken, ${duration(each.deficit_seconds)} behind`, "at risk": `breaks in ${duration(each.breaks_in_seconds ?? 0)}`})[each.state];
 
 export function serviceView(scope) {
   const [, name] = scope.parts;
@@ -75,7 +51,7 @@ export function serviceView(scope) {
   scope.root.append(element("div.grid", {},
     card("Power now", {class: "card third"}, power, powerNote), card("Service", {class: "card two-thirds"}, facts), ...history.cards, envelope.root,
     card("Usage of one container", {class: "card half"}, element("div.scroll", {tabindex: "0", role: "group", "aria-label": "Statistics"}, statisticsTable)),
-    alertsCard(scope, name), movesCard(scope, () => ({service: name}), (step) => step.service === name), promisesCard(scope, {service: name}),
+    alertsCard(scope, name), movesCard(scope, () => ({service: name}), (step) => step.service === name), ...featureCards("services", scope, {service: name}),
   ), element("h2.gap", {}, "Containers of this service"), containersTable(scope, {service: name}, ["service"]).root);
   everyDetail(scope, 15, head, "services", {name}, (each) => {
     setText(power, watts(each.watts));

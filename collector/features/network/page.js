@@ -1,5 +1,6 @@
 // A heat map of the round-trip times between nodes. Nodes are sorted by cluster, so near nodes form blocks.
 
+import {addCard} from "../core/cards.js";
 import {card, element, setText, shape} from "../core/dom.js";
 import {known, milliseconds, plural} from "../core/format.js";
 import {term} from "../core/glossary.js";
@@ -11,8 +12,10 @@ const MAX_NODES = 64;
 const MAX_LETTERS = 18;
 const LEVELS = 10;
 
+addCard("nodes", networkCard);
+
 /** Hidden while the mesh is off. */
-export function networkCard(scope) {
+function networkCard(scope) {
   const map = element("div.scroll", {"data-testid": "network-heat", tabindex: "0", role: "group", "aria-label": "Round-trip times"});
   const note = element("p.soft");
   const heading = element("span");
