@@ -8,8 +8,8 @@ from collector.decide import reservations as ledgers
 from collector.decide.policies.interface import Request
 from collector.decide.reservations import Reservations, fold_pending
 from collector.snapshot.tables import Snapshot
-from replay.contenders.table import POLICIES
 from tests.collector.decide.policies.clusters import amount
+from tests.collector.decide.policies.every import POLICIES
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.errors import UserError
 
@@ -28,7 +28,9 @@ def tasks_on(snapshot: Snapshot) -> dict[str, int]:
     return dict(zip(snapshot.nodes.names, snapshot.nodes.tasks.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("policy", ["spread", "draps", "least-allocated", "target-load"])
+@pytest.mark.parametrize(
+    "policy", sorted(POLICIES.keys() & {"spread", "draps", "least-allocated", "target-load"})
+)
 def test_consecutive_requests_do_not_all_go_to_the_idle_node(policy: str) -> None:
     ledger, base, chosen = Reservations(), cluster(), Counter[str]()
     place, settings = POLICIES[policy].place, POLICIES[policy].settings()

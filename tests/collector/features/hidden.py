@@ -1,4 +1,4 @@
-"""A plugin for pytest: hides one feature of the collector, as if its folder and its line were deleted."""
+"""A plugin for pytest: hides features of the collector, as if their folders and lines were deleted."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from types import ModuleType
 
 import collector.features
 
-HIDDEN_FEATURE = "WATTPACK_HIDDEN_FEATURE"
+HIDDEN_FEATURES = "WATTPACK_HIDDEN_FEATURES"
 
 
 class _Hidden:
@@ -32,5 +32,5 @@ def hide(feature: str) -> None:
     sys.meta_path.insert(0, _Hidden(f"collector.features.{feature}"))
 
 
-if HIDDEN_FEATURE in os.environ:
-    hide(os.environ[HIDDEN_FEATURE])
+for _name in os.environ.get(HIDDEN_FEATURES, "").split():
+    hide(_name)

@@ -5,12 +5,8 @@ import numpy as np
 
 from collector.decide.policies.draps import rebalance
 from collector.decide.policies.interface import FillLimits
-from collector.features.promises.snapshot import COLUMNS, TaskPromises
-from collector.observe.registry import Registry
 from collector.snapshot.codec import pack, unpack
 from tests.collector.act.builders import FakeDriver, actor_of, staged, view
-from tests.collector.builders import START, container
-from tests.collector.features.promises.tracking.builders import config, node, promised
 
 
 async def test_a_policy_decides_the_same_from_an_unpacked_snapshot(tmp_path: Path) -> None:
@@ -31,15 +27,3 @@ async def test_a_policy_decides_the_same_from_an_unpacked_snapshot(tmp_path: Pat
                 assert one == other
     np.testing.assert_array_equal(kept.nodes.watts, snapshot.nodes.watts)
     assert not kept.parts
-
-
-def test_promises_are_kept_with_the_snapshot() -> None:
-    registry = Registry(config())
-    node(registry).start(START + 10, promised("a"), container("b"))
-    snapshot = registry.tables.snapshot(START + 20)
-    before, kept = snapshot.part(TaskPromises), unpack(pack(snapshot)).part(TaskPromises)
-    assert before is not None
-    assert kept is not None
-    assert kept.promises == before.promises
-    for column in COLUMNS:
-        np.testing.assert_array_equal(getattr(before, column), getattr(kept, column), strict=True)

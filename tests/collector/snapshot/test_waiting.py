@@ -1,12 +1,7 @@
 """Waiting tasks in a snapshot."""
 
-from dataclasses import replace
 from math import nan
 
-import numpy as np
-
-from collector.features.promises.ledger.promises import Promise
-from collector.features.promises.snapshot import TaskPromises, WaitingPromises, unpromised
 from collector.snapshot.codec import pack, unpack
 from collector.snapshot.constraints import Constraint, Operator, PlacementRules
 from collector.snapshot.tables import NOWHERE
@@ -55,24 +50,3 @@ def test_the_rules_and_the_last_node_of_a_waiting_task_are_kept_also_as_bytes() 
     for snapshot in (with_waiting(SNAPSHOT, WAITING), unpack(pack(with_waiting(SNAPSHOT, WAITING)))):
         assert snapshot.rules == {1: PlacementRules(constraints=FAST), 2: PlacementRules(spread=True)}
         assert snapshot.tasks.came_from.tolist()[1:] == [NOWHERE, 1, NOWHERE]
-
-
-def test_the_promises_of_waiting_tasks_come_after_those_of_running_ones() -> None:
-    silver = (Promise(name="silver", availability=0.9, importance=2),)
-    waiting = replace(
-        unpromised(silver, 3),
-        promise=np.array([0, 0, -1], dtype=np.int8),
-        admitted_seconds=np.array([1.0, 3.0, 0]),
-    )
-    promises = unpromised(silver, 1)
-    # The first of those that wait runs again.
-    known = replace(promises, waiting=WaitingPromises({"2": 0, "4": 1}, waiting))
-    more = with_waiting(SNAPSHOT.with_part(known), WAITING).part(TaskPromises)
-    assert more is not None
-    assert more.promises == silver
-    assert more.promise.tolist() == [-1, 0, -1, 0]
-    assert more.admitted_seconds.tolist() == [0, 1, 0, 3]
-    unknown = with_waiting(SNAPSHOT.with_part(promises), WAITING).part(TaskPromises)
-    assert unknown is not None
-    assert unknown.promise.tolist() == [-1] * 4
-    assert with_waiting(SNAPSHOT, WAITING).part(TaskPromises) is None

@@ -1,14 +1,10 @@
-from pathlib import Path
-
-import msgspec
 import pytest
 
 from collector.act.drivers.interface import ActionResult
-from collector.act.drivers.table import drivers, open_driver
+from collector.act.drivers.table import open_driver
 from collector.common.orchestrator import OrchestratorState
 from collector.config import DriverConfig
 from collector.decide.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
-from tests.collector.features.kubernetes.fake import Fake, faking
 from wire.resources import Quantities
 
 WHY = ("because",)
@@ -44,10 +40,3 @@ async def test_dry_run_describes_the_action(action: Action, description: str) ->
         await driver.undo(action, done)
         assert await driver.view() == OrchestratorState()
         assert await driver.release() == ()
-
-
-async def test_every_driver_has_its_name_and_only_none_is_dry(tmp_path: Path) -> None:
-    async with faking(Fake(nodes={}, pods={}), tmp_path, engines={"a": "unix:///nowhere"}) as settings:
-        for name in drivers():
-            async with open_driver(msgspec.structs.replace(settings, name=name)) as driver:
-                assert (driver.name, driver.dry) == (name, name == "none")

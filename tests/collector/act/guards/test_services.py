@@ -12,17 +12,14 @@ from collector.act.guards import GuardContext, first_refusal
 from collector.act.records import Pause, Step, StepState
 from collector.common.orchestrator import Mode, ServiceView
 from collector.config import ControlConfig
-from collector.decide.policies.actions import Resize, Scale, ServiceAction
-from collector.features.elastic.settings import Target
-from collector.features.promises.guards import keeps_promises
+from collector.decide.policies.actions import Resize, Scale, ServiceAction, SizeBounds
 from tests.collector.act.guards.builders import NOW, guard_context
-from tests.collector.features.promises.promised import Promised, with_promises
 from wire.resources import Quantities
 
 WHY = ("because",)
 SCALE = Scale(service="web", replicas=3, replicas_before=2, reasons=WHY)
 RESIZE = Resize(service="web", cpu_limit_cores=0.5, cpu_limit_cores_before=1.0, reasons=WHY)
-TARGET = Target(metric_max=0.1, replicas_min=1, replicas_max=4, cool_down_seconds=100.0)
+TARGET = SizeBounds(replicas_min=1, replicas_max=4, cool_down_seconds=100.0)
 WEB = ServiceView(name="web", replicas=2, limit=Quantities(1.0))
 
 
@@ -159,24 +156,6 @@ def test_new_replicas_go_only_to_nodes_that_report_and_accept_containers() -> No
     assert (refusal(placed, context(nodes={"beta": {"report_age_seconds": 999.0}})) or ("",))[0] == "fresh"
     stranger = msgspec.structs.replace(SCALE, nodes=("delta",))
     assert (refusal(stranger) or ("",))[0] == "fresh"
-
-
-def promised(action: ServiceAction, promise: Promised, **service: Any) -> str | None:
-    made = context(replace(WEB, **service))
-    return keeps_promises(
-        step(action), replace(made, snapshot=with_promises(made.snapshot, {"web1": promise}))
-    )
-
-
-def test_a_promised_service_keeps_a_replica_and_is_not_stopped_to_be_resized() -> None:
-    tight = Promised(slack_seconds=-1.0, startup_seconds=4.0)
-    none = msgspec.structs.replace(SCALE, replicas=0, sheds=True)
-    assert "it would wait for room" in (promised(none, Promised(slack_seconds=5000.0)) or "")
-    assert promised(msgspec.structs.replace(SCALE, replicas=1), tight) is None, "fewer are promised"
-    assert promised(RESIZE, tight) is None, "each replacement runs first"
-    assert "it would be down for 4 s" in (promised(RESIZE, tight, stops_to_resize=True) or "")
-    loose = Promised(slack_seconds=100.0, startup_seconds=4.0)
-    assert promised(RESIZE, loose, stops_to_resize=True) is None
 
 
 def test_only_brownout_starts_a_service_that_it_stopped() -> None:

@@ -3,18 +3,22 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from collector.common.liveness import Liveness
 from collector.decide.policies.actions import Action, Cut, Kill, Move, PowerOff, PowerOn, Start
 from collector.decide.policies.interface import Request
-from collector.features.promises.ledger.promises import Promise
+from collector.features import FEATURES
 from collector.snapshot.constraints import Constraint, Operator, PlacementRules
 from collector.snapshot.tables import Generation, Snapshot
 from tests.collector.snapshot.builders import NodeFacts, ServiceFacts, SloFacts, TaskFacts, assemble
 from wire.messages import PowerCurve, PowerSource
 from wire.resources import Quantities
+
+if TYPE_CHECKING:
+    from collector.features.promises.ledger.promises import Promise
 
 GIB = 1 << 30
 CURVE = PowerCurve(
@@ -28,11 +32,21 @@ CURVE = PowerCurve(
     network_watts=2.0,
 )
 SERVICES = ("api", "batch", "cache", "db")
-PROMISES = (
-    Promise(name="gold", availability=1.0, importance=1),
-    Promise(name="silver", availability=0.9, importance=2),
-    Promise(name="bronze", availability=0.5, importance=3),
-)
+_CLASSES = {"gold": (1.0, 1), "silver": (0.9, 2), "bronze": (0.5, 3)}
+
+
+def _promises() -> "tuple[Promise, ...]":
+    if "promises" not in FEATURES:  # tests of the core run without features
+        return ()
+    from collector.features.promises.ledger.promises import Promise  # noqa: PLC0415
+
+    return tuple(
+        Promise(name=name, availability=availability, importance=importance)
+        for name, (availability, importance) in _CLASSES.items()
+    )
+
+
+PROMISES = _promises()
 _LONG, _SHORT = 90_000.0, 60.0
 
 
@@ -169,7 +183,7 @@ def _with_queue(tasks: Sequence[TaskFacts], classes: int, seed: int) -> list[Tas
         for number in range(generator.integers(0, 12))
     ]
     return [
-        replace(each, slo=_random_standing(generator)) if generator.random() < 0.9 else each
+        replace(each, slo=_random_standing(generator)) if PROMISES and generator.random() < 0.9 else each
         for each in (*tasks, *waiting)
     ]
 

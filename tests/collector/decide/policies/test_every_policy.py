@@ -11,8 +11,8 @@ from collector.decide.policies.actions import Cut, Kill, Move, PowerOff, PowerOn
 from collector.decide.policies.filters import describe_rejection
 from collector.decide.policies.interface import Plan, Policy, Rejection, Stability
 from collector.snapshot.tables import OVERBOOKING_LIMITS, Snapshot
-from replay.contenders.table import POLICIES
 from tests.collector.decide.policies.clusters import random_cluster, random_request
+from tests.collector.decide.policies.every import POLICIES
 
 SEEDS = st.integers(0, 999)
 """Few enough that the policies share the clusters: making one takes longer than deciding on it."""

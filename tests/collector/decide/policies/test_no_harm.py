@@ -27,8 +27,8 @@ from collector.decide.policies.interface import Policy, Stability
 from collector.snapshot.constraints import Constraint, Operator
 from collector.snapshot.pending import PendingTask, with_pending
 from collector.snapshot.tables import Snapshot, TaskKind
-from replay.contenders.table import POLICIES
 from tests.collector.decide.policies.clusters import Cluster, amount, random_cluster, random_request
+from tests.collector.decide.policies.every import POLICIES
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts
 from wire.resources import Quantities
 

@@ -17,7 +17,7 @@ from collector.features.deployments.placement import deploy
 from collector.observe.live_tables import LiveTables
 from collector.snapshot.tables import Snapshot
 from tests.collector.act.builders import FakeDriver, Stage, actor_of, staged, view
-from tests.collector.act.test_make_room import Cutter, Lax
+from tests.collector.features.energy4cloud.test_make_room import Cutter, Lax
 from tests.collector.features.network.applications.clusters import delays_of
 from wire.resources import Quantities
 

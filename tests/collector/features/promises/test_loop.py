@@ -21,7 +21,7 @@ from collector.runtime.parts import Core
 from collector.serve.api.control import Api, list_waiting
 from collector.snapshot.tables import Snapshot
 from tests.collector.act.builders import Stage, actor_of, staged
-from tests.collector.act.test_waiting import Engines, Hosts
+from tests.collector.features.energy4cloud.test_waiting import Engines, Hosts
 from tests.collector.features.promises.promised import Promised, with_promises
 from tests.collector.snapshot.builders import NodeFacts, TaskFacts, assemble
 from wire.resources import Quantities

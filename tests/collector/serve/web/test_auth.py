@@ -108,28 +108,6 @@ async def test_read_token_reads_and_changes_nothing(guarded: Guarded) -> None:
     assert await guarded.report(guarded.read, "alpha") == 403
 
 
-async def test_a_reservation_needs_a_token_of_its_own_kind(guarded: Guarded) -> None:
-    pod = b'{"Pod": {"metadata": {"name": "web", "namespace": "shop", "uid": "1"}}, "NodeNames": []}'
-    for verb in ("filter", "prioritize", "preempt"):
-        path, options = f"/v1/kubernetes/{verb}", {"data": pod, "headers": dict(JSON)}
-        assert (verb, await guarded.ask(path, guarded.read, "POST", **options)) == (verb, 403)
-    options = {"data": b'{"reserve_seconds": 60}', "headers": dict(JSON)}
-    assert await guarded.ask("/v1/hints/placement", guarded.read, "POST", **options) == 403
-
-
-async def test_a_token_to_place_reserves_and_changes_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "tokens.jsonl"
-    secret = add(path, Scope.PLACE, "kube-scheduler")
-    async with guarding(tmp_path, settings(tokens=path)) as guarded:
-        pod = b'{"Pod": {"metadata": {"name": "web", "namespace": "shop", "uid": "1"}}, "NodeNames": []}'
-        for verb in ("filter", "prioritize"):
-            options = {"data": pod, "headers": dict(JSON)}
-            assert await guarded.ask(f"/v1/kubernetes/{verb}", secret, "POST", **options) == 200
-        assert await guarded.ask("/v1/nodes", secret) == 200
-        assert await guarded.ask("/v1/control", secret, "POST", data=b"{}", headers=dict(JSON)) in (403, 404)
-        assert await guarded.report(secret, "alpha") == 403
-
-
 async def test_a_flood_of_connections_leaves_room_for_callers_with_a_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

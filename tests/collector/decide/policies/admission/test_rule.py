@@ -4,43 +4,25 @@ from hypothesis import strategies as st
 
 from collector.decide.policies.admission.record import WINDOW_SECONDS, ShortageRecord
 from collector.decide.policies.admission.rule import AdmissionRule
-from collector.decide.policies.interface import AdmissionVerdict, Rejection, Request
-from collector.decide.policies.resolve import PolicyChoice
-from collector.decide.ranking import rank
+from collector.decide.policies.interface import AdmissionVerdict, Request
 from collector.snapshot.tables import Snapshot
-from replay.contenders.baselines import SPREAD
 from tests.collector.decide.policies.clusters import amount
 from tests.collector.decide.policies.least_watts.builders import make_node, make_task
 from tests.collector.snapshot.builders import assemble
 from wire.resources import Quantities
 
-_SPREAD = PolicyChoice(SPREAD, SPREAD.settings())
-_ONE = Request(reserve=Quantities(cpu_cores=1.0), demand=amount(1, 0.1), mean=amount(1, 0.1), known=True)
+ONE = Request(reserve=Quantities(cpu_cores=1.0), demand=amount(1, 0.1), mean=amount(1, 0.1), known=True)
 
 
-def _cluster() -> Snapshot:
+def small_cluster() -> Snapshot:
     """A calm node, a full one and an empty one."""
     tasks = [make_task(f"calm-{each}", "calm", 0.5) for each in range(4)]
     tasks += [make_task(f"full-{each}", "full", 1.1, deviation=0.6) for each in range(8)]
     return assemble([make_node(name) for name in ("calm", "full", "empty")], tasks)
 
 
-def test_ranked_nodes_beyond_the_limit_are_refused_with_the_figures() -> None:
-    snapshot, rule = _cluster(), AdmissionRule(0.05, ShortageRecord())
-    before = rank(snapshot, _ONE, _SPREAD.policy, _SPREAD.settings)
-    after = rank(snapshot, _ONE, _SPREAD.policy, _SPREAD.settings, admission=rule)
-    full, calm, empty = (snapshot.nodes.index[name] for name in ("full", "calm", "empty"))
-    assert full in before.rows
-    assert sorted(after.rows) == sorted((calm, empty))
-    assert after.refused[full] == Rejection.RISK
-    assert after.verdict is not None
-    assert after.verdict(calm).probability < 0.05 < after.verdict(full).probability
-    assert after.verdict(full).reason.endswith("% of the time with it, above the limit of 5.00%")
-    assert after.verdict(calm).reason.endswith("limit 5.00%")
-
-
 def test_a_container_is_admitted_where_nothing_else_runs() -> None:
-    snapshot, rule = _cluster(), AdmissionRule(0.05, ShortageRecord())
+    snapshot, rule = small_cluster(), AdmissionRule(0.05, ShortageRecord())
     large = Request(demand=amount(30, 1), mean=amount(30, 1), known=True)
     admitted, verdict = rule.judge(snapshot, large, np.arange(3))
     empty = snapshot.nodes.index["empty"]
@@ -52,7 +34,10 @@ def test_a_container_is_admitted_where_nothing_else_runs() -> None:
 @given(one=st.floats(0.001, 1), two=st.floats(0.001, 1), cores=st.floats(0, 20))
 def test_a_higher_limit_admits_no_less(one: float, two: float, cores: float) -> None:
     strict, lax = sorted((one, two))
-    snapshot, request = _cluster(), Request(demand=amount(cores, 0.1), mean=amount(cores, 0.1), known=True)
+    snapshot, request = (
+        small_cluster(),
+        Request(demand=amount(cores, 0.1), mean=amount(cores, 0.1), known=True),
+    )
     admitted = [
         AdmissionRule(each, ShortageRecord()).judge(snapshot, request, np.arange(3))[0]
         for each in (strict, lax)
@@ -63,7 +48,7 @@ def test_a_higher_limit_admits_no_less(one: float, two: float, cores: float) -> 
 def _verdict(snapshot: Snapshot, record: ShortageRecord, *, has_margins: bool = False) -> AdmissionVerdict:
     """The verdict on the first node."""
     rule = AdmissionRule(0.05, record)
-    return rule.judge(snapshot, _ONE, np.arange(1), has_margins=has_margins)[1](0)
+    return rule.judge(snapshot, ONE, np.arange(1), has_margins=has_margins)[1](0)
 
 
 def test_past_shortages_are_part_of_the_reason_and_of_the_verdict() -> None:
