@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any, Final
 
 POLL_SECONDS: Final = 0.02
-STEP_SECONDS: Final = 30.0
+STEP_SECONDS: Final = 90.0
 """Timeout of one step, in addition to the grace period of a process."""
 
 
