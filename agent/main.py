@@ -24,7 +24,7 @@ from agent.reporting.reporter import Reporter
 from agent.sampling.node_sample import NodeSample
 from agent.sampling.sampler import Sampler, Survey
 from agent.sampling.ticker import ticks
-from agent.sources.machine import read_machine
+from agent.sources.host import read_machine
 from wire.address import Address, parse_address
 from wire.http.hosts import is_named_after, is_own_host, machine_names
 from wire.http.serving import check_address, metrics_handler, serving

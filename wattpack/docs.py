@@ -162,7 +162,8 @@ def _metrics() -> Iterator[str]:
             "Node, exposed by the agent",
             (
                 *catalogue.NODE_METRICS,
-                *catalogue.DEVICE_METRICS,
+                *catalogue.DISK_METRICS,
+                *catalogue.LINK_METRICS,
                 *catalogue.METER_METRICS,
                 *catalogue.NODE_PRESSURE_METRICS,
                 *(spec for feature in load_features() for spec in feature.metrics),

@@ -4,12 +4,12 @@ A new metric is one entry in one of these tables; `/metrics` and docs/metrics.md
 """
 
 from collections.abc import Callable, Mapping
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from agent.exposition.state import AgentState
 from agent.sampling.node_sample import ContainerSample, NodeSample
-from agent.sampling.rates import DeviceTotals, Direction
+from agent.sources.readings import DiskTotals, LinkTotals
 from powermodels.common.interface import MeterState
 from wire.messages import Gap, Pressure
 from wire.metrics import MetricSpec
@@ -211,20 +211,23 @@ NODE_METRICS: tuple[MetricSpec[NodeSample], ...] = (
 )
 
 
-def _device_metric(direction: Direction, text: str) -> MetricSpec[DeviceTotals]:
-    return _metric(
-        f"node_{direction}_bytes_total",
-        lambda each: each.total_bytes if each.direction is direction else None,
-        text,
-        {"device": attrgetter("device")},
-    )
+_DEVICE: Labels = {"device": itemgetter(0)}
 
-
-DEVICE_METRICS: tuple[MetricSpec[DeviceTotals], ...] = (
-    _device_metric(Direction.READ, "Bytes read from the disk."),
-    _device_metric(Direction.WRITTEN, "Bytes written to the disk."),
-    _device_metric(Direction.RECEIVE, "Bytes received on the external network link."),
-    _device_metric(Direction.TRANSMIT, "Bytes sent on the external network link."),
+DISK_METRICS: tuple[MetricSpec[tuple[str, DiskTotals]], ...] = _metrics(
+    "node_disk",
+    _DEVICE,
+    ("read_bytes_total", "Bytes read from the disk.", lambda each: each[1].read_bytes),
+    ("written_bytes_total", "Bytes written to the disk.", lambda each: each[1].written_bytes),
+)
+LINK_METRICS: tuple[MetricSpec[tuple[str, LinkTotals]], ...] = _metrics(
+    "node_network",
+    _DEVICE,
+    (
+        "receive_bytes_total",
+        "Bytes received on the external network link.",
+        lambda each: each[1].received_bytes,
+    ),
+    ("transmit_bytes_total", "Bytes sent on the external network link.", lambda each: each[1].sent_bytes),
 )
 
 

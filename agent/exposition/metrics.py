@@ -14,8 +14,9 @@ from agent.exposition.catalogue import (
     ALERT_METRICS,
     CONTAINER_METRICS,
     CONTAINER_PRESSURE_METRICS,
-    DEVICE_METRICS,
+    DISK_METRICS,
     GAP_METRICS,
+    LINK_METRICS,
     METER_METRICS,
     NODE_METRICS,
     NODE_PRESSURE_METRICS,
@@ -51,7 +52,8 @@ class _FromState(Collector):
         if sample is None:
             return
         yield from metric_families(NODE_METRICS, [sample])
-        yield from metric_families(DEVICE_METRICS, sample.rates.devices)
+        yield from metric_families(DISK_METRICS, sample.rates.disks.items())
+        yield from metric_families(LINK_METRICS, sample.rates.links.items())
         yield from metric_families(NODE_PRESSURE_METRICS, resource_pressures(sample.rates.pressure))
         yield from metric_families(METER_METRICS, sample.meters)
         yield from metric_families(GAP_METRICS, sample.gaps)

@@ -5,13 +5,11 @@ new value. A new container has levels (memory) but no rates yet. A container tha
 last reading: its later usage, at most one interval, is unknown because its cgroup is gone.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from agent.sources.readings import ContainerReading, HostReading, PressureTotals, Reading, difference
+from agent.sources.readings import ContainerReading, DiskTotals, LinkTotals, PressureTotals, Reading
 from wire.messages import Gap, Pressure
 from wire.resources import Quantities, Resource
 
@@ -47,24 +45,6 @@ class ContainerRates(msgspec.Struct, frozen=True, gc=False):
     """Unix time of its start, by the kernel."""
 
 
-class Direction(StrEnum):
-    """The way of bytes, as part of the name of a metric."""
-
-    READ = "disk_read"
-    WRITTEN = "disk_written"
-    RECEIVE = "network_receive"
-    TRANSMIT = "network_transmit"
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceTotals:
-    """Bytes of one disk or link in one direction."""
-
-    device: str
-    direction: Direction
-    total_bytes: int | None
-
-
 class HostRates(msgspec.Struct, frozen=True, gc=False):
     """The host and its containers over one interval."""
 
@@ -85,8 +65,8 @@ class HostRates(msgspec.Struct, frozen=True, gc=False):
     disk_busy_ratio: float | None = None
     """Share of time that the busiest disk was active."""
     oom_kills_total: int | None = None
-    devices: tuple[DeviceTotals, ...] = ()
-    """Disks, then network links."""
+    disks: Mapping[str, DiskTotals] = {}
+    links: Mapping[str, LinkTotals] = {}
     containers: tuple[ContainerRates, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
@@ -109,7 +89,9 @@ def compute_rates(previous: Reading, current: Reading) -> HostRates:
             disk_bytes_per_second=_sum(
                 _rate(old.transferred_bytes, new.transferred_bytes, seconds) for old, new in disks
             ),
-            network_bytes_per_second=_sum(_rate(old, new, seconds) for old, new in links),
+            network_bytes_per_second=_sum(
+                _rate(old.transferred_bytes, new.transferred_bytes, seconds) for old, new in links
+            ),
         ),
         capacity=Quantities(
             cpu_cores=host.cores,
@@ -128,7 +110,8 @@ def compute_rates(previous: Reading, current: Reading) -> HostRates:
             _not_none(_ratio(old.busy_seconds, new.busy_seconds, seconds) for old, new in disks), default=None
         ),
         oom_kills_total=host.oom_kills,
-        devices=tuple(_devices(host)),
+        disks=host.disks,
+        links=host.links,
         containers=tuple(_container(containers_before.get(c.id), c, host.cores) for c in current.containers),
         gaps=current.gaps,
     )
@@ -140,6 +123,7 @@ def _container(before: ContainerReading | None, now: ContainerReading, cores: fl
         before = now
     seconds = now.monotonic_seconds - before.monotonic_seconds
     old, new = before.cgroup, now.cgroup
+    network_before, network = before.network, now.network
     return ContainerRates(
         id=now.id,
         runtime=now.runtime,
@@ -149,7 +133,9 @@ def _container(before: ContainerReading | None, now: ContainerReading, cores: fl
             cpu_cores=_cores(old.cpu.seconds, new.cpu.seconds, seconds, cores),
             memory_bytes=new.memory.working_set_bytes,
             disk_bytes_per_second=_rate(old.disk.transferred_bytes, new.disk.transferred_bytes, seconds),
-            network_bytes_per_second=_rate(before.network_bytes, now.network_bytes, seconds),
+            network_bytes_per_second=None
+            if network_before is None or network is None
+            else _rate(network_before.transferred_bytes, network.transferred_bytes, seconds),
         ),
         limit=Quantities(cpu_cores=new.limits.cpu_cores, memory_bytes=new.limits.memory_bytes),
         pressure=_pressure(old.pressure, new.pressure, seconds),
@@ -164,21 +150,11 @@ def _container(before: ContainerReading | None, now: ContainerReading, cores: fl
         disk_operations_per_second=_rate(old.disk.operations, new.disk.operations, seconds),
         disk_read_bytes_total=new.disk.read_bytes,
         disk_written_bytes_total=new.disk.written_bytes,
-        network_receive_bytes_total=difference(now.network_bytes, now.network_sent_bytes),
-        network_transmit_bytes_total=now.network_sent_bytes,
+        network_receive_bytes_total=None if network is None else network.received_bytes,
+        network_transmit_bytes_total=None if network is None else network.sent_bytes,
         pids=new.pids,
         started_at=now.started_at,
     )
-
-
-def _devices(host: HostReading) -> Iterator[DeviceTotals]:
-    for name, disk in host.disks.items():
-        yield DeviceTotals(name, Direction.READ, disk.read_bytes)
-        yield DeviceTotals(name, Direction.WRITTEN, disk.written_bytes)
-    for name, total in host.links.items():
-        sent = host.links_sent.get(name)
-        yield DeviceTotals(name, Direction.RECEIVE, difference(total, sent))
-        yield DeviceTotals(name, Direction.TRANSMIT, sent)
 
 
 def _rate(before: float | None, now: float | None, seconds: float) -> float | None:

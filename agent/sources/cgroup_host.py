@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from agent.sources.cgroups.layout import Layout
+from agent.sources.devices import may_be_external, parse_net_dev
 from agent.sources.files import read_file
-from agent.sources.interfaces import LinkTotals, may_be_external, parse_net_dev
-from agent.sources.netns import namespace_of
+from agent.sources.processes import namespace_of
 from agent.sources.readings import (
     NO_PRESSURE,
     CgroupReading,
@@ -17,6 +17,7 @@ from agent.sources.readings import (
     HostCpu,
     HostMemory,
     HostReading,
+    LinkTotals,
     lowest_limit,
 )
 from wire.errors import UserError
@@ -72,8 +73,7 @@ class CgroupHost:
             memory=_memory(machine.memory, cgroup),
             oom_kills=oom_kills,
             disks={} if cgroup.disk.transferred_bytes is None else {self.path: cgroup.disk},
-            links={name: each.transferred_bytes for name, each in (links or {}).items()},
-            links_sent={name: each.sent_bytes for name, each in (links or {}).items()},
+            links=links or {},
             pressure=cgroup.pressure,
         )
         return host, tuple(_gaps(host, has_own_network=links is not None))

@@ -5,6 +5,9 @@ each would cost as much as reading it.
 """
 
 import os
+import re
+
+from agent.sources.readings import PressureTotals
 
 _CHUNK_BYTES = 16384
 _SURELY_WHOLE_BYTES = 2048
@@ -12,6 +15,8 @@ _SURELY_WHOLE_BYTES = 2048
 _LARGEST = 2**63 - 1
 _MAX_DIGITS = 19
 """Digits of the largest count that fits in a report; anything larger is an error of a driver."""
+_MICROSECONDS = 1_000_000
+_SOME_TOTAL = re.compile(rb"^some .*\btotal=([0-9]{1,20})$", re.MULTILINE)
 
 
 def read_file(path: str) -> bytes | None:
@@ -63,3 +68,13 @@ def parse_field(text: bytes | None, key: bytes) -> int | None:
             return None
     end = text.find(b"\n", start)
     return parse_count(text[start + len(key) : end if end >= 0 else len(text)])
+
+
+def parse_pressure(*files: bytes | None) -> PressureTotals:
+    """The "some" totals of CPU, memory and disk: `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234`."""
+    return PressureTotals(*map(_parse_some_seconds, files))
+
+
+def _parse_some_seconds(text: bytes | None) -> float | None:
+    match = None if text is None else _SOME_TOTAL.search(text)
+    return int(match[1]) / _MICROSECONDS if match else None

@@ -1,17 +1,151 @@
-"""When containers started, by the kernel: the start of the oldest process in their cgroup.
-
-The engine's list has no start times. A process of a container cannot be older than the container, and the
-first one lives as long as it does. So the time is right for containers that are older than the agent, and for
-every runtime.
-"""
+"""What the processes of a container show: its network bytes, and when it started."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
 from math import isfinite
 from pathlib import Path
 
 from agent.sources.cgroups.containers import FoundContainer
-from agent.sources.files import parse_count, read_file
+from agent.sources.devices import LOOPBACK, parse_net_dev
+from agent.sources.files import parse_count, read_descriptor, read_file
+from agent.sources.readings import LinkTotals
+from wire.messages import Gap
+
+
+def processes_of(directory: str) -> Iterator[int]:
+    """Processes of the cgroup and of those below it: in version 2, only leaves contain processes.
+
+    Processes of another namespace are listed as 0.
+    """
+    pending = [directory]
+    while pending:
+        here = pending.pop()
+        pids = (read_file(f"{here}/cgroup.procs") or b"").split()
+        yield from (int(pid) for pid in pids if pid.isdigit())
+        try:
+            with os.scandir(here) as entries:
+                pending.extend(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
+        except OSError:
+            continue
+
+
+# --- Network ------------------------------------------------------------------------------------
+
+_HIDDEN = Gap(
+    "container network",
+    "the processes of containers are not visible; share the host's process namespace (pid: host),"
+    " or mount /proc without hidepid",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPass:
+    """The network counters of all containers."""
+
+    totals: Mapping[str, LinkTotals] = field(default_factory=dict)
+    """By the id of the container. A container without an entry has no value of its own, or an unknown one."""
+    gaps: tuple[Gap, ...] = ()
+
+
+class _HiddenError(Exception):
+    """The processes exist but are not visible."""
+
+
+class NetworkReader:
+    """Reads network counters; caches a process per container, so that a pass reads one file each.
+
+    The counters belong to the network namespace. A container with host networking has no value of its own. If
+    several share a namespace (a pod), the first by ID gets the whole value and the others none, so that the
+    sum is right. Namespaces are identified by the inode of `/proc/<pid>/net/dev`, which every user may read,
+    unlike `/proc/<pid>/ns/net`.
+    """
+
+    def __init__(self, proc: Path) -> None:
+        self._proc = str(proc)
+        self._processes: dict[str, tuple[int, int]] = {}
+        """A process of each container, and its network namespace."""
+
+    def read(self, containers: Iterable[FoundContainer]) -> NetworkPass:
+        """Bytes by container id; the containers are sorted by id."""
+        counted_namespaces = {namespace_of(self._proc, process) for process in ("1", "self")}
+        processes: dict[str, tuple[int, int]] = {}
+        totals: dict[str, LinkTotals] = {}
+        gaps: tuple[Gap, ...] = ()
+        for container in containers:
+            identifier = container.container.id
+            try:
+                found = self._read_container(identifier, container.directory, counted_namespaces)
+            except _HiddenError:
+                gaps = (_HIDDEN,)
+                continue
+            if found is None:
+                continue
+            pid, namespace, text = found
+            processes[identifier] = pid, namespace
+            if text is not None:
+                counted_namespaces.add(namespace)
+                links = [each for name, each in parse_net_dev(text).items() if name != LOOPBACK]
+                totals[identifier] = LinkTotals(
+                    sum(each.transferred_bytes for each in links), sum(each.sent_bytes for each in links)
+                )
+        self._processes = processes
+        return NetworkPass(totals, gaps)
+
+    def _read_container(
+        self, identifier: str, directory: str, skipped: Container[int | None]
+    ) -> tuple[int, int, bytes | None] | None:
+        """A process of the container, its namespace and its counters; None if it ended or has no process.
+
+        The cached process is valid only while it is in the same namespace: a restarted container has a new
+        one, and the old process ID may belong to another program.
+        """
+        cached = self._processes.get(identifier)
+        if cached is not None:
+            pid, namespace = cached
+            found = _read_namespace(self._proc, pid, skipped)
+            if found is not None and found[0] == namespace:
+                return pid, *found
+        first = next(processes_of(directory), None)
+        if first is None:
+            return None
+        found = _read_namespace(self._proc, first, skipped) if first else None
+        if found is None:
+            if not first or namespace_of(self._proc, "1") is None:
+                raise _HiddenError
+            return None  # it has ended
+        return first, *found
+
+
+def namespace_of(proc: str, process: str) -> int | None:
+    """Identifier of a process's network namespace; None if it is not visible."""
+    try:
+        # A string: creating a Path takes longer than the call.
+        return os.stat(f"{proc}/{process}/net/dev").st_ino  # noqa: PTH116 - see above
+    except OSError:
+        return None
+
+
+def _read_namespace(proc: str, pid: int, skipped: Container[int | None]) -> tuple[int, bytes | None] | None:
+    """Network namespace of a process and, unless it is skipped, its counters; None if it is not visible.
+
+    Both come from one open file: finding a path below /proc takes the kernel as long as reading the file.
+    """
+    try:
+        descriptor = os.open(f"{proc}/{pid}/net/dev", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        namespace = os.fstat(descriptor).st_ino
+        return namespace, None if namespace in skipped else read_descriptor(descriptor)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+# --- Start times --------------------------------------------------------------------------------
 
 _MAX_PROCESSES = 64
 """Processes that are read per container: of more, the oldest may be missed, and the time is too late."""
@@ -20,7 +154,12 @@ _START_FIELD = 19
 
 
 class StartReader:
-    """Reads the start of each container once, and again if its cgroup was created again."""
+    """Reads the start of each container once, and again if its cgroup was created again.
+
+    It is the start of the oldest process in its cgroup, since the engine's list has no start times. A process
+    of a container cannot be older than the container, and the first one lives as long as it does. So the time
+    is right for containers that are older than the agent, and for every runtime.
+    """
 
     def __init__(self, proc: Path, ticks_per_second: float | None = None) -> None:
         self._proc = str(proc)
@@ -41,9 +180,9 @@ class StartReader:
 
     def _read_start(self, directory: str, unix_seconds: float) -> float | None:
         uptime = (read_file(f"{self._proc}/uptime") or b"").split()
-        ticks = [
-            each for pid in _processes(directory) if (each := parse_start_ticks(self._stat(pid))) is not None
-        ]
+        visible = islice(filter(None, processes_of(directory)), _MAX_PROCESSES)
+        stats = (parse_start_ticks(read_file(f"{self._proc}/{pid}/stat")) for pid in visible)
+        ticks = [each for each in stats if each is not None]
         if not uptime or not ticks:
             return None
         try:
@@ -52,28 +191,8 @@ class StartReader:
             return None
         return round(unix_seconds - max(0.0, age_seconds), 2) if isfinite(age_seconds) else None
 
-    def _stat(self, pid: str) -> bytes | None:
-        return read_file(f"{self._proc}/{pid}/stat")
-
 
 def parse_start_ticks(stat: bytes | None) -> int | None:
     """The start of a process in clock ticks since boot, from `/proc/<pid>/stat`."""
     fields = (stat or b"").rpartition(b")")[2].split()
     return parse_count(fields[_START_FIELD]) if len(fields) > _START_FIELD else None
-
-
-def _processes(directory: str) -> list[str]:
-    """Processes of a cgroup and of those below it."""
-    found: list[str] = []
-    pending = [directory]
-    while pending and len(found) < _MAX_PROCESSES:
-        here = pending.pop()
-        pids = (read_file(f"{here}/cgroup.procs") or b"").split()
-        # Processes of another namespace are listed as 0.
-        found += [pid.decode() for pid in pids if pid.isdigit() and pid != b"0"]
-        try:
-            with os.scandir(here) as entries:
-                pending.extend(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
-        except OSError:
-            continue
-    return found[:_MAX_PROCESSES]

@@ -10,11 +10,9 @@ from agent.sources.cgroups.containers import CgroupWalk, find_containers
 from agent.sources.cgroups.layout import Layout, detect_layout
 from agent.sources.cgroups.limits import LimitsReader
 from agent.sources.cgroups.usage import UsageReader
-from agent.sources.gaps import GapRecorder
-from agent.sources.host import HostPass, HostReader, host_gaps
-from agent.sources.netns import NetworkPass, NetworkReader
+from agent.sources.host import GapRecorder, HostReader, host_gaps
 from agent.sources.open_files import default_budget
-from agent.sources.processes import StartReader
+from agent.sources.processes import NetworkPass, NetworkReader, StartReader
 from agent.sources.readings import NO_PRESSURE, ContainerReading, HostReading, Reading
 from wire.messages import Gap
 
@@ -55,8 +53,8 @@ class Reader:
         if self._layout.is_empty:
             self._layout = detect_layout(self._proc, self._sys)
             self._usage = UsageReader(self._layout, self._budget)
-        machine = self._host.read(monotonic_seconds)
-        limits = LimitsReader(self._layout, machine.reading.cores)
+        machine = self._host.read(monotonic_seconds, attempts)
+        limits = LimitsReader(self._layout, machine.cores)
         walk = attempts.read("containers", self._find, CgroupWalk())
         network = attempts.read("container network", lambda: self._network.read(walk.found), NetworkPass())
         starts = attempts.read("container starts", lambda: self._starts.read(walk.found, unix_seconds), {})
@@ -74,14 +72,13 @@ class Reader:
             *network.gaps,
             *_gaps_of_containers(walk, containers),
         )
-        failures = (*machine.failures, *attempts.failures)
-        failed = {gap.what for gap in failures}
+        failed = {gap.what for gap in attempts.failures}
         return Reading(
             unix_seconds=unix_seconds,
             monotonic_seconds=monotonic_seconds,
             host=host,
             containers=containers,
-            gaps=tuple(dict.fromkeys((*failures, *(gap for gap in gaps if gap.what not in failed)))),
+            gaps=tuple(dict.fromkeys((*attempts.failures, *(gap for gap in gaps if gap.what not in failed)))),
         )
 
     def describe(self) -> list[str]:
@@ -106,7 +103,7 @@ class Reader:
     def _read_containers(
         self,
         walk: CgroupWalk,
-        machine: HostPass,
+        machine: HostReading,
         limits: LimitsReader,
         network: NetworkPass,
         starts: Mapping[str, float],
@@ -116,29 +113,27 @@ class Reader:
             monotonic_seconds = self._monotonic()
             cgroup = self._usage.read(found.path, monotonic_seconds, limits, machine.skipped_devices)
             if cgroup is not None:
-                traffic = network.totals.get(found.container.id)
                 yield ContainerReading(
                     id=found.container.id,
                     runtime=found.container.runtime,
                     pod=found.container.pod_uid,
                     monotonic_seconds=monotonic_seconds,
                     cgroup=cgroup,
-                    network_bytes=None if traffic is None else traffic.transferred_bytes,
-                    network_sent_bytes=None if traffic is None else traffic.sent_bytes,
+                    network=network.totals.get(found.container.id),
                     started_at=starts.get(found.container.id),
                 )
 
     def _read_host(
         self,
-        machine: HostPass,
+        machine: HostReading,
         limits: LimitsReader,
         containers: tuple[ContainerReading, ...],
         monotonic_seconds: float,
     ) -> tuple[HostReading, Iterable[Gap]]:
         if self._subtree is None:
-            return machine.reading, host_gaps(machine.reading)
+            return machine, host_gaps(machine)
         cgroup = self._usage.read(self._subtree.path, monotonic_seconds, limits, machine.skipped_devices)
-        return self._subtree.as_host(machine.reading, cgroup, containers)
+        return self._subtree.as_host(machine, cgroup, containers)
 
 
 def _gaps_of_layout(layout: Layout) -> Iterator[Gap]:

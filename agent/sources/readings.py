@@ -5,7 +5,7 @@ structs, since creating one takes a tenth of the time of a frozen dataclass.
 """
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -27,11 +27,6 @@ class PressureTotals(msgspec.Struct, frozen=True, gc=False):
 NO_PRESSURE = PressureTotals()
 
 
-def difference(total: int | None, part: int | None) -> int | None:
-    """The rest of a total; None if one of them is unknown."""
-    return None if total is None or part is None else total - part
-
-
 class DiskTotals(msgspec.Struct, frozen=True, gc=False):
     """I/O of one disk, or of one cgroup on all disks."""
 
@@ -46,10 +41,24 @@ class DiskTotals(msgspec.Struct, frozen=True, gc=False):
     @property
     def read_bytes(self) -> int | None:
         """The read part of `transferred_bytes`."""
-        return difference(self.transferred_bytes, self.written_bytes)
+        if self.transferred_bytes is None or self.written_bytes is None:
+            return None
+        return self.transferred_bytes - self.written_bytes
 
 
 NO_DISK = DiskTotals()
+
+
+class LinkTotals(NamedTuple):
+    """Bytes of one network link, or of several."""
+
+    transferred_bytes: int
+    """Received and sent."""
+    sent_bytes: int
+
+    @property
+    def received_bytes(self) -> int:
+        return self.transferred_bytes - self.sent_bytes
 
 
 # --- Cgroups ------------------------------------------------------------------------------------
@@ -130,10 +139,7 @@ class ContainerReading(msgspec.Struct, frozen=True, gc=False):
     monotonic_seconds: float
     """Time of this reading: a pass over hundreds of containers is long enough to affect rates."""
     cgroup: CgroupReading
-    network_bytes: int | None = None
-    """Received and sent bytes."""
-    network_sent_bytes: int | None = None
-    """The sent part of `network_bytes`."""
+    network: LinkTotals | None = None
     pod: str | None = None
     """UID of its pod."""
     started_at: float | None = None
@@ -179,10 +185,10 @@ class HostReading(msgspec.Struct, frozen=True, gc=False):
     memory: HostMemory = HostMemory()
     oom_kills: int | None = None
     disks: Mapping[str, DiskTotals] = {}
-    links: Mapping[str, int] = {}
-    """Bytes received and sent per external link."""
-    links_sent: Mapping[str, int] = {}
-    """The sent part of `links`."""
+    skipped_devices: frozenset[bytes] = frozenset()
+    """Block devices that are not disks; they are excluded from containers as well."""
+    links: Mapping[str, LinkTotals] = {}
+    """The external links."""
     network_capacity_bytes_per_second: float | None = None
     pressure: PressureTotals = NO_PRESSURE
 

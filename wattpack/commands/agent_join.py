@@ -13,7 +13,7 @@ import msgspec
 
 from agent.features import settings_class
 from agent.main import node_name
-from agent.sources.machine import read_machine
+from agent.sources.host import read_machine
 from wattpack.client.session import CA_VARIABLE, TOKEN_VARIABLE, collector_url, explain_failure, open_session
 from wattpack.config.arguments import add
 from wattpack.config.options import ETC, add_config_options, load_config

@@ -8,9 +8,8 @@ from agent.sources.cgroups import v1, v2
 from agent.sources.cgroups.layout import Layout
 from agent.sources.cgroups.limits import LimitsReader
 from agent.sources.cgroups.source import Source, Value, file
-from agent.sources.files import parse_count
+from agent.sources.files import parse_count, parse_pressure
 from agent.sources.open_files import OpenFile, OpenFileBudget
-from agent.sources.pressure import parse_pressure_files
 from agent.sources.readings import NO_LIMITS, CgroupReading
 
 LIMITS_KEPT_SECONDS = 30.0
@@ -19,7 +18,7 @@ LIMITS_KEPT_SECONDS = 30.0
 _PIDS = Source((file("pids", "pids.current"),), parse_count)
 _PRESSURE = Source(
     tuple(file("pressure", f"{resource}.pressure") for resource in ("cpu", "memory", "io")),
-    parse_pressure_files,
+    parse_pressure,
 )
 
 

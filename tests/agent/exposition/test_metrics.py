@@ -8,8 +8,9 @@ from agent.exposition import catalogue
 from agent.exposition.metrics import PASS_DURATION, AgentMetrics
 from agent.exposition.state import AgentState
 from agent.sampling.node_sample import ContainerSample, NodeSample
-from agent.sampling.rates import ContainerRates, DeviceTotals, Direction, HostRates
+from agent.sampling.rates import ContainerRates, HostRates
 from agent.sources.docker import ContainerInfo
+from agent.sources.readings import DiskTotals, LinkTotals
 from wire.messages import Alert, ContainerPower, Gap, NodePower, PowerSource, Pressure
 from wire.resources import Quantities, Resource
 
@@ -67,12 +68,8 @@ def sample(*containers: ContainerSample) -> NodeSample:
             disk_operations_per_second=211.0,
             disk_busy_ratio=0.875,
             oom_kills_total=212,
-            devices=(
-                DeviceTotals("sda", Direction.READ, 217),
-                DeviceTotals("sda", Direction.WRITTEN, 218),
-                DeviceTotals("eth0", Direction.RECEIVE, 219),
-                DeviceTotals("eth0", Direction.TRANSMIT, 220),
-            ),
+            disks={"sda": DiskTotals(217 + 218, written_bytes=218)},
+            links={"eth0": LinkTotals(219 + 220, 220)},
             containers=tuple(each.rates for each in containers),
         ),
         power=NodePower(213.0, 214.0, 215.0, PowerSource.PRIOR, 0.375, 216.0),

@@ -13,6 +13,7 @@ from agent.sources.readings import (
     HostMemory,
     HostReading,
     Limits,
+    LinkTotals,
     MemoryLevels,
     PressureTotals,
     Reading,
@@ -28,7 +29,7 @@ HOST = HostReading(
     memory=HostMemory(total_bytes=8000, available_bytes=5000, cache_bytes=1500, swap_used_bytes=10),
     oom_kills=3,
     disks={"sda": DiskTotals(10_000, 100, 5.0), "sdb": DiskTotals(500, 10, 1.0)},
-    links={"eth0": 20_000},
+    links={"eth0": LinkTotals(20_000, 0)},
     network_capacity_bytes_per_second=125e6,
     pressure=PressureTotals(10.0, 20.0, 30.0),
 )
@@ -46,14 +47,14 @@ WEB = ContainerReading(
         limits=Limits(cpu_cores=1.5, memory_bytes=4000),
         cpu_weight=0.5,
     ),
-    network_bytes=700,
+    network=LinkTotals(700, 200),
 )
 FIRST = Reading(unix_seconds=1e9, monotonic_seconds=50.0, host=HOST, containers=(WEB,))
 LATER_HOST = replace(
     HOST,
     cpu=HostCpu(busy_seconds=1004.0, iowait_seconds=52.0, steal_seconds=20.4),
     disks={"sda": DiskTotals(10_400, 120, 6.0), "sdb": DiskTotals(500, 10, 4.0)},
-    links={"eth0": 20_800},
+    links={"eth0": LinkTotals(20_800, 0)},
     pressure=PressureTotals(11.0, 20.0, 30.2),
 )
 LATER_WEB = replace(
@@ -65,7 +66,7 @@ LATER_WEB = replace(
         disk=DiskTotals(900, 58),
         pressure=PressureTotals(2.0, 2.0, 3.4),
     ),
-    network_bytes=1500,
+    network=LinkTotals(1500, 400),
 )
 SECOND = Reading(unix_seconds=1e9 + 4, monotonic_seconds=54.0, host=LATER_HOST, containers=(LATER_WEB,))
 
@@ -105,7 +106,7 @@ def test_new_disk_or_link_is_not_a_burst() -> None:
     more = replace(
         LATER_HOST,
         disks={**LATER_HOST.disks, "sdc": DiskTotals(10**15, 10**9, 10**6)},
-        links={**LATER_HOST.links, "eth1": 10**15},
+        links={**LATER_HOST.links, "eth1": LinkTotals(10**15, 0)},
     )
     plugged = compute_rates(FIRST, replace(SECOND, host=more))
     assert plugged.used == compute_rates(FIRST, SECOND).used
@@ -171,14 +172,14 @@ def test_after_a_new_baseline_rates_are_right_again() -> None:
 
 
 def test_one_counter_that_goes_backwards_loses_only_its_own_rate() -> None:
-    reset = replace(SECOND, host=replace(LATER_HOST, links={"eth0": 5}))
+    reset = replace(SECOND, host=replace(LATER_HOST, links={"eth0": LinkTotals(5, 0)}))
     assert compute_rates(FIRST, reset).used == Quantities(1.0, 3000, 100.0, None)
-    without = replace(SECOND, containers=(replace(LATER_WEB, network_bytes=1),))
+    without = replace(SECOND, containers=(replace(LATER_WEB, network=LinkTotals(1, 0)),))
     assert compute_rates(FIRST, without).containers[0].used == Quantities(0.5, 2000, 100.0, None)
 
 
 def test_a_counter_that_appears_or_goes_has_no_rate() -> None:
-    hidden = replace(SECOND, containers=(replace(LATER_WEB, network_bytes=None),))
+    hidden = replace(SECOND, containers=(replace(LATER_WEB, network=None),))
     assert compute_rates(FIRST, hidden).containers[0].used.network_bytes_per_second is None
     assert (
         compute_rates(hidden, replace(SECOND, monotonic_seconds=60))
@@ -217,6 +218,7 @@ maybe_counts = st.none() | counts
 seconds_totals = st.floats(0, 1e9)
 maybe_seconds = st.none() | seconds_totals
 pressures = st.builds(PressureTotals, maybe_seconds, maybe_seconds, maybe_seconds)
+link_totals = st.builds(LinkTotals, counts, counts)
 disk_totals = st.builds(DiskTotals, counts, maybe_counts, maybe_seconds)
 hosts = st.builds(
     HostReading,
@@ -224,7 +226,7 @@ hosts = st.builds(
     cpu=st.builds(HostCpu, maybe_seconds, maybe_seconds, maybe_seconds),
     memory=st.builds(HostMemory, maybe_counts, maybe_counts, maybe_counts, maybe_counts),
     disks=st.dictionaries(st.sampled_from(["sda", "sdb", "sdc"]), disk_totals),
-    links=st.dictionaries(st.sampled_from(["eth0", "eth1"]), counts),
+    links=st.dictionaries(st.sampled_from(["eth0", "eth1"]), link_totals),
     network_capacity_bytes_per_second=st.none() | st.floats(0, 1e12),
     pressure=pressures,
 )
@@ -241,7 +243,7 @@ containers = st.builds(
     runtime=st.just("docker"),
     monotonic_seconds=seconds_totals,
     cgroup=cgroups,
-    network_bytes=maybe_counts,
+    network=st.none() | link_totals,
 )
 readings = st.builds(
     Reading,
@@ -299,7 +301,7 @@ def test_a_backwards_counter_never_has_a_rate(previous: Reading, current: Readin
     before, now = previous.host, current.host
     if (now.cpu.busy_seconds or 0) < (before.cpu.busy_seconds or 0):
         assert used.cpu_cores is None
-    if all(count < before.links.get(name, 0) for name, count in now.links.items()):
+    if all(link[0] < before.links.get(name, (0, 0))[0] for name, link in now.links.items()):
         assert used.network_bytes_per_second is None
 
 

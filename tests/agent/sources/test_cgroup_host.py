@@ -134,7 +134,7 @@ def test_links_in_a_network_namespace_of_its_own_are_read(host: Host) -> None:
     v2(host)
     host.process("self", NODE_NAMESPACE, NET_DEV.replace("1000000", "5000000"))
     reading = reader_of(host).read()
-    assert reading.host.links == {"eth0": 5_200_000, "eth1": 7_000}
+    assert reading.host.links == {"eth0": (5_200_000, 200_000), "eth1": (7_000, 4_000)}
     assert "host network" not in {gap.what for gap in reading.gaps}
 
 

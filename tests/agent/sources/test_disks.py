@@ -4,7 +4,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.disks import Disks, parse_diskstats, read_disks
+from agent.sources.devices import NO_DISKS, parse_diskstats, read_disks
 from agent.sources.readings import DiskTotals
 from tests.agent.trees import make_host, write
 
@@ -42,7 +42,7 @@ def test_a_disk_whose_name_has_a_slash(tmp_path: Path) -> None:
 def test_unknown_disks_give_no_values(tmp_path: Path) -> None:
     host = make_host(tmp_path)
     shutil.rmtree(host.sys / "block")
-    assert read_disks(str(host.proc), str(host.sys)) == Disks()
+    assert read_disks(str(host.proc), str(host.sys)) == NO_DISKS
 
 
 @given(st.binary())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.frequency import FrequencyReader, parse_cpuinfo_hertz
+from agent.sources.host import FrequencyReader, parse_cpuinfo_hertz
 from tests.agent.trees import CPUINFO, Host, make_host, write
 
 

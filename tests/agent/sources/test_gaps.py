@@ -1,4 +1,4 @@
-from agent.sources.gaps import GapRecorder
+from agent.sources.host import GapRecorder
 from wire.messages import Gap
 
 

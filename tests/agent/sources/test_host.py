@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.disks import Disks
-from agent.sources.host import HostPass, HostReader, host_gaps, parse_load, parse_swap_used_bytes
-from agent.sources.readings import DiskTotals, HostCpu, HostMemory, HostReading, PressureTotals
+from agent.sources.devices import Disks
+from agent.sources.host import GapRecorder, HostReader, host_gaps, parse_load, parse_swap_used_bytes
+from agent.sources.readings import DiskTotals, HostCpu, HostMemory, HostReading, LinkTotals, PressureTotals
 from tests.agent.trees import NET_DEV, Host, make_host, write
 from wire.messages import Gap
 
@@ -18,12 +18,16 @@ def host(tmp_path: Path) -> Host:
     return make_host(tmp_path)
 
 
-def read(host: Host) -> HostPass:
-    return HostReader(host.proc, host.sys).read(0.0)
+def read(host: Host, *failures: Gap) -> HostReading:
+    """Read the host, where only these sources fail."""
+    attempts = GapRecorder()
+    reading = HostReader(host.proc, host.sys).read(0.0, attempts)
+    assert attempts.failures == list(failures)
+    return reading
 
 
 def test_every_field(host: Host) -> None:
-    assert read(host).reading == HostReading(
+    assert read(host) == HostReading(
         cores=2,
         cpu=HostCpu(
             busy_seconds=sum([1.0 + 0.1 + 0.6 + 0.03 + 0.06, 2.0 + 0.1 + 0.4 + 0.04 + 0.07]),
@@ -43,24 +47,22 @@ def test_every_field(host: Host) -> None:
             "sda": DiskTotals(30_000 * 512, 1500, 0.5, 10_000 * 512),
             "sdb": DiskTotals(300 * 512, 15, 0.005, 100 * 512),
         },
-        links={"eth0": 1_200_000, "eth1": 7_000},
-        links_sent={"eth0": 200_000, "eth1": 4_000},
+        skipped_devices=frozenset({b"7:0", b"8:1", b"253:0", b"9:0", b"252:0", b"259:1"}),
+        links={"eth0": LinkTotals(1_200_000, 200_000), "eth1": LinkTotals(7_000, 4_000)},
         network_capacity_bytes_per_second=11_000 * 1e6 / 8,
         pressure=PressureTotals(2.0, 3.0, 4.0),
     )
 
 
 def test_host_with_all_values_has_no_gaps(host: Host) -> None:
-    found = read(host)
-    assert found.failures == ()
-    assert host_gaps(found.reading) == []
+    assert host_gaps(read(host)) == []
 
 
 def test_stolen_time_is_not_busy_time(host: Host) -> None:
-    before = read(host).reading.cpu
+    before = read(host).cpu
     stat = (host.proc / "stat").read_text()
     (host.proc / "stat").write_text(stat.replace(" 400 40 0\n", " 9400 40 0\n"))
-    after = read(host).reading.cpu
+    after = read(host).cpu
     assert after.busy_seconds == before.busy_seconds
     assert after.steal_seconds == 9.0 + 90.0
 
@@ -68,7 +70,7 @@ def test_stolen_time_is_not_busy_time(host: Host) -> None:
 def test_without_the_first_process_our_own_network_is_read(host: Host) -> None:
     (host.proc / "1/net/dev").unlink()
     write(host.proc, {"net/dev": NET_DEV.replace("1000000", "9000000")})
-    assert read(host).reading.links == {"eth0": 9_200_000, "eth1": 7_000}
+    assert read(host).links == {"eth0": (9_200_000, 200_000), "eth1": (7_000, 4_000)}
 
 
 @pytest.mark.parametrize(
@@ -84,10 +86,9 @@ def test_missing_file_is_a_gap_and_the_rest_is_read(host: Host, gone: str, what:
     path = host.proc.parent / gone
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     found = read(host)
-    assert found.failures == ()
-    assert [gap.what for gap in host_gaps(found.reading)] == [what]
-    assert found.reading.cores == 2
-    assert found.reading.memory.total_bytes == 8_000_000 * 1024
+    assert [gap.what for gap in host_gaps(found)] == [what]
+    assert found.cores == 2
+    assert found.memory.total_bytes == 8_000_000 * 1024
 
 
 @pytest.mark.parametrize(
@@ -95,13 +96,12 @@ def test_missing_file_is_a_gap_and_the_rest_is_read(host: Host, gone: str, what:
     [("stat", "host CPU", "cpu"), ("meminfo", "host memory", "memory")],
 )
 def test_failed_source_does_not_affect_the_others(host: Host, gone: str, what: str, field: str) -> None:
-    whole = read(host).reading
+    whole = read(host)
     (host.proc / gone).unlink()
-    found = read(host)
-    assert [gap.what for gap in found.failures] == [what]
-    lost = {
-        name for name in HostReading.__struct_fields__ if getattr(found.reading, name) != getattr(whole, name)
-    }
+    attempts = GapRecorder()
+    found = HostReader(host.proc, host.sys).read(0.0, attempts)
+    assert [gap.what for gap in attempts.failures] == [what]
+    lost = {name for name in HostReading.__struct_fields__ if getattr(found, name) != getattr(whole, name)}
     assert lost - {"cores"} == {field}
 
 
@@ -110,17 +110,16 @@ def test_unreadable_disks_do_not_affect_other_values(host: Host, monkeypatch: py
         raise RuntimeError("no more devices")
 
     monkeypatch.setattr("agent.sources.host.read_disks", broken)
-    found = read(host)
-    assert found.failures == (Gap("host disk", "cannot be read (RuntimeError: no more devices)"),)
-    assert found.reading.disks == {}
-    assert found.reading.cpu.busy_seconds is not None
-    assert found.reading.links
+    found = read(host, Gap("host disk", "cannot be read (RuntimeError: no more devices)"))
+    assert found.disks == {}
+    assert found.cpu.busy_seconds is not None
+    assert found.links
 
 
 @pytest.mark.parametrize("gone", ["loadavg", "vmstat"])
 def test_older_kernels_have_fewer_files(host: Host, gone: str) -> None:
     (host.proc / gone).write_text("")
-    reading = read(host).reading
+    reading = read(host)
     assert (reading.load_1m is None) == (gone == "loadavg")
     assert (reading.oom_kills is None) == (gone == "vmstat")
 
@@ -135,20 +134,24 @@ def test_any_bytes_can_be_parsed(text: bytes) -> None:
 
 def test_a_link_that_is_plugged_in_counts_at_once_and_a_new_speed_within_a_minute(host: Host) -> None:
     reader = HostReader(host.proc, host.sys)
-    reader.read(0.0)
+    reader.read(0.0, GapRecorder())
     eth2 = "  eth2:    10       1    0    0    0     0          0         0      5       1    0    0    0     0       0          0\n"  # noqa: E501 - as wide as the kernel writes it
     write(host.proc, {"1/net/dev": NET_DEV + eth2})
     write(host.sys, {"class/net/eth2/device/": "", "class/net/eth2/speed": "1000\n"})
-    assert reader.read(3.0).reading.links == {"eth0": 1_200_000, "eth1": 7_000, "eth2": 15}
+    assert reader.read(3.0, GapRecorder()).links == {
+        "eth0": (1_200_000, 200_000),
+        "eth1": (7_000, 4_000),
+        "eth2": (15, 5),
+    }
 
     write(host.sys, {"class/net/eth2/speed": "2000\n"})
-    assert reader.read(6.0).reading.network_capacity_bytes_per_second == 12_000 * 1e6 / 8
-    assert reader.read(63.0).reading.network_capacity_bytes_per_second == 13_000 * 1e6 / 8
+    assert reader.read(6.0, GapRecorder()).network_capacity_bytes_per_second == 12_000 * 1e6 / 8
+    assert reader.read(63.0, GapRecorder()).network_capacity_bytes_per_second == 13_000 * 1e6 / 8
 
 
 def test_this_host_can_be_read() -> None:
     reader = HostReader(Path("/proc"), Path("/sys"))
-    first, second = reader.read(0.0).reading, reader.read(1.0).reading
+    first, second = reader.read(0.0, GapRecorder()), reader.read(1.0, GapRecorder())
     assert first.cores is not None
     assert first.cores >= 1
     assert first.memory.total_bytes is not None
@@ -160,5 +163,5 @@ def test_this_host_can_be_read() -> None:
 
 
 def test_psutil_path_is_restored(tmp_path: Path) -> None:
-    HostReader(tmp_path / "proc", tmp_path / "sys").read(1.0)
+    HostReader(tmp_path / "proc", tmp_path / "sys").read(1.0, GapRecorder())
     assert psutil.PROCFS_PATH == "/proc"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.interfaces import parse_net_dev, read_interfaces
+from agent.sources.devices import parse_net_dev, read_interfaces
 from tests.agent.trees import NET_DEV, Host, make_host, write
 
 NAMES = ("lo", "eth0", "eth1", "docker0", "veth12ab")

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources.machine import read_machine
+from agent.sources.host import read_machine
 
 
 @pytest.mark.parametrize("machine_id", ["", "uninitialized\n", None])

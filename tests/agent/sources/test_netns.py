@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from agent.sources.cgroups.containers import FoundContainer
-from agent.sources.interfaces import LinkTotals
-from agent.sources.netns import NetworkPass, NetworkReader, first_process
+from agent.sources.processes import NetworkPass, NetworkReader, processes_of
+from agent.sources.readings import LinkTotals
 from tests.agent.trees import HOST_NAMESPACE, NET_DEV, Host, found_container, make_host, write
 
 ETH0_ONLY = "\n".join(NET_DEV.splitlines()[:4]) + "\n"
@@ -130,4 +130,4 @@ def test_processes_that_proc_hides_are_a_gap_as_well(host: Host, cgroups: Cgroup
 
 
 def test_missing_cgroup_has_no_process(tmp_path: Path) -> None:
-    assert first_process(str(tmp_path / "gone")) is None
+    assert list(processes_of(str(tmp_path / "gone"))) == []

@@ -3,17 +3,18 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.pressure import parse_pressure, parse_pressure_files, read_host_pressure
+from agent.sources.files import parse_pressure
+from agent.sources.host import read_host_pressure
 from agent.sources.readings import PressureTotals
 from tests.agent.trees import make_host, pressure
 
 
 def test_the_total_of_some_is_taken_in_seconds() -> None:
-    assert parse_pressure(pressure(1_500_000).encode()) == 1.5
+    assert parse_pressure(pressure(1_500_000).encode()).cpu_seconds == 1.5
 
 
 def test_full_is_not_taken_for_some() -> None:
-    assert parse_pressure(b"full avg10=0.00 avg60=0.00 avg300=0.00 total=9\n") is None
+    assert parse_pressure(b"full avg10=0.00 avg60=0.00 avg300=0.00 total=9\n").cpu_seconds is None
 
 
 def test_the_host(tmp_path: Path) -> None:
@@ -23,8 +24,8 @@ def test_the_host(tmp_path: Path) -> None:
 
 def test_each_pressure_file_is_parsed_separately() -> None:
     texts = (pressure(1).encode(), pressure(0).encode(), b"?")
-    assert parse_pressure_files(*texts) == PressureTotals(1e-6, 0.0, None)
-    assert parse_pressure_files(None, None, None) == PressureTotals()
+    assert parse_pressure(*texts) == PressureTotals(1e-6, 0.0, None)
+    assert parse_pressure(None, None, None) == PressureTotals()
 
 
 def test_without_psi_all_is_unknown(tmp_path: Path) -> None:

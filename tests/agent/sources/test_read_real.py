@@ -144,7 +144,7 @@ def test_cpu_memory_and_network_are_what_the_process_used(parent: str, identifie
         used_after, second = worker.do("burn"), reader.read()
         container = found(second, identifier)
         assert container.runtime == "docker"
-        assert container.network_bytes == 0
+        assert container.network == (0, 0)
         assert container.cgroup.pids == 1
         memory = container.cgroup.memory
         assert memory.working_set_bytes is not None
@@ -202,7 +202,7 @@ def test_a_quota_throttles_and_that_is_counted(parent: str, identifier: str) -> 
 
 def test_a_container_in_the_hosts_network_has_no_network_of_its_own(parent: str, identifier: str) -> None:
     with cgroup(f"{parent}/{identifier}") as path, worker_in(path):
-        assert found(Reader(Path("/proc"), Path("/sys")).read(), identifier).network_bytes is None
+        assert found(Reader(Path("/proc"), Path("/sys")).read(), identifier).network is None
 
 
 def test_unprivileged_user_can_distinguish_network_namespaces(parent: str, identifier: str) -> None:
@@ -214,8 +214,8 @@ def test_unprivileged_user_can_distinguish_network_namespaces(parent: str, ident
         worker_in(second),
     ):
         reading = as_nobody(lambda: Reader(Path("/proc"), Path("/sys")).read())
-    assert found(reading, own).network_bytes == 0
-    assert found(reading, shared).network_bytes is None
+    assert found(reading, own).network == (0, 0)
+    assert found(reading, shared).network is None
     assert "container network" not in {gap.what for gap in reading.gaps}
 
 

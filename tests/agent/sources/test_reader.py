@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent.sources.reader import Reader
-from agent.sources.readings import ContainerReading, PressureTotals
+from agent.sources.readings import ContainerReading, LinkTotals, PressureTotals
 from tests.agent.trees import (
     THE_CONTAINER,
     Host,
@@ -101,8 +101,7 @@ def test_the_same_container_reads_the_same_however_cgroups_are_laid_out(
             runtime="docker",
             monotonic_seconds=101.0,
             cgroup=cgroup,
-            network_bytes=1_200_000 + 7_000 + 15_000 + 15_000,
-            network_sent_bytes=200_000 + 4_000 + 8_000 + 8_000,
+            network=LinkTotals(1_200_000 + 7_000 + 15_000 + 15_000, 200_000 + 4_000 + 8_000 + 8_000),
         ),
     )
     assert [gap.what for gap in reading.gaps] == ([] if has_pressure else ["container pressure"])
@@ -206,7 +205,7 @@ def test_pod_is_found_from_the_path(host: Host) -> None:
     ("broken", "what"),
     [
         ("agent.sources.reader.find_containers", "containers"),
-        ("agent.sources.netns.NetworkReader.read", "container network"),
+        ("agent.sources.processes.NetworkReader.read", "container network"),
         ("agent.sources.cgroups.usage.UsageReader.read", "containers"),
     ],
 )
