@@ -8,8 +8,7 @@ from pathlib import Path
 from agent.sources.cgroup_host import CgroupHost
 from agent.sources.cgroups.containers import CgroupWalk, find_containers
 from agent.sources.cgroups.layout import Layout, detect_layout
-from agent.sources.cgroups.limits import LimitsReader
-from agent.sources.cgroups.usage import UsageReader
+from agent.sources.cgroups.usage import LimitsReader, UsageReader
 from agent.sources.host import GapRecorder, HostReader, host_gaps
 from agent.sources.open_files import default_budget
 from agent.sources.processes import NetworkPass, NetworkReader, StartReader

@@ -1,25 +1,67 @@
 """Counters and limits of a cgroup, each from the hierarchy that has it."""
 
 import zlib
-from collections.abc import Iterable, Mapping
-from typing import Generic
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, TypeVar
 
 from agent.sources.cgroups import v1, v2
 from agent.sources.cgroups.layout import Layout
-from agent.sources.cgroups.limits import LimitsReader
-from agent.sources.cgroups.source import Source, Value, file
-from agent.sources.files import parse_count, parse_pressure
+from agent.sources.files import parse_count, parse_pressure, read_file
 from agent.sources.open_files import OpenFile, OpenFileBudget
-from agent.sources.readings import NO_LIMITS, CgroupReading
+from agent.sources.readings import NO_LIMITS, CgroupReading, Limits, lowest_limit
 
 LIMITS_KEPT_SECONDS = 30.0
 """How long limits are cached: they change seldom, and take half a dozen files to read."""
 
-_PIDS = Source((file("pids", "pids.current"),), parse_count)
-_PRESSURE = Source(
-    tuple(file("pressure", f"{resource}.pressure") for resource in ("cpu", "memory", "io")),
-    parse_pressure,
+Value = TypeVar("Value")
+
+
+# --- Sources ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Source(Generic[Value]):
+    """Files of a cgroup, and the function that parses their contents; a file that is missing is None."""
+
+    parse: Callable[..., Value]
+    files: tuple[tuple[str, ...], ...]
+    """Of each: its controller, then its names on newer and older kernels."""
+
+
+_PIDS = _Source(parse_count, (("pids", "pids.current"),))
+_PRESSURE = _Source(
+    parse_pressure, tuple(("pressure", f"{resource}.pressure") for resource in ("cpu", "memory", "io"))
 )
+_CPU_V1 = _Source(
+    v1.parse_cpu, (("cpuacct", "cpuacct.usage"), ("cpuacct", "cpuacct.stat"), ("cpu", "cpu.stat"))
+)
+_CPU_V2 = _Source(v2.parse_cpu, (("cpu", "cpu.stat"),))
+_MEMORY_V1 = _Source(
+    v1.parse_memory,
+    tuple(("memory", f"memory.{name}") for name in ("usage_in_bytes", "stat", "oom_control")),
+)
+_MEMORY_V2 = _Source(
+    v2.parse_memory,
+    tuple(("memory", f"memory.{name}") for name in ("current", "stat", "swap.current", "events")),
+)
+_DISK_V1 = _Source(
+    v1.parse_disk,
+    # Older kernels have only the files without `_recursive`, which exclude nested cgroups.
+    tuple(
+        ("blkio", f"blkio.throttle.{name}_recursive", f"blkio.throttle.{name}")
+        for name in ("io_service_bytes", "io_serviced")
+    ),
+)
+_DISK_V2 = _Source(v2.parse_disk, (("io", "io.stat"),))
+
+
+def _read_source(parse: Callable[..., Value], files: tuple[OpenFile, ...], *more: object) -> Value:
+    return parse(*[each.read() for each in files], *more)
+
+
+# --- Counters -----------------------------------------------------------------------------------
 
 
 class UsageReader:
@@ -31,7 +73,7 @@ class UsageReader:
         self._cgroups: dict[str, _Cgroup] = {}
 
     def read(
-        self, path: str, monotonic_seconds: float, limits: LimitsReader, skipped_devices: frozenset[bytes]
+        self, path: str, monotonic_seconds: float, limits: "LimitsReader", skipped_devices: frozenset[bytes]
     ) -> CgroupReading | None:
         """Read a cgroup; None if it no longer exists."""
         cgroup = self._cgroups.get(path)
@@ -49,16 +91,22 @@ class _Cgroup:
     """One cgroup: its open files and its cached limits."""
 
     def __init__(self, layout: Layout, path: str, budget: OpenFileBudget) -> None:
-        def open_source(controller: str, first: Source[Value], second: Source[Value]) -> _OpenSource[Value]:
+        def open_source(
+            controller: str, in_v1: _Source[Value], in_v2: _Source[Value]
+        ) -> Callable[..., Value]:
             """A source in version 1 if that has the controller, else in version 2."""
-            if controller in layout.v1:
-                return _OpenSource(first, layout.v1, path, budget)
-            return _OpenSource(second, layout.in_v2, path, budget)
+            source = in_v1 if controller in layout.v1 else in_v2
+            directories: Mapping[str, str] = layout.v1 if controller in layout.v1 else layout.in_v2
+            files = tuple(
+                OpenFile(budget, *(f"{directories[of]}/{path}/{name}" for name in names if of in directories))
+                for of, *names in source.files
+            )
+            return partial(_read_source, source.parse, files)
 
         self._path = path
-        self._cpu = open_source("cpuacct", v1.CPU, v2.CPU)
-        self._memory = open_source("memory", v1.MEMORY, v2.MEMORY)
-        self._disk = open_source("blkio", v1.DISK, v2.DISK)
+        self._cpu = open_source("cpuacct", _CPU_V1, _CPU_V2)
+        self._memory = open_source("memory", _MEMORY_V1, _MEMORY_V2)
+        self._disk = open_source("blkio", _DISK_V1, _DISK_V2)
         self._pids = open_source("pids", _PIDS, _PIDS)
         self._pressure = open_source("pressure", _PRESSURE, _PRESSURE)
         self._limits = NO_LIMITS
@@ -66,24 +114,24 @@ class _Cgroup:
         self._limits_due_at = float("-inf")
 
     def read(
-        self, monotonic_seconds: float, limits: LimitsReader, skipped_devices: frozenset[bytes]
+        self, monotonic_seconds: float, limits: "LimitsReader", skipped_devices: frozenset[bytes]
     ) -> CgroupReading | None:
-        cpu = self._cpu.read()
+        cpu = self._cpu()
         if cpu is None:
             return None
         if monotonic_seconds >= self._limits_due_at:
             self._read_limits(monotonic_seconds, limits)
         return CgroupReading(
             cpu=cpu,
-            memory=self._memory.read(),
-            disk=self._disk.read(skipped_devices),
-            pids=self._pids.read(),
-            pressure=self._pressure.read(),
+            memory=self._memory(),
+            disk=self._disk(skipped_devices),
+            pids=self._pids(),
+            pressure=self._pressure(),
             limits=self._limits,
             cpu_weight=self._cpu_weight,
         )
 
-    def _read_limits(self, monotonic_seconds: float, limits: LimitsReader) -> None:
+    def _read_limits(self, monotonic_seconds: float, limits: "LimitsReader") -> None:
         self._limits = limits.read(self._path)
         self._cpu_weight = limits.read_cpu_weight(self._path)
         first_time = self._limits_due_at < 0
@@ -92,21 +140,81 @@ class _Cgroup:
         self._limits_due_at = monotonic_seconds + share * LIMITS_KEPT_SECONDS
 
 
-class _OpenSource(Generic[Value]):
-    """The open files of a source in one cgroup."""
+# --- Limits -------------------------------------------------------------------------------------
 
-    __slots__ = ("_files", "_parse")
 
-    def __init__(
-        self, source: Source[Value], directories: Mapping[str, str], path: str, budget: OpenFileBudget
-    ) -> None:
-        self._parse = source.parse
-        self._files = tuple(
-            OpenFile(budget, *(f"{directory}/{path}/{name}" for name in part.names))
-            if (directory := directories.get(part.controller)) is not None
-            else OpenFile(budget)
-            for part in source.files
-        )
+def parse_cpuset_cores(text: bytes | None) -> int | None:
+    """Number of cores in a list such as `0-3,8`; None for an empty or invalid list."""
+    cores = 0
+    for part in (text or b"").strip().split(b","):
+        first, _, last = part.partition(b"-")
+        low, high = parse_count(first), parse_count(last or first)
+        if low is None or high is None or high < low:
+            return None
+        cores += high - low + 1
+    return cores or None
 
-    def read(self, *more: object) -> Value:
-        return self._parse(*[each.read() for each in self._files], *more)
+
+class LimitsReader:
+    """Reads the effective limits of cgroups, their own and those of their ancestors, for one pass.
+
+    Those of parent cgroups are cached, since many containers share them.
+    """
+
+    def __init__(self, layout: Layout, machine_cores: float | None) -> None:
+        self._layout = layout
+        self._machine_cores = machine_cores
+        self._above: dict[str, Limits] = {}
+
+    def read(self, path: str) -> Limits:
+        """The lowest limits up to the root; inside a container, the root has limits as well."""
+        limits = self._own(path).within(self._outer(path))
+        cores = self._cpuset_cores(path)
+        if cores is None or (self._machine_cores is not None and cores >= self._machine_cores):
+            return limits
+        return Limits(lowest_limit(limits.cpu_cores, float(cores)), limits.memory_bytes)
+
+    def read_cpu_weight(self, path: str) -> float | None:
+        """CPU weight relative to the default of 1."""
+        if "cpu" in self._layout.v1:
+            return v1.parse_cpu_weight(self._read_v1("cpu", path, "cpu.shares"))
+        return v2.parse_cpu_weight(self._read_v2("cpu", path, "cpu.weight"))
+
+    def _outer(self, path: str) -> Limits:
+        if not path:
+            return NO_LIMITS
+        parent = path.rpartition("/")[0]
+        limits = self._above.get(parent)
+        if limits is None:
+            limits = self._above[parent] = self._own(parent).within(self._outer(parent))
+        return limits
+
+    def _own(self, path: str) -> Limits:
+        if "memory" in self._layout.v1:
+            # The kernel already includes the limits of all ancestors.
+            memory = v1.parse_memory_limit_bytes(self._read_v1("memory", path, "memory.stat"))
+        else:
+            memory = parse_count(self._read_v2("memory", path, "memory.max"))
+        return Limits(self._quota_cores(path), memory)
+
+    def _quota_cores(self, path: str) -> float | None:
+        if "cpu" not in self._layout.v1:
+            return v2.parse_quota_cores(self._read_v2("cpu", path, "cpu.max"))
+        quota = self._read_v1("cpu", path, "cpu.cfs_quota_us")
+        if quota is None or quota.startswith(b"-"):
+            return None
+        return v1.parse_quota_cores(quota, self._read_v1("cpu", path, "cpu.cfs_period_us"))
+
+    def _cpuset_cores(self, path: str) -> int | None:
+        """Number of cores of the cgroup; always a subset of its parent's."""
+        if "cpuset" in self._layout.v1:
+            return parse_cpuset_cores(self._read_v1("cpuset", path, "cpuset.cpus"))
+        return parse_cpuset_cores(self._read_v2("cpuset", path, "cpuset.cpus.effective"))
+
+    def _read_v1(self, controller: str, path: str, name: str) -> bytes | None:
+        return read_file(f"{self._layout.v1[controller]}/{path}/{name}")
+
+    def _read_v2(self, controller: str, path: str, name: str) -> bytes | None:
+        if controller not in self._layout.v2_controllers:
+            return None
+        return read_file(f"{self._layout.v2}/{path}/{name}")

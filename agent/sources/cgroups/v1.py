@@ -7,7 +7,6 @@ of the process, not in its parents.
 
 import os
 
-from agent.sources.cgroups.source import Source, file
 from agent.sources.files import parse_count, parse_field
 from agent.sources.readings import CpuTotals, DiskTotals, MemoryLevels
 
@@ -78,27 +77,6 @@ def parse_service(
                 total += count
                 written += count if fields[1] == b"Write" else 0
     return (total, written) if valid else (None, None)
-
-
-CPU = Source(
-    (file("cpuacct", "cpuacct.usage"), file("cpuacct", "cpuacct.stat"), file("cpu", "cpu.stat")), parse_cpu
-)
-MEMORY = Source(
-    (
-        file("memory", "memory.usage_in_bytes"),
-        file("memory", "memory.stat"),
-        file("memory", "memory.oom_control"),
-    ),
-    parse_memory,
-)
-# Older kernels have only the files without `_recursive`, which exclude nested cgroups.
-DISK = Source(
-    (
-        file("blkio", "blkio.throttle.io_service_bytes_recursive", "blkio.throttle.io_service_bytes"),
-        file("blkio", "blkio.throttle.io_serviced_recursive", "blkio.throttle.io_serviced"),
-    ),
-    parse_disk,
-)
 
 
 # --- Limits -------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import re
 
-from agent.sources.cgroups.source import Source, file
 from agent.sources.files import parse_count, parse_field
 from agent.sources.readings import CpuTotals, DiskTotals, MemoryLevels
 
@@ -68,19 +67,6 @@ def parse_disk(stat: bytes | None, skipped_devices: frozenset[bytes]) -> DiskTot
         elif _DEVICE_NUMBER.fullmatch(field):
             device, valid = field, True
     return DiskTotals(transferred, operations, written_bytes=written) if valid else DiskTotals()
-
-
-CPU = Source((file("cpu", "cpu.stat"),), parse_cpu)
-MEMORY = Source(
-    (
-        file("memory", "memory.current"),
-        file("memory", "memory.stat"),
-        file("memory", "memory.swap.current"),
-        file("memory", "memory.events"),
-    ),
-    parse_memory,
-)
-DISK = Source((file("io", "io.stat"),), parse_disk)
 
 
 # --- Limits -------------------------------------------------------------------------------------

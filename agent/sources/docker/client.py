@@ -1,15 +1,16 @@
-"""The connection to the engine: list once, follow events, reconnect when it is lost."""
+"""The containers that the engine has listed or announced, and the connection to it."""
 
 import asyncio
 import json
 import logging
 from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
 import msgspec
 
-from agent.sources.docker.index import ACTIONS, ContainerIndex
 from agent.sources.docker.models import (
     ContainerInfo,
     EngineEvent,
@@ -22,8 +23,13 @@ from wire.messages import Gap
 
 log = logging.getLogger(__name__)
 
+_MAX_KEPT = 1024
+"""Maximum number of containers kept that were created but not started, or ended but not removed."""
+
+_ACTIONS = ("create", "start", "rename", "die", "oom", "destroy")
+"""Events to subscribe to."""
 _IMAGE_ACTIONS = ("pull", "load", "import", "tag", "untag", "delete")
-_FILTERS = {"type": ["container", "image"], "event": [*ACTIONS, *_IMAGE_ACTIONS]}
+_FILTERS = {"type": ["container", "image"], "event": [*_ACTIONS, *_IMAGE_ACTIONS]}
 _RETRY_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 _CONNECT_SECONDS = 5.0
 _LIST_SECONDS = 30.0
@@ -33,12 +39,91 @@ _MAX_EVENTS = 4096
 """Events are kept until the next sample; beyond this number the oldest are lost."""
 
 
-class DockerWatcher:
-    """Keeps the names of all containers up to date while `run` runs."""
+class ContainerIndex:
+    """Running and recently ended containers by ID. Pure: no clock, no I/O."""
+
+    def __init__(self) -> None:
+        self._containers: dict[str, ContainerInfo] = {}
+        self._created_at: dict[str, float] = {}
+        self._ended: dict[str, None] = {}
+        """Containers that do not run, the first to end first; a start of one of them is a restart."""
+
+    def get(self, container_id: str) -> ContainerInfo | None:
+        return self._containers.get(container_id)
+
+    def running(self) -> list[tuple[str, ContainerInfo]]:
+        """Id and description of each container that runs."""
+        return [(each, info) for each, info in self._containers.items() if each not in self._ended]
+
+    def replace_all(self, listing: Mapping[str, ContainerInfo]) -> None:
+        """Take over the engine's list, and keep what only events contain."""
+        self._ended.clear()
+        self._containers = {
+            container_id: replace(
+                info,
+                started_at=old.started_at,
+                restarts=old.restarts,
+                startup_seconds=old.startup_seconds,
+            )
+            if (old := self._containers.get(container_id)) is not None
+            else info
+            for container_id, info in listing.items()
+        }
+
+    def apply(self, event: EngineEvent) -> RuntimeEvent | None:
+        """Apply an event; returns it for the report if it is a start, an exit or an out-of-memory kill."""
+        container_id = event.container_id
+        if event.type == "image":
+            return None
+        match event.action:
+            case "create":
+                self._created_at[container_id] = event.unix_seconds
+                _remove_oldest(self._created_at)
+            case "start":
+                return self._start(event)
+            case "rename" if container_id in self._containers:
+                self._containers[container_id] = replace(self._containers[container_id], name=event.name)
+            case "die":
+                self._ended[container_id] = None
+                for removed in _remove_oldest(self._ended):
+                    self._containers.pop(removed, None)
+                return RuntimeEvent(
+                    "die", container_id, event.name, event.unix_seconds, exit_code=event.exit_code
+                )
+            case "oom":
+                return RuntimeEvent("oom", container_id, event.name, event.unix_seconds)
+            case "destroy":
+                for table in (self._containers, self._created_at, self._ended):
+                    table.pop(container_id, None)
+        return None
+
+    def _start(self, event: EngineEvent) -> RuntimeEvent:
+        container_id = event.container_id
+        created_at = self._created_at.pop(container_id, None)
+        startup_seconds = None if created_at is None else max(0.0, event.unix_seconds - created_at)
+        info = replace(event.describe(), startup_seconds=startup_seconds)
+        before = self._containers.get(container_id)
+        if before is not None and container_id in self._ended:
+            info = replace(info, restarts=(before.restarts or 0) + 1, startup_seconds=before.startup_seconds)
+        self._ended.pop(container_id, None)
+        self._containers[container_id] = info
+        return RuntimeEvent("start", container_id, info.name, event.unix_seconds, startup_seconds)
+
+
+def _remove_oldest(table: dict[str, float] | dict[str, None]) -> list[str]:
+    """Limit the size of a table; returns the IDs that were removed."""
+    surplus = list(table)[: max(0, len(table) - _MAX_KEPT)]
+    for container_id in surplus:
+        del table[container_id]
+    return surplus
+
+
+class DockerWatcher(ContainerIndex):
+    """Keeps itself up to date while `run` runs: lists once, follows events, reconnects after a loss."""
 
     def __init__(self, socket: Path) -> None:
+        super().__init__()
         self._socket = socket
-        self._index = ContainerIndex()
         self._events: deque[RuntimeEvent] = deque(maxlen=_MAX_EVENTS)
         self._has_responded = False
         self._failures = 0
@@ -49,13 +134,6 @@ class DockerWatcher:
         """Set while the engine is not available."""
         self.listed = asyncio.Event()
         """Set after the first response, or the first failure, of the engine."""
-
-    def get(self, container_id: str) -> ContainerInfo | None:
-        return self._index.get(container_id)
-
-    def running(self) -> list[tuple[str, ContainerInfo]]:
-        """Id and description of each container that runs."""
-        return self._index.running()
 
     def take_events(self) -> list[RuntimeEvent]:
         """Events since the last call, in the engine's order."""
@@ -85,22 +163,22 @@ class DockerWatcher:
             ) as events,
         ):
             # Events before the list, so that no container that starts in between is missed.
-            self._index.replace_all(await self._list(session))
+            self.replace_all(await self._list(session))
             self._set_available()
             self._images_changed.set()
             images = asyncio.create_task(self._follow_images(session))
             try:
                 async for line in events.content:
-                    self._apply(parse_event(line))
+                    self._follow(parse_event(line))
             finally:
                 images.cancel()
         raise ConnectionResetError  # the engine closed the stream, which never ends by itself
 
-    def _apply(self, event: EngineEvent) -> None:
-        if (changes := self._index.apply(event)) is not None:
+    def _follow(self, event: EngineEvent) -> None:
+        if (changes := self.apply(event)) is not None:
             self._events.append(changes)
-        info = self._index.get(event.container_id) if event.action == "start" else None
-        if event.is_of_image or (info is not None and info.image not in (self.images or ())):
+        info = self.get(event.container_id) if event.action == "start" else None
+        if event.type == "image" or (info is not None and info.image not in (self.images or ())):
             self._images_changed.set()
 
     async def _follow_images(self, session: aiohttp.ClientSession) -> None:
@@ -111,7 +189,8 @@ class DockerWatcher:
             self._images_changed.clear()
             try:
                 async with session.get("/images/json", timeout=timeout, raise_for_status=True) as response:
-                    self.images = parse_images(await response.read(), self._index.images())
+                    in_use = {info.image for info in self._containers.values() if info.image}
+                    self.images = parse_images(await response.read(), in_use)
             except (OSError, aiohttp.ClientError, msgspec.MsgspecError) as error:
                 log.info("docker: images are not listed (%s)", _reason(error, self._socket))
                 return

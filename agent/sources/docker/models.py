@@ -54,16 +54,30 @@ class RuntimeEvent:
     exit_code: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EngineEvent:
-    """One line of `GET /events`."""
+class _Actor(msgspec.Struct):
+    id: str = msgspec.field(name="ID")
+    attributes: dict[str, str] | None = msgspec.field(name="Attributes", default=None)
 
-    action: str
-    container_id: str
-    unix_seconds: float
-    attributes: Mapping[str, str] = field(default_factory=dict)
-    is_of_image: bool = False
-    """Whether it is about an image, and not about a container."""
+
+class EngineEvent(msgspec.Struct, rename="pascal"):
+    """One line of `GET /events`: of a container, or of an image."""
+
+    actor: _Actor
+    type: str = "container"
+    action: str = ""
+    time_nanoseconds: int = msgspec.field(name="timeNano", default=0)
+
+    @property
+    def container_id(self) -> str:
+        return self.actor.id
+
+    @property
+    def attributes(self) -> Mapping[str, str]:
+        return self.actor.attributes or {}
+
+    @property
+    def unix_seconds(self) -> float:
+        return max(0.0, self.time_nanoseconds / _NANOSECONDS)
 
     @property
     def name(self) -> str:
@@ -150,21 +164,9 @@ class _Image(msgspec.Struct, rename="pascal"):
     created: int = 0
 
 
-class _Actor(msgspec.Struct):
-    id: str = msgspec.field(name="ID")
-    attributes: dict[str, str] | None = msgspec.field(name="Attributes", default=None)
-
-
-class _Event(msgspec.Struct):
-    actor: _Actor = msgspec.field(name="Actor")
-    type: str = msgspec.field(name="Type", default="container")
-    action: str = msgspec.field(name="Action", default="")
-    time_nanoseconds: int = msgspec.field(name="timeNano", default=0)
-
-
 _listing_decoder = msgspec.json.Decoder(list[_Listed])
 _image_decoder = msgspec.json.Decoder(list[_Image])
-_event_decoder = msgspec.json.Decoder(_Event)
+_event_decoder = msgspec.json.Decoder(EngineEvent)
 
 
 def parse_listing(body: bytes) -> Iterator[tuple[str, ContainerInfo]]:
@@ -178,14 +180,7 @@ def parse_listing(body: bytes) -> Iterator[tuple[str, ContainerInfo]]:
 
 def parse_event(line: bytes) -> EngineEvent:
     """One line of `GET /events`; raises `MsgspecError`."""
-    event = _event_decoder.decode(line)
-    return EngineEvent(
-        action=event.action,
-        container_id=event.actor.id,
-        unix_seconds=max(0.0, event.time_nanoseconds / _NANOSECONDS),
-        attributes=event.actor.attributes or {},
-        is_of_image=event.type == "image",
-    )
+    return _event_decoder.decode(line)
 
 
 def parse_images(body: bytes, in_use: Iterable[str] = ()) -> tuple[str, ...]:

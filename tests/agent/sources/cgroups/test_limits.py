@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.sources.cgroups.layout import detect_layout
-from agent.sources.cgroups.limits import LimitsReader, parse_cpuset_cores
+from agent.sources.cgroups.usage import LimitsReader, parse_cpuset_cores
 from agent.sources.readings import Limits
 from tests.agent.trees import (
     V1_NO_LIMIT,

@@ -5,8 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent.sources.cgroups.layout import detect_layout
-from agent.sources.cgroups.limits import LimitsReader
-from agent.sources.cgroups.usage import LIMITS_KEPT_SECONDS, UsageReader
+from agent.sources.cgroups.usage import LIMITS_KEPT_SECONDS, LimitsReader, UsageReader
 from agent.sources.open_files import OpenFileBudget
 from agent.sources.readings import CgroupReading, CpuTotals, DiskTotals, Limits, MemoryLevels, PressureTotals
 from tests.agent.trees import (

@@ -1,4 +1,4 @@
-from agent.sources.docker.index import ContainerIndex
+from agent.sources.docker.client import ContainerIndex
 from agent.sources.docker.models import ContainerInfo, RuntimeEvent, parse_event
 from tests.agent.sources.docker.events import ID, line
 
