@@ -5,9 +5,9 @@ deleted, the agent works without it, and its table in the settings file is unkno
 feature, and no feature imports another.
 """
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -44,21 +44,15 @@ class StartedFeature:
     """Called after each sample; returns what the next report contains in addition."""
 
 
-@asynccontextmanager
-async def _nothing(_: AgentParts) -> AsyncIterator[StartedFeature | None]:
-    yield None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
     """A capability that the agent can do without."""
 
-    name: str
-    settings: Mapping[str, type[Section]] = field(default_factory=dict)
+    settings: Mapping[str, type[Section]]
     """Its tables in the settings file, by key."""
     metrics: Sequence[MetricSpec[Any]] = ()
     """The metrics that it exposes once it is started."""
-    start: Callable[[AgentParts], AbstractAsyncContextManager[StartedFeature | None]] = _nothing
+    start: Callable[[AgentParts], AbstractAsyncContextManager[StartedFeature | None]]
     """Started until the block ends; None if its settings turn it off.
 
     It imports the code of the feature only if it is on: most agents need not spend memory on it.

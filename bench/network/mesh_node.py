@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack
 
 from agent.config import DeliveryConfig
 from agent.features.mesh.endpoint import Endpoint, open_socket
-from agent.features.mesh.mesh import Mesh, open_mesh
+from agent.features.mesh.exchange import Mesh, open_mesh
 from agent.features.mesh.peers import Peers
 from agent.features.mesh.settings import MeshConfig
 from wire.address import Address

@@ -1,11 +1,12 @@
-"""Sends results to the collector, and receives the peers of this node and their keys."""
+"""The mesh of one agent: probes of its peers, exchanged with the collector for its peers and their keys."""
 
 import asyncio
 import gzip
 import logging
+import secrets
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 
 import aiohttp
@@ -15,8 +16,10 @@ from agent.config import DeliveryConfig
 from agent.delivery.connection import REQUEST_SECONDS, connect, credentials, failure_reason, read_response
 from agent.delivery.credentials import tls_context
 from agent.delivery.responses import Backoff, parse_retry_after
+from agent.features.mesh.endpoint import Endpoint, open_socket
 from agent.features.mesh.peers import Peers
-from wire.address import Address
+from agent.features.mesh.settings import MeshConfig
+from wire.address import Address, parse_address
 from wire.errors import INVALID_JSON, Problem, UserError
 from wire.mesh import MAX_WAIT_SECONDS, MeshAssignment, MeshReport, PeerResult, parse_assignment
 from wire.messages import encode
@@ -77,7 +80,7 @@ class MeshExchange:
 
     async def run(self) -> None:
         """Exchange results for assignments until cancelled."""
-        async with self._connect() as http:
+        async with connect(self._tls, MAX_WAIT_SECONDS + REQUEST_SECONDS) as http:
             while True:
                 began = self._monotonic()
                 try:
@@ -90,13 +93,10 @@ class MeshExchange:
                     # Limit the rate of requests, whatever the collector returns.
                     await self._sleep(max(0.0, began + _MIN_INTERVAL_SECONDS - self._monotonic()))
 
-    def _connect(self) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
-        return connect(self._tls, MAX_WAIT_SECONDS + REQUEST_SECONDS)
-
     async def exchange(self, http: aiohttp.ClientSession) -> None:
         """Send the results that changed, and apply the assignment in the response."""
         now = self._monotonic()
-        changed = self._changed_results(now)
+        changed = tuple(each for each in self._peers.results(now) if self._is_changed(each, now))
         assignment = await self._post(http, self._report(changed, now))
         self._sent |= {each.peer: (now, each) for each in changed}
         self._peers.interval_seconds = assignment.interval_seconds
@@ -123,11 +123,8 @@ class MeshExchange:
             for peer in self._peers.by_node.values()
         )
 
-    def _changed_results(self, now: float) -> tuple[PeerResult, ...]:
-        """Results that the collector does not have, or that differ from those that it has."""
-        return tuple(each for each in self._peers.results(now) if self._is_changed(each, now))
-
     def _is_changed(self, result: PeerResult, now: float) -> bool:
+        """Whether the collector does not have a result, or one that differs from it."""
         if result.peer not in self._sent:
             return True
         sent_at, before = self._sent[result.peer]
@@ -188,3 +185,40 @@ def _error_detail(status: int, body: bytes) -> str:
         return msgspec.json.decode(body, type=Problem).detail[:_MAX_DETAIL]
     except INVALID_JSON:
         return f"status {status}: check collector.url"
+
+
+class Mesh:
+    """A started mesh."""
+
+    def __init__(self, endpoint: Endpoint, peers: Peers, exchange: MeshExchange) -> None:
+        self.endpoint = endpoint
+        self.peers = peers
+        self._exchange = exchange
+
+    async def run(self) -> None:
+        """Probe peers, and exchange results for new ones, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._exchange.run())
+            group.create_task(self._probe())
+
+    async def _probe(self) -> None:
+        while True:
+            self._exchange.changed.clear()
+            seconds = self.endpoint.send_due(time.monotonic())
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._exchange.changed.wait()
+
+
+@asynccontextmanager
+async def open_mesh(node: str, settings: MeshConfig, collector: DeliveryConfig) -> AsyncIterator[Mesh]:
+    """The mesh of this node, with its socket open while the block runs; raises `UserError`."""
+    session = secrets.randbits(63) or 1
+    bound = open_socket(parse_address(settings.listen), session)
+    peers = Peers()
+    endpoint = Endpoint(bound, session, peers)
+    try:
+        advertised = settings.advertised(bound.getsockname()[1])
+        yield Mesh(endpoint, peers, MeshExchange(node, session, advertised, collector, peers))
+    finally:
+        endpoint.close()

@@ -86,7 +86,7 @@ class Peers:
     """All peers of this node."""
 
     def __init__(self, chance: Callable[[], float] = random) -> None:
-        self._chance = chance
+        self.chance = chance
         self.by_node: dict[str, Peer] = {}
         self._by_session: Mapping[int, Sequence[Peer]] = {}
         self.interval_seconds = 60.0
@@ -96,7 +96,7 @@ class Peers:
         spread_seconds = _SPREAD_SECONDS * len(assigned)
         before, self.by_node = self.by_node, {}
         for each in assigned:
-            first_probe_at = now + _FIRST_PROBE_SECONDS + spread_seconds * self._chance()
+            first_probe_at = now + _FIRST_PROBE_SECONDS + spread_seconds * self.chance()
             peer = before.get(each.node)
             if peer is None:
                 peer = Peer(each, now, first_probe_at)

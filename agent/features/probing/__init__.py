@@ -27,7 +27,7 @@ async def _start(parts: AgentParts) -> AsyncIterator[StartedFeature | None]:
         )
     from agent.features.probing.prober import ContainerProber  # noqa: PLC0415 - takes memory, as the mesh does
 
-    prober = ContainerProber(parts.names, Path(parts.config.docker.socket), settings)
+    prober = ContainerProber(parts.names.running, Path(parts.config.docker.socket), settings)
     yield StartedFeature(run=prober.run, take_addition=lambda: _addition(prober.take()))
 
 
@@ -36,4 +36,4 @@ def _addition(probes: tuple[ServiceProbe, ...]) -> Addition | None:
     return Addition({"probes": probes}, frozenset(each.service for each in probes)) if probes else None
 
 
-FEATURE = Feature(name="probing", settings={"probe": ProbeConfig}, start=_start)
+FEATURE = Feature(settings={"probe": ProbeConfig}, start=_start)

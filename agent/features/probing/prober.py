@@ -1,18 +1,23 @@
-"""Sends requests to containers, and collects the response times per service until they are reported."""
+"""Sends requests to containers, and collects the response times per service until they are reported.
+
+A label says which port of a container to probe; the engine knows its address.
+"""
 
 import asyncio
+import ipaddress
 import logging
+import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import aiohttp
+import msgspec
 
 from agent.features.probing.settings import ProbeConfig
-from agent.features.probing.targets import ProbeTarget, is_bridge, parse_addresses, parse_target
 from agent.sources.docker import ContainerInfo
+from wire.address import Address
 from wire.errors import INVALID_JSON
 from wire.messages import MAX_NAME_LENGTH, MAX_PROBED_SERVICES, PROBE_LABEL, ServiceProbe
 from wire.sketch import Sketch
@@ -30,13 +35,10 @@ _MAX_BODY_BYTES = 64 << 10
 """Maximum number of bytes that are read of a response."""
 _SERVER_ERROR = 500
 """Lowest status that is a failure of the service."""
-
-
-class Containers(Protocol):
-    """The containers of the host; `DockerWatcher` implements it."""
-
-    def running(self) -> Iterable[tuple[str, ContainerInfo]]:
-        """Id and description of each container that runs."""
+_LABEL = re.compile(r"(?P<port>\d{1,5})(?P<path>/[!-~]*)?")
+_MAX_PORT = 65_535
+_MAX_PATH_LENGTH = 512
+_LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ class _ProbedContainer:
 
     id: str
     info: ContainerInfo
-    target: ProbeTarget
+    port: int
+    path: str
 
 
 class ResponseTimes:
@@ -88,12 +91,12 @@ class ContainerProber:
 
     def __init__(
         self,
-        containers: Containers,
+        running: Callable[[], Iterable[tuple[str, ContainerInfo]]],
         socket: Path,
         config: ProbeConfig,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._containers, self._socket, self._config, self._clock = containers, socket, config, clock
+        self._running, self._socket, self._config, self._clock = running, socket, config, clock
         self._lookups: dict[str, _Lookup] = {}
         """By container ID."""
         self._busy: set[str] = set()
@@ -134,11 +137,10 @@ class ContainerProber:
 
     def _targets(self) -> list[_ProbedContainer]:
         found: list[_ProbedContainer] = []
-        for container, info in self._containers.running():
-            label = info.labels.get(PROBE_LABEL)
-            target = None if label is None else parse_target(label)
+        for container, info in self._running():
+            target = parse_target(info.labels.get(PROBE_LABEL, ""))
             if target is not None and len(found) < _MAX_CONTAINERS:
-                found.append(_ProbedContainer(container, info, target))
+                found.append(_ProbedContainer(container, info, *target))
         self._lookups = {
             each.id: lookup
             for each in found
@@ -153,7 +155,8 @@ class ContainerProber:
         try:
             address = await self._find_address(engine, probed)
             if address is not None:
-                seconds, failed = await self._get(session, probed.target.url(address))
+                url = Address(address, probed.port).url + probed.path
+                seconds, failed = await self._get(session, url)
                 self._times.add(probed.info.service or probed.info.name, seconds, failed=failed)
                 lookup = self._lookups.get(probed.id)
                 if (
@@ -193,9 +196,9 @@ class ContainerProber:
 
 async def _look_up_address(engine: aiohttp.ClientSession, container: str) -> str | None:
     """Return an address of a container on the host itself or on one of its bridges; None if it has none."""
-    for endpoint in parse_addresses(await _read(engine, f"/containers/{container}/json")):
-        if endpoint.network is None or is_bridge(await _read(engine, f"/networks/{endpoint.network}")):
-            return endpoint.address
+    for address, network in parse_addresses(await _read(engine, f"/containers/{container}/json")):
+        if network is None or is_bridge(await _read(engine, f"/networks/{network}")):
+            return address
     return None
 
 
@@ -203,3 +206,69 @@ async def _read(engine: aiohttp.ClientSession, path: str) -> bytes:
     timeout = aiohttp.ClientTimeout(total=_ENGINE_TIMEOUT_SECONDS)
     async with engine.get(path, timeout=timeout, raise_for_status=True) as response:
         return await response.read()
+
+
+# --- Labels and descriptions --------------------------------------------------------------------
+
+
+def parse_target(label: str) -> tuple[int, str] | None:
+    """Port and path, from a label such as `8080` or `8080/health`; None if it is invalid."""
+    found = _LABEL.fullmatch(label.strip())
+    if found is None or len(found["path"] or "") > _MAX_PATH_LENGTH:
+        return None
+    port = int(found["port"])
+    return (port, found["path"] or "/") if 0 < port <= _MAX_PORT else None
+
+
+class _Endpoint(msgspec.Struct, frozen=True):
+    address: str = msgspec.field(name="IPAddress", default="")
+    network: str = msgspec.field(name="NetworkID", default="")
+
+
+class _NetworkSettings(msgspec.Struct, rename="pascal", frozen=True):
+    networks: dict[str, _Endpoint] = {}
+
+
+class _HostConfig(msgspec.Struct, rename="pascal", frozen=True):
+    network_mode: str = ""
+
+
+class _Inspected(msgspec.Struct, rename="pascal", frozen=True):
+    network_settings: _NetworkSettings = _NetworkSettings()
+    host_config: _HostConfig = _HostConfig()
+
+
+class _Network(msgspec.Struct, rename="pascal", frozen=True):
+    driver: str = ""
+
+
+_decoder = msgspec.json.Decoder(_Inspected)
+_network_decoder = msgspec.json.Decoder(_Network)
+
+
+def parse_addresses(body: bytes) -> list[tuple[str, str | None]]:
+    """Return the addresses of a container, and their networks, from `GET /containers/{id}/json`.
+
+    With host networking, its address is the loopback address, without a network. Raise `MsgspecError`.
+    """
+    inspected = _decoder.decode(body)
+    networks = inspected.network_settings.networks
+    if inspected.host_config.network_mode == "host" or "host" in networks:
+        return [(_LOOPBACK, None)]
+    found: list[tuple[str, str | None]] = []
+    for _, each in sorted(networks.items()):
+        try:
+            address = ipaddress.ip_address(each.address)
+        except ValueError:
+            continue
+        if each.network and not (address.is_loopback or address.is_link_local or address.is_multicast):
+            found.append((str(address), each.network))
+    return found
+
+
+def is_bridge(body: bytes) -> bool:
+    """Whether `GET /networks/{id}` describes a bridge of this host. Raise `MsgspecError`.
+
+    The host has no route to addresses in an overlay: a request to one may reach another machine.
+    """
+    return _network_decoder.decode(body).driver == "bridge"

@@ -18,12 +18,12 @@ from wire.errors import UserError
 @pytest.fixture(params=FEATURES)
 def hidden(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Feature:
     """A feature whose folder and line are gone."""
-    feature = next(each for each in load_features() if each.name == request.param)
-    package = f"agent.features.{feature.name}"
+    feature = load_features()[FEATURES.index(request.param)]
+    package = f"agent.features.{request.param}"
     for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.setattr(features, "FEATURES", tuple(name for name in FEATURES if name != feature.name))
+    monkeypatch.setattr(features, "FEATURES", tuple(name for name in FEATURES if name != request.param))
     return feature
 
 

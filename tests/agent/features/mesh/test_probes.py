@@ -62,7 +62,7 @@ async def test_two_nodes_measure_each_other(alpha: Node, beta: Node, clock: Cloc
     introduce(alpha, beta, clock)
     clock.advance(1)
     for node, name in ((alpha, "beta"), (beta, "alpha")):
-        assert node.endpoint.prober.send_due(clock()) > 0
+        assert node.endpoint.send_due(clock()) > 0
         peer = node.peers.by_node[name]
         await until(partial(has_result, peer, clock))
         summary = peer.result(clock())
@@ -81,7 +81,7 @@ async def test_a_node_that_claims_the_session_of_another_hides_none_of_its_probe
     beta.peers.assign([alpha.as_peer()], clock())
     clock.advance(1)
     for node, name in ((alpha, "beta"), (beta, "alpha")):
-        node.endpoint.prober.send_due(clock())
+        node.endpoint.send_due(clock())
         await until(partial(has_result, node.peers.by_node[name], clock))
 
 
@@ -179,7 +179,7 @@ async def test_a_replayed_or_forged_reply_changes_no_result(alpha: Node, beta: N
     introduce(alpha, beta, clock)
     peer = alpha.peers.by_node["beta"]
     clock.advance(1)
-    alpha.endpoint.prober.send_due(clock())
+    alpha.endpoint.send_due(clock())
     await until(lambda: peer.result(clock()))
     before = peer.result(clock())
     for sequence, key in ((1, KEY), (2, KEY), (1, OTHER_KEY)):
@@ -192,14 +192,14 @@ async def test_a_probe_without_reply_is_lost_unless_its_key_is_new(alpha: Node, 
     async with mesh_node("gone", 77, clock) as gone:
         absent = gone.as_peer()
     alpha.peers.assign([absent], clock())
-    peer, prober = alpha.peers.by_node["gone"], alpha.endpoint.prober
+    peer, endpoint = alpha.peers.by_node["gone"], alpha.endpoint
     for _ in range(8):
         clock.advance(2)
-        prober.send_due(clock())
+        endpoint.send_due(clock())
     assert peer.result(clock()) is None
     for _ in range(3):
         clock.advance(max(0.0, peer.due_at - clock()))
-        prober.send_due(clock())
+        endpoint.send_due(clock())
     summary = peer.result(clock())
     assert summary is not None
     assert (summary.p50_seconds, summary.p95_seconds, summary.answered, summary.lost) == (None, None, 0, 3)
@@ -214,7 +214,7 @@ async def test_a_restarted_peer_counts_its_questions_from_the_start(
         beta.peers.assign([restarted.as_peer()], clock())
         restarted.peers.assign([beta.as_peer()], clock())
         clock.advance(1)
-        restarted.endpoint.prober.send_due(clock())
+        restarted.endpoint.send_due(clock())
         await until(lambda: restarted.peers.by_node["beta"].result(clock()))
         # What the earlier run sent is not valid any more.
         assert not beta.endpoint.receive(request(501), ("127.0.0.1", alpha.port), 0)
@@ -245,11 +245,11 @@ def test_a_packet_is_read_as_it_was_written(
 
 async def test_a_new_peer_is_probed_three_times_at_once(alpha: Node, beta: Node, clock: Clock) -> None:
     introduce(alpha, beta, clock)
-    peer, prober = alpha.peers.by_node["beta"], alpha.endpoint.prober
+    peer, endpoint = alpha.peers.by_node["beta"], alpha.endpoint
     waits = []
     for count in range(1, 5):
         clock.advance(max(0.0, peer.due_at - clock()))
-        prober.send_due(clock())
+        endpoint.send_due(clock())
         await until(lambda count=count: peer.answered == count)  # type: ignore[misc]  # the loop's own
         waits.append(peer.due_at - clock())
     assert [wait > 10 for wait in waits] == [False, False, True, True]
@@ -259,14 +259,14 @@ async def test_a_new_key_is_no_loss_and_keeps_results_and_sequences(
     alpha: Node, beta: Node, clock: Clock
 ) -> None:
     introduce(alpha, beta, clock)
-    peer, prober = alpha.peers.by_node["beta"], alpha.endpoint.prober
+    peer, endpoint = alpha.peers.by_node["beta"], alpha.endpoint
     clock.advance(1)
-    prober.send_due(clock())
+    endpoint.send_due(clock())
     await until(lambda: peer.result(clock()))
     before = peer.result(clock())
     sequences = (peer.sequence, beta.peers.by_node["alpha"].last_sequence)
     clock.advance(300 - 60)
-    prober.send_due(clock())
+    endpoint.send_due(clock())
     alpha.peers.assign([beta.as_peer(OTHER_KEY)], clock())
     assert peer.pending is None
     assert peer.result(clock()) == before
@@ -299,7 +299,7 @@ async def test_a_socket_for_both_families_reaches_peers_of_both(beta: Node, cloc
         six.peers.assign([wide.as_peer(host="::1")], clock())
         clock.advance(1)
         for node in (wide, beta, six):
-            node.endpoint.prober.send_due(clock())
+            node.endpoint.send_due(clock())
         for node, peer in ((wide, "beta"), (wide, "six"), (beta, "wide"), (six, "wide")):
             await until(partial(has_result, node.peers.by_node[peer], clock))
 
@@ -307,7 +307,7 @@ async def test_a_socket_for_both_families_reaches_peers_of_both(beta: Node, cloc
 async def test_a_busy_agent_does_not_look_far_away(alpha: Node, beta: Node, clock: Clock) -> None:
     introduce(alpha, beta, clock)
     clock.advance(1)
-    alpha.endpoint.prober.send_due(clock())
+    alpha.endpoint.send_due(clock())
     # Neither agent reads its socket meanwhile.
     time.sleep(0.2)  # noqa: ASYNC251 - it is to block
     peer = alpha.peers.by_node["beta"]

@@ -1,7 +1,7 @@
 """Response times of containers, measured on real servers; only the engine's description is a fake."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -15,16 +15,6 @@ from agent.sources.docker import ContainerInfo
 from wire.address import Address
 from wire.http.serving import serving
 from wire.messages import MAX_PROBED_SERVICES, ServiceProbe
-
-
-class Listed:
-    """The containers of a host."""
-
-    def __init__(self) -> None:
-        self.containers: dict[str, ContainerInfo] = {}
-
-    def running(self) -> Iterable[tuple[str, ContainerInfo]]:
-        return self.containers.items()
 
 
 @asynccontextmanager
@@ -103,7 +93,8 @@ async def test_response_times_are_collected_per_service_and_failures_count_with_
 ) -> None:
     requests: list[str] = []
     seen: list[str] = []
-    listed, clock = Listed(), [0.0]
+    clock = [0.0]
+    listed: dict[str, ContainerInfo] = {}
     config = ProbeConfig(enabled=True, interval_seconds=0.2, timeout_seconds=0.5)
 
     def ticking() -> float:
@@ -114,11 +105,11 @@ async def test_response_times_are_collected_per_service_and_failures_count_with_
     async with backend(seen) as port, engine(tmp_path, requests) as socket:
         for name, path in (("fine", "/"), ("broken", "/broken"), ("slow", "/slow"), ("away", "/away")):
             labels = {"wattpack.probe": f"{port}{path}"}
-            listed.containers[f"id-{name}"] = ContainerInfo(name=f"{name}.1", service=name, labels=labels)
-        listed.containers["id-quiet"] = ContainerInfo(name="quiet")
-        listed.containers["id-wrong"] = ContainerInfo(name="wrong", labels={"wattpack.probe": "none"})
-        listed.containers["gone"] = ContainerInfo(name="gone", labels={"wattpack.probe": str(port)})
-        prober = ContainerProber(listed, socket, config, ticking)
+            listed[f"id-{name}"] = ContainerInfo(name=f"{name}.1", service=name, labels=labels)
+        listed["id-quiet"] = ContainerInfo(name="quiet")
+        listed["id-wrong"] = ContainerInfo(name="wrong", labels={"wattpack.probe": "none"})
+        listed["gone"] = ContainerInfo(name="gone", labels={"wattpack.probe": str(port)})
+        prober = ContainerProber(listed.items, socket, config, ticking)
         async with probing(prober):
             found = await first_probes(prober, 4)
     assert set(found) == {"fine", "broken", "slow", "away"}
@@ -137,13 +128,13 @@ async def test_nothing_is_reported_before_it_is_due_and_no_more_containers_are_p
     monkeypatch.setattr(prober_module, "_MAX_CONTAINERS", 1)
     seen: list[str] = []
     now = [100.0]
-    listed = Listed()
+    listed: dict[str, ContainerInfo] = {}
     config = ProbeConfig(enabled=True, interval_seconds=0.2)
     async with backend(seen) as port, engine(tmp_path, []) as socket:
         for name in ("a", "b"):
             labels = {"wattpack.probe": f"{port}/{name}"}
-            listed.containers[name] = ContainerInfo(name=name, labels=labels)
-        prober = ContainerProber(listed, socket, config, lambda: now[0])
+            listed[name] = ContainerInfo(name=name, labels=labels)
+        prober = ContainerProber(listed.items, socket, config, lambda: now[0])
         async with probing(prober), asyncio.timeout(20):
             while len(seen) < 2:  # noqa: ASYNC110 - another task appends
                 await asyncio.sleep(0.02)
@@ -168,8 +159,8 @@ async def test_an_address_in_an_overlay_is_not_probed_since_it_may_be_that_of_an
 ) -> None:
     requests: list[str] = []
     urls: list[str] = []
-    listed = Listed()
-    listed.containers["in-overlay"] = ContainerInfo(name="web", labels={"wattpack.probe": "80"})
+    listed: dict[str, ContainerInfo] = {}
+    listed["in-overlay"] = ContainerInfo(name="web", labels={"wattpack.probe": "80"})
 
     async def get(_prober: ContainerProber, _session: object, url: str) -> tuple[float, bool]:
         urls.append(url)
@@ -177,7 +168,7 @@ async def test_an_address_in_an_overlay_is_not_probed_since_it_may_be_that_of_an
 
     monkeypatch.setattr(ContainerProber, "_get", get)
     async with engine(tmp_path, requests) as socket:
-        prober = ContainerProber(listed, socket, ProbeConfig(enabled=True, interval_seconds=0.2))
+        prober = ContainerProber(listed.items, socket, ProbeConfig(enabled=True, interval_seconds=0.2))
         async with probing(prober), asyncio.timeout(20):
             while requests != ["in-overlay", "shop"]:  # noqa: ASYNC110 - another task appends
                 await asyncio.sleep(0.02)
@@ -188,16 +179,16 @@ async def test_an_address_in_an_overlay_is_not_probed_since_it_may_be_that_of_an
 async def test_address_is_looked_up_again_after_a_restart(tmp_path: Path) -> None:
     requests: list[str] = []
     seen: list[str] = []
-    listed = Listed()
+    listed: dict[str, ContainerInfo] = {}
     async with backend(seen) as port, engine(tmp_path, requests) as socket:
         labels = {"wattpack.probe": f"{port}/"}
-        listed.containers["id"] = ContainerInfo(name="web", labels=labels, started_at=1.0)
-        prober = ContainerProber(listed, socket, ProbeConfig(enabled=True, interval_seconds=0.2))
+        listed["id"] = ContainerInfo(name="web", labels=labels, started_at=1.0)
+        prober = ContainerProber(listed.items, socket, ProbeConfig(enabled=True, interval_seconds=0.2))
         async with probing(prober), asyncio.timeout(20):
             while len(seen) < 2:  # noqa: ASYNC110 - another task appends
                 await asyncio.sleep(0.02)
             assert requests == ["id"]
-            listed.containers["id"] = ContainerInfo(name="web", labels=labels, started_at=2.0)
+            listed["id"] = ContainerInfo(name="web", labels=labels, started_at=2.0)
             while len(seen) < 4:  # noqa: ASYNC110 - another task appends
                 await asyncio.sleep(0.02)
     assert requests == ["id", "id"]

@@ -14,7 +14,7 @@ from agent.config import (
     DeliveryConfig,
 )
 from agent.features import settings_class
-from agent.features.mesh.mesh import open_mesh
+from agent.features.mesh.exchange import open_mesh
 from agent.features.mesh.settings import MeshConfig
 from agent.main import running as running_agent
 from collector.config import CollectorConfig
