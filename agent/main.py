@@ -24,6 +24,7 @@ from agent.reporting.reporter import Reporter
 from agent.sampling.node_sample import NodeSample
 from agent.sampling.sampler import Sampler, Survey
 from agent.sampling.ticker import ticks
+from agent.sources.docker import DockerWatcher
 from agent.sources.host import read_machine
 from wire.address import Address, parse_address
 from wire.http.hosts import is_named_after, is_own_host, machine_names
@@ -67,10 +68,9 @@ async def running(
         log.warning("anyone who can connect to %s can read this node's metrics: set http.web_config", address)
     async with (
         serving(app, address, "http.listen", config.http.web_config) as bound,
-        _background(lambda: _run_names(sampler)),
+        _following(sampler.names),
         AsyncExitStack() as stack,
     ):
-        await _wait_for_names(sampler)
         features = await _start_features(stack, AgentParts(node_name(config), config, sampler.names))
         state.feature_metrics += [each.collect_metrics for each in features]
         sampling = _SamplingLoop(config, sampler, state, metrics, features, alive)
@@ -89,8 +89,7 @@ async def running(
 async def sample_once(config: AgentConfig) -> Report:
     """Take one full sample over at most a second."""
     sampler = Sampler(config)
-    async with _background(lambda: _run_names(sampler)):
-        await _wait_for_names(sampler)
+    async with _following(sampler.names):
         sampler.take_sample()
         await asyncio.sleep(min(_ONCE_INTERVAL_SECONDS, config.sampling.interval_seconds))
         sample = sampler.take_sample()
@@ -147,8 +146,8 @@ class _SamplingLoop:
         )
 
     async def run(self) -> None:
-        async for tick in ticks(self._interval_seconds, time.monotonic):
-            self._state.missed += tick.missed
+        async for missed in ticks(self._interval_seconds, time.monotonic):
+            self._state.missed += missed
             with self._metrics.pass_duration.time():
                 # In a thread: a disk or a meter that hangs must not block /metrics.
                 sample = await asyncio.to_thread(self._sampler.take_sample)
@@ -186,16 +185,16 @@ async def _start_features(stack: AsyncExitStack, parts: AgentParts) -> list[Star
     return [each for each in started if each is not None]
 
 
-async def _run_names(sampler: Sampler) -> None:
-    if sampler.names is not None:
-        await sampler.names.run()
-
-
-async def _wait_for_names(sampler: Sampler) -> None:
-    """Wait briefly for the engine, so that the first report contains the names of containers."""
-    if sampler.names is not None:
+@asynccontextmanager
+async def _following(names: DockerWatcher | None) -> AsyncIterator[None]:
+    """Follow the engine while the block runs, after a short wait, so that the first report contains names."""
+    if names is None:
+        yield
+        return
+    async with _background(names.run):
         with suppress(TimeoutError):
-            await asyncio.wait_for(sampler.names.listed.wait(), _DOCKER_TIMEOUT_SECONDS)
+            await asyncio.wait_for(names.listed.wait(), _DOCKER_TIMEOUT_SECONDS)
+        yield
 
 
 @asynccontextmanager

@@ -18,8 +18,16 @@ from typing import TypeVar
 import aiohttp
 
 from agent.config import DeliveryConfig, StorageConfig
-from agent.delivery.connection import REQUEST_SECONDS, connect, credentials, failure_reason, read_response
-from agent.delivery.credentials import read_token, sends_token_in_plaintext, tls_context
+from agent.delivery.connection import (
+    REQUEST_SECONDS,
+    connect,
+    credentials,
+    failure_reason,
+    post,
+    read_token,
+    sends_token_in_plaintext,
+    tls_context,
+)
 from agent.delivery.responses import Accepted, Backoff, ClockOffset, Rejected, Response, Retry, parse_response
 from agent.delivery.spool import MEMORY_BYTES, Spool
 from agent.delivery.spool_file import Entry
@@ -30,7 +38,6 @@ from wire.messages import MAX_BATCH, Gap, Report
 log = logging.getLogger(__name__)
 
 _BATCH_BYTES = 256 << 10
-_MAX_RESPONSE_BYTES = 64 << 10
 _FLUSH_SECONDS = 2.0
 _CLOSE_SECONDS = 1.0
 
@@ -245,15 +252,10 @@ class ReportSender:
             return Retry(failure_reason(error))
 
     async def _post_once(self, session: aiohttp.ClientSession, batch: _Batch) -> Response:
-        url = self._settings.url.rstrip("/") + "/v1/reports"
         began = self._monotonic()
-        # No redirects: the token must go to this address only.
-        async with session.post(
-            url, data=batch.body, headers=batch.headers, allow_redirects=False
-        ) as response:
-            body = await read_response(response, _MAX_RESPONSE_BYTES)
-            took_seconds, responded_at = self._monotonic() - began, self._wall()
-        outcome = parse_response(response.status, response.headers, body, responded_at, len(batch.entries))
+        response = await post(session, self._settings, "/v1/reports", batch.body, batch.headers)
+        took_seconds, responded_at = self._monotonic() - began, self._wall()
+        outcome = parse_response(*response, responded_at, len(batch.entries))
         if isinstance(outcome, Accepted):
             self._clock.update(outcome.receipt.server_time, responded_at, took_seconds)
         return outcome

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from wire.errors import os_reason
+
 _APPLICATION_ID = 0x57535031  # "WSP1": distinguishes a spool from the database of another program
 _VERSION = 1
 _TABLE = """
@@ -108,7 +110,7 @@ class SpoolFile:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _create(path)
         except OSError as error:
-            raise SpoolUnusableError((error.strerror or str(error)).lower()) from error
+            raise SpoolUnusableError(os_reason(error)) from error
         with _translated_errors():
             # No timeout: another agent holds the lock for as long as it runs.
             connection = sqlite3.connect(path, timeout=0, isolation_level=None)
@@ -216,7 +218,7 @@ class SpoolFile:
             try:
                 path.unlink(missing_ok=True)
             except OSError as error:
-                raise SpoolUnusableError((error.strerror or str(error)).lower()) from error
+                raise SpoolUnusableError(os_reason(error)) from error
         self.close()
 
     def _forget_rows(self, through_row: int, count: int, size_bytes: int) -> None:
@@ -274,8 +276,7 @@ def move_aside(path: Path, wall: float) -> Path:
             each.unlink(missing_ok=True)
             _wal_of(each).unlink(missing_ok=True)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise SpoolUnusableError(f"it is damaged and cannot be renamed: {why}") from error
+        raise SpoolUnusableError(f"it is damaged and cannot be renamed: {os_reason(error)}") from error
     return aside
 
 

@@ -5,15 +5,15 @@ A new metric is one entry in one of these tables; `/metrics` and docs/metrics.md
 
 from collections.abc import Callable, Mapping
 from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 from agent.exposition.state import AgentState
 from agent.sampling.node_sample import ContainerSample, NodeSample
 from agent.sources.readings import DiskTotals, LinkTotals
 from powermodels.common.interface import MeterState
-from wire.messages import Gap, Pressure
+from wire.messages import Gap
 from wire.metrics import MetricSpec
-from wire.resources import RESOURCES, Resource
+from wire.resources import Resource
 from wire.version import __version__
 
 Labels = Mapping[str, Callable[[Any], str]]
@@ -57,18 +57,6 @@ def _one(_: object) -> float:
 # --- The agent ------------------------------------------------------------------------------
 
 
-class AlertState(NamedTuple):
-    """Whether an alert is open for a resource."""
-
-    resource: Resource
-    is_open: bool
-
-
-def alert_states(agent: AgentState) -> list[AlertState]:
-    """One entry per resource, with or without an open alert."""
-    return [AlertState(resource, resource in agent.alerts) for resource in RESOURCES]
-
-
 AGENT_METRICS: tuple[MetricSpec[AgentState], ...] = (
     _metric(
         "agent_build_info",
@@ -101,12 +89,12 @@ AGENT_METRICS: tuple[MetricSpec[AgentState], ...] = (
         ),
     ),
 )
-ALERT_METRICS: tuple[MetricSpec[AlertState], ...] = (
+ALERT_METRICS: tuple[MetricSpec[tuple[Resource, bool]], ...] = (
     _metric(
         "agent_alert",
-        "is_open",
+        itemgetter(1),
         "1 while the resource is a bottleneck of the node, else 0.",
-        {"resource": attrgetter("resource")},
+        {"resource": itemgetter(0)},
     ),
 )
 GAP_METRICS: tuple[MetricSpec[Gap], ...] = (
@@ -231,31 +219,25 @@ LINK_METRICS: tuple[MetricSpec[tuple[str, LinkTotals]], ...] = _metrics(
 )
 
 
-class ResourcePressure(NamedTuple):
-    """Share of time that tasks of the node, or of a container, waited for a resource."""
-
-    resource: Resource
-    ratio: float | None
-    container: ContainerSample | None
+Subject = TypeVar("Subject", NodeSample, ContainerSample)
 
 
-def resource_pressures(
-    pressure: Pressure, container: ContainerSample | None = None
-) -> tuple[ResourcePressure, ...]:
-    """One entry per resource that the kernel measures pressure of."""
+def resource_pressures(subject: Subject) -> tuple[tuple[Subject, Resource, float | None], ...]:
+    """The node, or a container, once per resource that the kernel measures pressure of."""
+    pressure = subject.rates.pressure
     return (
-        ResourcePressure(Resource.CPU, pressure.cpu_ratio, container),
-        ResourcePressure(Resource.MEMORY, pressure.memory_ratio, container),
-        ResourcePressure(Resource.DISK, pressure.disk_ratio, container),
+        (subject, Resource.CPU, pressure.cpu_ratio),
+        (subject, Resource.MEMORY, pressure.memory_ratio),
+        (subject, Resource.DISK, pressure.disk_ratio),
     )
 
 
-NODE_PRESSURE_METRICS: tuple[MetricSpec[ResourcePressure], ...] = (
+NODE_PRESSURE_METRICS: tuple[MetricSpec[tuple[NodeSample, Resource, float | None]], ...] = (
     _metric(
         "node_pressure_ratio",
-        "ratio",
+        itemgetter(2),
         "Share of time that at least one task on the node waited for the resource (PSI some).",
-        {"resource": attrgetter("resource")},
+        {"resource": itemgetter(1)},
     ),
 )
 METER_METRICS: tuple[MetricSpec[MeterState], ...] = (
@@ -368,16 +350,16 @@ CONTAINER_METRICS: tuple[MetricSpec[ContainerSample], ...] = (
         ),
     ),
 )
-CONTAINER_PRESSURE_METRICS: tuple[MetricSpec[ResourcePressure], ...] = (
+CONTAINER_PRESSURE_METRICS: tuple[MetricSpec[tuple[ContainerSample, Resource, float | None]], ...] = (
     _metric(
         "container_pressure_ratio",
-        "ratio",
+        itemgetter(2),
         "Share of time that at least one task of the container waited for the resource (PSI some).",
         {
-            "id": lambda each: each.container.id,
-            "name": lambda each: each.container.info.name,
-            "service": lambda each: each.container.info.service or "",
-            "resource": attrgetter("resource"),
+            "id": lambda each: each[0].id,
+            "name": lambda each: each[0].info.name,
+            "service": lambda each: each[0].info.service or "",
+            "resource": itemgetter(1),
         },
     ),
 )

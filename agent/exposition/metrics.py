@@ -20,11 +20,11 @@ from agent.exposition.catalogue import (
     METER_METRICS,
     NODE_METRICS,
     NODE_PRESSURE_METRICS,
-    alert_states,
     resource_pressures,
 )
 from agent.exposition.state import AgentState
 from wire.metrics import metric_families
+from wire.resources import RESOURCES
 
 PASS_DURATION = (
     "wattpack_agent_pass_duration_seconds",
@@ -33,46 +33,34 @@ PASS_DURATION = (
 _PASS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 1, 3)
 
 
-class _FromState(Collector):
-    """Collects all metrics from the agent's state."""
+class AgentMetrics(Collector):
+    """Collects all metrics from the agent's state, but for one histogram."""
 
     def __init__(self, state: AgentState) -> None:
         self._state = state
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+        ProcessCollector(registry=self.registry)
+        self.pass_duration = Histogram(*PASS_DURATION, buckets=_PASS_BUCKETS, registry=self.registry)
 
     def describe(self) -> Iterator[Metric]:
         """No metrics: the registry would otherwise collect once to find their names."""
         yield from ()
 
     def collect(self) -> Iterator[Metric]:
-        yield from metric_families(AGENT_METRICS, [self._state])
-        yield from metric_families(ALERT_METRICS, alert_states(self._state))
-        for collect in self._state.feature_metrics:
+        state, sample = self._state, self._state.sample
+        yield from metric_families(AGENT_METRICS, [state])
+        yield from metric_families(ALERT_METRICS, [(each, each in state.alerts) for each in RESOURCES])
+        for collect in state.feature_metrics:
             yield from collect()
-        sample = self._state.sample
         if sample is None:
             return
         yield from metric_families(NODE_METRICS, [sample])
         yield from metric_families(DISK_METRICS, sample.rates.disks.items())
         yield from metric_families(LINK_METRICS, sample.rates.links.items())
-        yield from metric_families(NODE_PRESSURE_METRICS, resource_pressures(sample.rates.pressure))
+        yield from metric_families(NODE_PRESSURE_METRICS, resource_pressures(sample))
         yield from metric_families(METER_METRICS, sample.meters)
         yield from metric_families(GAP_METRICS, sample.gaps)
         yield from metric_families(CONTAINER_METRICS, sample.containers)
-        yield from metric_families(
-            CONTAINER_PRESSURE_METRICS,
-            (
-                pressure
-                for each in sample.containers
-                for pressure in resource_pressures(each.rates.pressure, each)
-            ),
-        )
-
-
-class AgentMetrics:
-    """The agent's registry, and the one histogram that is not collected from its state."""
-
-    def __init__(self, state: AgentState) -> None:
-        self.registry = CollectorRegistry()
-        self.registry.register(_FromState(state))
-        ProcessCollector(registry=self.registry)
-        self.pass_duration = Histogram(*PASS_DURATION, buckets=_PASS_BUCKETS, registry=self.registry)
+        pressures = (pressure for each in sample.containers for pressure in resource_pressures(each))
+        yield from metric_families(CONTAINER_PRESSURE_METRICS, pressures)

@@ -98,24 +98,28 @@ class Reporter:
         if self._schedule is None:
             self._schedule = _Schedule(self._node, self._config, self._sample_seconds, sample)
             events = (Event(EventKind.JOINED, sample.rates.unix_seconds),)
-        due = self._schedule.due(sample.monotonic_seconds)
+        schedule, now_seconds = self._schedule, sample.monotonic_seconds
         changes = self._tracker.update(sample, runtime_events)
         self._track_containers(changes, is_first=is_first)
-        full = is_first or due.heartbeat or len(self._ended) >= _MAX_ENDED
-        state = self._state(sample, closes=due.host, full=full, fresh=bool(alerts))
+        full = schedule.heartbeat.closes(now_seconds) or is_first or len(self._ended) >= _MAX_ENDED
+        state = self._state(sample, closes=schedule.host.closes(now_seconds), full=full, fresh=bool(alerts))
         named = {alert.container for alert in alerts if alert.closed_at is None}
         added = _containers_of(sample, {service for each in additions for service in each.services})
         containers = self._states(
-            sample, set(changes.started), _Wanted(named, added), closes=due.containers, full=full
+            sample,
+            set(changes.started),
+            _Wanted(named, added),
+            closes=schedule.containers.closes(now_seconds),
+            full=full,
         )
         events += changes.events
         heartbeat = self._heartbeat(sample) if full else None
         reported_alerts = self._alerts(alerts, full=full)
-        new_images = self._new_images(images, sample.monotonic_seconds)
+        new_images = self._new_images(images, now_seconds)
         is_due = state or containers or changes.gone or events or reported_alerts or heartbeat or additions
-        if not is_due and not due.beacon and new_images is None:
+        if not is_due and not schedule.beacon_is_due(now_seconds) and new_images is None:
             return None
-        self._schedule.mark_sent(sample.monotonic_seconds)
+        schedule.sent_seconds = now_seconds
         self._sequence += 1
         return Report(
             node=self._node,
@@ -260,7 +264,7 @@ class Reporter:
         )
         self._ended = {}
         for tracked in self._containers.values():
-            tracked.tally.clear()
+            tracked.tally = UsageTally()
         return heartbeat
 
 
@@ -301,16 +305,6 @@ def _limits_or(limit: Quantities, capacity: Quantities) -> Values:
 # --- When -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Due:
-    """What is due at a sample."""
-
-    host: bool
-    containers: bool
-    heartbeat: bool
-    beacon: bool
-
-
 class _Schedule:
     """When windows close, and when heartbeats and beacons are due; starts with the first sample."""
 
@@ -320,29 +314,19 @@ class _Schedule:
         # Derived from the name, so that nodes started together do not send heartbeats at the same time.
         phase = zlib.crc32(node.encode()) / (1 << 32) - 1
         heartbeat_seconds = config.heartbeat_seconds
-        self._host = TumblingWindows(begin_seconds, max(config.window_seconds, sample_seconds))
-        self._containers = TumblingWindows(
-            begin_seconds, max(config.container_window_seconds, sample_seconds)
-        )
-        self._heartbeat = TumblingWindows(
+        self.host = TumblingWindows(begin_seconds, max(config.window_seconds, sample_seconds))
+        self.containers = TumblingWindows(begin_seconds, max(config.container_window_seconds, sample_seconds))
+        self.heartbeat = TumblingWindows(
             first.monotonic_seconds + phase * heartbeat_seconds, heartbeat_seconds
         )
         self._beacon_after_seconds = config.beacon_seconds - early_seconds
-        self._sent_seconds = first.monotonic_seconds
+        self.sent_seconds = first.monotonic_seconds
 
-    def due(self, now_seconds: float) -> _Due:
-        return _Due(
-            host=self._host.closes(now_seconds),
-            containers=self._containers.closes(now_seconds),
-            heartbeat=self._heartbeat.closes(now_seconds),
-            beacon=now_seconds - self._sent_seconds >= self._beacon_after_seconds,
-        )
+    def beacon_is_due(self, now_seconds: float) -> bool:
+        return now_seconds - self.sent_seconds >= self._beacon_after_seconds
 
     def all_due(self, after_seconds: float, now_seconds: float) -> bool:
         return all(
             windows.ends_between(after_seconds, now_seconds)
-            for windows in (self._host, self._containers, self._heartbeat)
+            for windows in (self.host, self.containers, self.heartbeat)
         )
-
-    def mark_sent(self, now_seconds: float) -> None:
-        self._sent_seconds = now_seconds

@@ -31,13 +31,6 @@ class UsageTally:
         self.totals = [0.0] * len(RESOURCES)
         """Usage times time: core-seconds, byte-seconds, bytes."""
 
-    def clear(self) -> None:
-        """Drop all samples."""
-        for index, uncounted in enumerate(self._uncounted):
-            del uncounted[:]
-            self._counted[index] = None
-            self.totals[index] = 0.0
-
     def add(self, used: Sequence[float | None], seconds: float) -> None:
         """Add one sample, in the order of `RESOURCES`."""
         totals = self.totals

@@ -2,28 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """One tick, and the number of ticks missed before it because the work took too long."""
-
-    number: int
-    missed: int
 
 
 async def ticks(
     period_seconds: float,
     monotonic: Callable[[], float],
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-) -> AsyncIterator[Tick]:
-    """Yield a tick at `start + n * period`; ticks whose time has passed are counted as missed."""
+) -> AsyncIterator[int]:
+    """Yield at `start + n * period` how many ticks were missed because the work before took too long."""
     start = monotonic()
     number = 0
     missed = 0
     while True:
-        yield Tick(number, missed)
+        yield missed
         elapsed = monotonic() - start
         due = max(number + 1, int(elapsed / period_seconds) + 1)
         missed = due - number - 1

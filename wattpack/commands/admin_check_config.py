@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from agent.config import AgentConfig
-from agent.delivery.credentials import read_token, tls_context
+from agent.delivery.connection import read_token, tls_context
 from agent.features import settings_class
 from agent.sampling.sampler import Sampler
 from collector.config import CollectorConfig

@@ -13,8 +13,14 @@ import aiohttp
 import msgspec
 
 from agent.config import DeliveryConfig
-from agent.delivery.connection import REQUEST_SECONDS, connect, credentials, failure_reason, read_response
-from agent.delivery.credentials import tls_context
+from agent.delivery.connection import (
+    REQUEST_SECONDS,
+    connect,
+    credentials,
+    failure_reason,
+    post,
+    tls_context,
+)
 from agent.delivery.responses import Backoff, parse_retry_after
 from agent.features.mesh.endpoint import Endpoint, open_socket
 from agent.features.mesh.peers import Peers
@@ -26,7 +32,6 @@ from wire.messages import encode
 
 log = logging.getLogger(__name__)
 
-_MAX_RESPONSE_BYTES = 64 << 10
 _MAX_DETAIL = 300
 """Maximum length of an error of the collector in the log."""
 _MIN_INTERVAL_SECONDS = 1.0
@@ -138,20 +143,19 @@ class MeshExchange:
     async def _post(self, http: aiohttp.ClientSession, report: MeshReport) -> MeshAssignment:
         try:
             headers = credentials(self._settings) | {"Content-Encoding": "gzip"}
-            url = self._settings.url.rstrip("/") + "/v1/mesh"
             packed = gzip.compress(encode(report), mtime=0)
-            async with http.post(url, data=packed, headers=headers, allow_redirects=False) as response:
-                body = await read_response(response, _MAX_RESPONSE_BYTES)
+            response = await post(http, self._settings, "/v1/mesh", packed, headers)
         except UserError as error:
             raise _ExchangeError(str(error)) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise _ExchangeError(failure_reason(error)) from error
         if response.status != HTTPStatus.OK:
             raise _ExchangeError(
-                _error_detail(response.status, body), parse_retry_after(response.headers, time.time())
+                _error_detail(response.status, response.body),
+                parse_retry_after(response.headers, time.time()),
             )
         try:
-            return parse_assignment(body)
+            return parse_assignment(response.body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise _ExchangeError(
                 f"the response is not an assignment ({error}): check collector.url"

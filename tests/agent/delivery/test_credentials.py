@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from agent.config import DeliveryConfig
-from agent.delivery.credentials import read_token, sends_token_in_plaintext, tls_context
+from agent.delivery.connection import read_token, sends_token_in_plaintext, tls_context
 from agent.delivery.sender import ReportSender
 from collector.config import TlsConfig
 from collector.serve.web.scopes import Scope

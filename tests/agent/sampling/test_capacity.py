@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agent.sampling.capacity import DISK_FLOOR_BYTES_PER_SECOND, NETWORK_FLOOR_BYTES_PER_SECOND, Capacities
 from agent.sampling.rates import HostRates
+from agent.sampling.sampler import DISK_FLOOR_BYTES_PER_SECOND, NETWORK_FLOOR_BYTES_PER_SECOND, Capacities
 from wire.messages import Pressure
 from wire.resources import Quantities, Resource, ratio
 

@@ -23,8 +23,8 @@ async def beats(work: list[float], period: float = 3.0) -> list[tuple[float, int
     seen = []
     beat = ticks(period, time, time.sleep)
     for seconds in work:
-        tick = await anext(beat)
-        seen.append((time.now - 1000.0, tick.missed))
+        missed = await anext(beat)
+        seen.append((time.now - 1000.0, missed))
         time.now += seconds
     await beat.aclose()  # type: ignore[attr-defined]
     return seen
