@@ -181,8 +181,11 @@ class _SamplingLoop:
 
 async def _start_features(stack: AsyncExitStack, parts: AgentParts) -> list[StartedFeature]:
     """Start the features that the settings turn on, until the stack is closed."""
-    started = [await stack.enter_async_context(feature.start(parts)) for feature in load_features()]
-    return [each for each in started if each is not None]
+    return [
+        await stack.enter_async_context(feature.start(parts))
+        for feature in load_features()
+        if parts.config.section(feature.settings).enabled
+    ]
 
 
 @asynccontextmanager

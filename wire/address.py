@@ -1,13 +1,21 @@
 """Listen addresses: `127.0.0.1:8640`, `[::1]:9640`, `localhost:0`."""
 
-import ipaddress
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from wire.errors import UserError
 
 COLLECTOR_DEFAULT = "127.0.0.1:8640"
 AGENT_DEFAULT = "127.0.0.1:9640"
 _HIGHEST_PORT = 65535
+
+
+def parse_ip(text: str) -> IPv4Address | IPv6Address | None:
+    """An IP address; None for a name, or anything else."""
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +36,8 @@ class Address:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can connect to it."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        address = parse_ip(self.host)
+        return self.host == "localhost" if address is None else address.is_loopback
 
 
 def parse_address(text: str, key: str = "") -> Address:

@@ -5,12 +5,12 @@ pair. The collector holds the answer until the assignment changes, up to `wait_s
 is known at once and an unchanged one costs nothing.
 """
 
-import ipaddress
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from wire.address import parse_ip
 from wire.messages import Name
 
 MAX_PEERS = 63
@@ -99,16 +99,8 @@ def parse_assignment(body: bytes) -> MeshAssignment:
     """Parse the collector's answer; raises `msgspec.DecodeError`."""
     assignment = _assignment_decoder.decode(body)
     for peer in assignment.peers or ():
-        if not _is_address(peer.host):
-            # A name would be resolved whenever a probe is sent, and the agent would wait for that.
+        # A name would be resolved whenever a probe is sent, and the agent would wait for that. The zone of an
+        # IPv6 address can be any text.
+        if parse_ip(peer.host) is None or "%" in peer.host:
             raise msgspec.ValidationError(f"{peer.host!r} is no IP address")
     return assignment
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    # The zone of an IPv6 address can be any text.
-    return "%" not in host

@@ -18,11 +18,11 @@ from msgspec.structs import replace
 
 from agent.bottlenecks.indicators import (
     INDICATORS,
+    PRESSURE_RATIO,
+    USAGE_RATIO,
     Indicator,
     Level,
     format_amount,
-    pressure_ratio,
-    usage_ratio,
 )
 from agent.config import BottleneckConfig
 from agent.sampling.node_sample import NodeSample, display_name
@@ -200,8 +200,8 @@ class _ResourceDetector:
 
     def _current_ratios(self, sample: NodeSample) -> dict[str, float | None]:
         return {
-            "ratio": usage_ratio(self._resource)(sample.rates),
-            "pressure_ratio": pressure_ratio(self._resource)(sample.rates),
+            "ratio": USAGE_RATIO[self._resource](sample.rates),
+            "pressure_ratio": PRESSURE_RATIO[self._resource](sample.rates),
         }
 
     def _usage_by_container(self, sample: NodeSample) -> dict[str, float]:

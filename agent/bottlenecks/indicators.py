@@ -11,7 +11,7 @@ only a lack of memory causes. Other pressure also has causes that are no bottlen
 These count only together with high usage of the resource, if that is known.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -35,14 +35,6 @@ class Level(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Precondition:
-    """A second value that must reach its limit too; an unknown value passes."""
-
-    value: Value
-    limit: float
-
-
-@dataclass(frozen=True, slots=True)
 class Indicator:
     """One value that indicates a bottleneck when it reaches its limit."""
 
@@ -51,7 +43,8 @@ class Indicator:
     limit: Callable[[BottleneckConfig], float]
     describe: Callable[[HostRates, float], str]
     """Creates the evidence text from the last sample and the mean of the value."""
-    precondition: Precondition | None = None
+    precondition: tuple[Value, float] | None = None
+    """A second value that must reach its limit too; an unknown value passes."""
 
     def level(self, rates: HostRates, settings: BottleneckConfig) -> Level | None:
         """The level of the value; None if the indicator is disabled or the value unknown."""
@@ -59,10 +52,11 @@ class Indicator:
         if limit == 0 or value is None:
             return None
         level = _level(value, limit)
-        precondition = None if self.precondition is None else self.precondition.value(rates)
-        if self.precondition is None or precondition is None:
+        if self.precondition is None:
             return level
-        return min(level, _level(precondition, self.precondition.limit))
+        other_value, other_limit = self.precondition
+        other = other_value(rates)
+        return level if other is None else min(level, _level(other, other_limit))
 
 
 def _level(value: float, limit: float) -> Level:
@@ -70,11 +64,6 @@ def _level(value: float, limit: float) -> Level:
         return Level.ABOVE
     # With a limit below the hysteresis, an alert would never close; half of the limit can be reached.
     return Level.BELOW if value < max(limit - HYSTERESIS_RATIO, limit / 2) else Level.BETWEEN
-
-
-def format_percent(value: float) -> str:
-    """`97%`."""
-    return f"{value:.0%}"
 
 
 def format_amount(resource: Resource, value: float) -> str:
@@ -88,30 +77,6 @@ def format_amount(resource: Resource, value: float) -> str:
             return f"{value / (1 << 20):.2f} MiB/s"
 
 
-def usage_ratio(resource: Resource) -> Value:
-    """The function that returns the usage of a resource, 0-1."""
-    match resource:
-        case Resource.CPU | Resource.MEMORY:
-            return lambda rates: ratio(rates.used, rates.capacity, resource)
-        case Resource.DISK:
-            return lambda rates: rates.disk_busy_ratio
-        case Resource.NETWORK:
-            return _network_ratio
-
-
-def pressure_ratio(resource: Resource) -> Value:
-    """The function that returns the share of time that tasks waited for a resource, 0-1."""
-    match resource:
-        case Resource.CPU:
-            return lambda rates: rates.pressure.cpu_ratio
-        case Resource.MEMORY:
-            return lambda rates: rates.pressure.memory_ratio
-        case Resource.DISK:
-            return lambda rates: rates.pressure.disk_ratio
-        case Resource.NETWORK:
-            return lambda _: None
-
-
 def _network_ratio(rates: HostRates) -> float | None:
     """Traffic divided by link speed; None if the speed is unknown.
 
@@ -122,48 +87,63 @@ def _network_ratio(rates: HostRates) -> float | None:
     return ratio(rates.used, rates.capacity, Resource.NETWORK)
 
 
+USAGE_RATIO: Mapping[Resource, Value] = {
+    Resource.CPU: lambda rates: ratio(rates.used, rates.capacity, Resource.CPU),
+    Resource.MEMORY: lambda rates: ratio(rates.used, rates.capacity, Resource.MEMORY),
+    Resource.DISK: lambda rates: rates.disk_busy_ratio,
+    Resource.NETWORK: _network_ratio,
+}
+PRESSURE_RATIO: Mapping[Resource, Value] = {
+    Resource.CPU: lambda rates: rates.pressure.cpu_ratio,
+    Resource.MEMORY: lambda rates: rates.pressure.memory_ratio,
+    Resource.DISK: lambda rates: rates.pressure.disk_ratio,
+    Resource.NETWORK: lambda _: None,
+}
+"""Share of time that tasks waited for the resource."""
+
+
 def _describe_usage(what: str, resource: Resource) -> Callable[[HostRates, float], str]:
     return lambda rates, mean: (
-        f"{what} at {format_percent(mean)} of {format_amount(resource, rates.capacity.of(resource) or 0.0)}"
+        f"{what} at {mean:.0%} of {format_amount(resource, rates.capacity.of(resource) or 0.0)}"
     )
 
 
 def _describe_time(what: str) -> Callable[[HostRates, float], str]:
-    return lambda _, mean: f"{what} {format_percent(mean)} of the time"
+    return lambda _, mean: f"{what} {mean:.0%} of the time"
 
 
-_CPU_IS_BUSY = Precondition(usage_ratio(Resource.CPU), 0.7)
-_DISK_IS_BUSY = Precondition(usage_ratio(Resource.DISK), 0.5)
+_CPU_IS_BUSY = (USAGE_RATIO[Resource.CPU], 0.7)
+_DISK_IS_BUSY = (USAGE_RATIO[Resource.DISK], 0.5)
 
 INDICATORS: tuple[Indicator, ...] = (
     Indicator(
         Resource.CPU,
-        usage_ratio(Resource.CPU),
+        USAGE_RATIO[Resource.CPU],
         lambda settings: settings.usage_ratio,
-        lambda rates, mean: f"CPU at {format_percent(mean)} of {rates.capacity.cpu_cores or 0:g} cores",
+        lambda rates, mean: f"CPU at {mean:.0%} of {rates.capacity.cpu_cores or 0:g} cores",
     ),
     Indicator(
         Resource.CPU,
-        pressure_ratio(Resource.CPU),
+        PRESSURE_RATIO[Resource.CPU],
         lambda settings: settings.cpu_pressure_ratio,
         _describe_time("tasks waited for a CPU"),
         _CPU_IS_BUSY,
     ),
     Indicator(
         Resource.MEMORY,
-        usage_ratio(Resource.MEMORY),
+        USAGE_RATIO[Resource.MEMORY],
         lambda settings: settings.usage_ratio,
         _describe_usage("memory", Resource.MEMORY),
     ),
     Indicator(
         Resource.MEMORY,
-        pressure_ratio(Resource.MEMORY),
+        PRESSURE_RATIO[Resource.MEMORY],
         lambda settings: settings.memory_pressure_ratio,
         _describe_time("tasks waited for memory"),
     ),
     Indicator(
         Resource.DISK,
-        usage_ratio(Resource.DISK),
+        USAGE_RATIO[Resource.DISK],
         lambda settings: settings.usage_ratio,
         _describe_time("busiest disk active"),
     ),
@@ -171,19 +151,19 @@ INDICATORS: tuple[Indicator, ...] = (
         Resource.DISK,
         lambda rates: rates.iowait_ratio,
         lambda settings: _IOWAIT_LIMIT if settings.disk_pressure_ratio else 0.0,
-        lambda _, mean: f"{format_percent(mean)} of the CPU time spent waiting for disks",
+        lambda _, mean: f"{mean:.0%} of the CPU time spent waiting for disks",
         _DISK_IS_BUSY,
     ),
     Indicator(
         Resource.DISK,
-        pressure_ratio(Resource.DISK),
+        PRESSURE_RATIO[Resource.DISK],
         lambda settings: settings.disk_pressure_ratio,
         _describe_time("tasks waited for a disk"),
         _DISK_IS_BUSY,
     ),
     Indicator(
         Resource.NETWORK,
-        usage_ratio(Resource.NETWORK),
+        USAGE_RATIO[Resource.NETWORK],
         lambda settings: settings.usage_ratio,
         _describe_usage("network", Resource.NETWORK),
     ),

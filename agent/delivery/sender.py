@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -147,7 +147,7 @@ class ReportSender:
                 raise
 
     async def _deliver(self) -> None:
-        async with self._session() as session:
+        async with connect(self._tls, REQUEST_SECONDS) as session:
             while True:
                 self._queued.clear()
                 match await self._send_next(session):
@@ -171,7 +171,7 @@ class ReportSender:
             await asyncio.wait((self._delivery,))
         if len(self) and self._failure is None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(_FLUSH_SECONDS), self._session() as session:
+                async with asyncio.timeout(_FLUSH_SECONDS), connect(self._tls, REQUEST_SECONDS) as session:
                     while isinstance(await self._send_next(session), Accepted):
                         pass
         with suppress(TimeoutError):
@@ -235,9 +235,6 @@ class ReportSender:
         return await asyncio.get_running_loop().run_in_executor(self._disk, work)
 
     # --- HTTP -------------------------------------------------------------------------------
-
-    def _session(self) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
-        return connect(self._tls, REQUEST_SECONDS)
 
     async def _post(self, session: aiohttp.ClientSession, batch: _Batch) -> Response:
         try:

@@ -5,7 +5,7 @@ deleted, the agent works without it, and its table in the settings file is unkno
 feature, and no feature imports another.
 """
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,6 +20,12 @@ from wire.metrics import MetricSpec
 from wire.settings import Section, add_tables
 
 FEATURES = ("mesh", "probing")
+
+
+class FeatureSettings(Section, frozen=True):
+    """The table of a feature in the settings file."""
+
+    enabled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +54,15 @@ class StartedFeature:
 class Feature:
     """A capability that the agent can do without."""
 
-    settings: Mapping[str, type[Section]]
-    """Its tables in the settings file, by key."""
+    key: str
+    """The key of its table in the settings file."""
+    settings: type[FeatureSettings]
     metrics: Sequence[MetricSpec[Any]] = ()
     """The metrics that it exposes once it is started."""
-    start: Callable[[AgentParts], AbstractAsyncContextManager[StartedFeature | None]]
-    """Started until the block ends; None if its settings turn it off.
+    start: Callable[[AgentParts], AbstractAsyncContextManager[StartedFeature]]
+    """Started until the block ends, if its settings turn it on.
 
-    It imports the code of the feature only if it is on: most agents need not spend memory on it.
+    It imports the code of the feature only then: most agents need not spend memory on it.
     """
 
 
@@ -66,5 +73,4 @@ def load_features() -> list[Feature]:
 
 def settings_class() -> type[AgentConfig]:
     """The class of the whole settings file, with the tables of all features."""
-    tables = {key: kind for feature in load_features() for key, kind in feature.settings.items()}
-    return add_tables(AgentConfig, tables)
+    return add_tables(AgentConfig, {feature.key: feature.settings for feature in load_features()})

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from agent.sources.readings import ContainerReading, DiskTotals, LinkTotals, PressureTotals, Reading
-from wire.messages import Gap, Pressure
+from wire.messages import Pressure
 from wire.resources import Quantities, Resource
 
 
@@ -68,7 +68,6 @@ class HostRates(msgspec.Struct, frozen=True, gc=False):
     disks: Mapping[str, DiskTotals] = {}
     links: Mapping[str, LinkTotals] = {}
     containers: tuple[ContainerRates, ...] = ()
-    gaps: tuple[Gap, ...] = ()
 
 
 def compute_rates(previous: Reading, current: Reading) -> HostRates:
@@ -113,7 +112,6 @@ def compute_rates(previous: Reading, current: Reading) -> HostRates:
         disks=host.disks,
         links=host.links,
         containers=tuple(_container(containers_before.get(c.id), c, host.cores) for c in current.containers),
-        gaps=current.gaps,
     )
 
 

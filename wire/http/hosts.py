@@ -1,10 +1,9 @@
 """The Host header: whether a request is for this server, or for a name that was made to point here."""
 
-import ipaddress
 import socket
 from collections.abc import Set as AbstractSet
 
-LOCAL_NAMES = frozenset({"localhost"})
+from wire.address import parse_ip
 
 
 def is_own_host(header: str, names: AbstractSet[str], *, local_only: bool) -> bool:
@@ -15,7 +14,10 @@ def is_own_host(header: str, names: AbstractSet[str], *, local_only: bool) -> bo
     loopback addresses only.
     """
     name = _name_in(header)
-    return name in names or name in LOCAL_NAMES or _is_address(name, local_only=local_only)
+    if name in names or name == "localhost":
+        return True
+    address = parse_ip(name)
+    return address is not None and (address.is_loopback or not local_only)
 
 
 def machine_names() -> frozenset[str]:
@@ -34,11 +36,3 @@ def _name_in(header: str) -> str:
     if header.startswith("[") and "]" in header:
         return header[1 : header.index("]")]
     return header.partition(":")[0].lower()
-
-
-def _is_address(name: str, *, local_only: bool) -> bool:
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return address.is_loopback or not local_only

@@ -3,20 +3,17 @@
 import asyncio
 import hmac
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 from ssl import SSLContext
 
 import bcrypt
 from aiohttp import hdrs, web
-from aiohttp.typedefs import Middleware
+from aiohttp.typedefs import Handler, Middleware
 
 from wire.http.authorization import parse_basic
-from wire.http.tls import server_context
-from wire.http.webconfig_file import read_web_config
-
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+from wire.http.webconfig_file import read_web_config, server_context
 
 _CHALLENGE = 'Basic realm="wattpack", charset="UTF-8"'
 _BCRYPT_MAX_BYTES = 72
@@ -59,16 +56,13 @@ def require_user(users: Users) -> Middleware:
     """Create a middleware that answers requests without a valid password with 401."""
 
     @web.middleware
-    async def guard(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         credentials = parse_basic(request.headers.get(hdrs.AUTHORIZATION, ""))
         if credentials is not None and await users.verify(*credentials):
             return await handler(request)
         return web.Response(status=401, text="Unauthorized\n", headers={hdrs.WWW_AUTHENTICATE: _CHALLENGE})
 
     return guard
-
-
-__all__ = ["check_web_config", "protect"]
 
 
 def protect(app: web.Application, file: Path) -> SSLContext | None:

@@ -40,17 +40,13 @@ def _collect_metrics(results: Sequence[PeerResult]) -> Iterator[Metric]:
 
 
 @asynccontextmanager
-async def _start(parts: AgentParts) -> AsyncIterator[StartedFeature | None]:
-    settings = parts.config.section(MeshConfig)
-    if not settings.enabled:
-        yield None
-        return
+async def _start(parts: AgentParts) -> AsyncIterator[StartedFeature]:
     from agent.features.mesh.exchange import open_mesh  # noqa: PLC0415 - memory that most agents do not need
 
-    async with open_mesh(parts.node, settings, parts.config.collector) as mesh:
+    async with open_mesh(parts.node, parts.config.section(MeshConfig), parts.config.collector) as mesh:
         yield StartedFeature(
             run=mesh.run, collect_metrics=lambda: _collect_metrics(mesh.peers.results(time.monotonic()))
         )
 
 
-FEATURE = Feature(settings={"mesh": MeshConfig}, metrics=(_ROUND_TRIP, _LOST), start=_start)
+FEATURE = Feature(key="mesh", settings=MeshConfig, metrics=(_ROUND_TRIP, _LOST), start=_start)

@@ -112,7 +112,7 @@ class Endpoint:
             return
         is_lost = request.sent_at >= peer.since + _FRESH_SECONDS and request.sent_at > self._flooded_at
         if is_lost:
-            peer.window.add(now, None)
+            peer.probes.append((now, None))
 
     def _interval(self) -> float:
         return self._peers.interval_seconds * (1 + _JITTER * (2 * self._peers.chance() - 1))
@@ -157,7 +157,7 @@ class Endpoint:
             seconds = elapsed_seconds
         seconds -= reply.held_microseconds / 1e6
         if 0 <= seconds <= MAX_ROUND_TRIP_SECONDS:
-            peer.window.add(now, seconds)
+            peer.probes.append((now, seconds))
         peer.answered += 1
         peer.due_at = request.sent_at + (self._interval() if peer.is_settled else _RETRY_SECONDS)
 

@@ -15,32 +15,6 @@ _SPREAD_SECONDS = 0.05
 """Per peer: the first probes to many new peers are not sent all at once."""
 
 
-class ProbeWindow:
-    """The probes to one peer over the last five minutes, the oldest first."""
-
-    def __init__(self) -> None:
-        self._results: deque[tuple[float, float | None]] = deque(maxlen=_MAX_PROBES)
-
-    def add(self, at: float, seconds: float | None) -> None:
-        """Add the round-trip time of a probe; None if it was lost."""
-        self._results.append((at, seconds))
-
-    def result(self, peer: str, now: float) -> PeerResult | None:
-        """Percentiles and losses; None without a probe in the window."""
-        while self._results and self._results[0][0] <= now - WINDOW_SECONDS:
-            self._results.popleft()
-        if not self._results:
-            return None
-        answered = sorted(seconds for _, seconds in self._results if seconds is not None)
-        lost = len(self._results) - len(answered)
-        return PeerResult(peer, _percentile(answered, 0.5), _percentile(answered, 0.95), len(answered), lost)
-
-
-def _percentile(ordered: list[float], share: float) -> float | None:
-    """The lowest value that this share of all values does not exceed."""
-    return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else None
-
-
 @dataclass(frozen=True, slots=True)
 class ProbeRequest:
     """A probe that waits for its reply."""
@@ -70,16 +44,28 @@ class Peer:
     replied_at: float = 0.0
     answered: int = 0
     """Replies from it since it has this address."""
-    window: ProbeWindow = field(default_factory=ProbeWindow)
+    probes: deque[tuple[float, float | None]] = field(default_factory=lambda: deque(maxlen=_MAX_PROBES))
+    """Time and round-trip time of each, the oldest first; None if it was lost."""
 
     def result(self, now: float) -> PeerResult | None:
-        """The probes to it over the last five minutes; None if there were none."""
-        return self.window.result(self.assigned.node, now)
+        """Percentiles and losses over the last five minutes; None without a probe."""
+        while self.probes and self.probes[0][0] <= now - WINDOW_SECONDS:
+            self.probes.popleft()
+        if not self.probes:
+            return None
+        answered = sorted(seconds for _, seconds in self.probes if seconds is not None)
+        median, high = _percentile(answered, 0.5), _percentile(answered, 0.95)
+        return PeerResult(self.assigned.node, median, high, len(answered), len(self.probes) - len(answered))
 
     @property
     def is_settled(self) -> bool:
         """Whether it was measured often enough for one outlier not to matter."""
         return self.answered >= _FIRST_REPLIES
+
+
+def _percentile(ordered: list[float], share: float) -> float | None:
+    """The lowest value that this share of all values does not exceed."""
+    return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else None
 
 
 class Peers:
@@ -124,7 +110,8 @@ def _update(peer: Peer, assigned: MeshPeer, now: float, first_probe_at: float) -
         peer.last_sequence = 0
         peer.due_at = first_probe_at
     if (peer.assigned.host, peer.assigned.port) != (assigned.host, assigned.port):
-        peer.window, peer.answered = ProbeWindow(), 0
+        peer.probes.clear()
+        peer.answered = 0
         peer.due_at = first_probe_at
     if peer.pending is not None:
         peer.pending, peer.due_at = None, first_probe_at

@@ -1,19 +1,18 @@
 """The mesh of nodes that measure the round-trip times between them."""
 
-import ipaddress
 from collections.abc import Callable
 from typing import Annotated
 
 from msgspec import Meta
 
-from wire.address import Address, parse_address
+from agent.features import FeatureSettings
+from wire.address import Address, parse_address, parse_ip
 from wire.errors import UserError
-from wire.settings import Section
 
 MESH_PORT = 9641
 
 
-class MeshConfig(Section, frozen=True):
+class MeshConfig(FeatureSettings, frozen=True):
     """Round-trip times to other nodes, measured by UDP probes."""
 
     enabled: Annotated[
@@ -50,15 +49,12 @@ class MeshConfig(Section, frozen=True):
         """Where peers reach this node; without a host, the collector fills it in."""
         if not self.advertise:
             return Address("", bound_port)
-        try:
-            return Address(str(ipaddress.ip_address(self.advertise.strip("[]"))), bound_port)
-        except ValueError:
-            return parse_address(self.advertise)
+        address = parse_ip(self.advertise.strip("[]"))
+        return parse_address(self.advertise) if address is None else Address(str(address), bound_port)
 
 
 def _has_ip(parse: Callable[[], Address]) -> bool:
     try:
-        ipaddress.ip_address(parse().host)
-    except (UserError, ValueError):
+        return parse_ip(parse().host) is not None
+    except UserError:
         return False
-    return True

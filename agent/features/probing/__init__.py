@@ -16,18 +16,16 @@ from wire.messages import ServiceProbe
 
 
 @asynccontextmanager
-async def _start(parts: AgentParts) -> AsyncIterator[StartedFeature | None]:
-    settings = parts.config.section(ProbeConfig)
-    if not settings.enabled:
-        yield None
-        return
+async def _start(parts: AgentParts) -> AsyncIterator[StartedFeature]:
     if parts.names is None:
         raise UserError(
             "probe.enabled needs docker.socket, for the addresses of containers: set both, or neither"
         )
     from agent.features.probing.prober import ContainerProber  # noqa: PLC0415 - takes memory, as the mesh does
 
-    prober = ContainerProber(parts.names.running, Path(parts.config.docker.socket), settings)
+    prober = ContainerProber(
+        parts.names.running, Path(parts.config.docker.socket), parts.config.section(ProbeConfig)
+    )
     yield StartedFeature(run=prober.run, take_addition=lambda: _addition(prober.take()))
 
 
@@ -36,4 +34,4 @@ def _addition(probes: tuple[ServiceProbe, ...]) -> Addition | None:
     return Addition({"probes": probes}, frozenset(each.service for each in probes)) if probes else None
 
 
-FEATURE = Feature(settings={"probe": ProbeConfig}, start=_start)
+FEATURE = Feature(key="probe", settings=ProbeConfig, start=_start)

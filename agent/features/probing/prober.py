@@ -4,7 +4,6 @@ A label says which port of a container to probe; the engine knows its address.
 """
 
 import asyncio
-import ipaddress
 import logging
 import re
 import time
@@ -17,7 +16,7 @@ import msgspec
 
 from agent.features.probing.settings import ProbeConfig
 from agent.sources.docker import ContainerInfo
-from wire.address import Address
+from wire.address import Address, parse_ip
 from wire.errors import INVALID_JSON
 from wire.messages import MAX_NAME_LENGTH, MAX_PROBED_SERVICES, PROBE_LABEL, ServiceProbe
 from wire.sketch import Sketch
@@ -257,11 +256,10 @@ def parse_addresses(body: bytes) -> list[tuple[str, str | None]]:
         return [(_LOOPBACK, None)]
     found: list[tuple[str, str | None]] = []
     for _, each in sorted(networks.items()):
-        try:
-            address = ipaddress.ip_address(each.address)
-        except ValueError:
+        address = parse_ip(each.address)
+        if address is None or address.is_loopback or address.is_link_local or address.is_multicast:
             continue
-        if each.network and not (address.is_loopback or address.is_link_local or address.is_multicast):
+        if each.network:
             found.append((str(address), each.network))
     return found
 

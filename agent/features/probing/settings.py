@@ -4,11 +4,11 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from agent.features import FeatureSettings
 from wire.messages import MAX_PROBE_SECONDS
-from wire.settings import Section
 
 
-class ProbeConfig(Section, frozen=True):
+class ProbeConfig(FeatureSettings, frozen=True):
     """Response times of containers with the label `wattpack.probe`, measured by HTTP requests to them."""
 
     enabled: Annotated[

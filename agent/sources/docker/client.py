@@ -163,7 +163,9 @@ class DockerWatcher(ContainerIndex):
             ) as events,
         ):
             # Events before the list, so that no container that starts in between is missed.
-            self.replace_all(await self._list(session))
+            timeout = aiohttp.ClientTimeout(total=_LIST_SECONDS)
+            async with session.get("/containers/json", timeout=timeout, raise_for_status=True) as listing:
+                self.replace_all(dict(parse_listing(await listing.read())))
             self._set_available()
             self._images_changed.set()
             images = asyncio.create_task(self._follow_images(session))
@@ -195,11 +197,6 @@ class DockerWatcher(ContainerIndex):
                 log.info("docker: images are not listed (%s)", _reason(error, self._socket))
                 return
             await asyncio.sleep(_IMAGES_SECONDS)
-
-    async def _list(self, session: aiohttp.ClientSession) -> dict[str, ContainerInfo]:
-        timeout = aiohttp.ClientTimeout(total=_LIST_SECONDS)
-        async with session.get("/containers/json", timeout=timeout, raise_for_status=True) as response:
-            return dict(parse_listing(await response.read()))
 
     def _set_available(self) -> None:
         if self.gap is not None:

@@ -18,7 +18,7 @@ from agent.sources.readings import (
     PressureTotals,
     Reading,
 )
-from wire.messages import Gap, Pressure
+from wire.messages import Pressure
 from wire.resources import Quantities
 
 HOST = HostReading(
@@ -206,11 +206,6 @@ def test_no_time_between_two_readings_is_no_rate(seconds: float) -> None:
 def test_the_wall_clock_may_be_set_back() -> None:
     stepped = replace(SECOND, unix_seconds=5.0)
     assert compute_rates(FIRST, stepped).used == compute_rates(FIRST, SECOND).used
-
-
-def test_gaps_are_passed_on() -> None:
-    gap = Gap("container memory", "why")
-    assert compute_rates(FIRST, replace(SECOND, gaps=(gap,))).gaps == (gap,)
 
 
 counts = st.integers(0, 2**63)

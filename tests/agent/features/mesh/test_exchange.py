@@ -92,13 +92,13 @@ async def test_only_results_that_changed_are_sent() -> None:
     peers = Peers()
     now = time.monotonic()
     peers.assign([BETA], now)
-    peers.by_node["beta"].window.add(now, 0.01)
+    peers.by_node["beta"].probes.append((now, 0.01))
     collector = Collector(assigned(7, BETA), assigned(7, unchanged=True))
     async with exchanging(collector, peers):
         await until(lambda: len(collector.reports) > 2)
         assert collector.reports[0]["results"] == [["beta", 0.01, 0.01, 1, 0]]
         assert not any("results" in each for each in collector.reports[1:])
-        peers.by_node["beta"].window.add(now, 0.05)
+        peers.by_node["beta"].probes.append((now, 0.05))
         await until(lambda: any("results" in each for each in collector.reports[1:]))
         assert peers.by_node["beta"].assigned == BETA, "an unchanged answer keeps the peers"
 
@@ -107,7 +107,7 @@ async def test_all_results_are_sent_again_after_a_failure(caplog: pytest.LogCapt
     caplog.set_level(logging.INFO, "agent.features.mesh")
     peers = Peers()
     peers.assign([BETA], time.monotonic())
-    peers.by_node["beta"].window.add(time.monotonic(), 0.01)
+    peers.by_node["beta"].probes.append((time.monotonic(), 0.01))
     collector = Collector(assigned(7, BETA), lambda: web.Response(status=503), assigned(7, unchanged=True))
     async with exchanging(collector, peers):
         await until(lambda: len(collector.reports) > 3)
