@@ -43,7 +43,7 @@ def open_listener(settings: config.CollectorConfig) -> Listener:
 
 def _context(settings: config.TlsConfig) -> SSLContext:
     # Imports YAML and bcrypt, so only with TLS.
-    from wire.http.webconfig_file import ClientAuth, Tls, server_context  # noqa: PLC0415 - see above
+    from wire.http.webconfig import ClientAuth, Tls, server_context  # noqa: PLC0415 - see above
 
     return server_context(
         Tls(

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.sampling.rates import compute_rates
-from agent.sources.cgroup_host import OomKillCounter
-from agent.sources.reader import Reader
+from agent.sources.reader import OomKillCounter, Reader
 from agent.sources.readings import (
     CgroupReading,
     ContainerReading,

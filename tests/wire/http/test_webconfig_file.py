@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.certificates import Authority
 from tests.lab.stores.prometheus import promtool_check_web_config
 from wire.errors import UserError
-from wire.http.webconfig_file import ClientAuth, TlsVersion, parse_web_config, read_web_config
+from wire.http.webconfig import ClientAuth, TlsVersion, parse_web_config, read_web_config
 
 HASH = "$2y$04$Qu5XEbFdVTQkzFnsdcpNCeXqB21LPmAKMnjhQ9bp29Oezn22kJrnC"
 
