@@ -161,8 +161,8 @@ class _SamplingLoop:
             sample = msgspec.structs.replace(sample, gaps=(*sample.gaps, self._state.sender.gap))
         self._state.sample = sample
         alerts = self._detector.update(sample)
+        self._state.alerts = frozenset(alert.resource for alert in self._detector.open_alerts)
         for alert in alerts:
-            self._state.update_alert(alert)
             log.log(logging.WARNING if alert.closed_at is None else logging.INFO, "%s", alert.evidence)
         names = self._sampler.names
         events, images = ([], None) if names is None else (names.take_events(), names.images)

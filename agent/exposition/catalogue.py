@@ -169,16 +169,6 @@ NODE_METRICS: tuple[MetricSpec[NodeSample], ...] = (
             "Disk throughput of the node, read and written bytes per second, over the last sample.",
             "rates.used.disk_bytes_per_second",
         ),
-    ),
-    _metric(
-        "node_disk_capacity_bytes_per_second",
-        "rates.capacity.disk_bytes_per_second",
-        "Disk throughput that all disks can reach together, in bytes per second.",
-        _source(Resource.DISK),
-    ),
-    *_metrics(
-        "node",
-        _NO_LABELS,
         (
             "disk_operations_per_second",
             "Disk reads and writes of the node, per second, over the last sample.",
@@ -189,6 +179,12 @@ NODE_METRICS: tuple[MetricSpec[NodeSample], ...] = (
             "Network traffic of the node, received and sent bytes per second, over the last sample.",
             "rates.used.network_bytes_per_second",
         ),
+    ),
+    _metric(
+        "node_disk_capacity_bytes_per_second",
+        "rates.capacity.disk_bytes_per_second",
+        "Disk throughput that all disks can reach together, in bytes per second.",
+        _source(Resource.DISK),
     ),
     _metric(
         "node_network_capacity_bytes_per_second",
@@ -276,6 +272,12 @@ CONTAINER_METRICS: tuple[MetricSpec[ContainerSample], ...] = (
             "pod": lambda container: container.rates.pod or "",
         },
     ),
+    _metric(
+        "container_power_watts",
+        _power("watts"),
+        "Power that the container adds to the idle power of its node, in watts.",
+        {**_IDENTITY, "source": lambda container: container.power.source if container.power else ""},
+    ),
     *_metrics(
         "container",
         _IDENTITY,
@@ -327,16 +329,6 @@ CONTAINER_METRICS: tuple[MetricSpec[ContainerSample], ...] = (
         ("network_receive_bytes_total", "Bytes that the container received. Absent with host networking."),
         ("network_transmit_bytes_total", "Bytes that the container sent. Absent with host networking."),
         ("threads", "Threads of the container, over all processes.", "rates.pids"),
-    ),
-    _metric(
-        "container_power_watts",
-        _power("watts"),
-        "Power that the container adds to the idle power of its node, in watts.",
-        {**_IDENTITY, "source": lambda container: container.power.source if container.power else ""},
-    ),
-    *_metrics(
-        "container",
-        _IDENTITY,
         (
             "power_idle_share_watts",
             "Container's share of the node's idle power, in watts. Not part of the container's power.",

@@ -6,7 +6,6 @@ from prometheus_client.core import Metric
 
 from agent.delivery.sender import ReportSender
 from agent.sampling.node_sample import NodeSample
-from wire.messages import Alert
 from wire.resources import Resource
 
 
@@ -15,17 +14,10 @@ class AgentState:
 
     def __init__(self, sender: ReportSender) -> None:
         self.sample: NodeSample | None = None
-        self.alerts: dict[Resource, Alert] = {}
-        """Open alerts."""
+        self.alerts: frozenset[Resource] = frozenset()
+        """Resources with an open alert."""
         self.samples = 0
         self.missed = 0
         self.sender = sender
         self.feature_metrics: list[Callable[[], Iterable[Metric]]] = []
         """Collect the metrics of the started features."""
-
-    def update_alert(self, alert: Alert) -> None:
-        """Add an open alert, or remove a closed one."""
-        if alert.closed_at is None:
-            self.alerts[alert.resource] = alert
-        else:
-            self.alerts.pop(alert.resource, None)

@@ -104,11 +104,12 @@ class Reporter:
         full = schedule.heartbeat.closes(now_seconds) or is_first or len(self._ended) >= _MAX_ENDED
         state = self._state(sample, closes=schedule.host.closes(now_seconds), full=full, fresh=bool(alerts))
         named = {alert.container for alert in alerts if alert.closed_at is None}
-        added = _containers_of(sample, {service for each in additions for service in each.services})
+        added = {service for each in additions for service in each.services}
         containers = self._states(
             sample,
             set(changes.started),
-            _Wanted(named, added),
+            named,
+            added,
             closes=schedule.containers.closes(now_seconds),
             full=full,
         )
@@ -202,10 +203,20 @@ class Reporter:
         self._host.mark_reported(state.used, capacities)
         return state
 
-    def _states(
-        self, sample: NodeSample, started: set[str], wanted: "_Wanted", *, closes: bool, full: bool
+    def _states(  # noqa: PLR0913 - what is due for different reasons
+        self,
+        sample: NodeSample,
+        started: set[str],
+        named: set[str | None],
+        added: set[str],
+        *,
+        closes: bool,
+        full: bool,
     ) -> tuple[ContainerState, ...]:
-        """States that are due."""
+        """States that are due: of containers in an open alert, with their last sample, before windows close.
+
+        `added` are services that a feature reports about; a container without one counts by its name.
+        """
         capacity, seconds = sample.rates.capacity, sample.rates.interval_seconds
         states = []
         for container in sample.containers:
@@ -219,12 +230,13 @@ class Reporter:
             # In a full report all windows are due, and need not be compared.
             points = 0.0 if full else self._config.threshold_points
             is_due = closes and track.close(_limits_or(limit, capacity), points)
-            is_named = container.id in wanted.named
+            is_named = container.id in named
             if is_named:
                 track.replace_latest(values, seconds)
             # A limit that the collector changed is confirmed at once.
             is_changed = tracked.reported_limit is not None and tracked.reported_limit != limit
-            if is_due or full or is_named or is_changed or container.id in wanted.added:
+            is_added = bool(added) and (container.info.service or container.info.name) in added
+            if is_due or full or is_named or is_changed or is_added:
                 mean, window_seconds = track.latest()
             elif container.id in started or (values[_CPU] is not None and track.is_unreported(_CPU)):
                 # One sample is better than none until a window closes.
@@ -266,23 +278,6 @@ class Reporter:
         for tracked in self._containers.values():
             tracked.tally = UsageTally()
         return heartbeat
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """Containers whose state is reported before their windows close."""
-
-    named: set[str | None]
-    """Containers that a changed alert names; their last sample is reported."""
-    added: set[str]
-    """Containers of services that a feature reports about."""
-
-
-def _containers_of(sample: NodeSample, services: set[str]) -> set[str]:
-    """The containers whose service or, without one, whose name is among these."""
-    if not services:
-        return set()
-    return {each.id for each in sample.containers if (each.info.service or each.info.name) in services}
 
 
 class _Container:

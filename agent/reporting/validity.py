@@ -4,19 +4,12 @@ Numbers and names come from other programs: a broken driver counts beyond 64 bit
 valid text. One invalid part must not cause the loss of the whole report.
 """
 
-from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from agent.sources.docker.models import OWN_LABELS
-from wire.messages import (
-    MAX_IMAGES,
-    MAX_TEXT_LENGTH,
-    Gap,
-    Report,
-    encode,
-)
+from wire.messages import MAX_TEXT_LENGTH, Gap, Report, encode
 
 Part = TypeVar("Part", bound=msgspec.Struct)
 
@@ -53,46 +46,26 @@ def without_labels(body: bytes) -> bytes | None:
 
 def _without_invalid(report: Report) -> tuple[Report, tuple[str, ...]]:
     left_out: list[str] = []
-
-    def valid(parts: Iterable[Part], what: str) -> tuple[Part, ...]:
-        repaired = (_repair(part, what, left_out) for part in parts)
-        return tuple(part for part in repaired if part is not None)
-
-    heartbeat = report.heartbeat
-    if heartbeat is not None:
-        heartbeat = msgspec.structs.replace(heartbeat, usage=valid(heartbeat.usage, "usage"))
-        heartbeat = _repair(heartbeat, "heartbeat", left_out)
-    containers = valid(report.containers, "container")
-    state = None if report.state is None else _repair(report.state, "node", left_out)
-    if state is not None:
-        gaps = tuple(
-            Gap("report", f"left out: {each}"[:MAX_TEXT_LENGTH]) for each in left_out[:_MAX_LISTED_PARTS]
-        )
-        state = msgspec.structs.replace(state, gaps=(*gaps, *state.gaps)[:_MAX_GAPS])
-    return (
-        msgspec.structs.replace(
-            report,
-            state=state,
-            containers=containers,
-            gone=tuple(each for each in report.gone if _is_valid(each, str)),
-            events=valid(report.events, "event"),
-            alerts=valid(report.alerts, "alert"),
-            heartbeat=heartbeat,
-            images=None
-            if report.images is None
-            else tuple(each for each in report.images if _is_valid(each, str))[:MAX_IMAGES],
-        ),
-        tuple(left_out),
-    )
+    repaired = _repair(report, "", left_out) or report
+    if repaired.state is not None:
+        gaps = [Gap("report", f"left out: {each}"[:MAX_TEXT_LENGTH]) for each in left_out[:_MAX_LISTED_PARTS]]
+        state = msgspec.structs.replace(repaired.state, gaps=(*gaps, *repaired.state.gaps)[:_MAX_GAPS])
+        repaired = msgspec.structs.replace(repaired, state=state)
+    return repaired, tuple(left_out)
 
 
 def _repair(part: Part, where: str, left_out: list[str]) -> Part | None:
     """The part without its invalid fields; None if a required field is invalid."""
-    changes = {}
+    changes: dict[str, Any] = {}
     for field in msgspec.structs.fields(part):
-        name, value = f"{where}.{field.name}", getattr(part, field.name)
+        name, value = f"{where}{field.name}", getattr(part, field.name)
         if isinstance(value, msgspec.Struct):
-            value = changes[field.name] = _repair(value, name, left_out)
+            value = changes[field.name] = _repair(value, f"{name}.", left_out)
+        elif isinstance(value, tuple) and all(isinstance(each, str) for each in value):
+            value = changes[field.name] = tuple(each for each in value if _is_valid(each, str))
+        elif isinstance(value, tuple) and all(isinstance(each, msgspec.Struct) for each in value):
+            repaired = (_repair(each, f"{name}.", left_out) for each in value)
+            value = changes[field.name] = tuple(each for each in repaired if each is not None)
         if _is_valid(value, field.type):
             continue
         left_out.append(name)

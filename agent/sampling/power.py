@@ -6,6 +6,7 @@ from pathlib import Path
 
 from agent import config
 from agent.sampling.rates import HostRates
+from agent.sources.files import parse_count, read_file
 from powermodels.attribution.accounts import EnergyAccounts
 from powermodels.attribution.idle import IdlePolicy
 from powermodels.common.interface import Load, MeterState
@@ -139,16 +140,10 @@ class PowerSampler:
 
 def _max_hertz(sys: Path) -> float | None:
     """Maximum clock rate of the first core; None if the kernel does not control it, as in most guests."""
-    try:
-        kilohertz = int((sys / "devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").read_bytes())
-    except (OSError, ValueError):
-        return None
-    return kilohertz * 1000.0 if kilohertz > 0 else None
+    kilohertz = parse_count(read_file(f"{sys}/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"))
+    return kilohertz * 1000.0 if kilohertz else None
 
 
 def _kernel_boot(proc: Path) -> str:
     """ID of this boot of the kernel; constant if it cannot be read."""
-    try:
-        return (proc / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return "unknown"
+    return (read_file(f"{proc}/sys/kernel/random/boot_id") or b"unknown").decode("ascii").strip()

@@ -104,28 +104,19 @@ def _unescape(path: bytes) -> str:
 
 def detect_layout(proc: Path, sys: Path) -> Layout:
     """Find the hierarchies of the host with the proc and sys file systems at these paths."""
-    mounts = sorted(_visible_mounts(proc, sys), key=lambda found: found[0])
+    listed = [(_relocate(mount.point, sys), mount) for mount in parse_mountinfo(_mount_table(proc))]
+    mounts = [each for each in listed if Path(each[0], "cgroup.procs").exists()]
+    mounts = mounts or [(mount.point, mount) for mount in _default_mounts(sys)]
+    # Those below `sys` and those of a whole hierarchy come first.
+    mounts.sort(key=lambda each: (not Path(each[0]).is_relative_to(sys), each[1].root != "/"))
     v1: dict[str, str] = {}
     v2: str | None = None
-    for _, directory, mount in mounts:
+    for directory, mount in mounts:
         if mount.is_v2:
             v2 = v2 or directory
         for controller in mount.controllers:
             v1.setdefault(controller, directory)
     return Layout(v1, v2, _v2_controllers(v2), (proc / "pressure" / "cpu").exists())
-
-
-def _visible_mounts(proc: Path, sys: Path) -> Iterator[tuple[tuple[bool, bool], str, Mount]]:
-    """Mounts with rank and directory: those below `sys` and those of a whole hierarchy come first."""
-    found = False
-    for mount in parse_mountinfo(_mount_table(proc)):
-        directory = _relocate(mount.point, sys)
-        if Path(directory, "cgroup.procs").exists():
-            found = True
-            yield (not Path(directory).is_relative_to(sys), mount.root != "/"), directory, mount
-    if not found:
-        for mount in _default_mounts(sys):
-            yield (False, False), mount.point, mount
 
 
 def _mount_table(proc: Path) -> bytes:

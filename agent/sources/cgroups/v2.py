@@ -8,7 +8,6 @@ from agent.sources.readings import CpuTotals, DiskTotals, MemoryLevels
 _MICROSECONDS = 1_000_000
 _DEFAULT_WEIGHT = 100
 _DEVICE_NUMBER = re.compile(rb"[0-9]+:[0-9]+")
-_CPU_MAX_FIELDS = 2
 
 
 def parse_cpu(stat: bytes | None) -> CpuTotals | None:
@@ -74,10 +73,8 @@ def parse_disk(stat: bytes | None, skipped_devices: frozenset[bytes]) -> DiskTot
 
 def parse_quota_cores(cpu_max: bytes | None) -> float | None:
     """Quota over period from `cpu.max`; a quota of `max` is no limit."""
-    fields = (cpu_max or b"").split()
-    if len(fields) != _CPU_MAX_FIELDS:
-        return None
-    quota_us, period_us = parse_count(fields[0]), parse_count(fields[1])
+    quota, _, period = (cpu_max or b"").partition(b" ")
+    quota_us, period_us = parse_count(quota), parse_count(period)
     return quota_us / period_us if quota_us and period_us else None
 
 

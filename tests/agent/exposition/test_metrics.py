@@ -11,7 +11,7 @@ from agent.sampling.node_sample import ContainerSample, NodeSample
 from agent.sampling.rates import ContainerRates, HostRates
 from agent.sources.docker import ContainerInfo
 from agent.sources.readings import DiskTotals, LinkTotals
-from wire.messages import Alert, ContainerPower, Gap, NodePower, PowerSource, Pressure
+from wire.messages import ContainerPower, Gap, NodePower, PowerSource, Pressure
 from wire.resources import Quantities, Resource
 
 Scrape = dict[str, dict[tuple[tuple[str, str], ...], float]]
@@ -78,11 +78,10 @@ def sample(*containers: ContainerSample) -> NodeSample:
     )
 
 
-def scrape(sample: NodeSample | None, *alerts: Alert) -> Scrape:
+def scrape(sample: NodeSample | None, *alerts: Resource) -> Scrape:
     state = AgentState(ReportSender(DeliveryConfig(), StorageConfig(directory="")))
     state.sample = sample
-    for alert in alerts:
-        state.update_alert(alert)
+    state.alerts = frozenset(alerts)
     text = generate_latest(AgentMetrics(state).registry).decode()
     return {
         family.name: {
@@ -203,16 +202,12 @@ def test_labels_identify_each_series() -> None:
 
 
 def test_alert_metric_is_1_while_the_alert_is_open() -> None:
-    opened = Alert(resource=Resource.CPU, opened_at=5.0, evidence="CPU at 97 %")
-
-    def alert_values(*alerts: Alert) -> dict[str, float]:
+    def alert_values(*alerts: Resource) -> dict[str, float]:
         series = scrape(None, *alerts)["wattpack_agent_alert"]
         return {dict(labels)["resource"]: value for labels, value in series.items()}
 
     assert alert_values() == {"cpu": 0.0, "memory": 0.0, "disk": 0.0, "network": 0.0}
-    assert alert_values(opened) == {"cpu": 1.0, "memory": 0.0, "disk": 0.0, "network": 0.0}
-    closed = Alert(resource=Resource.CPU, opened_at=5.0, evidence="CPU at 12 %", closed_at=9.0)
-    assert alert_values(opened, closed)["cpu"] == 0.0
+    assert alert_values(Resource.CPU) == {"cpu": 1.0, "memory": 0.0, "disk": 0.0, "network": 0.0}
 
 
 def test_unknown_value_has_no_series() -> None:
