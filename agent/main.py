@@ -16,8 +16,8 @@ from aiohttp.typedefs import Handler, Middleware
 from agent.bottlenecks.detector import BottleneckDetector
 from agent.config import AgentConfig
 from agent.delivery.sender import ReportSender
+from agent.exposition.catalogue import AgentState
 from agent.exposition.metrics import AgentMetrics
-from agent.exposition.state import AgentState
 from agent.features import AgentParts, StartedFeature, load_features
 from agent.reporting.messages import container_state, container_values, node_state, node_values
 from agent.reporting.reporter import Reporter

@@ -37,7 +37,6 @@ class Quantities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     network_bytes_per_second: Rate | None = None
 
     def of(self, resource: Resource) -> float | None:
-        """The value of one resource."""
         value: float | None = getattr(self, _FIELDS[resource])
         return value
 

@@ -37,20 +37,18 @@ _REPLACE_FACTOR = 1.2
 
 
 class BottleneckDetector:
-    """Detects bottlenecks of all resources; `settings` may be replaced at any time."""
+    """Detects bottlenecks of all resources."""
 
     def __init__(self, settings: BottleneckConfig) -> None:
-        self.settings = settings
-        self._detectors = tuple(_ResourceDetector(resource) for resource in RESOURCES)
+        self._detectors = tuple(_ResourceDetector(resource, settings) for resource in RESOURCES)
 
     def update(self, sample: NodeSample) -> tuple[Alert, ...]:
         """Alerts that this sample opened or closed, or that now name another container."""
-        alerts = (each.update(sample, self.settings) for each in self._detectors)
+        alerts = (each.update(sample) for each in self._detectors)
         return tuple(alert for alert in alerts if alert is not None)
 
     @property
     def open_alerts(self) -> tuple[Alert, ...]:
-        """Alerts that are open now."""
         return tuple(each.open_alert.alert for each in self._detectors if each.open_alert is not None)
 
 
@@ -97,42 +95,41 @@ class _OpenAlert:
 class _ResourceDetector:
     """Detects bottlenecks of one resource."""
 
-    def __init__(self, resource: Resource) -> None:
+    def __init__(self, resource: Resource, settings: BottleneckConfig) -> None:
+        self._settings = settings
         self.open_alert: _OpenAlert | None = None
         self._pending = _Pending()
         self._unreadable_samples = 0
         self._resource = resource
         self._indicators = tuple(indicator for indicator in INDICATORS if indicator.resource is resource)
 
-    def update(self, sample: NodeSample, settings: BottleneckConfig) -> Alert | None:
+    def update(self, sample: NodeSample) -> Alert | None:
         """The alert, if this sample opens, changes or closes it."""
         levels = {
             indicator: level
             for indicator in self._indicators
-            if (level := indicator.level(sample.rates, settings)) is not None
+            if (level := indicator.level(sample.rates, self._settings)) is not None
         }
         needed = self.open_alert.indicators if self.open_alert is not None else set()
         if not levels or not needed <= levels.keys():
-            return self._skip(sample, settings)
+            return self._skip(sample)
         self._unreadable_samples = 0
         if self.open_alert is None:
-            return self._update_pending(sample, settings, levels)
-        return self._update_open(self.open_alert, sample, settings, levels)
+            return self._update_pending(sample, levels)
+        return self._update_open(self.open_alert, sample, levels)
 
-    def _skip(self, sample: NodeSample, settings: BottleneckConfig) -> Alert | None:
+    def _skip(self, sample: NodeSample) -> Alert | None:
         """Count a sample without values for the resource."""
         self._unreadable_samples += 1
         if self.open_alert is None:
-            if self._unreadable_samples >= settings.samples and self._pending.samples:
+            if self._unreadable_samples >= self._settings.samples and self._pending.samples:
                 self._pending = _Pending()
             return None
-        if self._unreadable_samples < settings.samples * _UNREADABLE_FACTOR:
+        if self._unreadable_samples < self._settings.samples * _UNREADABLE_FACTOR:
             return None
         return self._close(self.open_alert, sample, "closed without measurements after")
 
-    def _update_pending(
-        self, sample: NodeSample, settings: BottleneckConfig, levels: Mapping[Indicator, Level]
-    ) -> Alert | None:
+    def _update_pending(self, sample: NodeSample, levels: Mapping[Indicator, Level]) -> Alert | None:
         above = {indicator for indicator, level in levels.items() if level is Level.ABOVE}
         if not above:
             if self._pending.samples:
@@ -140,7 +137,7 @@ class _ResourceDetector:
             return None
         pending, rates = self._pending, sample.rates
         pending.add(rates, levels, self._usage_by_container(sample))
-        if pending.samples < settings.samples:
+        if pending.samples < self._settings.samples:
             return None
         self._pending = _Pending()
         evidence = pending.evidence(rates)
@@ -150,15 +147,11 @@ class _ResourceDetector:
         return self._name(self.open_alert, sample, usage)
 
     def _update_open(
-        self,
-        open_alert: _OpenAlert,
-        sample: NodeSample,
-        settings: BottleneckConfig,
-        levels: Mapping[Indicator, Level],
+        self, open_alert: _OpenAlert, sample: NodeSample, levels: Mapping[Indicator, Level]
     ) -> Alert | None:
         open_alert.indicators |= {indicator for indicator, level in levels.items() if level is Level.ABOVE}
         open_alert.below_samples = open_alert.below_samples + 1 if max(levels.values()) is Level.BELOW else 0
-        if open_alert.below_samples >= settings.samples:
+        if open_alert.below_samples >= self._settings.samples:
             return self._close(open_alert, sample, "closed after")
         usage = self._usage_by_container(sample)
         candidate = _find_replacement(open_alert.alert.container, usage)
@@ -166,7 +159,7 @@ class _ResourceDetector:
             open_alert.candidate_samples + 1 if candidate == open_alert.candidate else 1
         )
         open_alert.candidate = candidate
-        if candidate is None or open_alert.candidate_samples < settings.samples:
+        if candidate is None or open_alert.candidate_samples < self._settings.samples:
             return None
         return self._name(open_alert, sample, usage)
 

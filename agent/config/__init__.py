@@ -56,7 +56,6 @@ class HostConfig(Section, frozen=True):
 
     @property
     def proc(self) -> Path:
-        """The proc file system of the host."""
         return Path(self.root, "proc")
 
     @property
@@ -136,7 +135,6 @@ class ReportingConfig(Section, frozen=True):
 
     @property
     def container_window_seconds(self) -> float:
-        """Window over which samples of a container are averaged."""
         return 1.5 * self.window_seconds
 
 
@@ -272,7 +270,6 @@ class StorageConfig(Section, frozen=True):
 
     @property
     def energy(self) -> Path | None:
-        """The file with the energy counters."""
         return self._file("energy.json")
 
     @property

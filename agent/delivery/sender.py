@@ -100,7 +100,6 @@ class ReportSender:
 
     @property
     def stored_bytes(self) -> int:
-        """Size of the waiting reports."""
         return self._spool.size_bytes + self._writing_bytes
 
     @property

@@ -3,11 +3,13 @@
 A new metric is one entry in one of these tables; `/metrics` and docs/metrics.md are generated from them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
 
-from agent.exposition.state import AgentState
+from prometheus_client.core import Metric
+
+from agent.delivery.sender import ReportSender
 from agent.sampling.node_sample import ContainerSample, NodeSample
 from agent.sources.readings import DiskTotals, LinkTotals
 from powermodels.common.interface import MeterState
@@ -55,6 +57,20 @@ def _one(_: object) -> float:
 
 
 # --- The agent ------------------------------------------------------------------------------
+
+
+class AgentState:
+    """The last sample, the open alerts, and counters of the agent itself."""
+
+    def __init__(self, sender: ReportSender) -> None:
+        self.sample: NodeSample | None = None
+        self.alerts: frozenset[Resource] = frozenset()
+        """Resources with an open alert."""
+        self.samples = 0
+        self.missed = 0
+        self.sender = sender
+        self.feature_metrics: list[Callable[[], Iterable[Metric]]] = []
+        """Collect the metrics of the started features."""
 
 
 AGENT_METRICS: tuple[MetricSpec[AgentState], ...] = (

@@ -20,9 +20,9 @@ from agent.exposition.catalogue import (
     METER_METRICS,
     NODE_METRICS,
     NODE_PRESSURE_METRICS,
+    AgentState,
     resource_pressures,
 )
-from agent.exposition.state import AgentState
 from wire.metrics import metric_families
 from wire.resources import RESOURCES
 

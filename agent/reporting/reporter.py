@@ -155,7 +155,6 @@ class Reporter:
 
     @property
     def sequence(self) -> int:
-        """The number of the last report."""
         return self._sequence
 
     def final_report(self, sample: NodeSample) -> Report | None:
@@ -187,7 +186,8 @@ class Reporter:
             # Usage belongs to the ID, across restarts.
             before = self._containers.get(container_id)
             tally = before.tally if before else self._ended.pop(container_id, UsageTally())
-            self._containers[container_id] = _Container(tally, from_start=is_first)
+            track = WindowTracker(CONTAINER_WIDTH, from_start=is_first)
+            self._containers[container_id] = _Container(track, tally)
 
     def _state(self, sample: NodeSample, *, closes: bool, full: bool, fresh: bool) -> NodeState | None:
         values, seconds = node_values(sample), sample.rates.interval_seconds
@@ -280,16 +280,14 @@ class Reporter:
         return heartbeat
 
 
+@dataclass(slots=True)
 class _Container:
     """State of a container between two samples."""
 
-    __slots__ = ("reported_limit", "tally", "track")
-
-    def __init__(self, tally: UsageTally, *, from_start: bool) -> None:
-        self.track = WindowTracker(CONTAINER_WIDTH, from_start=from_start)
-        self.tally = tally
-        self.reported_limit: Quantities | None = None
-        """The limit that was last reported; None before the first report."""
+    track: WindowTracker
+    tally: UsageTally
+    reported_limit: Quantities | None = None
+    """The limit that was last reported; None before the first report."""
 
 
 def _limits_or(limit: Quantities, capacity: Quantities) -> Values:

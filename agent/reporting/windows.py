@@ -86,7 +86,6 @@ class WindowTracker:
         self._reported_capacities: Values = self._reported
 
     def add(self, values: Values, seconds: float) -> None:
-        """Add one sample."""
         self._open.add(values, seconds)
 
     def close(self, capacities: Values, points: float) -> bool:
@@ -120,7 +119,6 @@ class WindowTracker:
         self._closed = (values, seconds)
 
     def mark_reported(self, used: Quantities, capacities: Values) -> None:
-        """Store what was reported to the collector."""
         self._reported = used.values
         self._reported_capacities = capacities
 

@@ -77,7 +77,6 @@ class PowerSampler:
         return self._estimator.describe()
 
     def begin(self, monotonic_seconds: float) -> None:
-        """Start the first interval."""
         self._estimator.begin(monotonic_seconds)
 
     def measure(

@@ -40,7 +40,6 @@ class DiskTotals(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def read_bytes(self) -> int | None:
-        """The read part of `transferred_bytes`."""
         if self.transferred_bytes is None or self.written_bytes is None:
             return None
         return self.transferred_bytes - self.written_bytes

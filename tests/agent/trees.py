@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.sources.cgroups.containers import DOCKER, ContainerRef, FoundContainer
+from agent.sources.cgroups.containers import ContainerRef, FoundContainer
 from agent.sources.readings import CgroupReading, CpuTotals, DiskTotals, Limits, MemoryLevels, PressureTotals
 
 V1_NO_LIMIT = "9223372036854771712"
@@ -286,7 +286,7 @@ THE_CONTAINER = CgroupReading(
 def found_container(directory: Path) -> FoundContainer:
     """The container of a cgroup directory, as a walk finds it; the directory may have been removed since."""
     inode = directory.stat().st_ino if directory.exists() else 0
-    return FoundContainer(ContainerRef(directory.name, DOCKER), directory.name, str(directory), inode)
+    return FoundContainer(ContainerRef(directory.name, "docker"), directory.name, str(directory), inode)
 
 
 def container_id(number: int) -> str:

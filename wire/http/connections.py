@@ -78,7 +78,6 @@ class ConnectionLimits:
             self._close(next(iter(own)))
 
     def remove(self, descriptor: int) -> None:
-        """A connection is closed."""
         self._unauthenticated.pop(descriptor, None)
         caller, _ = self._authenticated.pop(descriptor, (None, None))
         if caller is not None:

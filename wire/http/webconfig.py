@@ -98,21 +98,6 @@ _CHOICES: Mapping[str, type[StrEnum]] = {
     "client_auth_type": ClientAuth,
     "min_version": TlsVersion,
 }
-_NOT_SUPPORTED = frozenset(
-    [
-        "cert",
-        "key",
-        "client_ca",
-        "client_allowed_sans",
-        "curve_preferences",
-        "max_version",
-        "cipher_suites",
-        "prefer_server_cipher_suites",
-        "http_server_config",
-        "rate_limit",
-    ]
-)
-"""Keys of Prometheus or newer exporters that are not supported here."""
 
 
 def read_web_config(file: Path) -> WebConfig:
@@ -183,9 +168,7 @@ def _explain(message: str) -> str:
     what, path = match["what"], re.sub(r"\[.*?\]", "", match["path"] or "")
     below = f"{path}." if path else ""
     if unknown := _UNKNOWN.fullmatch(what):
-        key = unknown["key"]
-        reason = "is not supported" if key in _NOT_SUPPORTED else "is not a key of a web configuration file"
-        return f"{below}{key} {reason}: remove it"
+        return f"{below}{unknown['key']} is not supported: remove it"
     if missing := _MISSING.fullmatch(what):
         return f"{below}{missing['key']} is missing"
     if wrong := _WRONG_CHOICE.fullmatch(what):
@@ -309,7 +292,6 @@ class Users:
         self._turn = asyncio.Lock()
 
     async def verify(self, name: str, password: bytes) -> bool:
-        """Whether this is the password of that user."""
         digest = blake2b(password, key=self._key).digest()
         if hmac.compare_digest(self._verified.get(name, b""), digest):
             return True

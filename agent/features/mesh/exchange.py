@@ -84,7 +84,6 @@ class MeshExchange:
         self._has_failed = False
 
     async def run(self) -> None:
-        """Exchange results for assignments until cancelled."""
         async with connect(self._tls, MAX_WAIT_SECONDS + REQUEST_SECONDS) as http:
             while True:
                 began = self._monotonic()

@@ -99,7 +99,6 @@ class Peers:
         return self._by_session.get(session, ())
 
     def results(self, now: float) -> list[PeerResult]:
-        """The results of all peers that were probed."""
         return [each for peer in self.by_node.values() if (each := peer.result(now)) is not None]
 
 

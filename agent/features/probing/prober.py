@@ -61,30 +61,6 @@ class _ProbedContainer:
     path: str
 
 
-class ResponseTimes:
-    """Response times per service since the last report. Pure."""
-
-    def __init__(self) -> None:
-        self._services: dict[str, tuple[Sketch, int]] = {}
-
-    def add(self, service: str, seconds: float, *, failed: bool) -> None:
-        """Add one request; a failed one counts with its timeout."""
-        name = service[:MAX_NAME_LENGTH]
-        if name not in self._services and len(self._services) >= MAX_PROBED_SERVICES:
-            return
-        sketch, failures = self._services.get(name, (Sketch(), 0))
-        sketch.add(seconds)
-        self._services[name] = sketch, failures + failed
-
-    def take(self) -> tuple[ServiceProbe, ...]:
-        """Return the response times since the last call."""
-        taken, self._services = self._services, {}
-        return tuple(
-            ServiceProbe(service=name, seconds=sketch, failed=failures)
-            for name, (sketch, failures) in sorted(taken.items())
-        )
-
-
 class ContainerProber:
     """Probes the containers of the host while `run` runs."""
 
@@ -100,7 +76,8 @@ class ContainerProber:
         """By container ID."""
         self._busy: set[str] = set()
         """Containers with a pending request: one at a time, so that a slow one does not get more load."""
-        self._times = ResponseTimes()
+        self._times: dict[str, tuple[Sketch, int]] = {}
+        """Response times per service since the last report, and how many requests failed."""
         self._taken_at = clock()
 
     def take(self) -> tuple[ServiceProbe, ...]:
@@ -109,7 +86,20 @@ class ContainerProber:
         if now - self._taken_at < _REPORT_SECONDS:
             return ()
         self._taken_at = now
-        return self._times.take()
+        taken, self._times = self._times, {}
+        return tuple(
+            ServiceProbe(service=name, seconds=sketch, failed=failures)
+            for name, (sketch, failures) in sorted(taken.items())
+        )
+
+    def add(self, service: str, seconds: float, *, failed: bool) -> None:
+        """Add one request; a failed one counts with its timeout."""
+        name = service[:MAX_NAME_LENGTH]
+        if name not in self._times and len(self._times) >= MAX_PROBED_SERVICES:
+            return
+        sketch, failures = self._times.get(name, (Sketch(), 0))
+        sketch.add(seconds)
+        self._times[name] = sketch, failures + failed
 
     async def run(self) -> None:
         timeout = aiohttp.ClientTimeout(total=self._config.timeout_seconds)
@@ -156,7 +146,7 @@ class ContainerProber:
             if address is not None:
                 url = Address(address, probed.port).url + probed.path
                 seconds, failed = await self._get(session, url)
-                self._times.add(probed.info.service or probed.info.name, seconds, failed=failed)
+                self.add(probed.info.service or probed.info.name, seconds, failed=failed)
                 lookup = self._lookups.get(probed.id)
                 if (
                     failed

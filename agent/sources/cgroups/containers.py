@@ -27,19 +27,13 @@ from functools import lru_cache
 
 import msgspec
 
-DOCKER = "docker"
-PODMAN = "podman"
-CONTAINERD = "containerd"
-CRIO = "cri-o"
-BUILDKIT = "buildkit"
-
 _RUNTIME_OF_PREFIX = {
-    "docker": DOCKER,
-    "libpod": PODMAN,
-    "libpod-payload": PODMAN,
-    "cri-containerd": CONTAINERD,
-    "nerdctl": CONTAINERD,
-    "crio": CRIO,
+    "docker": "docker",
+    "libpod": "podman",
+    "libpod-payload": "podman",
+    "cri-containerd": "containerd",
+    "nerdctl": "containerd",
+    "crio": "cri-o",
 }
 """Prefix of the ID. Any other prefix, such as `crio-conmon`, is a helper process."""
 
@@ -90,14 +84,14 @@ def _match_container(name: str, parents: list[str]) -> ContainerRef | None:
         return None
     if parents and parents[-1] == _PODMAN_PARENT:
         return None  # a podman pod: its containers are one level down
-    return ContainerRef(name, CONTAINERD if pod else DOCKER, pod)
+    return ContainerRef(name, "containerd" if pod else "docker", pod)
 
 
 def _match_build_step(name: str, parents: list[str]) -> ContainerRef | None:
     match = _BUILD_STEP.fullmatch(name)
     if match is None or not (name.startswith("docker-") or parents[-1:] == ["buildkit"]):
         return None
-    return ContainerRef(match["id"], BUILDKIT)
+    return ContainerRef(match["id"], "buildkit")
 
 
 def _pod_uid(parents: list[str]) -> str | None:

@@ -62,7 +62,6 @@ class Layout:
 
     @property
     def version(self) -> str:
-        """The version, as text."""
         if self.is_empty:
             return "no cgroups"
         if not self.v1:

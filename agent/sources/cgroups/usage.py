@@ -175,7 +175,6 @@ class LimitsReader:
         return Limits(lowest_limit(limits.cpu_cores, float(cores)), limits.memory_bytes)
 
     def read_cpu_weight(self, path: str) -> float | None:
-        """CPU weight relative to the default of 1."""
         if "cpu" in self._layout.v1:
             return v1.parse_cpu_weight(self._read_v1("cpu", path, "cpu.shares"))
         return v2.parse_cpu_weight(self._read_v2("cpu", path, "cpu.weight"))

@@ -402,11 +402,3 @@ def test_containers_of_similar_usage_do_not_alternate(uses: list[float]) -> None
     detection = Detection()
     detection.update(*times(4, host(steady, cpu=0.97)))
     assert detection.update(*(host(steady, cpu_user("other", use), cpu=0.97) for use in uses)) == []
-
-
-def test_new_settings_apply_to_the_next_sample_and_keep_open_alerts() -> None:
-    detection = Detection()
-    (opened,) = detection.update(*times(4, host(cpu=0.92)))
-    detection.detector.settings = BottleneckConfig(usage_ratio=1.0, samples=2)
-    (closed,) = detection.update(*times(2, host(cpu=0.89)))
-    assert (closed.opened_at, closed.closed_at) == (opened.opened_at, START + 6 * PERIOD)

@@ -6,7 +6,6 @@ from agent.config import DeliveryConfig, StorageConfig
 from agent.delivery.sender import ReportSender
 from agent.exposition import catalogue
 from agent.exposition.metrics import PASS_DURATION, AgentMetrics
-from agent.exposition.state import AgentState
 from agent.sampling.node_sample import ContainerSample, NodeSample
 from agent.sampling.rates import ContainerRates, HostRates
 from agent.sources.docker import ContainerInfo
@@ -79,7 +78,7 @@ def sample(*containers: ContainerSample) -> NodeSample:
 
 
 def scrape(sample: NodeSample | None, *alerts: Resource) -> Scrape:
-    state = AgentState(ReportSender(DeliveryConfig(), StorageConfig(directory="")))
+    state = catalogue.AgentState(ReportSender(DeliveryConfig(), StorageConfig(directory="")))
     state.sample = sample
     state.alerts = frozenset(alerts)
     text = generate_latest(AgentMetrics(state).registry).decode()

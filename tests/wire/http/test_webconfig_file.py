@@ -49,7 +49,7 @@ def test_an_empty_file_asks_for_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("tls: {}", "tls is not a key of a web configuration file: remove it"),
+        ("tls: {}", "tls is not supported: remove it"),
         ("rate_limit: {burst: 20}", "rate_limit is not supported: remove it"),
         ("tls_server_config:", "tls_server_config must be a mapping, not empty"),
         ("tls_server_config: {cert_file: a}", "tls_server_config.key_file is missing"),

@@ -1,6 +1,7 @@
 """Response times of containers, measured on real servers; only the engine's description is a fake."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from agent.features.probing import prober as prober_module
-from agent.features.probing.prober import ContainerProber, ResponseTimes
+from agent.features.probing.prober import ContainerProber
 from agent.features.probing.settings import ProbeConfig
 from agent.sources.docker import ContainerInfo
 from wire.address import Address
@@ -147,11 +148,11 @@ async def test_nothing_is_reported_before_it_is_due_and_no_more_containers_are_p
 
 
 def test_the_services_of_a_report_are_bounded() -> None:
-    times = ResponseTimes()
+    prober = ContainerProber(list, Path(), ProbeConfig(), itertools.count(step=10).__next__)
     for number in range(2 * MAX_PROBED_SERVICES):
-        times.add(f"service{number}", 0.1, failed=False)
-    assert len(times.take()) == MAX_PROBED_SERVICES
-    assert times.take() == ()
+        prober.add(f"service{number}", 0.1, failed=False)
+    assert len(prober.take()) == MAX_PROBED_SERVICES
+    assert prober.take() == ()
 
 
 async def test_an_address_in_an_overlay_is_not_probed_since_it_may_be_that_of_another_machine(
