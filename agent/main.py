@@ -157,8 +157,8 @@ class _SamplingLoop:
             self._alive()
 
     def _process(self, sample: NodeSample) -> None:
-        if self._state.sender.gap is not None:
-            sample = msgspec.structs.replace(sample, gaps=(*sample.gaps, self._state.sender.gap))
+        if (gap := self._state.sender.spool.gap) is not None:
+            sample = msgspec.structs.replace(sample, gaps=(*sample.gaps, gap))
         self._state.sample = sample
         alerts = self._detector.update(sample)
         self._state.alerts = frozenset(alert.resource for alert in self._detector.open_alerts)

@@ -146,4 +146,5 @@ class ClockOffset:
 
     @property
     def seconds(self) -> float | None:
+        """None before the first receipt."""
         return median(self._offsets) if self._offsets else None

@@ -33,7 +33,7 @@ from agent.delivery.spool import MEMORY_BYTES, Spool
 from agent.delivery.spool_file import Entry
 from agent.reporting.validity import encode_valid, without_labels
 from wire.errors import UserError
-from wire.messages import MAX_BATCH, Gap, Report
+from wire.messages import MAX_BATCH, Report
 
 log = logging.getLogger(__name__)
 
@@ -74,14 +74,14 @@ class ReportSender:
         self._wall = wall
         self._monotonic = monotonic
         self._sleep = sleep
-        self._spool = Spool(storage, wall=wall, monotonic=monotonic)
+        self.spool = Spool(storage, wall=wall, monotonic=monotonic)
         # The disk has its own thread: a slow disk blocks nothing else.
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="spool")
         self._writing_count = 0
         self._writing_bytes = 0
         self._queued = asyncio.Event()
         self._backoff = Backoff()
-        self._clock = ClockOffset()
+        self.clock_offset = ClockOffset()
         self._batch_limit = MAX_BATCH
         self._failure: Retry | None = None
         self._rejection: str | None = None
@@ -91,26 +91,16 @@ class ReportSender:
         self.delivered = 0
 
     def __len__(self) -> int:
-        return len(self._spool) + self._writing_count
+        return len(self.spool) + self._writing_count
 
     @property
     def dropped(self) -> int:
         """Number of lost reports: spool full, too old, damaged, or rejected by the collector."""
-        return self._spool.dropped + self._dropped
+        return self.spool.dropped + self._dropped
 
     @property
     def stored_bytes(self) -> int:
-        return self._spool.size_bytes + self._writing_bytes
-
-    @property
-    def gap(self) -> Gap | None:
-        """Why reports are stored in memory only; None if they are on disk."""
-        return self._spool.gap
-
-    @property
-    def clock_offset_seconds(self) -> float | None:
-        """The collector's clock minus this node's; None before the first receipt."""
-        return self._clock.seconds
+        return self.spool.size_bytes + self._writing_bytes
 
     def enqueue(self, report: Report) -> None:
         """Queue a report to be stored and sent; returns at once and never raises."""
@@ -123,7 +113,7 @@ class ReportSender:
             log.warning("left invalid parts out of a report: %s", "; ".join(left_out[:5]))
         self._writing_count += 1
         self._writing_bytes += len(body)
-        stored = asyncio.get_running_loop().run_in_executor(self._disk, self._spool.add, (body,))
+        stored = asyncio.get_running_loop().run_in_executor(self._disk, self.spool.add, (body,))
         stored.add_done_callback(partial(self._on_stored, len(body)))
         self._queued.set()
 
@@ -175,7 +165,7 @@ class ReportSender:
                         pass
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
-                await self._on_disk(self._spool.close)
+                await self._on_disk(self.spool.close)
         self._disk.shutdown(wait=False)
 
     # --- One batch --------------------------------------------------------------------------
@@ -195,12 +185,12 @@ class ReportSender:
             response = await self._post_shortened(session, batch) or response
         match response:
             case Accepted():
-                self.delivered += await self._on_disk(partial(self._spool.remove, batch.entries))
+                self.delivered += await self._on_disk(partial(self.spool.remove, batch.entries))
                 self._backoff.reset()
                 self._batch_limit = min(self._batch_limit * 2, MAX_BATCH)
                 self._log_accepted()
             case Rejected(why) if len(batch.entries) == 1:
-                self._dropped += await self._on_disk(partial(self._spool.remove, batch.entries))
+                self._dropped += await self._on_disk(partial(self.spool.remove, batch.entries))
                 self._batch_limit = 1
                 self._log_rejection(why)
             case Rejected():
@@ -219,7 +209,7 @@ class ReportSender:
         return await self._post(session, await self._on_disk(partial(self._packed, batch.entries, [body])))
 
     def _next_batch(self) -> _Batch | None:
-        entries = self._spool.first(self._batch_limit, _BATCH_BYTES)
+        entries = self.spool.first(self._batch_limit, _BATCH_BYTES)
         return self._packed(entries, [entry.body for entry in entries]) if entries else None
 
     def _packed(self, entries: list[Entry], bodies: list[bytes]) -> _Batch:
@@ -253,7 +243,7 @@ class ReportSender:
         took_seconds, responded_at = self._monotonic() - began, self._wall()
         outcome = parse_response(*response, responded_at, len(batch.entries))
         if isinstance(outcome, Accepted):
-            self._clock.update(outcome.receipt.server_time, responded_at, took_seconds)
+            self.clock_offset.update(outcome.receipt.server_time, responded_at, took_seconds)
         return outcome
 
     # --- Logs -------------------------------------------------------------------------------

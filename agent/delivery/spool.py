@@ -46,6 +46,7 @@ class Spool:
         self._is_dropping = False
         self.dropped = 0
         self.gap: Gap | None = None
+        """Why reports are stored in memory only."""
 
     def __len__(self) -> int:
         return len(self._memory) + (self._file.count if self._file else 0)

@@ -101,7 +101,7 @@ AGENT_METRICS: tuple[MetricSpec[AgentState], ...] = (
         (
             "clock_offset_seconds",
             "Clock of the collector minus clock of this node, in seconds.",
-            "sender.clock_offset_seconds",
+            "sender.clock_offset.seconds",
         ),
     ),
 )

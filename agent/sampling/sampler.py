@@ -14,12 +14,13 @@ from agent.sources.docker import ContainerInfo, DockerWatcher
 from agent.sources.reader import Reader
 from agent.sources.readings import Reading
 from wire.messages import Gap
-from wire.resources import Quantities, Resource
+from wire.resources import Resource
 
 DISK_FLOOR_BYTES_PER_SECOND = 100e6
 """Sequential throughput of a single hard disk."""
 NETWORK_FLOOR_BYTES_PER_SECOND = 125e6
 """A gigabit per second."""
+_FLOORS = {Resource.DISK: DISK_FLOOR_BYTES_PER_SECOND, Resource.NETWORK: NETWORK_FLOOR_BYTES_PER_SECOND}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,35 +113,22 @@ class Capacities:
     """
 
     def __init__(self, disk_bytes_per_second: float = 0.0, network_bytes_per_second: float = 0.0) -> None:
-        self._disk = _Capacity(disk_bytes_per_second, DISK_FLOOR_BYTES_PER_SECOND)
-        self._network = _Capacity(network_bytes_per_second, NETWORK_FLOOR_BYTES_PER_SECOND)
+        self._configured = {Resource.DISK: disk_bytes_per_second, Resource.NETWORK: network_bytes_per_second}
+        self._highest: dict[Resource, float] = {}
 
     def complete(self, rates: HostRates) -> HostRates:
         """The same rates with a capacity for each resource whose usage was observed."""
-        used, declared = rates.used, rates.capacity
-        disk, disk_learned = self._disk.learn(used.disk_bytes_per_second, declared.disk_bytes_per_second)
-        network, network_learned = self._network.learn(
-            used.network_bytes_per_second, declared.network_bytes_per_second
-        )
-        learned = ((Resource.DISK, disk_learned), (Resource.NETWORK, network_learned))
+        fixed: dict[Resource, float | None] = {}
+        for resource, floor in _FLOORS.items():
+            used = rates.used.of(resource)
+            if used is not None:
+                self._highest[resource] = max(self._highest.get(resource, floor), used)
+            fixed[resource] = self._configured[resource] or rates.capacity.of(resource) or None
+        disk, network = (value or self._highest.get(resource) for resource, value in fixed.items())
         return replace(
             rates,
-            capacity=Quantities(declared.cpu_cores, declared.memory_bytes, disk, network),
-            learned_capacities=tuple(resource for resource, is_learned in learned if is_learned),
+            capacity=replace(rates.capacity, disk_bytes_per_second=disk, network_bytes_per_second=network),
+            learned_capacities=tuple(
+                each for each in _FLOORS if fixed[each] is None and each in self._highest
+            ),
         )
-
-
-class _Capacity:
-    """Capacity of one resource."""
-
-    def __init__(self, configured: float, floor: float) -> None:
-        self._configured = configured
-        self._floor = floor
-        self._most: float | None = None
-
-    def learn(self, used: float | None, declared: float | None) -> tuple[float | None, bool]:
-        """The current capacity, and whether it is learned; None before any usage was observed."""
-        if used is not None:
-            self._most = max(self._most or self._floor, used)
-        fixed = self._configured or declared
-        return (fixed, False) if fixed else (self._most, self._most is not None)

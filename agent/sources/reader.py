@@ -9,9 +9,8 @@ from agent.sources.cgroups.containers import CgroupWalk, find_containers
 from agent.sources.cgroups.layout import Layout, detect_layout
 from agent.sources.cgroups.usage import LimitsReader, UsageReader
 from agent.sources.devices import may_be_external, parse_net_dev
-from agent.sources.files import read_file
+from agent.sources.files import default_budget, read_file
 from agent.sources.host import GapRecorder, HostReader, host_gaps
-from agent.sources.open_files import default_budget
 from agent.sources.processes import NetworkPass, NetworkReader, StartReader, namespace_of
 from agent.sources.readings import (
     NO_PRESSURE,

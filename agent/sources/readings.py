@@ -45,9 +45,6 @@ class DiskTotals(msgspec.Struct, frozen=True, gc=False):
         return self.transferred_bytes - self.written_bytes
 
 
-NO_DISK = DiskTotals()
-
-
 class LinkTotals(NamedTuple):
     """Bytes of one network link, or of several."""
 
@@ -91,9 +88,6 @@ class MemoryLevels(msgspec.Struct, frozen=True, gc=False):
         return max(0, self.usage_bytes - (self.inactive_file_bytes or 0))
 
 
-NO_MEMORY = MemoryLevels()
-
-
 class Limits(msgspec.Struct, frozen=True, gc=False):
     """Limits of a cgroup; None is no limit."""
 
@@ -121,8 +115,8 @@ class CgroupReading(msgspec.Struct, frozen=True, gc=False):
     """All values of one cgroup."""
 
     cpu: CpuTotals
-    memory: MemoryLevels = NO_MEMORY
-    disk: DiskTotals = NO_DISK
+    memory: MemoryLevels = MemoryLevels()
+    disk: DiskTotals = DiskTotals()
     pids: int | None = None
     pressure: PressureTotals = NO_PRESSURE
     limits: Limits = NO_LIMITS

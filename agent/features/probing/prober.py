@@ -40,25 +40,18 @@ _MAX_PATH_LENGTH = 512
 _LOOPBACK = "127.0.0.1"
 
 
-@dataclass(frozen=True, slots=True)
-class _Lookup:
-    """The address of a container, from the engine."""
-
-    address: str | None
-    """None if the host cannot reach the container."""
-    started_at: float | None
-    """When the container started: after a restart, another container may have the address."""
-    made_at: float
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _ProbedContainer:
-    """A container that is probed."""
+    """A container that is probed, from its start until it ends."""
 
     id: str
     info: ContainerInfo
     port: int
     path: str
+    lookup: tuple[str | None, float] | None = None
+    """Its address, None if the host cannot reach it, and when the engine was asked for it."""
+    is_busy: bool = False
+    """A request is pending: one at a time, so that a slow container does not get more load."""
 
 
 class ContainerProber:
@@ -72,10 +65,7 @@ class ContainerProber:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._running, self._socket, self._config, self._clock = running, socket, config, clock
-        self._lookups: dict[str, _Lookup] = {}
-        """By container ID."""
-        self._busy: set[str] = set()
-        """Containers with a pending request: one at a time, so that a slow one does not get more load."""
+        self._probed: dict[str, _ProbedContainer] = {}
         self._times: dict[str, tuple[Sketch, int]] = {}
         """Response times per service since the last report, and how many requests failed."""
         self._taken_at = clock()
@@ -118,44 +108,43 @@ class ContainerProber:
             asyncio.TaskGroup() as group,
         ):
             while True:
-                for each in self._targets():
-                    if each.id not in self._busy:
-                        self._busy.add(each.id)
+                self._update_containers()
+                for each in self._probed.values():
+                    if not each.is_busy:
+                        each.is_busy = True
                         group.create_task(self._probe(session, engine, each))
                 await asyncio.sleep(self._config.interval_seconds)
 
-    def _targets(self) -> list[_ProbedContainer]:
-        found: list[_ProbedContainer] = []
+    def _update_containers(self) -> None:
+        before, self._probed = self._probed, {}
         for container, info in self._running():
             target = parse_target(info.labels.get(PROBE_LABEL, ""))
-            if target is not None and len(found) < _MAX_CONTAINERS:
-                found.append(_ProbedContainer(container, info, *target))
-        self._lookups = {
-            each.id: lookup
-            for each in found
-            if (lookup := self._lookups.get(each.id)) is not None
-            and lookup.started_at == each.info.started_at
-        }
-        return found
+            if target is None or len(self._probed) >= _MAX_CONTAINERS:
+                continue
+            probed = before.get(container)
+            # After a restart, another container may have the address.
+            if probed is None or probed.info.started_at != info.started_at:
+                probed = _ProbedContainer(container, info, *target)
+            probed.info, (probed.port, probed.path) = info, target
+            self._probed[container] = probed
 
     async def _probe(
         self, session: aiohttp.ClientSession, engine: aiohttp.ClientSession, probed: _ProbedContainer
     ) -> None:
         try:
-            address = await self._find_address(engine, probed)
-            if address is not None:
-                url = Address(address, probed.port).url + probed.path
-                seconds, failed = await self._get(session, url)
-                self.add(probed.info.service or probed.info.name, seconds, failed=failed)
-                lookup = self._lookups.get(probed.id)
-                if (
-                    failed
-                    and lookup is not None
-                    and self._clock() - lookup.made_at >= _LOOKUP_INTERVAL_SECONDS
-                ):
-                    del self._lookups[probed.id]
+            if probed.lookup is None:
+                probed.lookup = await _look_up_address(engine, probed.id), self._clock()
+            address, made_at = probed.lookup
+            if address is None:
+                return
+            seconds, failed = await self._get(session, Address(address, probed.port).url + probed.path)
+            self.add(probed.info.service or probed.info.name, seconds, failed=failed)
+            if failed and self._clock() - made_at >= _LOOKUP_INTERVAL_SECONDS:
+                probed.lookup = None
+        except (aiohttp.ClientError, OSError, TimeoutError, *INVALID_JSON) as error:
+            log.debug("the engine does not describe container %s: %s", probed.id, error)
         finally:
-            self._busy.discard(probed.id)
+            probed.is_busy = False
 
     async def _get(self, session: aiohttp.ClientSession, url: str) -> tuple[float, bool]:
         """Return the duration of a request, the timeout if it failed, and whether it failed."""
@@ -169,18 +158,6 @@ class ContainerProber:
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             log.debug("probe of %s failed: %s", url, error)
         return self._config.timeout_seconds, True
-
-    async def _find_address(self, engine: aiohttp.ClientSession, probed: _ProbedContainer) -> str | None:
-        """Return the address of a container; it is looked up once after each start of the container."""
-        lookup = self._lookups.get(probed.id)
-        if lookup is None:
-            try:
-                address = await _look_up_address(engine, probed.id)
-            except (aiohttp.ClientError, OSError, TimeoutError, *INVALID_JSON) as error:
-                log.debug("the engine does not describe container %s: %s", probed.id, error)
-                return None
-            lookup = self._lookups[probed.id] = _Lookup(address, probed.info.started_at, self._clock())
-        return lookup.address
 
 
 async def _look_up_address(engine: aiohttp.ClientSession, container: str) -> str | None:

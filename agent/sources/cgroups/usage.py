@@ -8,8 +8,7 @@ from typing import Generic, TypeVar
 
 from agent.sources.cgroups import v1, v2
 from agent.sources.cgroups.layout import Layout
-from agent.sources.files import parse_count, parse_pressure, read_file
-from agent.sources.open_files import OpenFile, OpenFileBudget
+from agent.sources.files import OpenFile, OpenFileBudget, parse_count, parse_pressure, read_file
 from agent.sources.readings import NO_LIMITS, CgroupReading, Limits, lowest_limit
 
 LIMITS_KEPT_SECONDS = 30.0

@@ -91,7 +91,7 @@ async def test_reports_arrive_in_order_in_batches_and_are_counted(
     assert [each for batch in collector.batches for each in batch] == list(range(1, 251))
     assert max(map(len, collector.batches)) == MAX_BATCH
     assert sender.dropped == 0
-    assert sender.gap is None
+    assert sender.spool.gap is None
 
 
 async def test_a_report_goes_at_once_while_nothing_else_waits(
@@ -268,11 +268,11 @@ async def test_the_collectors_clock_is_compared_with_this_nodes(
         body=encode(Receipt(accepted=len(batch), duplicates=0, rejected=0, server_time=5012.5))
     )
     sender = ReportSender(settings, MEMORY, wall=lambda: 5000.0, monotonic=lambda: 10.0)
-    assert sender.clock_offset_seconds is None
+    assert sender.clock_offset.seconds is None
     sender.enqueue(report(1))
     async with sending(sender):
         await until(lambda: sender.delivered == 1)
-    assert sender.clock_offset_seconds == 12.5
+    assert sender.clock_offset.seconds == 12.5
 
 
 async def test_unreachable_collector_is_logged_once_and_its_return_once(

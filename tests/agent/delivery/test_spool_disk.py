@@ -59,7 +59,7 @@ class Node:
         )
 
     def lacks(self) -> str:
-        return self.sender.gap.why if self.sender.gap else ""
+        return self.sender.spool.gap.why if self.sender.spool.gap else ""
 
     async def report(self, times: int = 1) -> None:
         for _ in range(times):
@@ -150,7 +150,7 @@ async def test_disk_that_becomes_read_only_and_writable_again(
         before = Node(settings, path)
         await before.report(3)
         # It dies here, holding the file open no longer.
-        await before.sender._on_disk(before.sender._spool.close)
+        await before.sender._on_disk(before.sender.spool.close)
         remount(small_disk, "ro")
         node = Node(settings, path)
         node.sequence = 3

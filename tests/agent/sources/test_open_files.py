@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources.open_files import OpenFile, OpenFileBudget, default_budget
+from agent.sources.files import OpenFile, OpenFileBudget, default_budget
 from tests.lab.guardian import hierarchies
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from agent.sources.cgroups.layout import detect_layout
 from agent.sources.cgroups.usage import LIMITS_KEPT_SECONDS, LimitsReader, UsageReader
-from agent.sources.open_files import OpenFileBudget
+from agent.sources.files import OpenFileBudget
 from agent.sources.readings import CgroupReading, CpuTotals, DiskTotals, Limits, MemoryLevels, PressureTotals
 from tests.agent.trees import (
     THE_CONTAINER,
