@@ -73,7 +73,22 @@ async def running(
     ):
         features = await _start_features(stack, AgentParts(node_name(config), config, sampler.names))
         state.feature_metrics += [each.collect_metrics for each in features]
-        sampling = _SamplingLoop(config, sampler, state, metrics, features, alive)
+        sampling = _SamplingLoop(
+            config,
+            sampler,
+            state,
+            metrics,
+            features,
+            alive,
+            BottleneckDetector(config.bottleneck),
+            Reporter(
+                node_name(config),
+                secrets.token_hex(8),
+                config.reporting,
+                config.sampling.interval_seconds,
+                read_machine(str(config.host.sys)),
+            ),
+        )
         jobs: list[_Job] = [sampling.run, *(each.run for each in features)]
         if config.collector.enabled:
             jobs.append(state.sender.run)
@@ -117,66 +132,51 @@ def node_name(config: AgentConfig) -> str:
     return config.node or socket.gethostname()
 
 
+@dataclass(frozen=True, slots=True)
 class _SamplingLoop:
     """The loop that samples, detects bottlenecks and reports."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - the parts of a whole agent
-        self,
-        config: AgentConfig,
-        sampler: Sampler,
-        state: AgentState,
-        metrics: AgentMetrics,
-        features: Sequence[StartedFeature],
-        alive: Callable[[], None],
-    ) -> None:
-        self._interval_seconds = config.sampling.interval_seconds
-        self._reports = config.collector.enabled
-        self._sampler = sampler
-        self._state = state
-        self._metrics = metrics
-        self._features = features
-        self._alive = alive
-        self._detector = BottleneckDetector(config.bottleneck)
-        self._reporter = Reporter(
-            node_name(config),
-            secrets.token_hex(8),
-            config.reporting,
-            self._interval_seconds,
-            read_machine(str(config.host.sys)),
-        )
+    config: AgentConfig
+    sampler: Sampler
+    state: AgentState
+    metrics: AgentMetrics
+    features: Sequence[StartedFeature]
+    alive: Callable[[], None]
+    detector: BottleneckDetector
+    reporter: Reporter
 
     async def run(self) -> None:
-        async for missed in ticks(self._interval_seconds, time.monotonic):
-            self._state.missed += missed
-            with self._metrics.pass_duration.time():
+        async for missed in ticks(self.config.sampling.interval_seconds, time.monotonic):
+            self.state.missed += missed
+            with self.metrics.pass_duration.time():
                 # In a thread: a disk or a meter that hangs must not block /metrics.
-                sample = await asyncio.to_thread(self._sampler.take_sample)
+                sample = await asyncio.to_thread(self.sampler.take_sample)
                 if sample is not None:
                     self._process(sample)
-            self._state.samples += 1
-            self._alive()
+            self.state.samples += 1
+            self.alive()
 
     def _process(self, sample: NodeSample) -> None:
-        if (gap := self._state.sender.spool.gap) is not None:
+        if (gap := self.state.sender.spool.gap) is not None:
             sample = msgspec.structs.replace(sample, gaps=(*sample.gaps, gap))
-        self._state.sample = sample
-        alerts = self._detector.update(sample)
-        self._state.alerts = frozenset(alert.resource for alert in self._detector.open_alerts)
+        self.state.sample = sample
+        alerts = self.detector.update(sample)
+        self.state.alerts = frozenset(alert.resource for alert in self.detector.open_alerts)
         for alert in alerts:
             log.log(logging.WARNING if alert.closed_at is None else logging.INFO, "%s", alert.evidence)
-        names = self._sampler.names
+        names = self.sampler.names
         events, images = ([], None) if names is None else (names.take_events(), names.images)
-        additions = [added for each in self._features if (added := each.take_addition()) is not None]
-        report = self._reporter.report(sample, events, alerts, images, additions)
-        if report is not None and self._reports:
-            self._state.sender.enqueue(report)
+        additions = [added for each in self.features if (added := each.take_addition()) is not None]
+        report = self.reporter.report(sample, events, alerts, images, additions)
+        if report is not None and self.config.collector.enabled:
+            self.state.sender.enqueue(report)
 
     def send_final_report(self) -> None:
         """Enqueue the samples since the last heartbeat; sent now, or after the next start of the agent."""
-        if self._state.sample is not None and self._reports:
-            final_report = self._reporter.final_report(self._state.sample)
+        if self.state.sample is not None and self.config.collector.enabled:
+            final_report = self.reporter.final_report(self.state.sample)
             if final_report is not None:
-                self._state.sender.enqueue(final_report)
+                self.state.sender.enqueue(final_report)
 
 
 async def _start_features(stack: AsyncExitStack, parts: AgentParts) -> list[StartedFeature]:

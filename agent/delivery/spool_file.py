@@ -267,12 +267,7 @@ def move_aside(path: Path, wall: float) -> Path:
         path.rename(aside)
         if _wal_of(path).exists():
             _wal_of(path).rename(_wal_of(aside))
-        all_aside = sorted(
-            each
-            for each in path.parent.iterdir()
-            if each.name.startswith(name) and not each.name.endswith(_LOG)
-        )
-        for each in all_aside[:-_KEEP_SET_ASIDE]:
+        for each in sorted(path.parent.glob(f"{name}*Z"))[:-_KEEP_SET_ASIDE]:
             each.unlink(missing_ok=True)
             _wal_of(each).unlink(missing_ok=True)
     except OSError as error:

@@ -51,7 +51,9 @@ def container_state(container: ContainerSample, mean: Values, window_seconds: fl
         limit=rates.limit,
         pressure=_pressure(mean),
         power=_container_power(container.power, mean[7]),
-        cpu_throttled_seconds_total=_round_seconds(rates.cpu_throttled_seconds_total),
+        cpu_throttled_seconds_total=None
+        if rates.cpu_throttled_seconds_total is None
+        else round(rates.cpu_throttled_seconds_total, 3),
         oom_kills_total=rates.oom_kills_total,
         restarts=info.restarts,
         image=info.image,
@@ -64,14 +66,15 @@ def container_state(container: ContainerSample, mean: Values, window_seconds: fl
 def _container_power(power: ContainerPower | None, watts: float | None) -> ContainerPower | None:
     if power is None or watts is None:
         return None
+    # One digit: it is stored with the facts of a container, which should rarely change.
+    weight = round(power.power_weight, 1)
     return ContainerPower(
         watts=_round(watts),
         source=power.source,
         error_ratio=power.error_ratio,
         joules_total=round(power.joules_total, 2),
         idle_watts=_round(power.idle_watts),
-        # One digit: it is stored with the facts of a container, which should rarely change.
-        power_weight=_rounded_weight(power.power_weight),
+        power_weight=AVERAGE_WEIGHT if weight == AVERAGE_WEIGHT else weight,
     )
 
 
@@ -164,12 +167,3 @@ def _round(value: float) -> float:
 
 def _round_or_none(value: float | None) -> float | None:
     return None if value is None else _round(value)
-
-
-def _round_seconds(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)
-
-
-def _rounded_weight(weight: float) -> float:
-    rounded = round(weight, 1)
-    return AVERAGE_WEIGHT if rounded == AVERAGE_WEIGHT else rounded

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from wire.resources import RESOURCES, Quantities
 
@@ -37,13 +38,13 @@ class Mean:
         return tuple([total / seconds if seconds > 0 else None for total, seconds in pairs])
 
 
+@dataclass(slots=True)
 class TumblingWindows:
     """Consecutive windows of one length, aligned to a fixed start."""
 
-    def __init__(self, begin_seconds: float, length_seconds: float) -> None:
-        self._begin_seconds = begin_seconds
-        self._length_seconds = length_seconds
-        self._closed = 0
+    begin_seconds: float
+    length_seconds: float
+    _closed: int = 0
 
     def closes(self, now_seconds: float) -> bool:
         """True once per window, at the first sample at or after its end.
@@ -61,7 +62,7 @@ class TumblingWindows:
         return self._ended(now_seconds) > self._ended(after_seconds)
 
     def _ended(self, now_seconds: float) -> int:
-        return math.floor((now_seconds - self._begin_seconds) / self._length_seconds)
+        return math.floor((now_seconds - self.begin_seconds) / self.length_seconds)
 
 
 _NEARLY = 1 - 1e-9

@@ -94,10 +94,6 @@ class WebConfig(_Section, frozen=True):
 
 
 _BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
-_CHOICES: Mapping[str, type[StrEnum]] = {
-    "client_auth_type": ClientAuth,
-    "min_version": TlsVersion,
-}
 
 
 def read_web_config(file: Path) -> WebConfig:
@@ -172,7 +168,7 @@ def _explain(message: str) -> str:
     if missing := _MISSING.fullmatch(what):
         return f"{below}{missing['key']} is missing"
     if wrong := _WRONG_CHOICE.fullmatch(what):
-        choices = ", ".join(_CHOICES[path.rpartition(".")[2]])
+        choices = ", ".join(Tls.__annotations__[path.rpartition(".")[2]])
         return f"{path}: {wrong['value']} is not supported: use one of {choices}"
     if wrong := _WRONG_TYPE.fullmatch(what):
         wanted, got = (_TYPES.get(wrong[key], wrong[key]) for key in ("wanted", "got"))

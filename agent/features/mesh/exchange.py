@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 
 import aiohttp
@@ -190,27 +191,27 @@ def _error_detail(status: int, body: bytes) -> str:
         return f"status {status}: check collector.url"
 
 
+@dataclass(frozen=True, slots=True)
 class Mesh:
     """A started mesh."""
 
-    def __init__(self, endpoint: Endpoint, peers: Peers, exchange: MeshExchange) -> None:
-        self.endpoint = endpoint
-        self.peers = peers
-        self._exchange = exchange
+    endpoint: Endpoint
+    peers: Peers
+    exchange: MeshExchange
 
     async def run(self) -> None:
         """Probe peers, and exchange results for new ones, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._exchange.run())
+            group.create_task(self.exchange.run())
             group.create_task(self._probe())
 
     async def _probe(self) -> None:
         while True:
-            self._exchange.changed.clear()
+            self.exchange.changed.clear()
             seconds = self.endpoint.send_due(time.monotonic())
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await self._exchange.changed.wait()
+                    await self.exchange.changed.wait()
 
 
 @asynccontextmanager

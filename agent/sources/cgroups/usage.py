@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -154,27 +154,27 @@ def parse_cpuset_cores(text: bytes | None) -> int | None:
     return cores or None
 
 
+@dataclass(frozen=True, slots=True)
 class LimitsReader:
     """Reads the effective limits of cgroups, their own and those of their ancestors, for one pass.
 
     Those of parent cgroups are cached, since many containers share them.
     """
 
-    def __init__(self, layout: Layout, machine_cores: float | None) -> None:
-        self._layout = layout
-        self._machine_cores = machine_cores
-        self._above: dict[str, Limits] = {}
+    layout: Layout
+    machine_cores: float | None
+    _above: dict[str, Limits] = field(default_factory=dict)
 
     def read(self, path: str) -> Limits:
         """The lowest limits up to the root; inside a container, the root has limits as well."""
         limits = self._own(path).within(self._outer(path))
         cores = self._cpuset_cores(path)
-        if cores is None or (self._machine_cores is not None and cores >= self._machine_cores):
+        if cores is None or (self.machine_cores is not None and cores >= self.machine_cores):
             return limits
         return Limits(lowest_limit(limits.cpu_cores, float(cores)), limits.memory_bytes)
 
     def read_cpu_weight(self, path: str) -> float | None:
-        if "cpu" in self._layout.v1:
+        if "cpu" in self.layout.v1:
             return v1.parse_cpu_weight(self._read_v1("cpu", path, "cpu.shares"))
         return v2.parse_cpu_weight(self._read_v2("cpu", path, "cpu.weight"))
 
@@ -188,7 +188,7 @@ class LimitsReader:
         return limits
 
     def _own(self, path: str) -> Limits:
-        if "memory" in self._layout.v1:
+        if "memory" in self.layout.v1:
             # The kernel already includes the limits of all ancestors.
             memory = v1.parse_memory_limit_bytes(self._read_v1("memory", path, "memory.stat"))
         else:
@@ -196,7 +196,7 @@ class LimitsReader:
         return Limits(self._quota_cores(path), memory)
 
     def _quota_cores(self, path: str) -> float | None:
-        if "cpu" not in self._layout.v1:
+        if "cpu" not in self.layout.v1:
             return v2.parse_quota_cores(self._read_v2("cpu", path, "cpu.max"))
         quota = self._read_v1("cpu", path, "cpu.cfs_quota_us")
         if quota is None or quota.startswith(b"-"):
@@ -205,14 +205,14 @@ class LimitsReader:
 
     def _cpuset_cores(self, path: str) -> int | None:
         """Number of cores of the cgroup; always a subset of its parent's."""
-        if "cpuset" in self._layout.v1:
+        if "cpuset" in self.layout.v1:
             return parse_cpuset_cores(self._read_v1("cpuset", path, "cpuset.cpus"))
         return parse_cpuset_cores(self._read_v2("cpuset", path, "cpuset.cpus.effective"))
 
     def _read_v1(self, controller: str, path: str, name: str) -> bytes | None:
-        return read_file(f"{self._layout.v1[controller]}/{path}/{name}")
+        return read_file(f"{self.layout.v1[controller]}/{path}/{name}")
 
     def _read_v2(self, controller: str, path: str, name: str) -> bytes | None:
-        if controller not in self._layout.v2_controllers:
+        if controller not in self.layout.v2_controllers:
             return None
-        return read_file(f"{self._layout.v2}/{path}/{name}")
+        return read_file(f"{self.layout.v2}/{path}/{name}")
