@@ -4,8 +4,6 @@ import random
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from statistics import median
 
@@ -32,13 +30,6 @@ _RETRYABLE = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_M
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
-    """The collector has stored the batch."""
-
-    receipt: Receipt
-
-
-@dataclass(frozen=True, slots=True)
 class Rejected:
     """The collector will never accept this batch."""
 
@@ -57,13 +48,11 @@ class Retry:
     """It fails until a setting is changed."""
 
 
-Response = Accepted | Rejected | Retry
+Response = Receipt | Rejected | Retry
 
 
-def parse_response(
-    status: int, headers: Mapping[str, str], body: bytes, now: float, sent: int | None = None
-) -> Response:
-    """Interpret the HTTP response to a batch of so many reports."""
+def parse_response(status: int, headers: Mapping[str, str], body: bytes, sent: int) -> Response:
+    """Interpret the HTTP response to a batch of so many reports; a receipt means that it is stored."""
     body_text = f"{status} {body[:_MAX_TEXT].decode(errors='replace')}".strip()
     if status == HTTPStatus.OK:
         try:
@@ -72,10 +61,10 @@ def parse_response(
             why = f"the response is not a receipt ({error}): check that collector.url is a collector"
             return Retry(why, needs_attention=True)
         received = receipt.accepted + receipt.duplicates + receipt.rejected
-        if sent is not None and received != sent:
+        if received != sent:
             why = f"the receipt is for {received} reports instead of {sent}: check collector.url"
             return Retry(why, needs_attention=True)
-        return Accepted(receipt)
+        return receipt
     if status in _MISCONFIGURED:
         return Retry(f"{_MISCONFIGURED[HTTPStatus(status)]} ({body_text})", needs_attention=True)
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
@@ -83,28 +72,13 @@ def parse_response(
         return Retry(f"redirected to {elsewhere} ({status}): check collector.url", needs_attention=True)
     if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _RETRYABLE:
         return Rejected(body_text, is_too_large=status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-    return Retry(body_text, parse_retry_after(headers, now))
+    return Retry(body_text, parse_retry_after(headers))
 
 
-def parse_retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds to wait by the Retry-After header, a number or a date; None without it."""
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait by the Retry-After header; None without it. No collector sends a date in it."""
     value = headers.get("Retry-After", "").strip()[:_MAX_TEXT]
-    if value.isascii() and value.isdigit():
-        return min(float(value), _MAX_WAIT_SECONDS)
-    until = _parse_date(value)
-    if until is None:
-        return None
-    # Relative to the collector's clock, if it sends it: ours may be wrong.
-    since = _parse_date(headers.get("Date", ""))
-    return min(max(0.0, until - (now if since is None else since)), _MAX_WAIT_SECONDS)
-
-
-def _parse_date(text: str) -> float | None:
-    try:
-        date: datetime = parsedate_to_datetime(text)
-        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError, TypeError, IndexError):
-        return None
+    return min(float(value), _MAX_WAIT_SECONDS) if value.isascii() and value.isdigit() else None
 
 
 class Backoff:

@@ -28,12 +28,12 @@ from agent.delivery.connection import (
     sends_token_in_plaintext,
     tls_context,
 )
-from agent.delivery.responses import Accepted, Backoff, ClockOffset, Rejected, Response, Retry, parse_response
+from agent.delivery.responses import Backoff, ClockOffset, Rejected, Response, Retry, parse_response
 from agent.delivery.spool import MEMORY_BYTES, Spool
 from agent.delivery.spool_file import Entry
 from agent.reporting.validity import encode_valid, without_labels
 from wire.errors import UserError
-from wire.messages import MAX_BATCH, Report
+from wire.messages import MAX_BATCH, Receipt, Report
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ class ReportSender:
         if len(self) and self._failure is None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FLUSH_SECONDS), connect(self._tls, REQUEST_SECONDS) as session:
-                    while isinstance(await self._send_next(session), Accepted):
+                    while isinstance(await self._send_next(session), Receipt):
                         pass
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
@@ -184,7 +184,7 @@ class ReportSender:
         if isinstance(response, Rejected) and response.is_too_large and len(batch.entries) == 1:
             response = await self._post_shortened(session, batch) or response
         match response:
-            case Accepted():
+            case Receipt():
                 self.delivered += await self._on_disk(partial(self.spool.remove, batch.entries))
                 self._backoff.reset()
                 self._batch_limit = min(self._batch_limit * 2, MAX_BATCH)
@@ -241,9 +241,9 @@ class ReportSender:
         began = self._monotonic()
         response = await post(session, self._settings, "/v1/reports", batch.body, batch.headers)
         took_seconds, responded_at = self._monotonic() - began, self._wall()
-        outcome = parse_response(*response, responded_at, len(batch.entries))
-        if isinstance(outcome, Accepted):
-            self.clock_offset.update(outcome.receipt.server_time, responded_at, took_seconds)
+        outcome = parse_response(*response, len(batch.entries))
+        if isinstance(outcome, Receipt):
+            self.clock_offset.update(outcome.server_time, responded_at, took_seconds)
         return outcome
 
     # --- Logs -------------------------------------------------------------------------------

@@ -70,12 +70,6 @@ class _End:
     """The exit event has come."""
     exit_code: int | None = None
 
-    @property
-    def lifetime_seconds(self) -> float | None:
-        if self.run is None:
-            return None
-        return max(0.0, self.time.monotonic_seconds - self.run.started.monotonic_seconds)
-
 
 class ContainerTracker:
     """Tracks each container from its start to its exit."""
@@ -111,7 +105,14 @@ class ContainerTracker:
             list(self._pending_ends),
         )
         for event in runtime_events:
-            self._apply_event(event)
+            self._has_runtime = True
+            match event.kind:
+                case "start":
+                    self._apply_start(event)
+                case "die":
+                    self._apply_end(event)
+                case "oom":
+                    self._report_oom(event.container_id, event.name, event.unix_seconds)
         for container_id in pending_starts:
             self._report_pending_start(container_id)
         for container_id in pending_ends:
@@ -124,16 +125,6 @@ class ContainerTracker:
         return ContainerChanges(tuple(self._events), started, gone)
 
     # --- Events of the runtime --------------------------------------------------------------
-
-    def _apply_event(self, event: RuntimeEvent) -> None:
-        self._has_runtime = True
-        match event.kind:
-            case "start":
-                self._apply_start(event)
-            case "die":
-                self._apply_end(event)
-            case "oom":
-                self._report_oom(event.container_id, event.name, event.unix_seconds)
 
     def _apply_start(self, event: RuntimeEvent) -> None:
         container_id = event.container_id
@@ -252,16 +243,19 @@ class ContainerTracker:
 
     def _report_end(self, container_id: str, end: _End) -> None:
         self._report_pending_start(container_id)
+        run = end.run
         self._events.append(
             Event(
                 EventKind.DIED if end.exit_code else EventKind.STOPPED,
                 end.time.unix_seconds,
                 container_id[:MAX_NAME_LENGTH],
                 display_name(end.name, container_id),
-                lifetime_seconds=end.lifetime_seconds,
+                lifetime_seconds=max(0.0, end.time.monotonic_seconds - run.started.monotonic_seconds)
+                if run
+                else None,
                 exit_code=end.exit_code,
-                cpu_seconds_total=end.run.cpu_seconds_total if end.run else None,
-                joules_total=end.run.joules_total if end.run else None,
+                cpu_seconds_total=run.cpu_seconds_total if run else None,
+                joules_total=run.joules_total if run else None,
             )
         )
         self._ended.pop(container_id, None)

@@ -1,8 +1,7 @@
 """What the processes of a container show: its network bytes, and when it started."""
 
 import os
-from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Iterator
 from itertools import islice
 from math import isfinite
 from pathlib import Path
@@ -40,15 +39,6 @@ _HIDDEN = Gap(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkPass:
-    """The network counters of all containers."""
-
-    totals: Mapping[str, LinkTotals] = field(default_factory=dict)
-    """By the id of the container. A container without an entry has no value of its own, or an unknown one."""
-    gaps: tuple[Gap, ...] = ()
-
-
 class _HiddenError(Exception):
     """The processes exist but are not visible."""
 
@@ -66,19 +56,21 @@ class NetworkReader:
         self._proc = str(proc)
         self._processes: dict[str, tuple[int, int]] = {}
         """A process of each container, and its network namespace."""
+        self.gaps: tuple[Gap, ...] = ()
+        """Of the last pass."""
 
-    def read(self, containers: Iterable[FoundContainer]) -> NetworkPass:
-        """Bytes by container id; the containers are sorted by id."""
+    def read(self, containers: Iterable[FoundContainer]) -> dict[str, LinkTotals]:
+        """Bytes by container id, where known; the containers are sorted by id."""
         counted_namespaces = {namespace_of(self._proc, process) for process in ("1", "self")}
         processes: dict[str, tuple[int, int]] = {}
         totals: dict[str, LinkTotals] = {}
-        gaps: tuple[Gap, ...] = ()
+        self.gaps = ()
         for container in containers:
             identifier = container.container.id
             try:
                 found = self._read_container(identifier, container.directory, counted_namespaces)
             except _HiddenError:
-                gaps = (_HIDDEN,)
+                self.gaps = (_HIDDEN,)
                 continue
             if found is None:
                 continue
@@ -91,7 +83,7 @@ class NetworkReader:
                     sum(each.transferred_bytes for each in links), sum(each.sent_bytes for each in links)
                 )
         self._processes = processes
-        return NetworkPass(totals, gaps)
+        return totals
 
     def _read_container(
         self, identifier: str, directory: str, skipped: Container[int | None]

@@ -11,7 +11,7 @@ from agent.sources.cgroups.usage import LimitsReader, UsageReader
 from agent.sources.devices import may_be_external, parse_net_dev
 from agent.sources.files import default_budget, read_file
 from agent.sources.host import GapRecorder, HostReader, host_gaps
-from agent.sources.processes import NetworkPass, NetworkReader, StartReader, namespace_of
+from agent.sources.processes import NetworkReader, StartReader, namespace_of
 from agent.sources.readings import (
     NO_PRESSURE,
     CgroupReading,
@@ -73,7 +73,7 @@ class Reader:
         machine = self._host.read(monotonic_seconds, attempts)
         limits = LimitsReader(self._layout, machine.cores)
         walk = attempts.read("containers", self._find, CgroupWalk())
-        network = attempts.read("container network", lambda: self._network.read(walk.found), NetworkPass())
+        network = attempts.read("container network", lambda: self._network.read(walk.found), {})
         starts = attempts.read("container starts", lambda: self._starts.read(walk.found, unix_seconds), {})
         containers = attempts.read(
             "containers", lambda: tuple(self._read_containers(walk, machine, limits, network, starts)), ()
@@ -86,7 +86,7 @@ class Reader:
         gaps = (
             *host_gaps,
             *_gaps_of_layout(self._layout),
-            *network.gaps,
+            *self._network.gaps,
             *_gaps_of_containers(walk, containers),
         )
         failed = {gap.what for gap in attempts.failures}
@@ -122,7 +122,7 @@ class Reader:
         walk: CgroupWalk,
         machine: HostReading,
         limits: LimitsReader,
-        network: NetworkPass,
+        network: Mapping[str, LinkTotals],
         starts: Mapping[str, float],
     ) -> Iterator[ContainerReading]:
         self._usage.keep_only([*(found.path for found in walk.found), self._subtree_path])
@@ -136,7 +136,7 @@ class Reader:
                     pod=found.container.pod_uid,
                     monotonic_seconds=monotonic_seconds,
                     cgroup=cgroup,
-                    network=network.totals.get(found.container.id),
+                    network=network.get(found.container.id),
                     started_at=starts.get(found.container.id),
                 )
 

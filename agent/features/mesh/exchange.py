@@ -152,7 +152,7 @@ class MeshExchange:
         if response.status != HTTPStatus.OK:
             raise _ExchangeError(
                 _error_detail(response.status, response.body),
-                parse_retry_after(response.headers, time.time()),
+                parse_retry_after(response.headers),
             )
         try:
             return parse_assignment(response.body)
