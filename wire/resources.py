@@ -51,12 +51,7 @@ class Quantities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         )
 
 
-_FIELDS = {
-    Resource.CPU: "cpu_cores",
-    Resource.MEMORY: "memory_bytes",
-    Resource.DISK: "disk_bytes_per_second",
-    Resource.NETWORK: "network_bytes_per_second",
-}
+_FIELDS = dict(zip(RESOURCES, Quantities.__struct_fields__, strict=True))
 
 
 def ratio(used: Quantities, capacity: Quantities, resource: Resource) -> float | None:

@@ -40,9 +40,9 @@ class Indicator:
 
     resource: Resource
     value: Value
-    limit: Callable[[BottleneckConfig], float]
     describe: Callable[[HostRates, float], str]
     """Creates the evidence text from the last sample and the mean of the value."""
+    limit: Callable[[BottleneckConfig], float] = lambda settings: settings.usage_ratio
     precondition: tuple[Value, float] | None = None
     """A second value that must reach its limit too; an unknown value passes."""
 
@@ -119,52 +119,36 @@ INDICATORS: tuple[Indicator, ...] = (
     Indicator(
         Resource.CPU,
         USAGE_RATIO[Resource.CPU],
-        lambda settings: settings.usage_ratio,
         lambda rates, mean: f"CPU at {mean:.0%} of {rates.capacity.cpu_cores or 0:g} cores",
     ),
     Indicator(
         Resource.CPU,
         PRESSURE_RATIO[Resource.CPU],
-        lambda settings: settings.cpu_pressure_ratio,
         _describe_time("tasks waited for a CPU"),
+        lambda settings: settings.cpu_pressure_ratio,
         _CPU_IS_BUSY,
     ),
-    Indicator(
-        Resource.MEMORY,
-        USAGE_RATIO[Resource.MEMORY],
-        lambda settings: settings.usage_ratio,
-        _describe_usage("memory", Resource.MEMORY),
-    ),
+    Indicator(Resource.MEMORY, USAGE_RATIO[Resource.MEMORY], _describe_usage("memory", Resource.MEMORY)),
     Indicator(
         Resource.MEMORY,
         PRESSURE_RATIO[Resource.MEMORY],
-        lambda settings: settings.memory_pressure_ratio,
         _describe_time("tasks waited for memory"),
+        lambda settings: settings.memory_pressure_ratio,
     ),
-    Indicator(
-        Resource.DISK,
-        USAGE_RATIO[Resource.DISK],
-        lambda settings: settings.usage_ratio,
-        _describe_time("busiest disk active"),
-    ),
+    Indicator(Resource.DISK, USAGE_RATIO[Resource.DISK], _describe_time("busiest disk active")),
     Indicator(
         Resource.DISK,
         lambda rates: rates.iowait_ratio,
-        lambda settings: _IOWAIT_LIMIT if settings.disk_pressure_ratio else 0.0,
         lambda _, mean: f"{mean:.0%} of the CPU time spent waiting for disks",
+        lambda settings: _IOWAIT_LIMIT if settings.disk_pressure_ratio else 0.0,
         _DISK_IS_BUSY,
     ),
     Indicator(
         Resource.DISK,
         PRESSURE_RATIO[Resource.DISK],
-        lambda settings: settings.disk_pressure_ratio,
         _describe_time("tasks waited for a disk"),
+        lambda settings: settings.disk_pressure_ratio,
         _DISK_IS_BUSY,
     ),
-    Indicator(
-        Resource.NETWORK,
-        USAGE_RATIO[Resource.NETWORK],
-        lambda settings: settings.usage_ratio,
-        _describe_usage("network", Resource.NETWORK),
-    ),
+    Indicator(Resource.NETWORK, USAGE_RATIO[Resource.NETWORK], _describe_usage("network", Resource.NETWORK)),
 )

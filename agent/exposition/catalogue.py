@@ -4,6 +4,7 @@ A new metric is one entry in one of these tables; `/metrics` and docs/metrics.md
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
 
@@ -59,18 +60,18 @@ def _one(_: object) -> float:
 # --- The agent ------------------------------------------------------------------------------
 
 
+@dataclass(slots=True)
 class AgentState:
     """The last sample, the open alerts, and counters of the agent itself."""
 
-    def __init__(self, sender: ReportSender) -> None:
-        self.sample: NodeSample | None = None
-        self.alerts: frozenset[Resource] = frozenset()
-        """Resources with an open alert."""
-        self.samples = 0
-        self.missed = 0
-        self.sender = sender
-        self.feature_metrics: list[Callable[[], Iterable[Metric]]] = []
-        """Collect the metrics of the started features."""
+    sender: ReportSender
+    sample: NodeSample | None = None
+    alerts: frozenset[Resource] = frozenset()
+    """Resources with an open alert."""
+    samples: int = 0
+    missed: int = 0
+    feature_metrics: list[Callable[[], Iterable[Metric]]] = field(default_factory=list)
+    """Collect the metrics of the started features."""
 
 
 AGENT_METRICS: tuple[MetricSpec[AgentState], ...] = (

@@ -119,7 +119,10 @@ class ContainerTracker:
             if end := self._pending_ends.pop(container_id, None):
                 self._report_end(container_id, end)
         started = tuple([each.id for each in sample.containers if self._apply_container(each)])
-        self._find_missing({each.id for each in sample.containers})
+        present = {each.id for each in sample.containers}
+        for container_id in [each for each in self._runs if each not in present]:
+            run = self._runs.pop(container_id)
+            self._pending_ends[container_id] = _End(run.name, self._now, run)
         self._prune()
         gone = tuple([container_id for container_id in before if container_id not in self._runs])
         return ContainerChanges(tuple(self._events), started, gone)
@@ -216,12 +219,6 @@ class ContainerTracker:
             seconds = max(run.not_before_seconds, self._now.monotonic_seconds - age_seconds)
             run.started = _Time(started_at, min(seconds, run.started.monotonic_seconds))
             run.has_start_time = True
-
-    def _find_missing(self, present: set[str]) -> None:
-        """Mark containers that are missing from the sample as ended."""
-        for container_id in [each for each in self._runs if each not in present]:
-            run = self._runs.pop(container_id)
-            self._pending_ends[container_id] = _End(run.name, self._now, run)
 
     # --- Reporting --------------------------------------------------------------------------
 

@@ -83,7 +83,7 @@ def compute_rates(previous: Reading, current: Reading) -> HostRates:
         unix_seconds=current.unix_seconds,
         interval_seconds=seconds,
         used=Quantities(
-            cpu_cores=_cores(before.cpu.busy_seconds, host.cpu.busy_seconds, seconds, host.cores),
+            cpu_cores=_cores(before.cpu_seconds, host.cpu_seconds, seconds, host.cores),
             memory_bytes=host.memory.used_bytes,
             disk_bytes_per_second=_sum(
                 _rate(old.transferred_bytes, new.transferred_bytes, seconds) for old, new in disks
@@ -100,8 +100,8 @@ def compute_rates(previous: Reading, current: Reading) -> HostRates:
         pressure=_pressure(before.pressure, host.pressure, seconds),
         load_1m=host.load_1m,
         frequency_hertz=host.frequency_hertz,
-        iowait_ratio=_ratio(before.cpu.iowait_seconds, host.cpu.iowait_seconds, core_seconds),
-        steal_ratio=_ratio(before.cpu.steal_seconds, host.cpu.steal_seconds, core_seconds),
+        iowait_ratio=_ratio(before.iowait_seconds, host.iowait_seconds, core_seconds),
+        steal_ratio=_ratio(before.steal_seconds, host.steal_seconds, core_seconds),
         memory_cache_bytes=host.memory.cache_bytes,
         swap_used_bytes=host.memory.swap_used_bytes,
         disk_operations_per_second=_sum(_rate(old.operations, new.operations, seconds) for old, new in disks),

@@ -8,6 +8,7 @@ import os
 import re
 import resource
 from contextlib import suppress
+from dataclasses import dataclass
 
 from agent.sources.readings import PressureTotals
 
@@ -88,6 +89,7 @@ _MAX_OPEN = 6144
 """About 36 MB: enough for 500 containers with a dozen files each."""
 
 
+@dataclass(slots=True)
 class OpenFileBudget:
     """Number of files that may still be kept open.
 
@@ -95,8 +97,7 @@ class OpenFileBudget:
     kernel memory, so their number is bounded; the others are opened each time.
     """
 
-    def __init__(self, files: int) -> None:
-        self.left = files
+    left: int
 
 
 def default_budget() -> OpenFileBudget:
@@ -132,10 +133,15 @@ class OpenFile:
         if self._descriptor >= 0:
             try:
                 text = os.pread(self._descriptor, _CHUNK_BYTES, 0)
-                return text if len(text) < _CHUNK_BYTES else _read_all(self._descriptor)
+                while len(text) >= _CHUNK_BYTES and (
+                    more := os.pread(self._descriptor, _CHUNK_BYTES, len(text))
+                ):
+                    text += more
             except OSError:
                 # The cgroup was removed. A new one of the same name has a new file.
                 self._close()
+            else:
+                return text
         for path in self._paths:
             try:
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -146,7 +152,7 @@ class OpenFile:
 
     def _first(self, descriptor: int) -> bytes | None:
         try:
-            text = _read_all(descriptor)
+            text = read_descriptor(descriptor)
         except OSError:
             os.close(descriptor)
             return None
@@ -165,10 +171,3 @@ class OpenFile:
 
     def __del__(self) -> None:
         self._close()
-
-
-def _read_all(descriptor: int) -> bytes:
-    text = b""
-    while more := os.pread(descriptor, _CHUNK_BYTES, len(text)):
-        text += more
-    return text

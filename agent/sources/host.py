@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from statistics import fmean
@@ -26,7 +27,7 @@ from agent.sources.devices import (
     read_interfaces,
 )
 from agent.sources.files import parse_count, parse_field, parse_pressure, read_file
-from agent.sources.readings import NO_PRESSURE, HostCpu, HostMemory, HostReading, LinkTotals, PressureTotals
+from agent.sources.readings import NO_PRESSURE, HostMemory, HostReading, LinkTotals, PressureTotals
 from wire.messages import Gap
 
 Value = TypeVar("Value")
@@ -37,11 +38,11 @@ _LINKS_KEPT_SECONDS = 60.0
 _KIBIBYTE = 1024
 
 
+@dataclass(frozen=True, slots=True)
 class GapRecorder:
     """Isolates the sources of one pass: one that fails becomes a gap, and the others are still read."""
 
-    def __init__(self) -> None:
-        self.failures: list[Gap] = []
+    failures: list[Gap] = field(default_factory=list)
 
     def read(self, what: str, source: Callable[[], Value], otherwise: Other) -> Value | Other:
         """The value of the source, or `otherwise` if it fails."""
@@ -66,12 +67,14 @@ class HostReader:
     def read(self, monotonic_seconds: float, attempts: GapRecorder) -> HostReading:
         """Read the host once; `host_gaps` lists what has no value, `attempts` what raised an error."""
         proc, attempt = self._proc, attempts.read
-        cores, cpu = attempt("host CPU", lambda: _read_cpu(proc), (None, HostCpu()))
+        cores, cpu, iowait, steal = attempt("host CPU", lambda: _read_cpu(proc), (None, None, None, None))
         links = attempt("host network", lambda: self._read_links(monotonic_seconds), {})
         disks = attempt("host disk", lambda: read_disks(proc, str(self._sys)), NO_DISKS)
         return HostReading(
             cores=cores,
-            cpu=cpu,
+            cpu_seconds=cpu,
+            iowait_seconds=iowait,
+            steal_seconds=steal,
             load_1m=attempt("host load", lambda: parse_load(read_file(f"{proc}/loadavg")), None),
             frequency_hertz=attempt("host frequency", lambda: self._frequency.read(monotonic_seconds), None),
             memory=attempt("host memory", lambda: _read_memory(proc), HostMemory()),
@@ -140,15 +143,13 @@ def _psutil_at(proc: str) -> Iterator[None]:
         psutil.PROCFS_PATH = before
 
 
-def _read_cpu(proc: str) -> tuple[float | None, HostCpu]:
+def _read_cpu(proc: str) -> tuple[float, float, float, float]:
+    """The number of cores, and the seconds that they were busy, waited for I/O, and were stolen."""
     with _psutil_at(proc):
         processors = psutil.cpu_times(percpu=True)
-    return float(len(processors)), HostCpu(
-        # Guest time is part of user and nice. Stolen time is work of other machines.
-        busy_seconds=sum(p.user + p.nice + p.system + p.irq + p.softirq for p in processors),
-        iowait_seconds=sum(p.iowait for p in processors),
-        steal_seconds=sum(p.steal for p in processors),
-    )
+    # Guest time is part of user and nice. Stolen time is work of other machines.
+    busy = sum(p.user + p.nice + p.system + p.irq + p.softirq for p in processors)
+    return len(processors), busy, sum(p.iowait for p in processors), sum(p.steal for p in processors)
 
 
 def _read_memory(proc: str) -> HostMemory:

@@ -16,7 +16,6 @@ from agent.sources.readings import (
     NO_PRESSURE,
     CgroupReading,
     ContainerReading,
-    HostCpu,
     HostMemory,
     HostReading,
     LinkTotals,
@@ -27,13 +26,6 @@ from wire.errors import UserError
 from wire.messages import Gap
 
 _GIBIBYTE = 1 << 30
-_MACHINE_ONLY = Gap(
-    "host I/O wait, stolen time, load, busy disks", "the kernel measures them per machine, not per cgroup"
-)
-_SHARED_NETWORK = Gap(
-    "host network",
-    "the links belong to the whole machine; run the agent in the network namespace of host.cgroup",
-)
 
 
 class Reader:
@@ -215,7 +207,7 @@ class CgroupHost:
         links = self._read_links()
         host = HostReading(
             cores=lowest_limit(machine.cores, cgroup.limits.cpu_cores),
-            cpu=HostCpu(cgroup.cpu.seconds),
+            cpu_seconds=cgroup.cpu.seconds,
             frequency_hertz=machine.frequency_hertz,
             memory=_memory(machine.memory, cgroup),
             oom_kills=oom_kills,
@@ -266,13 +258,18 @@ def _memory(machine: HostMemory, cgroup: CgroupReading) -> HostMemory:
 
 
 def _gaps_of_cgroup(host: HostReading, *, has_own_network: bool) -> Iterator[Gap]:
-    yield _MACHINE_ONLY
+    yield Gap(
+        "host I/O wait, stolen time, load, busy disks", "the kernel measures them per machine, not per cgroup"
+    )
     if host.memory.used_bytes is None:
         yield Gap("host memory", "the memory controller does not account for this cgroup")
     if not host.disks:
         yield Gap("host disk", "the block I/O controller does not account for this cgroup")
     if not has_own_network:
-        yield _SHARED_NETWORK
+        yield Gap(
+            "host network",
+            "the links belong to the whole machine; run the agent in the network namespace of host.cgroup",
+        )
     elif not host.links:
         yield Gap("host network", "this host has no external network link")
     if host.pressure == NO_PRESSURE:

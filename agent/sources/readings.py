@@ -142,15 +142,6 @@ class ContainerReading(msgspec.Struct, frozen=True, gc=False):
 # --- The host -----------------------------------------------------------------------------------
 
 
-class HostCpu(msgspec.Struct, frozen=True, gc=False):
-    """CPU time over all cores."""
-
-    busy_seconds: float | None = None
-    """Neither idle nor waiting for I/O."""
-    iowait_seconds: float | None = None
-    steal_seconds: float | None = None
-
-
 class HostMemory(msgspec.Struct, frozen=True, gc=False):
     """Memory of the whole host."""
 
@@ -172,7 +163,10 @@ class HostReading(msgspec.Struct, frozen=True, gc=False):
 
     cores: float | None = None
     """Number of cores, or the CPU limit of a cgroup that is the host."""
-    cpu: HostCpu = HostCpu()
+    cpu_seconds: float | None = None
+    """CPU time over all cores, neither idle nor waiting for I/O."""
+    iowait_seconds: float | None = None
+    steal_seconds: float | None = None
     load_1m: float | None = None
     frequency_hertz: float | None = None
     memory: HostMemory = HostMemory()

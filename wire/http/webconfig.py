@@ -16,10 +16,11 @@ import bcrypt
 import msgspec
 import yaml
 from aiohttp import hdrs, web
-from aiohttp.typedefs import Handler, Middleware
+from aiohttp.typedefs import Handler
 
 from wire.errors import UserError, os_reason
 from wire.http.authorization import parse_basic
+from wire.settings import Section
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ def protect(app: web.Application, file: Path) -> ssl.SSLContext | None:
     """Apply a web configuration file to an application; returns the TLS context if the file enables TLS."""
     config = read_web_config(file)
     if config.basic_auth_users:
-        app.middlewares.insert(0, require_user(Users(config.basic_auth_users)))
+        app.middlewares.insert(0, Users(config.basic_auth_users).guard)
     return server_context(config.tls_server_config) if config.tls_server_config else None
 
 
@@ -55,11 +56,7 @@ class TlsVersion(StrEnum):
     TLS13 = "TLS13"
 
 
-class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A mapping of the file."""
-
-
-class Tls(_Section, frozen=True):
+class Tls(Section, frozen=True):
     """`tls_server_config`; its paths are relative to the file."""
 
     cert_file: str
@@ -77,12 +74,12 @@ class Tls(_Section, frozen=True):
             raise ValueError(f"client_auth_type: {self.client_auth_type.value} requires client_ca_file")
 
 
-class WebConfig(_Section, frozen=True):
+class WebConfig(Section, frozen=True):
     """The whole file."""
 
     tls_server_config: Tls | msgspec.UnsetType = msgspec.UNSET
     """Not None: an empty `tls_server_config` is an error, and does not disable TLS."""
-    basic_auth_users: dict[str, str] = {}
+    basic_auth_users: dict[str, str] = msgspec.field(default_factory=dict)
     """User name to bcrypt hash."""
 
     def __post_init__(self) -> None:
@@ -298,20 +295,15 @@ class Users:
         self._verified[name] = digest
         return True
 
+    @web.middleware
+    async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer requests without a valid password with 401."""
+        credentials = parse_basic(request.headers.get(hdrs.AUTHORIZATION, ""))
+        if credentials is not None and await self.verify(*credentials):
+            return await handler(request)
+        return web.Response(status=401, text="Unauthorized\n", headers={hdrs.WWW_AUTHENTICATE: _CHALLENGE})
+
 
 def _matches(password: bytes, hashed: bytes) -> bool:
     # htpasswd truncates a longer password when it creates the hash; this library raises an error instead.
     return bcrypt.checkpw(password[:_BCRYPT_MAX_BYTES], hashed)
-
-
-def require_user(users: Users) -> Middleware:
-    """Create a middleware that answers requests without a valid password with 401."""
-
-    @web.middleware
-    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        credentials = parse_basic(request.headers.get(hdrs.AUTHORIZATION, ""))
-        if credentials is not None and await users.verify(*credentials):
-            return await handler(request)
-        return web.Response(status=401, text="Unauthorized\n", headers={hdrs.WWW_AUTHENTICATE: _CHALLENGE})
-
-    return guard

@@ -14,14 +14,7 @@ import aiohttp
 import msgspec
 
 from agent.config import DeliveryConfig
-from agent.delivery.connection import (
-    REQUEST_SECONDS,
-    connect,
-    credentials,
-    failure_reason,
-    post,
-    tls_context,
-)
+from agent.delivery.connection import REQUEST_SECONDS, connect, credentials, failure_reason, post, tls_context
 from agent.delivery.responses import Backoff, parse_retry_after
 from agent.features.mesh.endpoint import Endpoint, open_socket
 from agent.features.mesh.peers import Peers
@@ -94,7 +87,10 @@ class MeshExchange:
                     self._log_failure(failure)
                     await self._sleep(self._backoff.wait_seconds(failure.wait_seconds))
                 else:
-                    self._log_success()
+                    if self._has_failed:
+                        log.info("the collector at %s provides peers for the mesh again", self._settings.url)
+                    self._has_failed = False
+                    self._backoff.reset()
                     # Limit the rate of requests, whatever the collector returns.
                     await self._sleep(max(0.0, began + _MIN_INTERVAL_SECONDS - self._monotonic()))
 
@@ -102,7 +98,20 @@ class MeshExchange:
         """Send the results that changed, and apply the assignment in the response."""
         now = self._monotonic()
         changed = tuple(each for each in self._peers.results(now) if self._is_changed(each, now))
-        assignment = await self._post(http, self._report(changed, now))
+        is_settling = any(
+            now - peer.since < _SETTLE_SECONDS and not peer.is_settled
+            for peer in self._peers.by_node.values()
+        )
+        report = MeshReport(
+            node=self._node,
+            session=self._session,
+            host=self._advertised.host,
+            port=self._advertised.port,
+            version=self._version,
+            wait_seconds=_SETTLING_WAIT_SECONDS if is_settling else MAX_WAIT_SECONDS,
+            results=changed,
+        )
+        assignment = await self._post(http, report)
         self._sent |= {each.peer: (now, each) for each in changed}
         self._peers.interval_seconds = assignment.interval_seconds
         self._version = assignment.version
@@ -110,23 +119,6 @@ class MeshExchange:
             self._peers.assign(assignment.peers, self._monotonic())
             self._sent = {node: each for node, each in self._sent.items() if node in self._peers.by_node}
             self.changed.set()
-
-    def _report(self, changed: tuple[PeerResult, ...], now: float) -> MeshReport:
-        return MeshReport(
-            node=self._node,
-            session=self._session,
-            host=self._advertised.host,
-            port=self._advertised.port,
-            version=self._version,
-            wait_seconds=_SETTLING_WAIT_SECONDS if self._is_settling(now) else MAX_WAIT_SECONDS,
-            results=changed,
-        )
-
-    def _is_settling(self, now: float) -> bool:
-        return any(
-            now - peer.since < _SETTLE_SECONDS and not peer.is_settled
-            for peer in self._peers.by_node.values()
-        )
 
     def _is_changed(self, result: PeerResult, now: float) -> bool:
         """Whether the collector does not have a result, or one that differs from it."""
@@ -151,8 +143,7 @@ class MeshExchange:
             raise _ExchangeError(failure_reason(error)) from error
         if response.status != HTTPStatus.OK:
             raise _ExchangeError(
-                _error_detail(response.status, response.body),
-                parse_retry_after(response.headers),
+                _error_detail(response.status, response.body), parse_retry_after(response.headers)
             )
         try:
             return parse_assignment(response.body)
@@ -170,12 +161,6 @@ class MeshExchange:
                 "cannot get peers for the mesh from the collector at %s: %s", self._settings.url, failure
             )
         self._has_failed = True
-
-    def _log_success(self) -> None:
-        if self._has_failed:
-            log.info("the collector at %s provides peers for the mesh again", self._settings.url)
-        self._has_failed = False
-        self._backoff.reset()
 
 
 def _differs(before: float | None, now: float | None) -> bool:

@@ -63,13 +63,13 @@ def _read_source(parse: Callable[..., Value], files: tuple[OpenFile, ...], *more
 # --- Counters -----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
 class UsageReader:
     """Reads cgroups by path; keeps their files open between passes."""
 
-    def __init__(self, layout: Layout, budget: OpenFileBudget) -> None:
-        self._layout = layout
-        self._budget = budget
-        self._cgroups: dict[str, _Cgroup] = {}
+    layout: Layout
+    budget: OpenFileBudget
+    _cgroups: dict[str, "_Cgroup"] = field(default_factory=dict)
 
     def read(
         self, path: str, monotonic_seconds: float, limits: "LimitsReader", skipped_devices: frozenset[bytes]
@@ -77,7 +77,7 @@ class UsageReader:
         """Read a cgroup; None if it no longer exists."""
         cgroup = self._cgroups.get(path)
         if cgroup is None:
-            cgroup = self._cgroups[path] = _Cgroup(self._layout, path, self._budget)
+            cgroup = self._cgroups[path] = _Cgroup(self.layout, path, self.budget)
         return cgroup.read(monotonic_seconds, limits, skipped_devices)
 
     def keep_only(self, paths: Iterable[str]) -> None:
@@ -175,8 +175,11 @@ class LimitsReader:
 
     def read_cpu_weight(self, path: str) -> float | None:
         if "cpu" in self.layout.v1:
-            return v1.parse_cpu_weight(self._read_v1("cpu", path, "cpu.shares"))
-        return v2.parse_cpu_weight(self._read_v2("cpu", path, "cpu.weight"))
+            weight, default = self._read_v1("cpu", path, "cpu.shares"), 1024
+        else:
+            weight, default = self._read_v2("cpu", path, "cpu.weight"), 100
+        count = parse_count(weight)
+        return None if count is None else count / default
 
     def _outer(self, path: str) -> Limits:
         if not path:

@@ -14,7 +14,6 @@ _NANOSECONDS = 1_000_000_000
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _NO_LIMIT_BYTES = 1 << 62
 """Without a limit, the value is the largest multiple of the page size in 63 bits."""
-_DEFAULT_SHARES = 1024
 _SERVICE_FIELDS = 3
 
 
@@ -92,9 +91,3 @@ def parse_quota_cores(quota: bytes | None, period: bytes | None) -> float | None
     """`cpu.cfs_quota_us` over `cpu.cfs_period_us`; a quota of -1 is no limit."""
     quota_us, period_us = parse_count(quota), parse_count(period)
     return quota_us / period_us if quota_us and period_us else None
-
-
-def parse_cpu_weight(shares: bytes | None) -> float | None:
-    """`cpu.shares` relative to the default."""
-    count = parse_count(shares)
-    return None if count is None else count / _DEFAULT_SHARES

@@ -6,7 +6,6 @@ from agent.sources.files import parse_count, parse_field
 from agent.sources.readings import CpuTotals, DiskTotals, MemoryLevels
 
 _MICROSECONDS = 1_000_000
-_DEFAULT_WEIGHT = 100
 _DEVICE_NUMBER = re.compile(rb"[0-9]+:[0-9]+")
 
 
@@ -76,9 +75,3 @@ def parse_quota_cores(cpu_max: bytes | None) -> float | None:
     quota, _, period = (cpu_max or b"").partition(b" ")
     quota_us, period_us = parse_count(quota), parse_count(period)
     return quota_us / period_us if quota_us and period_us else None
-
-
-def parse_cpu_weight(weight: bytes | None) -> float | None:
-    """`cpu.weight` relative to the default."""
-    count = parse_count(weight)
-    return None if count is None else count / _DEFAULT_WEIGHT

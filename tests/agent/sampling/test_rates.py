@@ -9,7 +9,6 @@ from agent.sources.readings import (
     ContainerReading,
     CpuTotals,
     DiskTotals,
-    HostCpu,
     HostMemory,
     HostReading,
     Limits,
@@ -23,7 +22,9 @@ from wire.resources import Quantities
 
 HOST = HostReading(
     cores=4,
-    cpu=HostCpu(busy_seconds=1000.0, iowait_seconds=50.0, steal_seconds=20.0),
+    cpu_seconds=1000.0,
+    iowait_seconds=50.0,
+    steal_seconds=20.0,
     load_1m=1.5,
     frequency_hertz=2e9,
     memory=HostMemory(total_bytes=8000, available_bytes=5000, cache_bytes=1500, swap_used_bytes=10),
@@ -52,7 +53,9 @@ WEB = ContainerReading(
 FIRST = Reading(unix_seconds=1e9, monotonic_seconds=50.0, host=HOST, containers=(WEB,))
 LATER_HOST = replace(
     HOST,
-    cpu=HostCpu(busy_seconds=1004.0, iowait_seconds=52.0, steal_seconds=20.4),
+    cpu_seconds=1004.0,
+    iowait_seconds=52.0,
+    steal_seconds=20.4,
     disks={"sda": DiskTotals(10_400, 120, 6.0), "sdb": DiskTotals(500, 10, 4.0)},
     links={"eth0": LinkTotals(20_800, 0)},
     pressure=PressureTotals(11.0, 20.0, 30.2),
@@ -218,7 +221,9 @@ disk_totals = st.builds(DiskTotals, counts, maybe_counts, maybe_seconds)
 hosts = st.builds(
     HostReading,
     cores=st.none() | st.floats(0.01, 512),
-    cpu=st.builds(HostCpu, maybe_seconds, maybe_seconds, maybe_seconds),
+    cpu_seconds=maybe_seconds,
+    iowait_seconds=maybe_seconds,
+    steal_seconds=maybe_seconds,
     memory=st.builds(HostMemory, maybe_counts, maybe_counts, maybe_counts, maybe_counts),
     disks=st.dictionaries(st.sampled_from(["sda", "sdb", "sdc"]), disk_totals),
     links=st.dictionaries(st.sampled_from(["eth0", "eth1"]), link_totals),
@@ -294,7 +299,7 @@ def test_every_container_of_the_current_reading_is_there_and_no_other(
 def test_a_backwards_counter_never_has_a_rate(previous: Reading, current: Reading) -> None:
     used = compute_rates(previous, current).used
     before, now = previous.host, current.host
-    if (now.cpu.busy_seconds or 0) < (before.cpu.busy_seconds or 0):
+    if (now.cpu_seconds or 0) < (before.cpu_seconds or 0):
         assert used.cpu_cores is None
     if all(link[0] < before.links.get(name, (0, 0))[0] for name, link in now.links.items()):
         assert used.network_bytes_per_second is None

@@ -12,7 +12,6 @@ from agent.sources.readings import (
     ContainerReading,
     CpuTotals,
     DiskTotals,
-    HostCpu,
     HostMemory,
     HostReading,
     MemoryLevels,
@@ -80,7 +79,7 @@ def test_usage_and_limits_of_the_cgroup_are_those_of_the_host(
     reading = reader_of(host).read()
     assert reading.host == HostReading(
         cores=0.5,
-        cpu=HostCpu(1.5),
+        cpu_seconds=1.5,
         frequency_hertz=2500.25e6,
         memory=HostMemory(
             total_bytes=64 << 20, available_bytes=48 << 20, cache_bytes=6 << 20, swap_used_bytes=12288

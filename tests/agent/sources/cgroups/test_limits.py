@@ -29,18 +29,26 @@ def host(tmp_path: Path) -> Host:
     return make_host(tmp_path)
 
 
-@pytest.fixture
-def v1(host: Host) -> Host:
+def v1_host(host: Host) -> Host:
     make_v1(host)
     v1_container(host, PATH)
     return host
 
 
-@pytest.fixture
-def v2(host: Host) -> Host:
+def v2_host(host: Host) -> Host:
     make_v2(host)
     v2_container(host, PATH)
     return host
+
+
+@pytest.fixture
+def v1(host: Host) -> Host:
+    return v1_host(host)
+
+
+@pytest.fixture
+def v2(host: Host) -> Host:
+    return v2_host(host)
 
 
 def read(host: Host, cores: float | None = 8.0) -> Limits:
@@ -61,6 +69,23 @@ def test_v1_quota_above_a_container_binds_it(v1: Host) -> None:
 def test_inside_a_container_its_own_limits_bind_those_nested_in_it(v2: Host) -> None:
     write(v2.cgroup, {"cpu.max": "20000 100000\n"})
     assert read(v2).cpu_cores == 0.2
+
+
+@pytest.mark.parametrize(
+    ("make", "file", "weights"),
+    [
+        (v1_host, f"cpu/{PATH}/cpu.shares", {"1024\n": 1.0, "2\n": 2 / 1024, "": None}),
+        (v2_host, f"{PATH}/cpu.weight", {"100\n": 1.0, "10000\n": 100.0, "": None}),
+    ],
+)
+def test_cpu_weight_is_a_multiple_of_the_default(
+    host: Host, make: Callable[[Host], Host], file: str, weights: dict[str, float | None]
+) -> None:
+    make(host)
+    for text, weight in weights.items():
+        write(host.cgroup, {file: text})
+        reader = LimitsReader(detect_layout(host.proc, host.sys), 8.0)
+        assert reader.read_cpu_weight(PATH) == weight
 
 
 def without_quota_v1(host: Host, cores: str) -> None:

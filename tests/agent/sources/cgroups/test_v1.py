@@ -29,12 +29,6 @@ def test_there_is_no_cpu_time_without_the_file_that_counts_it() -> None:
     assert v1.parse_cpu(None, b"user 1\nsystem 2\n", None) is None
 
 
-def test_shares_are_a_multiple_of_the_default() -> None:
-    assert v1.parse_cpu_weight(b"1024\n") == 1.0
-    assert v1.parse_cpu_weight(b"2\n") == 2 / 1024
-    assert v1.parse_cpu_weight(None) is None
-
-
 @given(st.binary(), st.binary())
 def test_any_bytes_can_be_parsed(text: bytes, other: bytes) -> None:
     v1.parse_cpu(text, other, text)
@@ -43,7 +37,6 @@ def test_any_bytes_can_be_parsed(text: bytes, other: bytes) -> None:
     v1.parse_memory(text, b"total_rss " + text, b"oom_kill " + text)
     v1.parse_memory_limit_bytes(b"hierarchical_memory_limit " + text)
     v1.parse_quota_cores(text, other)
-    v1.parse_cpu_weight(text)
     v1.parse_disk(text, other, frozenset())
     v1.parse_service(b"8:0 Read " + text, frozenset())
 

@@ -21,12 +21,6 @@ def test_throttling_is_unknown_without_the_cpu_controller() -> None:
     assert v2.parse_cpu(b"usage_usec 3000000\nuser_usec 1000000\nsystem_usec 2000000\n") == CpuTotals(3, 1, 2)
 
 
-def test_weight_is_a_multiple_of_the_default() -> None:
-    assert v2.parse_cpu_weight(b"100\n") == 1.0
-    assert v2.parse_cpu_weight(b"10000\n") == 100.0
-    assert v2.parse_cpu_weight(None) is None
-
-
 @given(st.binary(), st.binary())
 def test_any_bytes_can_be_parsed(text: bytes, other: bytes) -> None:
     v2.parse_cpu(text)
@@ -35,7 +29,6 @@ def test_any_bytes_can_be_parsed(text: bytes, other: bytes) -> None:
     v2.parse_memory(text, other, text, other)
     v2.parse_memory(None, b"anon " + text, None, b"oom_kill " + other)
     v2.parse_quota_cores(text)
-    v2.parse_cpu_weight(text)
     v2.parse_disk(text, frozenset())
     v2.parse_disk(b"8:0 rbytes=" + text, frozenset())
 
