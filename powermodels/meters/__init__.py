@@ -1,7 +1,8 @@
 """The power meters of a host.
 
 Input: the root of /sys. Output: a `Meter` for each kind that is available, the preferred one first, and a
-`Gap` with the reason for each that is not. A new kind is one module here and one line in `METERS`.
+`Gap` with the reason for each that is not. A new kind is one module here and one line in `METERS`;
+`sensors` is the meter of all that read files of the kernel.
 
 A meter with a larger scope is preferred, then one with a smaller error. A meter of the whole machine comes
 before RAPL, although RAPL is faster and finer: board, disks, fans and power supply are half of a server's
@@ -12,12 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from powermodels.common.interface import Meter, Scope
-from powermodels.meters.acpi import find_acpi
 from powermodels.meters.battery import find_battery
-from powermodels.meters.hwmon import find_hwmon
+from powermodels.meters.hwmon import find_acpi, find_hwmon
 from powermodels.meters.ipmi import find_ipmi
-from powermodels.meters.pyrapl import PYRAPL, find_pyrapl
-from powermodels.meters.rapl import find_rapl
+from powermodels.meters.rapl import PYRAPL, find_pyrapl, find_rapl
 from wire.messages import Gap
 
 __all__ = ["METERS", "PYRAPL", "find_meters"]

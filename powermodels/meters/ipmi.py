@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from powermodels.common.interface import Part, Scope
-from powermodels.meters.hwmon import MAX_NODE_WATTS
-from powermodels.meters.rapl import own_group
+from powermodels.meters.sensors import MAX_NODE_WATTS, own_group
 from wire.messages import Gap, PowerSource
 
 _WHAT = "IPMI"
@@ -86,11 +85,7 @@ class IpmiMeter:
         self._answered_seconds = float("-inf")
         self._answer_watts: float | None = None
         self._watts: float | None = None
-        self._gap: Gap | None = None
-
-    @property
-    def gap(self) -> Gap | None:
-        return self._gap
+        self.gap: Gap | None = None
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -99,7 +94,7 @@ class IpmiMeter:
     def watts(self, monotonic_seconds: float) -> float | None:
         if self._running is not None:
             self._collect(self._running, monotonic_seconds)
-        wait_seconds = _PERIOD_SECONDS if self._gap is None else _PERIOD_AFTER_FAILURE_SECONDS
+        wait_seconds = _PERIOD_SECONDS if self.gap is None else _PERIOD_AFTER_FAILURE_SECONDS
         if self._running is None and monotonic_seconds - self._began_seconds >= wait_seconds:
             self._start(monotonic_seconds)
         # A sample that is longer than a value is fresh uses the value requested at its start.
@@ -149,11 +144,11 @@ class IpmiMeter:
         if watts is None:
             self._fail(_failure_reason(text, running.returncode, self._tool))
             return
-        self._gap = None
+        self.gap = None
         self._answer_watts, self._answered_seconds = watts, self._began_seconds
 
     def _fail(self, why: str) -> None:
-        self._gap = Gap(_WHAT, why)
+        self.gap = Gap(_WHAT, why)
         self._answer_watts = None
 
 

@@ -71,7 +71,7 @@ def test_what_the_meter_does_not_see_is_a_gap(proc: Path, tree: PowercapTree) ->
     (gap,) = estimator.gaps
     assert gap.why == "rapl measures CPU and memory only; the rest is estimated"
     meter, model = estimator.describe()
-    assert meter.startswith("power: RAPL meter: package-0, package-0 dram")
+    assert meter.startswith("power: RAPL: package-0, package-0 dram")
     assert model.startswith("power: prior for 2 x Intel(R) Xeon(R) Gold 6140")
 
 

@@ -17,11 +17,10 @@ from agent.config import AgentConfig
 from agent.features import settings_class
 from agent.main import sample_once
 from agent.sources.reader import Reader
-from powermodels.common.interface import Load, MeterState, Scope
+from powermodels.common.interface import Load, Meter, MeterState, Scope
 from powermodels.estimator import Estimator
 from powermodels.meters import find_meters
-from powermodels.meters.pyrapl import find_pyrapl
-from powermodels.meters.rapl import RaplMeter
+from powermodels.meters.rapl import find_pyrapl
 from wattpack.commands.power_calibrate import MODEL_PATH
 from wattpack.config.arguments import add
 from wattpack.config.options import add_config_options, load_config
@@ -105,7 +104,7 @@ def examine(config: AgentConfig, model_path: Path) -> Findings:
     )
 
 
-def _measure(estimator: Estimator, pyrapl: RaplMeter | None) -> float | None:
+def _measure(estimator: Estimator, pyrapl: Meter | None) -> float | None:
     """Wait for the first reading of each meter; returns the reading of pyRAPL."""
     began_seconds = now_seconds = time.monotonic()
     estimator.begin(now_seconds)

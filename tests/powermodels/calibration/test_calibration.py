@@ -22,7 +22,8 @@ from powermodels.calibration.recording import (
 )
 from powermodels.common.interface import Load
 from powermodels.learning.refit import fit_and_wait
-from powermodels.meters.rapl import RaplMeter, find_rapl
+from powermodels.meters.rapl import find_rapl
+from powermodels.meters.sensors import SensorMeter
 from powermodels.models.samples import Sample
 from tests.lab.powercap import PowercapTree, constant, intel
 from wire.errors import UserError
@@ -51,7 +52,7 @@ class World:
         self.seconds = 0.0
         self.tree = PowercapTree(folder, intel(constant(75)))
         meter = find_rapl(self.tree.sys, None)
-        assert isinstance(meter, RaplMeter)
+        assert isinstance(meter, SensorMeter)
         self.meter = meter
 
     def sleep(self, seconds: float) -> None:

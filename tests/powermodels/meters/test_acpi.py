@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from powermodels.common.interface import Part, Scope
-from powermodels.meters.acpi import AcpiMeter, find_acpi, parse_accuracy
+from powermodels.meters.hwmon import find_acpi, parse_accuracy
+from powermodels.meters.sensors import SensorMeter
 from tests.powermodels.sysfs import forbid, write_files
 from wire.messages import Gap
 
@@ -16,9 +17,9 @@ def firmware_meter(sys: Path, number: int = 0, **files: object) -> Path:
     )
 
 
-def meter_under(sys: Path) -> AcpiMeter:
+def meter_under(sys: Path) -> SensorMeter:
     meter = find_acpi(sys, None)
-    assert isinstance(meter, AcpiMeter)
+    assert isinstance(meter, SensorMeter)
     return meter
 
 

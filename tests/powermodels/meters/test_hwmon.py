@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from powermodels.common.interface import Part, Scope
-from powermodels.meters.hwmon import HwmonMeter, find_hwmon
+from powermodels.meters.hwmon import find_hwmon
+from powermodels.meters.sensors import SensorMeter
 from tests.powermodels.sysfs import forbid, write_files
 from wire.messages import Gap, PowerSource
 
@@ -12,9 +13,9 @@ def device(sys: Path, number: int, **files: object) -> Path:
     return write_files(sys / f"class/hwmon/hwmon{number}", files)
 
 
-def meter_under(sys: Path) -> HwmonMeter:
+def meter_under(sys: Path) -> SensorMeter:
     meter = find_hwmon(sys, None)
-    assert isinstance(meter, HwmonMeter)
+    assert isinstance(meter, SensorMeter)
     return meter
 
 
@@ -82,7 +83,10 @@ def test_a_counter_gives_the_mean_since_the_last_look_and_wins_over_an_instant(t
 
 def test_a_machine_that_draws_nothing_is_a_sensor_that_does_not_work(tmp_path: Path) -> None:
     device(tmp_path, 0, name="corsairpsu", power1_input=0, power1_label="power total")
-    assert meter_under(tmp_path).watts(0) is None
+    meter = meter_under(tmp_path)
+    assert meter.watts(0) is None
+    assert meter.gap is not None
+    assert "0 µW" in meter.gap.why
 
 
 @pytest.mark.parametrize("nonsense", ["", "much", "99999999999999"])

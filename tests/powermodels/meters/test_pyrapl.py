@@ -13,8 +13,8 @@ import pytest
 
 from agent.config import PowerConfig
 from agent.sampling.power import PowerSampler
-from powermodels.meters.pyrapl import find_pyrapl, meter_through
-from powermodels.meters.rapl import RaplMeter, find_rapl
+from powermodels.meters.rapl import find_pyrapl, find_rapl, meter_through
+from powermodels.meters.sensors import SensorMeter
 from tests.lab.powercap import Curve, Machine, PowercapTree, constant, intel
 from wire.messages import Gap
 
@@ -39,7 +39,7 @@ def energies(tree: PowercapTree, sockets: int) -> Sequence[float]:
 def test_both_ways_give_the_same_watts(tmp_path: Path, machine: Machine, sockets: int) -> None:
     tree = PowercapTree(tmp_path, machine)
     ours = find_rapl(tree.sys, None)
-    assert isinstance(ours, RaplMeter)
+    assert isinstance(ours, SensorMeter)
     theirs = meter_through(lambda: energies(tree, sockets), tree.sys)
     for seconds in range(0, 61, 3):
         before = energies(tree, sockets)
@@ -83,7 +83,7 @@ def test_what_pyrapl_gives_is_metered(tmp_path: Path, monkeypatch: pytest.Monkey
     library = SimpleNamespace(Sensor=lambda: sensor, PyRAPLException=OSError)
     monkeypatch.setitem(python.modules, "pyRAPL", library)
     meter = find_pyrapl(tree.sys, None)
-    assert isinstance(meter, RaplMeter)
+    assert isinstance(meter, SensorMeter)
     meter.watts(0)
     tree.advance(3)
     assert meter.watts(3) == pytest.approx(sum(map(tree.joules, tree.zones)) / 3, rel=0.005)

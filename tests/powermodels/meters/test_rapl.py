@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from powermodels.common.interface import Scope
-from powermodels.meters.counters import CounterReading, watts_between
-from powermodels.meters.rapl import RaplMeter, find_rapl, read_domains
+from powermodels.meters.rapl import find_rapl, read_domains
+from powermodels.meters.sensors import CounterReading, SensorMeter, watts_between
 from tests.lab.powercap import Curve, Fault, Machine, PowercapTree, amd, constant, intel, steps
 from wire.messages import Gap
 
@@ -16,13 +16,13 @@ RANGE_UJ = 262_143_328_850
 RAMP = Curve(((0.0, 40.0), (60.0, 180.0), (120.0, 60.0)))
 
 
-def meter_of(tree: PowercapTree) -> RaplMeter:
+def meter_of(tree: PowercapTree) -> SensorMeter:
     meter = find_rapl(tree.sys, None)
-    assert isinstance(meter, RaplMeter)
+    assert isinstance(meter, SensorMeter)
     return meter
 
 
-def metered_joules(tree: PowercapTree, meter: RaplMeter, at_seconds: Iterable[float]) -> float:
+def metered_joules(tree: PowercapTree, meter: SensorMeter, at_seconds: Iterable[float]) -> float:
     """The energy by the meter's word, over readings at these times; every interval must have one."""
     joules = 0.0
     times = [0.0, *at_seconds]
@@ -35,7 +35,7 @@ def metered_joules(tree: PowercapTree, meter: RaplMeter, at_seconds: Iterable[fl
     return joules
 
 
-def reason(meter: RaplMeter) -> str:
+def reason(meter: SensorMeter) -> str:
     assert meter.gap is not None
     return meter.gap.why
 
