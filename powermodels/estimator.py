@@ -10,13 +10,18 @@ error.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from powermodels.attribution.idle import IdlePolicy, share_idle
-from powermodels.attribution.split import PowerWeights, container_error_ratio, fit_to_meter, split
+from powermodels.attribution.split import (
+    IdlePolicy,
+    PowerWeights,
+    container_error_ratio,
+    fit_to_meter,
+    share_idle,
+    split,
+)
 from powermodels.common.host_facts import read_host_facts
 from powermodels.common.interface import (
     Estimate,
@@ -28,7 +33,6 @@ from powermodels.common.interface import (
     ModelState,
     Scope,
     Share,
-    Terms,
 )
 from powermodels.common.scaling import ASSUMED, rescaled
 from powermodels.learning.learner import Learner, first_curve
@@ -36,16 +40,16 @@ from powermodels.learning.refit import Refit
 from powermodels.learning.service_weights import SYSTEM, ServiceWeights, shares_by_service
 from powermodels.meters import PYRAPL, find_meters
 from powermodels.meters.ipmi import IpmiMeter
-from powermodels.models import choose_model
 from powermodels.models.adaptive import AdaptiveModel
 from powermodels.models.fitted import FittedModel, fingerprint
 from powermodels.models.lifted import LiftedModel, lift, lifted_error_ratio
+from powermodels.models.prior import PriorModel
 from powermodels.models.regression import CurveModel
 from powermodels.models.slice import Slice, SliceModel
 from powermodels.models.stored import Stored
 from powermodels.models.stored import load as load_model
 from wire.errors import UserError
-from wire.messages import Gap, PowerSource
+from wire.messages import Gap
 from wire.resources import Quantities
 
 _SLICE_GAP = Gap(
@@ -53,53 +57,44 @@ _SLICE_GAP = Gap(
     "a meter measures the whole machine, and host.cgroup is a part of it; its power is estimated",
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Options of an estimator."""
-
-    idle_policy: IdlePolicy = IdlePolicy.NONE
-    model_path: Path | None = None
-    """File of the host's own model, calibrated or learned; None stores no model."""
-    refit: Refit = field(default_factory=Refit)
-    is_slice: bool = False
-    """Whether the host is a cgroup on a machine that it shares with others."""
-
-
-@dataclass(frozen=True, slots=True)
-class _NodeEstimate:
-    """Power of the whole machine; `source_scope` and `source_watts` as in `Estimate`."""
-
-    terms: Terms
-    source: PowerSource
-    error_ratio: float
-    source_scope: Scope
-    source_watts: float
+_Reading = tuple[Meter, float]
+"""The meter in use, and its watts."""
 
 
 class Estimator:
     """Estimates the power of a host and its containers, sample by sample."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the host, and options by name
         self,
         facts: HostFacts,
-        model: Model,
-        meters: Sequence[Meter],
-        gaps: Sequence[Gap],
-        options: Options | None = None,
+        meters: Sequence[Meter] = (),
+        gaps: Sequence[Gap] = (),
+        *,
+        model: Stored | None = None,
+        model_path: Path | None = None,
+        idle_policy: IdlePolicy = IdlePolicy.NONE,
+        is_slice: bool = False,
+        refit: Refit | None = None,
     ) -> None:
+        """`model` is the host's own model, calibrated or learned; without `model_path`, none is stored.
+
+        With `is_slice`, the host is a cgroup on a machine that it shares with others.
+        """
         self.facts = facts
-        self._options = options or Options()
-        self._slice = Slice(facts) if self._options.is_slice else None
-        self._model = model if self._slice is None else SliceModel(model, self._slice)
-        prior = model if model.source is PowerSource.PRIOR else choose_model(facts)
-        self._prior = prior if self._slice is None else SliceModel(prior, self._slice)
+        self._idle_policy = idle_policy
+        self._model_path = model_path
+        self._refit = refit or Refit()
+        self._prior: Model = PriorModel.for_host(facts)
+        self._model: Model = model or self._prior
+        self._slice = Slice(facts) if is_slice else None
+        if self._slice is not None:
+            self._prior = SliceModel(self._prior, self._slice)
+            self._model = self._prior if model is None else SliceModel(model, self._slice)
         self._meters = tuple(meters)
         self._gaps = tuple(gaps)
         self._learner: Learner | None = None
         self._weights = ServiceWeights()
         self._last_seconds: float | None = None
-        self._interval_seconds = 0.0
         self._readings: tuple[float | None, ...] = (None,) * len(self._meters)
         self._used: Meter | None = None
 
@@ -123,13 +118,21 @@ class Estimator:
         meters, gaps = ((), [_SLICE_GAP]) if is_slice else find_meters(sys, facts.hypervisor, pyrapl=pyrapl)
         # With any meter, the reasons why others are missing do not matter, except of one that was chosen.
         missing = [gap for gap in gaps if gap.what == PYRAPL] if meters else gaps[:1]
-        model: Model = choose_model(facts)
+        model = None
         if model_path is not None and model_path.exists():
             try:
-                model = _of_this_host(load_model(model_path), facts, model_path)
+                model = _load_of_host(model_path, facts)
             except UserError as error:
                 missing.append(Gap("power model", str(error)))
-        return cls(facts, model, meters, missing, Options(idle_policy, model_path, is_slice=is_slice))
+        return cls(
+            facts,
+            meters,
+            missing,
+            model=model,
+            model_path=model_path,
+            idle_policy=idle_policy,
+            is_slice=is_slice,
+        )
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -170,17 +173,7 @@ class Estimator:
 
     def model_state(self) -> ModelState:
         """The current state of the model."""
-        model = self.model
-        tracker = None if self._learner is None else self._learner.tracker
-        fitted = self._model if tracker is None else tracker.snapshot(datetime.now(UTC))
-        return ModelState(
-            source=model.source,
-            scope=model.scope,
-            error_ratio=model.error_ratio,
-            description=model.describe(),
-            made=fitted.origin.made if isinstance(fitted, FittedModel) else None,
-            stale_seconds=None if tracker is None else tracker.stale_seconds,
-        )
+        return ModelState(self.model.error_ratio, self.model.describe())
 
     def meters(self) -> tuple[MeterState, ...]:
         """All meters of the host at the last estimate, the preferred one first."""
@@ -223,58 +216,58 @@ class Estimator:
         capacity, services = capacity or Quantities(), services or {}
         if self._slice is not None:
             self._slice.resize(capacity)
-        metered_watts = self._read_meters(monotonic_seconds)
-        node = self._estimate_node(load, capacity, metered_watts)
-        self._learn(monotonic_seconds, load, capacity, metered_watts)
-        self._learn_weights(load, capacity, metered_watts, shares_by_service(load, containers, services))
+        reading = self._read_meters(monotonic_seconds)
+        node = self._estimate_node(load, capacity, reading)
+        self._learn(monotonic_seconds, load, capacity, reading, shares_by_service(load, containers, services))
         weights = PowerWeights(
             {name: self._weights.weight(services.get(name, name)) for name in containers},
             self._weights.weight(SYSTEM),
         )
         parts = split(node.terms, load, containers, weights)
-        idle_watts = share_idle(self._options.idle_policy, parts, reserved or {})
+        idle_watts = share_idle(self._idle_policy, parts, reserved or {})
         share_error_ratio = container_error_ratio(node.terms, node.error_ratio, self._weights.error_share)
-        return Estimate(
-            watts=node.terms.watts,
-            idle_watts=parts.idle_watts,
+        return replace(
+            node,
             system_watts=parts.system_watts,
-            source=node.source,
-            error_ratio=node.error_ratio,
             containers={
-                name: Share(watts, share_error_ratio, idle_watts[name], weights.containers.get(name, 1.0))
+                name: Share(watts, share_error_ratio, idle_watts[name], weights.containers[name])
                 for name, watts in parts.containers.items()
             },
-            source_scope=node.source_scope,
-            source_watts=node.source_watts,
         )
 
-    def _read_meters(self, monotonic_seconds: float) -> float | None:
-        """Read all meters, since each measures from call to call; return the watts of the preferred one."""
+    def _read_meters(self, monotonic_seconds: float) -> _Reading | None:
+        """Read all meters, since each measures from call to call; return the preferred one with a value."""
         self._readings = tuple(meter.watts(monotonic_seconds) for meter in self._meters)
+        self._used = None
         for meter, watts in zip(self._meters, self._readings, strict=True):
             if watts is not None and _measures(meter):
                 self._used = meter
-                return watts
-        self._used = None
+                return meter, watts
         return None
 
-    def _estimate_node(
-        self, load: Load, capacity: Quantities, metered_watts: float | None
-    ) -> "_NodeEstimate":
-        """Estimate the power of the whole machine from the meter in use or, without one, from the model."""
+    def _estimate_node(self, load: Load, capacity: Quantities, reading: _Reading | None) -> Estimate:
+        """Estimate the power of the whole machine, without containers, from the meter or from the model."""
         model, whole = self.model, self._whole_model
         terms = model.terms(rescaled(load, capacity, self._scaling_of(model)))
-        source, error_ratio, scope = model.source, model.error_ratio, model.scope
-        if self._used is not None and metered_watts is not None:
-            terms = fit_to_meter(terms, metered_watts, self._used.scope, model.scope)
-            source, error_ratio, scope = self._used.source, self._used.error_ratio, self._used.scope
+        source: Model | Meter = model
+        if reading is not None:
+            source, metered_watts = reading
+            terms = fit_to_meter(terms, metered_watts, source.scope, model.scope)
+        scope = source.scope
         whole_terms = whole.terms(rescaled(load, capacity, self._scaling_of(whole)))
-        error_ratio = lifted_error_ratio(terms, scope, error_ratio, whole_terms, whole.error_ratio)
+        error_ratio = lifted_error_ratio(terms, scope, source.error_ratio, whole_terms, whole.error_ratio)
+        lifted = lift(terms, scope, whole_terms, whole.error_ratio)
         if scope is not Scope.NODE and whole is not self._prior and whole.error_ratio < error_ratio:
             # It was fitted to a meter of the whole machine, and is more accurate.
-            return _NodeEstimate(whole_terms, whole.source, whole.error_ratio, whole.scope, whole_terms.watts)
-        lifted = lift(terms, scope, whole_terms, whole.error_ratio)
-        return _NodeEstimate(lifted, source, error_ratio, scope, terms.watts)
+            source, error_ratio, lifted, terms = whole, whole.error_ratio, whole_terms, whole_terms
+        return Estimate(
+            terms=lifted,
+            system_watts=lifted.dynamic_watts,
+            source=source.source,
+            error_ratio=error_ratio,
+            source_scope=source.scope,
+            source_watts=terms.watts,
+        )
 
     def _scaling_of(self, model: Model) -> Quantities:
         """The capacities that the loads of a model are ratios of; empty if they do not matter."""
@@ -292,66 +285,57 @@ class Estimator:
                 meter.close()
 
     def _learn(
-        self, monotonic_seconds: float, load: Load, capacity: Quantities, metered_watts: float | None
+        self,
+        monotonic_seconds: float,
+        load: Load,
+        capacity: Quantities,
+        reading: _Reading | None,
+        shares: Mapping[str, float],
     ) -> None:
+        """Learn the model, and how services differ; `shares` is the share of each in the CPU usage."""
         last_seconds, self._last_seconds = self._last_seconds, monotonic_seconds
-        self._interval_seconds = 0.0 if last_seconds is None else monotonic_seconds - last_seconds
-        meter = self._used
-        if meter is not None and metered_watts is not None:
-            self._start_learning(meter.scope, rescaled(load, capacity, ASSUMED), metered_watts)
-        if self._learner is None:
+        interval_seconds = 0.0 if last_seconds is None else monotonic_seconds - last_seconds
+        if reading is not None:
+            self._start_learning(reading[0].scope, rescaled(load, capacity, ASSUMED), reading[1])
+        learner = self._learner
+        if learner is None:
             return
-        model_load = rescaled(load, capacity, self._learner.scaling)
-        self._learner.pass_time(monotonic_seconds, model_load, self._interval_seconds)
-        if meter is not None and metered_watts is not None and meter.scope is self._learner.tracker.scope:
-            self._learner.learn(metered_watts, meter.period_seconds)
-
-    def _learn_weights(
-        self, load: Load, capacity: Quantities, metered_watts: float | None, shares: Mapping[str, float]
-    ) -> None:
-        """Learn how services differ; `shares` is the share of each in the CPU usage."""
-        learner, meter = self._learner, self._used
-        if (
-            learner is None
-            or meter is None
-            or metered_watts is None
-            or meter.scope is not learner.tracker.scope
-        ):
+        model_load = rescaled(load, capacity, learner.scaling)
+        learner.pass_time(monotonic_seconds, model_load, interval_seconds)
+        if reading is None or reading[0].scope is not learner.tracker.scope:
             self._weights.skip()
             return
-        terms = learner.tracker.curve.terms(rescaled(load, capacity, learner.scaling))
+        meter, metered_watts = reading
+        learner.learn(metered_watts, meter.period_seconds)
+        terms = learner.tracker.curve.terms(model_load)
         self._weights.observe(
             metered_watts - terms.memory_watts - terms.disk_watts - terms.network_watts,
             {service: terms.cpu_watts * share for service, share in shares.items()},
-            self._interval_seconds,
+            interval_seconds,
         )
 
     def _start_learning(self, scope: Scope, load: Load, metered_watts: float) -> None:
         """Create a learner for the scope of a meter, unless there is one for that or a larger scope."""
-        if self._learner is not None and not _is_larger(scope, self._learner.tracker.scope):
+        if self._learner is not None and scope.rank >= self._learner.tracker.scope.rank:
             return
         base = self._model.curve if isinstance(self._model, AdaptiveModel) else self._model
         if isinstance(base, CurveModel) and base.scope is scope:
             curve = base
-        elif isinstance(base, FittedModel) and not _is_larger(scope, base.scope):
+        elif isinstance(base, FittedModel) and scope.rank >= base.scope.rank:
             return  # a calibrated linear or table model is used unchanged
         else:
             curve = first_curve(self._model, self.facts, scope, load, metered_watts)
         if self._learner is not None:
             self._learner.close()
-        self._learner = Learner(curve, self._options.model_path, self._options.refit)
+        self._learner = Learner(curve, self._model_path, self._refit)
 
 
 def _measures(meter: Meter) -> bool:
     return meter.scope is not Scope.PART
 
 
-def _is_larger(scope: Scope, other: Scope) -> bool:
-    order = tuple(Scope)
-    return order.index(scope) < order.index(other)
-
-
-def _of_this_host(model: Stored, facts: HostFacts, path: Path) -> Stored:
+def _load_of_host(path: Path, facts: HostFacts) -> Stored:
+    model = load_model(path)
     if model.origin.host != fingerprint(facts):
         raise UserError(
             f"{path} is the model of another machine: create one here with 'wattpack power calibrate'"

@@ -8,7 +8,7 @@ from agent import config
 from agent.sampling.rates import HostRates
 from agent.sources.files import parse_count, read_file
 from powermodels.attribution.accounts import EnergyAccounts
-from powermodels.attribution.idle import IdlePolicy
+from powermodels.attribution.split import IdlePolicy
 from powermodels.common.interface import Load, MeterState
 from powermodels.estimator import Estimator
 from powermodels.models.wire_curve import power_curve_of

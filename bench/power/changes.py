@@ -17,7 +17,7 @@ from powermodels.common.interface import HostFacts, Load, Scope
 from powermodels.fit.fitting import fit
 from powermodels.learning.learner import Learner, first_curve
 from powermodels.learning.refit import Fitted, Refit
-from powermodels.models import choose_model
+from powermodels.models.prior import PriorModel
 from powermodels.models.samples import FitRequest
 
 SEEDS = range(8)
@@ -84,7 +84,7 @@ def follow(change: str, seed: int) -> MinuteErrors:
         true_watts = _plain_watts(load) if changed_seconds < 0 else CHANGES[change](changed_seconds, load)
         watts = true_watts * (1 + chance.gauss(0.0, _METER_NOISE_RATIO))
         if learner is None:
-            curve = first_curve(choose_model(_FACTS), _FACTS, Scope.CPU, load, watts)
+            curve = first_curve(PriorModel.for_host(_FACTS), _FACTS, Scope.CPU, load, watts)
             learner = Learner(curve, None, _InProcess())
         errors.append(abs(learner.tracker.terms(load).watts - true_watts) / true_watts)
         learner.pass_time(seconds, load, _PERIOD_SECONDS)

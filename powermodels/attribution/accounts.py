@@ -1,23 +1,74 @@
 """Energy counters, which never decrease and continue after a restart of the agent.
 
-They are saved after each sample (`durable_file`), so they survive a crash of the agent. After a crash of the
+They are saved after each sample, so they survive a crash of the agent. After a crash of the
 machine the last values may be lost: then all start at zero, which readers of counters handle as a reset. A
 counter slightly below its last value would look like a reset too, and count everything twice.
 """
 
+import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Self
+from zlib import crc32
 
 import msgspec
 
-from powermodels.attribution.durable_file import DurableFile
 from powermodels.common.interface import Estimate
 from wire.messages import Gap
 
 _DROP_AFTER_SECONDS = 86_400.0
 _MAX_CONTAINERS = 10_000
+
+_MODE = 0o600
+_HEAD = b"wattpack ledger %08x %016x\n"
+_HEAD_BYTES = len(_HEAD % (0, 0))
+
+
+class DurableFile:
+    """A small file that survives a crash of the process at any time: the pair of files at `path` and `path~`.
+
+    Both have a checksum and are written alternately: a crash while one is written leaves the other. They are
+    written in place without fsync, so that a save after each sample is cheap. A crash of the process loses
+    nothing; a crash of the machine may lose the last half minute.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._files = (path, path.with_name(f"{path.name}~"))
+        self._number = max((number for number, _ in self._pages()), default=0)
+
+    def read(self) -> bytes | None:
+        """The last content; None if there is no valid one."""
+        return max(self._pages(), default=(0, None))[1]
+
+    def write(self, body: bytes, *, sync: bool = False) -> None:
+        """Replace the content; raises OSError. With `sync`, it calls fsync, for a planned stop."""
+        self._number += 1
+        path = self._files[self._number % 2]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, _MODE)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(_head(self._number, body) + body)
+            file.truncate()
+            if sync:
+                file.flush()
+                os.fsync(descriptor)
+
+    def _pages(self) -> Iterator[tuple[int, bytes]]:
+        """Number and content of each of the two files that is valid."""
+        for path in self._files:
+            try:
+                data = path.read_bytes()
+                number = int(data[:_HEAD_BYTES].split()[-1], 16)
+            except (OSError, IndexError, ValueError):
+                continue
+            body = data[_HEAD_BYTES:]
+            if data[:_HEAD_BYTES] == _head(number, body):
+                yield number, body
+
+
+def _head(number: int, body: bytes) -> bytes:
+    return _HEAD % (crc32(body, crc32(b"%d" % number)), number)
 
 
 class _Account(msgspec.Struct, array_like=True):

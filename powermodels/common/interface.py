@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import Enum
 from typing import Protocol
 
@@ -76,6 +75,11 @@ class Scope(Enum):
     CPU = "the CPU only"
     PART = "a part of the machine"
     """An unknown part, which may overlap with others: listed, but never the node's power."""
+
+    @property
+    def rank(self) -> int:
+        """0 for the largest scope."""
+        return list(Scope).index(self)
 
     @property
     def reported(self) -> PowerScope:
@@ -174,16 +178,10 @@ class MeterState:
 
 @dataclass(frozen=True, slots=True)
 class ModelState:
-    """State of the model at the last estimate."""
+    """The model, as it is shown."""
 
-    source: PowerSource
-    scope: Scope
     error_ratio: float
     description: str
-    made: datetime | None
-    """Time of the fit; None for a prior."""
-    stale_seconds: float | None
-    """Time since it was last compared with a meter; None if not since the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,17 +198,22 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Power of a node over one interval: `watts` is `idle_watts + system_watts + sum(containers)`, always.
+    """Power of a node over one interval: `watts` is `idle_watts + system_watts + sum(containers)`, always."""
 
-    It covers the whole machine, whatever the scope of its source: `powermodels.models.lifted` adds the rest.
-    """
-
-    watts: float
-    idle_watts: float
+    terms: Terms
+    """Of the whole machine, whatever the scope of the source: `powermodels.models.lifted` adds the rest."""
     system_watts: float
     source: PowerSource
     error_ratio: float
-    containers: Mapping[str, Share] = field(default_factory=dict)
     source_scope: Scope = Scope.NODE
     source_watts: float | None = None
     """Power within the scope of the source: that of the meter, or of the model that was fitted to it."""
+    containers: Mapping[str, Share] = field(default_factory=dict)
+
+    @property
+    def watts(self) -> float:
+        return self.terms.watts
+
+    @property
+    def idle_watts(self) -> float:
+        return self.terms.idle_watts

@@ -12,7 +12,7 @@ power or more.
 from collections.abc import Callable
 from pathlib import Path
 
-from powermodels.common.interface import Meter, Scope
+from powermodels.common.interface import Meter
 from powermodels.meters.battery import find_battery
 from powermodels.meters.hwmon import find_acpi, find_hwmon
 from powermodels.meters.ipmi import find_ipmi
@@ -30,8 +30,6 @@ METERS: tuple[Callable[[Path, str | None], Meter | Gap], ...] = (
     find_ipmi,
 )
 
-_BY_SCOPE = tuple(Scope)
-
 
 def find_meters(
     sys: Path, hypervisor: str | None = None, *, pyrapl: bool = False
@@ -48,5 +46,5 @@ def find_meters(
             gaps.append(found)
         else:
             meters.append(found)
-    meters.sort(key=lambda meter: (_BY_SCOPE.index(meter.scope), meter.error_ratio))
+    meters.sort(key=lambda meter: (meter.scope.rank, meter.error_ratio))
     return meters, gaps

@@ -44,7 +44,6 @@ SENSOR_SCOPES: tuple[tuple[str, str, Scope], ...] = (
     ("fam15h_power", "", Scope.CPU),
     ("zenpower", "SVI2_P_(Core|SoC)", Scope.CPU),
 )
-_BY_SIZE = tuple(Scope)
 
 
 def read_devices(sys: Path) -> Iterator[tuple[str, Path]]:
@@ -95,7 +94,7 @@ def find_hwmon(sys: Path, hypervisor: str | None) -> SensorMeter | Gap:
     if not found:
         guest = f", as in most virtual machines ({hypervisor})" if hypervisor is not None else ""
         return Gap("hwmon", f"no sensor under {sys / 'class/hwmon'} measures power{guest}")
-    largest = min((scope for _, scope in found), key=_BY_SIZE.index)
+    largest = min((scope for _, scope in found), key=lambda scope: scope.rank)
     names = Counter(sensor.name for sensor, _ in found)
     sensors = tuple(
         replace(

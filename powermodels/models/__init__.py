@@ -5,11 +5,3 @@ for every host. Models that are fitted to a meter are stored as JSON (`stored`):
 (`regression`), `table`, and `adaptive`, with a `correction`. `powermodels.fit` fits them. A new kind is a
 module here, a line in `stored.Stored` and one in `fit.fitting.KINDS`.
 """
-
-from powermodels.common.interface import HostFacts, Model
-from powermodels.models.prior import PriorModel
-
-
-def choose_model(facts: HostFacts) -> Model:
-    """The model for a host without a meter."""
-    return PriorModel.for_host(facts)

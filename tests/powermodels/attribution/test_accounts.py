@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from powermodels.attribution.accounts import EnergyAccounts
-from powermodels.attribution.durable_file import DurableFile
-from powermodels.common.interface import Estimate, Share
+from powermodels.attribution.accounts import DurableFile, EnergyAccounts
+from powermodels.common.interface import Estimate, Share, Terms
 from wire.messages import PowerSource
 
 DAY = 86_400.0
@@ -31,7 +30,8 @@ def estimate(watts: float, **containers: float) -> Estimate:
     shares = {name: Share(share, 0.5, idle_watts=share / 10) for name, share in containers.items()}
     idle_watts = watts / 4
     system_watts = watts - idle_watts - sum(containers.values())
-    return Estimate(watts, idle_watts, system_watts, PowerSource.PRIOR, 0.4, shares)
+    terms = Terms(idle_watts, watts - idle_watts)
+    return Estimate(terms, system_watts, PowerSource.PRIOR, 0.4, containers=shares)
 
 
 def test_watts_over_time_are_joules() -> None:
@@ -146,12 +146,11 @@ _COUNTING = """
 import sys
 from pathlib import Path
 from powermodels.attribution.accounts import EnergyAccounts
-from powermodels.common.interface import Estimate, Share
-from powermodels.attribution.durable_file import DurableFile
+from powermodels.common.interface import Estimate, Share, Terms
 from wire.messages import PowerSource
 accounts = EnergyAccounts.restore(Path(sys.argv[1]), "boot")
 while True:
-    accounts.add(Estimate(50, 20, 10, PowerSource.PRIOR, 0.4, {"web": Share(20, 0.4)}), 3)
+    accounts.add(Estimate(Terms(20, 30), 10, PowerSource.PRIOR, 0.4, containers={"web": Share(20, 0.4)}), 3)
     accounts.keep({"web"})
     accounts.save()
     print(accounts.container_joules("web"), flush=True)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from powermodels.attribution.durable_file import DurableFile
+from powermodels.attribution.accounts import DurableFile
 
 
 def test_what_was_written_last_is_read(tmp_path: Path) -> None:

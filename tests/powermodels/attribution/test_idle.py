@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from powermodels.attribution.idle import IdlePolicy, share_idle
-from powermodels.attribution.split import Split
+from powermodels.attribution.split import IdlePolicy, Split, share_idle
 from powermodels.common.interface import Load
 
 watts = st.floats(0, 1e4)

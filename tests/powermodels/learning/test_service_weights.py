@@ -8,7 +8,6 @@ import pytest
 from powermodels.common.interface import Estimate, HostFacts, Load, Part, Scope
 from powermodels.estimator import Estimator
 from powermodels.learning.service_weights import ServiceWeights
-from powermodels.models import choose_model
 from wire.messages import Gap, PowerSource
 
 SAMPLE_SECONDS = 3.0
@@ -121,7 +120,7 @@ TRUTH = {"hot": 2.0, "cold": 1.0}
 def estimates(*, metered: bool) -> list[Estimate]:
     facts = HostFacts("Xeon", sockets=1, cores=8, threads=16, memory_bytes=64 << 30)
     meter = TrueMeter()
-    estimator = Estimator(facts, choose_model(facts), [meter] if metered else [], ())
+    estimator = Estimator(facts, [meter] if metered else [])
     taken = []
     for number, used in enumerate(uses(list(TRUTH), 2)):
         meter.now = true_watts(used, TRUTH)

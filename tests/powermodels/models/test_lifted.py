@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from powermodels.common.host_facts import read_host_facts
 from powermodels.common.interface import Load, Scope, Terms
 from powermodels.learning.learner import first_curve
-from powermodels.models import choose_model
 from powermodels.models.lifted import LiftedModel, lift, lifted_error_ratio
+from powermodels.models.prior import PriorModel
 from tests.powermodels.hosts import HASWELL, write_proc
 
 watts = st.floats(0, 500)
@@ -52,7 +52,7 @@ def test_a_meter_of_the_whole_machine_is_not_lifted() -> None:
 
 def test_a_metered_machine_and_one_without_a_meter_have_like_curves(tmp_path: Path) -> None:
     facts = read_host_facts(write_proc(tmp_path / "proc", HASWELL, 4), tmp_path)
-    prior = choose_model(facts)
+    prior = PriorModel.for_host(facts)
     load = Load(0.3, 0.2, 0.0, 0.0)
     # RAPL reads about two fifths of the power at the wall, as on the machine where 8 W met 21 W.
     of_rapl = first_curve(prior, facts, Scope.CPU, load, 0.4 * prior.terms(load).watts)

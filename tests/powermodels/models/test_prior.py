@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from bench.power.prior import table_without
 from bench.power.published_curves import CURVES, PublishedCurve
 from powermodels.common.interface import CpuIdentity, HostFacts, Load
-from powermodels.models import choose_model
 from powermodels.models.prior import PriorModel
 from powermodels.models.published import GENERATIONS, match_machine
 from wire.messages import PowerSource
@@ -109,4 +108,4 @@ def test_loads_beyond_the_scale_are_cut_off() -> None:
 
 
 def test_a_host_never_metered_gets_the_prior() -> None:
-    assert choose_model(CURVES[-1].facts).source is PowerSource.PRIOR
+    assert PriorModel.for_host(CURVES[-1].facts).source is PowerSource.PRIOR

@@ -3,15 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from powermodels.common.interface import HostFacts, Load
-from powermodels.estimator import Estimator, Options
-from powermodels.models import choose_model
+from powermodels.estimator import Estimator
 from wire.resources import Quantities
 
 MACHINE = HostFacts("Some CPU", 1, 8, 8, 16 << 30)
 
 
 def estimator(*, is_slice: bool) -> Estimator:
-    return Estimator(MACHINE, choose_model(MACHINE), (), (), Options(is_slice=is_slice))
+    return Estimator(MACHINE, is_slice=is_slice)
 
 
 @given(cpu_ratio=st.floats(0, 1), memory_ratio=st.floats(0, 1), slices=st.integers(1, 8))
