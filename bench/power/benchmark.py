@@ -7,12 +7,11 @@ from bench.common.progress import Progress
 from bench.common.requirements import Need, dataset, is_left_out
 from bench.common.results import Figure, Result
 from bench.power.changes import MinuteErrors, follow_all
-from bench.power.generated import MACHINES, generate
+from bench.power.generated import MACHINES, generate, plain_error_ratio
 from bench.power.prior import evaluate_prior
-from powermodels.evaluate.protocols import PROTOCOLS
-from powermodels.evaluate.run import Evaluation, evaluate
+from powermodels.evaluate.run import PROTOCOLS, Evaluation, evaluate
 from powermodels.fit.arrays import workloads_of
-from powermodels.fit.choice import expected_error_ratio, plain_error_ratio
+from powermodels.fit.fitting import expected_error_ratio
 from wattpack.datasets.search import add_data_option, require, search_path
 
 _MACHINES = ("opteron-6140", "xeon-e5-2640", "xeon-x5650")

@@ -4,12 +4,16 @@ They show whether a choice that suits one machine suits others: concave and conv
 memory, disks or network use much power, noisy meters, few workloads, few samples.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from random import Random
+from statistics import fmean
 
 from powermodels.common.interface import Load
+from powermodels.fit.arrays import Workload
+from powermodels.fit.fitting import left_out
+from powermodels.fit.forms import Form, fit_form
 from powermodels.models.samples import Sample
 
 _PERIOD_SECONDS = 5.0
@@ -83,3 +87,10 @@ def generate(machine: GeneratedMachine, seed: int) -> tuple[Sample, ...]:
             seconds = _PERIOD_SECONDS * (workload * machine.samples + index)
             samples.append(Sample(seconds, watts, load, f"workload {workload}"))
     return tuple(samples)
+
+
+def plain_error_ratio(workloads: Sequence[Workload]) -> float:
+    """The mean relative error to expect of `Form()`, the form that a choice starts from."""
+    return fmean(
+        part.error_ratio(fit_form(others, Form()).predict(part)) for others, part in left_out(workloads)
+    )

@@ -12,9 +12,7 @@ import msgspec
 
 from bench.common.markdown import table_head, table_row
 from bench.power.prior import PriorResult, cores_exponent_errors, evaluate_prior
-from powermodels.evaluate.protocols import PROTOCOLS
-from powermodels.evaluate.run import Evaluation, evaluate
-from powermodels.evaluate.scores import Score
+from powermodels.evaluate.run import PROTOCOLS, Evaluation, Score, evaluate
 from powermodels.models.published import CORES_EXPONENT
 from wire.errors import UserError
 

@@ -1,10 +1,10 @@
 """Plots model and measurements: watts over CPU usage."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 
-from powermodels.common.interface import Load, Model
+from powermodels.common.interface import Model
 from powermodels.models.samples import Sample
 
 _WIDTH, _HEIGHT = 60, 16
@@ -25,18 +25,7 @@ def _frame(samples: Sequence[Sample], model: Model) -> _Frame:
     # The other resources stay at their values in the idlest sample, so that the curve shows the CPU.
     idlest = min(samples, key=lambda sample: sample.load.cpu_ratio).load
     curve = tuple(
-        (
-            ratio,
-            model.terms(
-                Load(
-                    ratio,
-                    idlest.memory_ratio,
-                    idlest.disk_ratio,
-                    idlest.network_ratio,
-                    idlest.frequency_ratio,
-                )
-            ).watts,
-        )
+        (ratio, model.terms(replace(idlest, cpu_ratio=ratio)).watts)
         for ratio in (index / _CURVE_POINTS for index in range(_CURVE_POINTS + 1))
     )
     points = tuple((sample.load.cpu_ratio, sample.watts) for sample in samples)

@@ -8,13 +8,14 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from statistics import StatisticsError, linear_regression
-from typing import Protocol, cast
+from typing import Protocol, cast, get_args
+
+import msgspec
 
 from powermodels.common.interface import Load, Model
 from powermodels.fit.arrays import workloads_of
-from powermodels.fit.fitting import KINDS, fit, fit_kind
+from powermodels.fit.fitting import fit, fit_unrated
 from powermodels.fit.forms import Form, fit_form
-from powermodels.fit.recording import ungrouped
 from powermodels.learning.tracker import Tracker
 from powermodels.models.basis import row
 from powermodels.models.regression import LINEAR_FEATURES, CurveModel
@@ -78,19 +79,19 @@ class _Adaptive:
         return self._tracker.expected_watts(load)
 
 
-def _fitted(kind: str, others: Samples, first: Samples) -> Model:
-    samples = (*others, *ungrouped(first, _CURRENT))
-    request = FitRequest(samples=samples, host="", current_group=_CURRENT if first else None)
-    return fit_kind(request, kind, _ANY_TIME)
+def _fitted(kind: Kind, others: Samples, first: Samples) -> Model:
+    current = [msgspec.structs.replace(sample, group=_CURRENT) for sample in first]
+    request = FitRequest(samples=(*others, *current), kind=kind, host="", current_group=_CURRENT)
+    return fit_unrated(request, _ANY_TIME)
 
 
 def stated_error_ratio(model: str, others: Samples) -> float:
     """The error that one of our models, fitted to these workloads, states for another one."""
-    kind = cast("Kind", model if model in KINDS else "curve")
+    kind = cast("Kind", model if model in get_args(Kind) else "curve")
     return fit(FitRequest(samples=tuple(others), kind=kind, host=""), _ANY_TIME).error_ratio
 
 
-def _fixed(kind: str) -> Maker:
+def _fixed(kind: Kind) -> Maker:
     def make(others: Samples, first: Samples) -> Contender:
         model = _fitted(kind, others, first)
         return _Fixed(lambda load: model.terms(load).watts)

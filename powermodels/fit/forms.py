@@ -53,8 +53,7 @@ class Fit:
     coefficients_watts: tuple[float, ...]
     points: tuple[Point, ...]
     """Watts above idle power by CPU usage, in addition to those of the coefficients."""
-    floor_watts: float
-    ceiling_watts: float
+    bounds: Training
 
     def predict(self, workload: Workload) -> Floats:
         """Predict the watts of a workload."""
@@ -62,8 +61,8 @@ class Fit:
         if self.points:
             ratios, above = np.array([(point.cpu_ratio, point.watts) for point in self.points]).T
             watts = watts + np.interp(workload.column(self.features[0]), ratios, above)
-        lowest_watts = min(max(self.idle_watts, self.floor_watts), self.ceiling_watts)
-        bounded: Floats = np.clip(watts, lowest_watts, self.ceiling_watts)
+        lowest_watts = min(max(self.idle_watts, self.bounds.floor_watts), self.bounds.ceiling_watts)
+        bounded: Floats = np.clip(watts, lowest_watts, self.bounds.ceiling_watts)
         return bounded
 
 
@@ -91,8 +90,7 @@ def fit_shapes(workloads: Sequence[Workload], form: Form, shapes: Sequence[Shape
             points=()
             if shape == "formula"
             else tuple(Point(point.cpu_ratio, share * (point.watts - lowest_watts)) for point in table),
-            floor_watts=bounds.floor_watts,
-            ceiling_watts=bounds.ceiling_watts,
+            bounds=bounds,
         )
 
     return {shape: make(shape) for shape in shapes}

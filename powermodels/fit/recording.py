@@ -38,7 +38,9 @@ _READ = frozenset(
 )
 _KEPLER_COLUMNS = ("timestamp", "platform_power", "cpu_cycles")
 _ALIASES = {"powerWatts": "watts"}
-_MICRO, _REAL = "micro_", "validation"
+MICRO = "micro_"
+"""Prefix of single-purpose loads: listed, and used for fits, but not part of a mean over real services."""
+_REAL = "validation"
 _GZIP = b"\x1f\x8b"
 _KIBIBYTE = 1024
 
@@ -75,7 +77,7 @@ def _read_text(path: Path) -> str:
 
 
 def _read_folder(folder: Path) -> list[_Line]:
-    micro = {f"{_MICRO}{name}": path for name, path in _files(folder)}
+    micro = {f"{MICRO}{name}": path for name, path in _files(folder)}
     real = dict(_files(folder / _REAL))
     if not micro and not real:
         raise UserError(
@@ -160,11 +162,6 @@ def _recording(name: str, lines: Sequence[_Line], *, iowait_is_usage: bool) -> R
             network_bytes_per_second=ASSUMED_NETWORK_BYTES_PER_SECOND,
         ),
     )
-
-
-def ungrouped(samples: Iterable[Sample], group: str) -> tuple[Sample, ...]:
-    """The same samples as one group."""
-    return tuple(Sample(sample.seconds, sample.watts, sample.load, group) for sample in samples)
 
 
 def _checked(values: dict[str, float]) -> dict[str, float]:

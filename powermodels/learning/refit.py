@@ -145,7 +145,7 @@ def main() -> NoReturn:
         # A sandbox may forbid this; then the sandbox sets the limits.
         with suppress(OSError, ValueError):
             step()
-    os.execv(sys.executable, (sys.executable, "-I", "-m", "powermodels.fit", *sys.argv[1:]))  # noqa: S606 - ours
+    os.execv(sys.executable, (sys.executable, "-I", "-m", "powermodels.fit"))  # noqa: S606 - ours
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 - linear: the linear model of the literature: one term each for CPU, memory, disk and network.
 - curve: the CPU's watts from `a*u + b*sqrt(u)`, from a table of points, or from the mean of both, and terms
-  for other resources where they help on this machine (`powermodels.fit.choice`). u is CPU time or, if it is
+  for other resources where they help on this machine (`powermodels.fit.fitting`). u is CPU time or, if it is
   more accurate, CPU cycles.
 
 No coefficient is negative, so power never decreases with load; the total stays in the range of the training.

@@ -15,8 +15,7 @@ from agent.features import settings_class
 from agent.sampling.power import load_of
 from agent.sampling.rates import compute_rates
 from agent.sources.reader import Reader
-from powermodels.calibration.drive import Drive, LoadLimits, Progress, ReadLoad
-from powermodels.calibration.plan import Phase, ramp
+from powermodels.calibration.drive import Drive, LoadLimits, Phase, Progress, ReadLoad, ramp
 from powermodels.calibration.plot import svg_plot, text_plot
 from powermodels.calibration.recording import (
     CalibrationRecording,

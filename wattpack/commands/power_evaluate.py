@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from powermodels.evaluate.contenders import MODELS
-from powermodels.evaluate.protocols import PROTOCOLS
-from powermodels.evaluate.run import DEFAULT_MODEL, Evaluation, evaluate
-from powermodels.evaluate.scores import Score
+from powermodels.evaluate.run import DEFAULT_MODEL, PROTOCOLS, Evaluation, Score, evaluate
 from wattpack.config.arguments import add
 from wattpack.datasets.catalogue import DATASETS, RECORDING
 from wattpack.datasets.search import add_data_option, find, require, search_path

@@ -11,8 +11,15 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from powermodels.calibration.drive import Drive, LoadLimits, Progress, burners, burning
-from powermodels.calibration.plan import busy_cores, ramp
+from powermodels.calibration.drive import (
+    Drive,
+    LoadLimits,
+    Progress,
+    burners,
+    burning,
+    busy_cores,
+    ramp,
+)
 from powermodels.calibration.plot import svg_plot, text_plot
 from powermodels.calibration.recording import (
     CalibrationRecording,

@@ -10,9 +10,7 @@ from bench.power.published_curves import CURVES
 from bench.power.report import AccuracyReport, main, page
 from powermodels.common.interface import Load
 from powermodels.evaluate.contenders import BASELINES, MODELS, Contender
-from powermodels.evaluate.protocols import blind20, metered, unseen
-from powermodels.evaluate.run import evaluate
-from powermodels.evaluate.scores import Score, mean_score, score
+from powermodels.evaluate.run import Score, blind20, evaluate, mean_score, metered, score, unseen
 from powermodels.models.published import CORES_EXPONENT, GENERATIONS
 from powermodels.models.published_machines import MACHINES
 from powermodels.models.samples import Sample

@@ -8,10 +8,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from bench.power.generated import MACHINES, GeneratedMachine, generate
+from bench.power.generated import MACHINES, GeneratedMachine, generate, plain_error_ratio
 from powermodels.fit.arrays import Workload, workloads_of
-from powermodels.fit.choice import EXTRA, choose_form, expected_error_ratio, plain_error_ratio
-from powermodels.fit.fitting import fit
+from powermodels.fit.fitting import EXTRA, choose_form, expected_error_ratio, fit
 from powermodels.fit.forms import Form, fit_form
 from powermodels.models.samples import FitRequest, Sample
 from powermodels.models.stored import encode

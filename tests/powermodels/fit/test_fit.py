@@ -1,9 +1,9 @@
+import io
 import subprocess
 import sys
 from dataclasses import replace
 from math import sqrt
-from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 import pytest
@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from powermodels.common.interface import Load
 from powermodels.fit.__main__ import main
 from powermodels.fit.arrays import thinned, weighted, workloads_of
-from powermodels.fit.choice import EXTRA
-from powermodels.fit.fitting import _KINDS, KINDS, _fit_input, fit
+from powermodels.fit.fitting import EXTRA, fit, fitter_of
 from powermodels.fit.forms import SHAPES, Form, _extended, fit_shapes
 from powermodels.models.regression import CurveModel
-from powermodels.models.samples import FitRequest, Sample
+from powermodels.models.samples import FitRequest, Kind, Sample
 from powermodels.models.stored import decode
 from powermodels.models.table import Point, check_rising
 from tests.powermodels.fits import MADE, loads, metered, ratios, true_watts, watts
@@ -71,10 +70,11 @@ def test_thinning_keeps_both_ends_nearly() -> None:
 
 def test_fit_is_judged_by_the_watts_of_its_model() -> None:
     samples = [*metered(group="a"), *metered(group="b", seed=2, noise_ratio=0.1)]
-    for kind in KINDS:
+    for kind in get_args(Kind):
         model = fit(request(samples, kind=kind), MADE)
-        fitted = _KINDS[kind].fit(_fit_input(request(samples)))
-        for workload, group in zip(workloads_of(samples), ("a", "b"), strict=True):
+        workloads = workloads_of(samples)
+        fitted = fitter_of(kind, workloads, cycles_known=False)(workloads)
+        for workload, group in zip(workloads, ("a", "b"), strict=True):
             expected = [model.terms(sample.load).watts for sample in samples if sample.group == group]
             assert list(fitted.predict(workload)) == pytest.approx(expected)
 
@@ -125,7 +125,7 @@ def test_a_curve_rises_next_to_a_point_of_its_grid() -> None:
 @given(st.lists(st.builds(Sample, st.floats(0, 1e9), watts, loads), min_size=10, max_size=40))
 def test_any_samples_make_a_model_within_their_bounds(samples: list[Sample]) -> None:
     highest_watts = max(sample.watts for sample in samples)
-    for kind in KINDS:
+    for kind in get_args(Kind):
         model = fit(request(samples, kind=kind), MADE)
         for load in (Load(0.0), SOMEWHERE, Load(1.0, 1.0, 1.0, 1.0, 1.0)):
             assert 0 <= model.terms(load).watts <= 1.1 * highest_watts * (1 + 1e-9) + 1e-9
@@ -151,24 +151,11 @@ def test_the_child_reads_a_request_writes_a_model_and_ends() -> None:
     assert child.stderr == b""
 
 
-def test_the_child_fits_a_recording(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    path = tmp_path / "machine.csv"
-    lines = [f"w,{s.seconds},{s.watts},{100 - 100 * s.load.cpu_ratio}" for s in metered()]
-    path.write_text("\n".join(["workload,timestamp,watts,cpu_idle", *lines]))
-    assert main([str(path), "--kind", "table", "--host", "here"]) == 0
-    model = decode(capfdbinary.readouterr().out)
-    assert model.origin.host == "here"
-    assert model.terms(Load(0.25)).watts == pytest.approx(155, rel=0.1)
-
-
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"samples": []', b'{"samples": [], "host": ""}'])
 def test_what_cannot_be_fitted_ends_with_a_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
-    path = tmp_path / "request.json"
-    path.write_bytes(content)
-    assert main([str(path)]) == 2
-    assert main([str(tmp_path / "none.json")]) == 2
-    errors = capsys.readouterr().err.splitlines()
-    assert len(errors) == 2
-    assert all(line.startswith("fit: ") for line in errors)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    assert main() == 2
+    (error,) = capsys.readouterr().err.splitlines()
+    assert error.startswith("fit: ")

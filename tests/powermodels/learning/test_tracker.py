@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from powermodels.common.interface import Load
-from powermodels.fit.fitting import fit_kind
+from powermodels.fit.fitting import fit_unrated
 from powermodels.learning.memory import BEFORE, BINS, NOW, StratifiedMemory
 from powermodels.learning.tracker import Tracker
 from powermodels.models.regression import CurveModel
@@ -84,7 +84,7 @@ def test_within_five_minutes_of_a_change_the_error_is_under_3_percent(
     before = follow(tracker, clock, 120, changed, seed=8)
     for _ in range(2):
         if tracker.refit_due:
-            candidate = fit_kind(tracker.request(), "curve", MADE)
+            candidate = fit_unrated(tracker.request(), MADE)
             assert isinstance(candidate, CurveModel)
             tracker.offer(candidate)
         follow(tracker, clock, 90, changed, seed=9)
@@ -132,7 +132,7 @@ def test_a_better_curve_is_taken_and_a_worse_one_is_not() -> None:
     request = tracker.request()
     assert not is_due(tracker)  # not before it was answered, or much more was seen
     assert not tracker.offer(curve(200.0, {"cpu": 0.0}, origin(100.0, 260.0)))
-    candidate = fit_kind(request, "curve", MADE)
+    candidate = fit_unrated(request, MADE)
     assert isinstance(candidate, CurveModel)
     assert tracker.offer(candidate)
     assert fmean(follow(tracker, clock, 300, true_watts, seed=3)) < 0.005
