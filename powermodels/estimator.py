@@ -42,7 +42,7 @@ from powermodels.meters import PYRAPL, find_meters
 from powermodels.meters.ipmi import IpmiMeter
 from powermodels.models.adaptive import AdaptiveModel
 from powermodels.models.fitted import FittedModel, fingerprint
-from powermodels.models.lifted import LiftedModel, lift, lifted_error_ratio
+from powermodels.models.lifted import LiftedModel, lift
 from powermodels.models.prior import PriorModel
 from powermodels.models.regression import CurveModel
 from powermodels.models.slice import Slice, SliceModel
@@ -138,9 +138,9 @@ class Estimator:
     def gaps(self) -> tuple[Gap, ...]:
         """What cannot be measured now, and why."""
         failed = [meter.gap for meter in self._meters if meter.gap is not None]
-        best = next((meter for meter in self._meters if _measures(meter) and meter.gap is None), None)
+        working = [meter for meter in self._meters if meter.scope is not Scope.PART and meter.gap is None]
         others: list[Gap] = []
-        if best is not None and best.scope is not Scope.NODE:
+        if working and (best := working[0]).scope is not Scope.NODE:
             others.append(
                 Gap(
                     "power of the whole machine",
@@ -240,7 +240,7 @@ class Estimator:
         self._readings = tuple(meter.watts(monotonic_seconds) for meter in self._meters)
         self._used = None
         for meter, watts in zip(self._meters, self._readings, strict=True):
-            if watts is not None and _measures(meter):
+            if watts is not None and meter.scope is not Scope.PART:
                 self._used = meter
                 return meter, watts
         return None
@@ -255,8 +255,7 @@ class Estimator:
             terms = fit_to_meter(terms, metered_watts, source.scope, model.scope)
         scope = source.scope
         whole_terms = whole.terms(rescaled(load, capacity, self._scaling_of(whole)))
-        error_ratio = lifted_error_ratio(terms, scope, source.error_ratio, whole_terms, whole.error_ratio)
-        lifted = lift(terms, scope, whole_terms, whole.error_ratio)
+        lifted, error_ratio = lift(terms, scope, source.error_ratio, whole_terms, whole.error_ratio)
         if scope is not Scope.NODE and whole is not self._prior and whole.error_ratio < error_ratio:
             # It was fitted to a meter of the whole machine, and is more accurate.
             source, error_ratio, lifted, terms = whole, whole.error_ratio, whole_terms, whole_terms
@@ -328,10 +327,6 @@ class Estimator:
         if self._learner is not None:
             self._learner.close()
         self._learner = Learner(curve, self._model_path, self._refit)
-
-
-def _measures(meter: Meter) -> bool:
-    return meter.scope is not Scope.PART
 
 
 def _load_of_host(path: Path, facts: HostFacts) -> Stored:

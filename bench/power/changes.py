@@ -16,9 +16,10 @@ from statistics import fmean
 from powermodels.common.interface import HostFacts, Load, Scope
 from powermodels.fit.fitting import fit
 from powermodels.learning.learner import Learner, first_curve
-from powermodels.learning.refit import Fitted, Refit
+from powermodels.learning.refit import Refit
 from powermodels.models.prior import PriorModel
 from powermodels.models.samples import FitRequest
+from powermodels.models.stored import Stored
 
 SEEDS = range(8)
 _PERIOD_SECONDS = 3
@@ -68,9 +69,9 @@ class MinuteErrors:
 
 
 class _InProcess(Refit):
-    def start(self, request: FitRequest, monotonic_seconds: float) -> Fitted | None:
+    def start(self, request: FitRequest, monotonic_seconds: float) -> Stored:
         del monotonic_seconds
-        return Fitted(fit(request, datetime(2000, 1, 1, tzinfo=UTC)))
+        return fit(request, datetime(2000, 1, 1, tzinfo=UTC))
 
 
 def follow(change: str, seed: int) -> MinuteErrors:

@@ -13,7 +13,7 @@ import msgspec
 from bench.common.markdown import table_head, table_row
 from bench.power.prior import PriorResult, cores_exponent_errors, evaluate_prior
 from powermodels.evaluate.run import PROTOCOLS, Evaluation, Score, evaluate
-from powermodels.models.published import CORES_EXPONENT
+from powermodels.models.prior import CORES_EXPONENT
 from wire.errors import UserError
 
 _EXPONENTS = (0.0, 0.5, CORES_EXPONENT, 0.8, 1.0)

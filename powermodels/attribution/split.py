@@ -8,21 +8,13 @@ Idle power is the power of the machine without load, so no measurement can attri
 addition to the containers' own power. A new policy is a function here and a line in `_WEIGHTS`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import fsum, hypot
-from operator import attrgetter
 
 from powermodels.common.interface import Load, Scope, Terms
-
-_CPU_WATTS: Callable[[Terms], float] = attrgetter("cpu_watts")
-_RESOURCES: tuple[tuple[Callable[[Terms], float], Callable[[Load], float | None]], ...] = (
-    (_CPU_WATTS, attrgetter("cpu_ratio")),
-    (attrgetter("memory_watts"), attrgetter("memory_ratio")),
-    (attrgetter("disk_watts"), attrgetter("disk_ratio")),
-    (attrgetter("network_watts"), attrgetter("network_ratio")),
-)
+from wire.resources import RESOURCES, Resource
 
 # Equal usage is not equal power: processes of equal CPU time differ by a factor of two and more. Of two with
 # 1 W and 2 W, each gets 1.5 W: an error of a third.
@@ -55,14 +47,14 @@ _EQUAL = PowerWeights()
 def split(terms: Terms, load: Load, containers: Mapping[str, Load], weights: PowerWeights = _EQUAL) -> Split:
     """Divide the terms by usage, CPU watts by weighted usage; `load` is the usage of the whole host."""
     watts = [0.0] * len(containers)
-    for term_of, use_of in _RESOURCES:
-        term_watts, host_ratio = term_of(terms), use_of(load)
+    ratios = [each.ratios for each in containers.values()]
+    for place, (term_watts, host_ratio) in enumerate(zip(terms.dynamic, load.ratios, strict=True)):
         if term_watts <= 0 or host_ratio is None:
             continue
-        uses = [max(0.0, use_of(each) or 0.0) for each in containers.values()]
+        uses = [max(0.0, each[place] or 0.0) for each in ratios]
         # Host and containers are not read at the same instant: the sum of containers may exceed the host.
         system = max(0.0, host_ratio - fsum(uses))
-        if term_of is _CPU_WATTS:
+        if RESOURCES[place] is Resource.CPU:
             uses = [
                 use * weights.containers.get(name, 1.0) for name, use in zip(containers, uses, strict=True)
             ]
@@ -86,14 +78,10 @@ def fit_to_meter(terms: Terms, metered_watts: float, scope: Scope, model_scope: 
     """
     if scope is model_scope:
         idle_watts = min(terms.idle_watts, metered_watts)
-        return _scaled(
-            (terms.cpu_watts, terms.memory_watts, terms.disk_watts, terms.network_watts),
-            metered_watts - idle_watts,
-            idle_watts,
-        )
-    memory_watts = terms.memory_watts if scope is not Scope.CPU else 0.0
-    disk_watts, network_watts = (terms.disk_watts, terms.network_watts) if scope is Scope.NODE else (0.0, 0.0)
-    in_scope = (terms.cpu_watts, memory_watts, disk_watts, network_watts)
+        return _scaled(terms.dynamic, metered_watts - idle_watts, idle_watts)
+    # CPU comes first, then memory, then what only a meter of the whole machine measures.
+    count = {Scope.NODE: 4, Scope.CPU: 1}.get(scope, 2)
+    in_scope = terms.dynamic[:count]
     in_scope_watts = terms.idle_watts + fsum(in_scope)
     if in_scope_watts <= 0:
         return Terms(idle_watts=metered_watts, cpu_watts=0.0)
@@ -113,13 +101,12 @@ def container_error_ratio(terms: Terms, error_ratio: float, unequal_share: float
     return max(error_ratio, min(_LARGEST_CONTAINER_ERROR, hypot(carried, unequal_share * UNEQUAL_USE_ERROR)))
 
 
-def _scaled(dynamic: tuple[float, float, float, float], to_watts: float, idle_watts: float) -> Terms:
+def _scaled(dynamic: Sequence[float], to_watts: float, idle_watts: float) -> Terms:
     whole = fsum(dynamic)
     if whole <= 0:
         # The meter measures load that the model does not have: it counts as CPU, and so as system.
         return Terms(idle_watts=idle_watts, cpu_watts=to_watts)
-    cpu_watts, memory_watts, disk_watts, network_watts = (to_watts * (part / whole) for part in dynamic)
-    return Terms(idle_watts, cpu_watts, memory_watts, disk_watts, network_watts)
+    return Terms(idle_watts, *(to_watts * (part / whole) for part in dynamic))
 
 
 class IdlePolicy(StrEnum):

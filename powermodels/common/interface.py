@@ -47,6 +47,11 @@ class Load:
     frequency_ratio: float | None = None
     """CPU frequency as a share of the maximum; the same for all containers."""
 
+    @property
+    def ratios(self) -> tuple[float | None, ...]:
+        """The ratio of each resource, in the order of `RESOURCES`."""
+        return self.cpu_ratio, self.memory_ratio, self.disk_ratio, self.network_ratio
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -57,6 +62,11 @@ class Terms:
     memory_watts: float = 0.0
     disk_watts: float = 0.0
     network_watts: float = 0.0
+
+    @property
+    def dynamic(self) -> tuple[float, float, float, float]:
+        """What each resource adds, in the order of `RESOURCES`."""
+        return self.cpu_watts, self.memory_watts, self.disk_watts, self.network_watts
 
     @property
     def dynamic_watts(self) -> float:
@@ -84,14 +94,7 @@ class Scope(Enum):
     @property
     def reported(self) -> PowerScope:
         """The same in reports, which never have power of an unknown part."""
-        return _REPORTED[self]
-
-
-_REPORTED = {
-    Scope.NODE: PowerScope.MACHINE,
-    Scope.CPU_AND_MEMORY: PowerScope.CPU_AND_MEMORY,
-    Scope.CPU: PowerScope.CPU,
-}
+        return PowerScope.MACHINE if self is Scope.NODE else PowerScope[self.name]
 
 
 class Model(Protocol):

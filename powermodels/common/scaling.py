@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import msgspec
+
 from powermodels.common.interface import Load
 from wire.resources import Quantities
 
@@ -28,12 +30,7 @@ def rescaled(load: Load, capacity: Quantities, scaling: Quantities) -> Load:
 
 def completed(capacity: Quantities) -> Quantities:
     """Capacities of a host that never change: those it does not report, or learns with time, are assumed."""
-    return Quantities(
-        capacity.cpu_cores,
-        capacity.memory_bytes,
-        ASSUMED.disk_bytes_per_second,
-        ASSUMED.network_bytes_per_second,
-    )
+    return msgspec.structs.replace(ASSUMED, cpu_cores=capacity.cpu_cores, memory_bytes=capacity.memory_bytes)
 
 
 def _by(ratio: float | None, old: float | None, new: float | None) -> float | None:

@@ -57,8 +57,7 @@ class _Fixed:
     def blind_watts(self, load: Load) -> float:
         return self._watts(load)
 
-    def next_watts(self, load: Load) -> float:
-        return self._watts(load)
+    next_watts = blind_watts
 
 
 class _Adaptive:

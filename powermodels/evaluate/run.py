@@ -39,8 +39,6 @@ _METERED_SHARE = 0.2
 Prediction = tuple[float, float]
 """Measured and predicted watts."""
 
-_METERED_SHARE = 0.2
-
 
 def unseen(make: Maker, others: Samples, workload: Samples) -> list[Prediction]:
     """Predict every sample of a workload, from other workloads only."""

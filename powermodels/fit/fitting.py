@@ -50,10 +50,9 @@ from powermodels.fit.forms import (
     rising_table,
 )
 from powermodels.models.fitted import Origin
-from powermodels.models.regression import LINEAR_FEATURES, CurveModel, LinearModel
+from powermodels.models.regression import LINEAR_FEATURES, CurveModel, LinearModel, TableModel
 from powermodels.models.samples import FitRequest, Kind, training_of
 from powermodels.models.stored import Stored
-from powermodels.models.table import TableModel
 from wire.errors import UserError
 
 _MIN_SAMPLES = 10
@@ -106,9 +105,7 @@ def fitter_of(kind: Kind, parts: Sequence[Workload], *, cycles_known: bool) -> F
     return fixed or partial(fit_form, form=choose_form(parts, cycles_known=cycles_known))
 
 
-def expected_error_ratio(
-    workloads: Sequence[Workload], kind: Kind = "curve", *, cycles_known: bool
-) -> float:
+def expected_error_ratio(workloads: Sequence[Workload], kind: Kind = "curve", *, cycles_known: bool) -> float:
     """The mean relative error to expect on a workload that the model was not fitted to.
 
     One workload does not show how much others differ. The error on its blocks of time is then too low for a

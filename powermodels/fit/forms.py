@@ -16,7 +16,7 @@ from scipy.optimize import isotonic_regression, nnls  # type: ignore[import-unty
 
 from powermodels.fit.arrays import Floats, Workload
 from powermodels.models.fitted import Range, Training
-from powermodels.models.table import Point
+from powermodels.models.regression import Point
 
 Shape = Literal["mean", "formula", "table"]
 SHAPES: tuple[Shape, ...] = ("mean", "formula", "table")

@@ -22,7 +22,11 @@ from math import isfinite
 from pathlib import Path
 
 from powermodels.common.interface import Load
-from powermodels.common.scaling import ASSUMED_DISK_BYTES_PER_SECOND, ASSUMED_NETWORK_BYTES_PER_SECOND
+from powermodels.common.scaling import (
+    ASSUMED_DISK_BYTES_PER_SECOND,
+    ASSUMED_NETWORK_BYTES_PER_SECOND,
+    completed,
+)
 from powermodels.models.basis import unit
 from powermodels.models.samples import Sample
 from wire.errors import UserError
@@ -36,8 +40,8 @@ _READ = frozenset(
         *("bytes_read", "bytes_written", "bytes_in", "bytes_out"),
     }
 )
-_KEPLER_COLUMNS = ("timestamp", "platform_power", "cpu_cycles")
 _ALIASES = {"powerWatts": "watts"}
+_KEPLER_ALIASES = {"platform_power": "watts", "cpu_cycles": "cpu_idle"}
 MICRO = "micro_"
 """Prefix of single-purpose loads: listed, and used for fits, but not part of a mean over real services."""
 _REAL = "validation"
@@ -112,38 +116,34 @@ def _parse_lines(name: str, text: str, workload: str | None = None) -> list[_Lin
     """The samples of a file; `workload` is given if the file has no column for it."""
     reader = csv.DictReader(io.StringIO(text))
     columns = [_ALIASES.get(column.strip(), column.strip()) for column in reader.fieldnames or ()]
-    reader.fieldnames = columns
-    if set(_KEPLER_COLUMNS) <= set(columns) and workload is None:
-        return _parse_kepler(name, reader)
+    if workload is not None or not {"timestamp", *_KEPLER_ALIASES} <= set(columns):
+        reader.fieldnames = columns
+        return _parse_samples(name, reader, workload, _READ)
+    reader.fieldnames = [_KEPLER_ALIASES.get(column, column) for column in columns]
+    lines = _parse_samples(name, reader, name, frozenset(_NEEDED[1:]))
+    most_cycles = max((values["cpu_idle"] for _, values in lines), default=0.0) or 1.0
+    return [
+        (workload, {**values, "cpu_idle": 100 * (1 - values["cpu_idle"] / most_cycles)})
+        for workload, values in lines
+    ]
+
+
+def _parse_samples(
+    name: str, reader: "csv.DictReader[str]", workload: str | None, read: frozenset[str]
+) -> list[_Line]:
     needed = _NEEDED if workload is None else _NEEDED[1:]
-    if missing := [column for column in needed if column not in columns]:
+    if missing := [column for column in needed if column not in (reader.fieldnames or ())]:
         raise UserError(
             f"{name} has no column {', '.join(missing)}: a recording needs at least {', '.join(needed)}"
         )
     lines: list[_Line] = []
     for number, line in enumerate(reader, start=2):
         try:
-            values = {key: float(value) for key, value in line.items() if key in _READ and value}
+            values = {key: float(value) for key, value in line.items() if key in read and value}
             lines.append((line["workload"] if workload is None else workload, _checked(values)))
         except (TypeError, ValueError) as error:
             raise UserError(f"{name}, line {number}: {error}: correct or remove that line") from error
     return lines
-
-
-def _parse_kepler(name: str, reader: Iterable[Mapping[str, str]]) -> list[_Line]:
-    samples: list[tuple[float, float, float]] = []
-    for number, line in enumerate(reader, start=2):
-        try:
-            seconds, watts, cycles = (float(line[column]) for column in _KEPLER_COLUMNS)
-            _checked({"timestamp": seconds, "watts": watts, "cpu_idle": cycles})
-        except (TypeError, ValueError) as error:
-            raise UserError(f"{name}, line {number}: {error}: correct or remove that line") from error
-        samples.append((seconds, watts, cycles))
-    most = max((cycles for _, _, cycles in samples), default=0.0) or 1.0
-    return [
-        (name, {"timestamp": seconds, "watts": watts, "cpu_idle": 100 * (1 - cycles / most)})
-        for seconds, watts, cycles in samples
-    ]
 
 
 def _recording(name: str, lines: Sequence[_Line], *, iowait_is_usage: bool) -> Recording:
@@ -156,11 +156,7 @@ def _recording(name: str, lines: Sequence[_Line], *, iowait_is_usage: bool) -> R
             _sample(workload, values, memory_kibibytes, iowait_is_usage=iowait_is_usage)
             for workload, values in lines
         ),
-        Quantities(
-            memory_bytes=round(memory_kibibytes * _KIBIBYTE) or None,
-            disk_bytes_per_second=ASSUMED_DISK_BYTES_PER_SECOND,
-            network_bytes_per_second=ASSUMED_NETWORK_BYTES_PER_SECOND,
-        ),
+        completed(Quantities(memory_bytes=round(memory_kibibytes * _KIBIBYTE) or None)),
     )
 
 

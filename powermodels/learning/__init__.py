@@ -1,1 +1,1 @@
-"""Follows a meter: the tracker, its memory of samples, and refits in a child process."""
+"""Follows a meter: the tracker with its memory of samples, and refits in a child process."""

@@ -94,8 +94,8 @@ class Learner:
             if _spread(request) >= _MIN_SPREAD:
                 fitted = self._refit.start(request, self._now_seconds)
         if fitted is not None:
-            self.gap = None if fitted.model is not None else Gap("power model", fitted.why)
-            if isinstance(fitted.model, CurveModel) and self.tracker.offer(fitted.model):
+            self.gap = fitted if isinstance(fitted, Gap) else None
+            if isinstance(fitted, CurveModel) and self.tracker.offer(fitted):
                 self._save()
         if self._saved_seconds is None:
             self._saved_seconds = self._now_seconds
@@ -141,7 +141,7 @@ def first_curve(model: Model, facts: HostFacts, scope: Scope, load: Load, metere
         training=Training(
             samples=1,
             watts=Range(idle_watts, idle_watts + sum(coefficients.values())),
-            features=dict(zip(shape, map(_at, row(shape, load)), strict=True)),
+            features={name: Range(value, value) for name, value in zip(shape, row(shape, load), strict=True)},
         ),
         error_ratio=min(1.0, model.error_ratio),
         made=datetime.now(UTC),
@@ -149,7 +149,3 @@ def first_curve(model: Model, facts: HostFacts, scope: Scope, load: Load, metere
         metered=cast("ScopeName", scope.name),
     )
     return CurveModel(origin=origin, idle_watts=idle_watts, coefficients_watts=coefficients)
-
-
-def _at(value: float) -> Range:
-    return Range(value, value)

@@ -13,30 +13,24 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import BinaryIO, NoReturn
 
 import msgspec
 
 from powermodels.models.samples import FitRequest
 from powermodels.models.stored import Stored, decode
 from wire.errors import UserError
+from wire.messages import Gap
 
 _MEMORY_BYTES = 1 << 30
 """Limit of address space: libraries map several times the memory that they use."""
 _CPU_SECONDS = 60
 _TIMEOUT_SECONDS = 120.0
 _MAX_ERROR_LENGTH = 300
+_WHAT = "power model"
 
 # Isolated: neither the working directory nor the environment affects imports.
 COMMAND = (sys.executable, "-I", "-m", "powermodels.learning.refit")
-
-
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """The result of a fit: a model, or the reason why there is none."""
-
-    model: Stored | None
-    why: str = ""
 
 
 class Refit:
@@ -50,26 +44,23 @@ class Refit:
     def is_running(self) -> bool:
         return self._running is not None
 
-    def start(self, request: FitRequest, monotonic_seconds: float) -> Fitted | None:
+    def start(self, request: FitRequest, monotonic_seconds: float) -> Stored | Gap | None:
         """Start a fit; returns a result only if it cannot be started."""
-        output, errors = os.memfd_create("model"), os.memfd_create("errors")
-        request_file = os.memfd_create("request")
-        try:
-            with os.fdopen(os.dup(request_file), "wb") as file:
-                file.write(msgspec.json.encode(request))
-            os.lseek(request_file, 0, os.SEEK_SET)
-            process = subprocess.Popen(self._command, stdin=request_file, stdout=output, stderr=errors)  # noqa: S603 - ours
-        except OSError as error:
-            os.close(output)
-            os.close(errors)
-            return Fitted(None, f"a fit cannot be started: {error}")
-        finally:
-            os.close(request_file)
+        with _memory_file() as request_file:
+            request_file.write(msgspec.json.encode(request))
+            request_file.seek(0)
+            output, errors = _memory_file(), _memory_file()
+            try:
+                process = subprocess.Popen(self._command, stdin=request_file, stdout=output, stderr=errors)  # noqa: S603 - ours
+            except OSError as error:
+                output.close()
+                errors.close()
+                return Gap(_WHAT, f"a fit cannot be started: {error}")
         self._running = _Running(process, output, errors, monotonic_seconds)
         return None
 
-    def poll(self, monotonic_seconds: float) -> Fitted | None:
-        """The result of the fit; None while it runs, or if there is none."""
+    def poll(self, monotonic_seconds: float) -> Stored | Gap | None:
+        """The model, or the reason why there is none; None while it runs, or if there is none."""
         running = self._running
         if running is None:
             return None
@@ -78,7 +69,7 @@ class Refit:
             return running.result()
         if monotonic_seconds - running.began_seconds > _TIMEOUT_SECONDS:
             self.close()
-            return Fitted(None, f"a fit took more than {_TIMEOUT_SECONDS:.0f} s and was killed")
+            return Gap(_WHAT, f"a fit took more than {_TIMEOUT_SECONDS:.0f} s and was killed")
         return None
 
     def wait(self) -> None:
@@ -102,31 +93,36 @@ def fit_and_wait(request: FitRequest) -> Stored:
     fitted = refit.start(request, 0.0)
     refit.wait()
     fitted = fitted or refit.poll(2 * _TIMEOUT_SECONDS)
-    if fitted is None or fitted.model is None:
-        raise UserError(f"no model could be fitted: {'' if fitted is None else fitted.why}")
-    return fitted.model
+    assert fitted is not None, "a fit that runs so long is killed"
+    if isinstance(fitted, Gap):
+        raise UserError(f"no model could be fitted: {fitted.why}")
+    return fitted
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
     process: subprocess.Popen[bytes]
-    output: int
-    errors: int
+    output: BinaryIO
+    errors: BinaryIO
     began_seconds: float
 
-    def result(self) -> Fitted:
+    def result(self) -> Stored | Gap:
         model = _read_all(self.output)
         message = _read_all(self.errors).decode(errors="replace").strip()[-_MAX_ERROR_LENGTH:]
         if self.process.returncode != 0:
-            return Fitted(None, message or f"a fit ended with status {self.process.returncode}")
+            return Gap(_WHAT, message or f"a fit ended with status {self.process.returncode}")
         try:
-            return Fitted(decode(model))
+            return decode(model)
         except msgspec.MsgspecError as error:
-            return Fitted(None, f"a fit returned no model: {error}")
+            return Gap(_WHAT, f"a fit returned no model: {error}")
 
 
-def _read_all(descriptor: int) -> bytes:
-    with os.fdopen(descriptor, "rb") as file:
+def _memory_file() -> BinaryIO:
+    return os.fdopen(os.memfd_create("fit"), "w+b")
+
+
+def _read_all(file: BinaryIO) -> bytes:
+    with file:
         file.seek(0)
         return file.read()
 

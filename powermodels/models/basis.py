@@ -62,27 +62,4 @@ def weighted_terms(idle_watts: float, coefficients: Mapping[str, float], load: L
     for name, coefficient_watts in coefficients.items():
         basis = BASES[name]
         watts[basis.resource] += coefficient_watts * basis.of(load)
-    return Terms(
-        idle_watts,
-        watts[Resource.CPU],
-        watts[Resource.MEMORY],
-        watts[Resource.DISK],
-        watts[Resource.NETWORK],
-    )
-
-
-def bounded(terms: Terms, floor_watts: float, ceiling_watts: float) -> Terms:
-    """Limit the total of the terms; idle power, which does not depend on load, is kept first."""
-    idle_watts = min(max(terms.idle_watts, floor_watts), ceiling_watts)
-    dynamic_watts = terms.dynamic_watts
-    allowed_watts = min(max(terms.watts, idle_watts), ceiling_watts) - idle_watts
-    if dynamic_watts <= 0:
-        return Terms(idle_watts, 0.0)
-    share = allowed_watts / dynamic_watts
-    return Terms(
-        idle_watts,
-        terms.cpu_watts * share,
-        terms.memory_watts * share,
-        terms.disk_watts * share,
-        terms.network_watts * share,
-    )
+    return Terms(idle_watts, *watts.values())

@@ -2,13 +2,12 @@
 
 import hashlib
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
 from powermodels.common.interface import HostFacts, Scope, Terms
-from powermodels.models.basis import bounded
 from wire.messages import PowerSource
 from wire.resources import Quantities
 
@@ -48,6 +47,15 @@ class Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         highest_watts = _ABOVE_HIGHEST * self.watts.high
         return max(0.0, highest_watts if self.cap_watts is None else min(highest_watts, self.cap_watts))
 
+    def bounded(self, terms: Terms) -> Terms:
+        """Limit the total of the terms; idle power, which does not depend on load, is kept first."""
+        idle_watts = min(max(terms.idle_watts, self.floor_watts), self.ceiling_watts)
+        if terms.dynamic_watts <= 0:
+            return Terms(idle_watts, 0.0)
+        allowed_watts = min(max(terms.watts, idle_watts), self.ceiling_watts) - idle_watts
+        share = allowed_watts / terms.dynamic_watts
+        return Terms(idle_watts, *(watts * share for watts in terms.dynamic))
+
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Origin of a model."""
@@ -68,12 +76,9 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class FittedModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
     """A model that was fitted to a meter; each kind is a subclass."""
 
+    source: ClassVar = PowerSource.MODEL
     version: Literal[1] = 1
     origin: Origin
-
-    @property
-    def source(self) -> PowerSource:
-        return PowerSource.MODEL
 
     @property
     def scope(self) -> Scope:
@@ -89,10 +94,6 @@ class FittedModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             f"{kind} model of {self.scope.value}, fitted to {self.origin.training.samples} samples on "
             f"{self.origin.made:%Y-%m-%d}, ±{self.error_ratio:.0%}"
         )
-
-    def bounded(self, terms: Terms) -> Terms:
-        """Limit the terms to the range of the training."""
-        return bounded(terms, self.origin.training.floor_watts, self.origin.training.ceiling_watts)
 
 
 def fingerprint(facts: HostFacts) -> str:

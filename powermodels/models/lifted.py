@@ -18,6 +18,7 @@ database), the wall power grows by 1.14 W per watt of RAPL; this factor is 1.14 
 
 from dataclasses import dataclass
 from math import erf, exp, hypot, pi, sqrt
+from typing import ClassVar
 
 from powermodels.common.interface import Load, Model, Scope, Terms
 from wire.messages import PowerSource
@@ -31,33 +32,31 @@ _FAR = 5.0
 _TYPICAL = Load(0.5)
 
 
-def lift(part: Terms, scope: Scope, whole: Terms, whole_error_ratio: float) -> Terms:
-    """The terms of the whole machine, from those within a smaller scope and a model of the whole machine."""
+def lift(
+    part: Terms, scope: Scope, part_error_ratio: float, whole: Terms, whole_error_ratio: float
+) -> tuple[Terms, float]:
+    """The terms of the whole machine and their expected relative error.
+
+    They come from those within a smaller scope, and from a model of the whole machine.
+    """
     if scope is Scope.NODE:
-        return part
+        return part, part_error_ratio
     measured = _AT_THE_WALL * part.idle_watts
     rest = _mean_above_zero(whole.idle_watts - measured, whole_error_ratio * whole.idle_watts)
-    return Terms(
+    lifted = Terms(
         idle_watts=measured + rest,
         cpu_watts=_AT_THE_WALL * part.cpu_watts,
         memory_watts=whole.memory_watts if scope is Scope.CPU else _AT_THE_WALL * part.memory_watts,
         disk_watts=whole.disk_watts,
         network_watts=whole.network_watts,
     )
-
-
-def lifted_error_ratio(
-    part: Terms, scope: Scope, part_error_ratio: float, whole: Terms, whole_error_ratio: float
-) -> float:
-    """The expected relative error of `lift`, from those of its two inputs."""
-    lifted = lift(part, scope, whole, whole_error_ratio)
-    if scope is Scope.NODE or lifted.watts <= 0:
-        return part_error_ratio
-    measured = lifted.cpu_watts + (0.0 if scope is Scope.CPU else lifted.memory_watts)
-    others = lifted.dynamic_watts - measured
+    if lifted.watts <= 0:
+        return lifted, part_error_ratio
+    measured_dynamic = lifted.cpu_watts + (0.0 if scope is Scope.CPU else lifted.memory_watts)
+    others = lifted.dynamic_watts - measured_dynamic
     estimated_error_watts = whole_error_ratio * (whole.idle_watts + others)
-    measured_error_watts = hypot(part_error_ratio, _SUPPLY_ERROR_RATIO) * measured
-    return hypot(estimated_error_watts, measured_error_watts) / lifted.watts
+    measured_error_watts = hypot(part_error_ratio, _SUPPLY_ERROR_RATIO) * measured_dynamic
+    return lifted, hypot(estimated_error_watts, measured_error_watts) / lifted.watts
 
 
 def _mean_above_zero(mean: float, deviation: float) -> float:
@@ -75,6 +74,7 @@ def _mean_above_zero(mean: float, deviation: float) -> float:
 class LiftedModel:
     """A model of a part of a machine, lifted to the whole."""
 
+    scope: ClassVar = Scope.NODE
     part: Model
     whole: Model
 
@@ -83,17 +83,15 @@ class LiftedModel:
         return self.part.source
 
     @property
-    def scope(self) -> Scope:
-        return Scope.NODE
-
-    @property
     def error_ratio(self) -> float:
-        part, whole = self.part.terms(_TYPICAL), self.whole.terms(_TYPICAL)
-        return lifted_error_ratio(part, self.part.scope, self.part.error_ratio, whole, self.whole.error_ratio)
+        return self._lift(_TYPICAL)[1]
 
     def terms(self, load: Load) -> Terms:
-        whole = self.whole
-        return lift(self.part.terms(load), self.part.scope, whole.terms(load), whole.error_ratio)
+        return self._lift(load)[0]
+
+    def _lift(self, load: Load) -> tuple[Terms, float]:
+        part, whole = self.part, self.whole
+        return lift(part.terms(load), part.scope, part.error_ratio, whole.terms(load), whole.error_ratio)
 
     def describe(self) -> str:
         return f"{self.part.describe()}; the rest of the machine: {self.whole.describe()}"

@@ -1,8 +1,8 @@
 """Published idle and full-load power of whole servers, which the prior is based on.
 
 Every row is one SPECpower_ssj2008 result (spec.org/power_ssj2008/results): wall power of the machine at
-active idle and at 100 % load, under the name of its CPU's generation. `published` explains how
-they are used, and `bench.power.published_curves` the origin of those with whole curves.
+active idle and at 100 % load, under the name of its CPU's generation. `prior` explains how they are used, and
+`bench.power.published_curves` the origin of those with whole curves.
 """
 
 from collections.abc import Mapping

@@ -6,8 +6,7 @@ from pathlib import Path
 import msgspec
 
 from powermodels.models.adaptive import AdaptiveModel
-from powermodels.models.regression import CurveModel, LinearModel
-from powermodels.models.table import TableModel
+from powermodels.models.regression import CurveModel, LinearModel, TableModel
 from wire.errors import UserError
 
 Stored = LinearModel | TableModel | CurveModel | AdaptiveModel

@@ -1,19 +1,10 @@
 """Power that more load would add to a node: pure functions."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import hypot
-from operator import attrgetter
 
 from powermodels.common.interface import Load, Model
-from wire.resources import Resource
-
-_RATIOS: tuple[tuple[Resource, Callable[[Load], float | None]], ...] = (
-    (Resource.CPU, attrgetter("cpu_ratio")),
-    (Resource.MEMORY, attrgetter("memory_ratio")),
-    (Resource.DISK, attrgetter("disk_ratio")),
-    (Resource.NETWORK, attrgetter("network_ratio")),
-)
+from wire.resources import RESOURCES, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,26 +35,23 @@ def add(
     before, after = model.terms(load), model.terms(together)
     cpu_watts = power_weight * (after.cpu_watts - before.cpu_watts)
     change_watts = cpu_watts + (after.watts - after.cpu_watts) - (before.watts - before.cpu_watts)
-    if all((of(envelope) or 0.0) >= 0 for _, of in _RATIOS):
+    if all((ratio or 0.0) >= 0 for ratio in envelope.ratios):
         change_watts = max(0.0, change_watts)
     return Addition(
         before_watts=before.watts,
         after_watts=before.watts + change_watts,
         error_watts=hypot(model.error_ratio * change_watts, weight_error_ratio * cpu_watts),
-        exceeded=tuple(resource for resource, of in _RATIOS if (of(together) or 0.0) > 1),
+        exceeded=tuple(
+            resource for resource, ratio in zip(RESOURCES, together.ratios, strict=True) if (ratio or 0.0) > 1
+        ),
     )
 
 
 def _sum(load: Load, envelope: Load) -> Load:
-    return Load(
-        cpu_ratio=max(0.0, load.cpu_ratio + envelope.cpu_ratio),
-        memory_ratio=_sum_or_none(load.memory_ratio, envelope.memory_ratio),
-        disk_ratio=_sum_or_none(load.disk_ratio, envelope.disk_ratio),
-        network_ratio=_sum_or_none(load.network_ratio, envelope.network_ratio),
-        frequency_ratio=load.frequency_ratio,
+    """Add loads; a value that the node does not report stays unknown."""
+    memory_ratio, disk_ratio, network_ratio = (
+        None if of_node is None else max(0.0, of_node + (of_envelope or 0.0))
+        for of_node, of_envelope in zip(load.ratios[1:], envelope.ratios[1:], strict=True)
     )
-
-
-def _sum_or_none(of_node: float | None, of_envelope: float | None) -> float | None:
-    """Add values; a value that the node does not report stays unknown."""
-    return None if of_node is None else max(0.0, of_node + (of_envelope or 0.0))
+    cpu_ratio = max(0.0, load.cpu_ratio + envelope.cpu_ratio)
+    return Load(cpu_ratio, memory_ratio, disk_ratio, network_ratio, load.frequency_ratio)

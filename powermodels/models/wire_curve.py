@@ -6,6 +6,7 @@ the agent.
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from typing import ClassVar
 
 from powermodels.common.interface import Load, Model, Scope, Terms
 from powermodels.models.basis import unit
@@ -40,15 +41,12 @@ def power_curve_of(model: Model, source_scope: Scope = Scope.NODE) -> PowerCurve
 class PowerCurveModel:
     """The model of reported points, with straight lines between them."""
 
+    scope: ClassVar = Scope.NODE
     curve: PowerCurve
 
     @property
     def source(self) -> PowerSource:
         return self.curve.source
-
-    @property
-    def scope(self) -> Scope:
-        return Scope.NODE
 
     @property
     def error_ratio(self) -> float:

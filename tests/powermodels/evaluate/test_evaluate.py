@@ -11,7 +11,7 @@ from bench.power.report import AccuracyReport, main, page
 from powermodels.common.interface import Load
 from powermodels.evaluate.contenders import BASELINES, MODELS, Contender
 from powermodels.evaluate.run import Score, blind20, evaluate, mean_score, metered, score, unseen
-from powermodels.models.published import CORES_EXPONENT, GENERATIONS
+from powermodels.models.prior import CORES_EXPONENT, GENERATIONS
 from powermodels.models.published_machines import MACHINES
 from powermodels.models.samples import Sample
 from tests.powermodels.fits import metered as metered_samples

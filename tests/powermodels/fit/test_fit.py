@@ -15,10 +15,9 @@ from powermodels.fit.__main__ import main
 from powermodels.fit.arrays import thinned, weighted, workloads_of
 from powermodels.fit.fitting import EXTRA, fit, fitter_of
 from powermodels.fit.forms import SHAPES, Form, _extended, fit_shapes
-from powermodels.models.regression import CurveModel
+from powermodels.models.regression import CurveModel, Point, check_rising
 from powermodels.models.samples import FitRequest, Kind, Sample
 from powermodels.models.stored import decode
-from powermodels.models.table import Point, check_rising
 from tests.powermodels.fits import MADE, loads, metered, ratios, true_watts, watts
 from wire.errors import UserError
 

@@ -14,14 +14,15 @@ from powermodels.common.host_facts import read_host_facts
 from powermodels.common.interface import Estimate, Load, Scope
 from powermodels.estimator import Estimator
 from powermodels.learning.learner import Learner, first_curve
-from powermodels.learning.refit import Fitted, Refit
+from powermodels.learning.refit import Refit
 from powermodels.meters import find_meters
 from powermodels.models.prior import PriorModel
 from powermodels.models.samples import FitRequest
+from powermodels.models.stored import Stored
 from powermodels.models.stored import load as load_model
 from tests.lab.powercap import Fault, PowercapTree, constant, intel, steps
 from tests.powermodels.hosts import HASWELL, write_proc
-from wire.messages import PowerSource
+from wire.messages import Gap, PowerSource
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +57,7 @@ class PatientRefit(Refit):
         super().__init__()
         self.started = 0
 
-    def start(self, request: FitRequest, monotonic_seconds: float) -> Fitted | None:
+    def start(self, request: FitRequest, monotonic_seconds: float) -> Stored | Gap | None:
         self.started += 1
         answer = super().start(request, monotonic_seconds)
         if self._running is not None:
@@ -186,9 +187,9 @@ def test_an_idle_host_is_not_fitted_to_its_one_load(tmp_path: Path) -> None:
 class Waiting(Refit):
     """A fit that never ends."""
 
-    def start(self, request: FitRequest, monotonic_seconds: float) -> Fitted | None:
+    def start(self, request: FitRequest, monotonic_seconds: float) -> Gap:
         del request, monotonic_seconds
-        return Fitted(None, "no fit today")
+        return Gap("power model", "no fit today")
 
 
 def learner(tmp_path: Path, refit: Refit | None = None, path: Path | None = None) -> Learner:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from powermodels.common.interface import Load
 from powermodels.fit.fitting import fit_unrated
-from powermodels.learning.memory import BEFORE, BINS, NOW, StratifiedMemory
-from powermodels.learning.tracker import Tracker
+from powermodels.learning.tracker import BEFORE, BINS, NOW, StratifiedMemory, Tracker
 from powermodels.models.regression import CurveModel
 from powermodels.models.samples import Sample
 from tests.powermodels.fits import MADE, curve, loads, origin, random_load, true_watts

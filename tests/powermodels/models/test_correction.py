@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from powermodels.models.correction import Correction, CorrectionSums
+from powermodels.models.adaptive import Correction, CorrectionSums
 
 FULL_WATTS = 100.0
 

@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from powermodels.common.interface import HostFacts, Load, Scope
-from powermodels.models.adaptive import AdaptiveModel
-from powermodels.models.correction import NODES, Correction
+from powermodels.models.adaptive import NODES, AdaptiveModel, Correction
 from powermodels.models.fitted import fingerprint
-from powermodels.models.regression import LINEAR_FEATURES, CurveModel, LinearModel
+from powermodels.models.regression import LINEAR_FEATURES, CurveModel, LinearModel, Point, TableModel
 from powermodels.models.stored import Stored, decode, encode, load, save
-from powermodels.models.table import Point, TableModel
 from tests.powermodels.fits import MADE, curve, loads, origin, ratios, watts
 from wire.errors import UserError
 from wire.messages import PowerSource

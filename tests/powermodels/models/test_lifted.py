@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from powermodels.common.host_facts import read_host_facts
 from powermodels.common.interface import Load, Scope, Terms
 from powermodels.learning.learner import first_curve
-from powermodels.models.lifted import LiftedModel, lift, lifted_error_ratio
+from powermodels.models.lifted import LiftedModel, lift
 from powermodels.models.prior import PriorModel
 from tests.powermodels.hosts import HASWELL, write_proc
 
@@ -24,10 +24,10 @@ def test_the_whole_is_at_least_what_was_measured_and_what_the_rest_draws(
     part: Terms, whole: Terms, scope: Scope, whole_error: float
 ) -> None:
     measured = part if scope is Scope.CPU_AND_MEMORY else Terms(part.idle_watts, part.cpu_watts)
-    lifted = lift(measured, scope, whole, whole_error)
+    lifted, _ = lift(measured, scope, 0.1, whole, whole_error)
     assert lifted.watts >= measured.watts
     assert lifted.idle_watts >= whole.idle_watts * (1 - 1e-9)
-    more = lift(Terms(measured.idle_watts + 10, measured.cpu_watts), scope, whole, whole_error)
+    more, _ = lift(Terms(measured.idle_watts + 10, measured.cpu_watts), scope, 0.1, whole, whole_error)
     assert more.idle_watts >= lifted.idle_watts - 1e-6
     assert (lifted.disk_watts, lifted.network_watts) == (whole.disk_watts, whole.network_watts)
 
@@ -36,18 +36,16 @@ def test_the_whole_is_at_least_what_was_measured_and_what_the_rest_draws(
 def test_the_error_grows_with_the_part_that_is_estimated(
     part: Terms, whole: Terms, scope: Scope, part_error: float, whole_error: float
 ) -> None:
-    lifted = lift(part, scope, whole, whole_error)
+    lifted, error = lift(part, scope, part_error, whole, whole_error)
     if lifted.watts <= 0:
         return
-    error = lifted_error_ratio(part, scope, part_error, whole, whole_error)
     assert error <= whole_error + part_error + 0.1
     assert error * lifted.watts >= whole_error * whole.idle_watts - 1e-9
 
 
 def test_a_meter_of_the_whole_machine_is_not_lifted() -> None:
     part, whole = Terms(50, 30), Terms(90, 100)
-    assert lift(part, Scope.NODE, whole, 0.4) == part
-    assert lifted_error_ratio(part, Scope.NODE, 0.05, whole, 0.4) == 0.05
+    assert lift(part, Scope.NODE, 0.05, whole, 0.4) == (part, 0.05)
 
 
 def test_a_metered_machine_and_one_without_a_meter_have_like_curves(tmp_path: Path) -> None:

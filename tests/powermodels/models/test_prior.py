@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from bench.power.prior import table_without
 from bench.power.published_curves import CURVES, PublishedCurve
 from powermodels.common.interface import CpuIdentity, HostFacts, Load
-from powermodels.models.prior import PriorModel
-from powermodels.models.published import GENERATIONS, match_machine
+from powermodels.models.prior import GENERATIONS, PriorModel, match_machine
 from wire.messages import PowerSource
 
 IDLE = Load(cpu_ratio=0.0, memory_ratio=0.0)
