@@ -9,11 +9,8 @@ import msgspec
 
 from replay.generators import borg, cloud_hour, deployments, elastic, fleet, images, listed
 from replay.generators.arrivals import Arrivals, ArrivalsSettings, generate_arrivals
-from replay.readers import alibaba, bitbrains, google2011, planetlab
-from replay.readers.arrivals import read_arrivals
-from replay.readers.period import Period
-from replay.readers.queues import requests, submissions
-from replay.readers.queues.hosts import read_hosts, read_startup_seconds
+from replay.readers import alibaba, bitbrains, google2011, planetlab, queues
+from replay.readers.samples import Period
 from replay.setup.scenario import Machines, Scenario
 from replay.setup.workload import Workload
 from wire.errors import UserError
@@ -23,8 +20,8 @@ FORMATS: Mapping[str, Callable[[Path, Sequence[Machines], Period | None], Worklo
     "bitbrains": bitbrains.read,
     "google": google2011.read,
     "alibaba": alibaba.read,
-    "requests": requests.read,
-    "submissions": submissions.read,
+    "requests": queues.read_requests,
+    "submissions": queues.read_submissions,
 }
 HOSTS_FORMAT, STARTUP_FORMAT = "hosts", "startup"
 """Formats of data sets that complete a scenario: its hosts, and measured start-up times."""
@@ -85,14 +82,14 @@ def with_data(scenario: Scenario, locate: Locate) -> Scenario:
 
     startup = scenario.startup
     if startup.same_host_dataset is not None:
-        seconds = read_startup_seconds(find(startup.same_host_dataset, STARTUP_FORMAT))
+        seconds = queues.read_startup_seconds(find(startup.same_host_dataset, STARTUP_FORMAT))
         startup = msgspec.structs.replace(startup, same_host_seconds=seconds)
     if startup.other_host_dataset is not None:
-        seconds = read_startup_seconds(find(startup.other_host_dataset, STARTUP_FORMAT))
+        seconds = queues.read_startup_seconds(find(startup.other_host_dataset, STARTUP_FORMAT))
         startup = msgspec.structs.replace(startup, other_host_seconds=seconds)
     hosts = scenario.hosts
     if scenario.hosts_dataset is not None:
-        hosts = read_hosts(find(scenario.hosts_dataset, HOSTS_FORMAT))
+        hosts = queues.read_hosts(find(scenario.hosts_dataset, HOSTS_FORMAT))
     return msgspec.structs.replace(scenario, hosts=hosts, startup=startup)
 
 
@@ -102,7 +99,7 @@ def arrivals_of(scenario: Scenario, base: Path) -> Arrivals:
     if service is None:
         raise UserError("the scenario has no [elastic]: add one")
     if service.arrivals_file is not None:
-        return read_arrivals(base / service.arrivals_file)
+        return queues.read_arrivals(base / service.arrivals_file)
     try:
         settings = msgspec.convert(service.arrivals, ArrivalsSettings)
     except msgspec.ValidationError as error:

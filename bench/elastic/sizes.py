@@ -15,7 +15,7 @@ from bench.common.results import Figure
 from collector.config import EnvelopeConfig
 from collector.features.sizing.settings import SizingConfig
 from collector.features.sizing.sizes import SizeRules
-from replay.readers.period import Period
+from replay.readers.samples import Period
 from replay.sizing.halves import Halves, split
 from replay.sizing.page import frontier_text
 from replay.sizing.scores import OURS, VPA, SizingReport, compare_methods, score_halves

@@ -23,10 +23,9 @@ from collector.main import RunningCollector, running
 from collector.observe.updates import Succession
 from collector.snapshot.columns import sum_by_node
 from collector.snapshot.tables import Snapshot
-from replay.generators.common import columns, numbered, workload
 from replay.setup.hosts import MEBIBYTE, Hosts, build_hosts
 from replay.setup.scenario import Host
-from replay.setup.workload import Steady, Workload
+from replay.setup.workload import Steady, Workload, build_workload, columns, numbered
 from replay.simulation.agents.agents import HostLoad, SimulatedAgents
 from replay.simulation.agents.settings import AgentSettings
 from replay.simulation.clock import unix
@@ -191,15 +190,15 @@ def make_workload(count: int, seconds: float) -> Workload:
         wave_seconds=rng.uniform(300, 7200, count),
         phase=rng.uniform(0, 1, count),
     )
-    return workload(
+    return build_workload(
         numbered(count),
-        columns(level[:, 0] * 2.5, level[:, 1] * 1.5, np.nan, np.nan, count=count),
+        columns(level[:, 0] * 2.5, level[:, 1] * 1.5, rest=np.nan, count=count),
         use,
         arrival_seconds=arrival,
         lifetime_seconds=lifetime,
         duration_seconds=seconds,
         step_seconds=300.0,
-        services=[f"service-{number // 3}" for number in range(count)],
+        services=tuple(f"service-{number // 3}" for number in range(count)),
     )
 
 

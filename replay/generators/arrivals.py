@@ -3,17 +3,15 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-import msgspec
 import numpy as np
 from msgspec import Meta
 
 from collector.common.arrays import Floats
+from replay.setup.scenario import NotNegative, Positive, Table
 
 STEP_SECONDS = 10.0
 _NOISE_SECONDS = 60.0
 """Time from one value of the noise to the next."""
-_Positive = Annotated[float, Meta(gt=0)]
-_NotNegative = Annotated[float, Meta(ge=0)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,29 +27,29 @@ class Arrivals:
         return self.step_seconds * self.rates.size
 
 
-class Burst(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Burst(Table, frozen=True, kw_only=True):
     """A change of the rate, permanent or temporary."""
 
-    at_seconds: _NotNegative
-    ratio: _NotNegative
+    at_seconds: NotNegative
+    ratio: NotNegative
     """Factor of the rate."""
-    seconds: _Positive | None = None
+    seconds: Positive | None = None
     """Duration of the change; None lasts until the end."""
-    ramp_seconds: _NotNegative = 0.0
+    ramp_seconds: NotNegative = 0.0
     """How long the rate takes to change."""
 
 
-class ArrivalsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ArrivalsSettings(Table, frozen=True, kw_only=True):
     """Settings of the generator."""
 
-    seconds: _Positive = 21_000.0
-    requests_per_second: _Positive
+    seconds: Positive = 21_000.0
+    requests_per_second: Positive
     """The mean over a day of the pattern, without bursts."""
-    pattern: Annotated[tuple[_NotNegative, ...], Meta(min_length=1)] = (1.0,)
+    pattern: Annotated[tuple[NotNegative, ...], Meta(min_length=1)] = (1.0,)
     """Relative rates at equal distances over a day, from midnight; between them, rates are interpolated."""
-    day_seconds: _Positive = 86_400.0
+    day_seconds: Positive = 86_400.0
     """Duration of a day of the pattern: shorter if it is accelerated."""
-    start_seconds: _NotNegative = 0.0
+    start_seconds: NotNegative = 0.0
     """The time of the pattern's day at which the arrivals begin."""
     noise_ratio: Annotated[float, Meta(ge=0, lt=1)] = 0.05
     """Standard deviation of the noise, relative to the rate."""

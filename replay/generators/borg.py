@@ -7,29 +7,28 @@ published; these jobs are drawn to match its figures.
 
 from typing import Annotated
 
-import msgspec
 import numpy as np
 from msgspec import Meta
 
 from collector.snapshot.tables import TaskKind
-from replay.generators.common import columns, numbered, steady, workload
 from replay.setup.hosts import MEBIBYTE
-from replay.setup.workload import Workload
+from replay.setup.scenario import Positive, Share, Table
+from replay.setup.workload import Steady, Workload, build_workload, columns, numbered
 
 
-class BorgSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class BorgSettings(Table, frozen=True, kw_only=True):
     """Settings of the generator."""
 
-    hours: Annotated[float, Meta(gt=0)] = 12.0
-    jobs_per_minute: Annotated[float, Meta(gt=0)] = 68.3
-    shortest_seconds: Annotated[float, Meta(gt=0)] = 36.0
-    usual_seconds: Annotated[float, Meta(gt=0)] = 8.0
+    hours: Positive = 12.0
+    jobs_per_minute: Positive = 68.3
+    shortest_seconds: Positive = 36.0
+    usual_seconds: Positive = 8.0
     """Median time of usual jobs beyond the shortest."""
-    long_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.018
+    long_ratio: Share = 0.018
     """Share of jobs in the long tail, from two minutes to the longest."""
     longest_seconds: Annotated[float, Meta(gt=120)] = 3000.0
-    mean_cores: Annotated[float, Meta(gt=0)] = 0.38
-    mean_memory_mb: Annotated[float, Meta(gt=0)] = 370.0
+    mean_cores: Positive = 0.38
+    mean_memory_mb: Positive = 370.0
     """Mean reservation of jobs; a few reserve much more than the others."""
     used_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.8
     """Mean share of its reservation that a job uses."""
@@ -54,13 +53,13 @@ def generate(settings: BorgSettings, seed: int) -> Workload:
     mean_of_lognormal = np.exp(_SPREAD**2 / 2)
     drawn = np.minimum(rng.lognormal(0.0, _SPREAD, (count, 2)) / mean_of_lognormal, _MOST)
     cores, memory = settings.mean_cores * drawn[:, 0], settings.mean_memory_mb * MEBIBYTE * drawn[:, 1]
-    requested = columns(cores, memory, np.nan, np.nan, count=count)
+    requested = columns(cores, memory, rest=np.nan, count=count)
     ratio = np.clip(rng.normal(settings.used_ratio, 0.1, (count, 2)), 0.1, 1.0)
     level = columns(cores * ratio[:, 0], memory * ratio[:, 1], count=count)
-    return workload(
+    return build_workload(
         numbered(count),
         requested,
-        steady(level, rng, wave_ratio=0.1),
+        Steady.around(level, rng, wave_ratio=0.1),
         arrival_seconds=arrivals,
         lifetime_seconds=np.minimum(lifetimes, settings.longest_seconds),
         kind=np.full(count, TaskKind.JOB, dtype=np.int8),

@@ -4,17 +4,13 @@ Two requests arrive every second until together they request 150 % of the cluste
 their average lifetime. Demands and lifetimes are distributed exponentially, between limits.
 """
 
-from typing import Annotated
-
-import msgspec
 import numpy as np
-from msgspec import Meta
 
 from collector.common.arrays import Floats
 from collector.snapshot.tables import TaskKind
-from replay.generators.common import columns, numbered, steady, truncated_exponential, workload
 from replay.setup.hosts import MEBIBYTE
-from replay.setup.workload import Workload
+from replay.setup.scenario import NotNegative, Positive, Table
+from replay.setup.workload import Steady, Workload, build_workload, columns, numbered
 
 _SHARES_PER_CORE = 1024.0
 _MOST_SHARES = 1024.0
@@ -33,22 +29,22 @@ _MEMORY_USED = np.array([0.3, 0.9, 0.9, 0.1])
 """Share of its request that each type uses: the thesis names the dominant resource, but no amounts."""
 
 
-class CloudHourSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class CloudHourSettings(Table, frozen=True, kw_only=True):
     """Settings of the generator."""
 
-    hours: Annotated[float, Meta(gt=0)] = 1.0
-    requests_per_second: Annotated[float, Meta(gt=0)] = 2.0
-    limit_shares: Annotated[float, Meta(gt=0)] = 61_440.0
-    limit_memory_mb: Annotated[float, Meta(gt=0)] = 92_160.0
+    hours: Positive = 1.0
+    requests_per_second: Positive = 2.0
+    limit_shares: Positive = 61_440.0
+    limit_memory_mb: Positive = 92_160.0
     """Requests pause when their sum reaches these limits."""
-    demand_rate: Annotated[float, Meta(gt=0)] = 1.0
+    demand_rate: Positive = 1.0
     """Rate of the exponential distributions of CPU and memory between their limits.
 
     The thesis does not state it, but its 636 cuts took 177 shares and 305 MB each: tasks request a gigabyte.
     """
-    lifetime_rate: Annotated[float, Meta(gt=0)] = 22.0
+    lifetime_rate: Positive = 22.0
     """Rate of the distribution of lifetimes. The default gives the number of requests of the thesis."""
-    stop_seconds: Annotated[float, Meta(ge=0)] = 10.0
+    stop_seconds: NotNegative = 10.0
     """Time for which a stopping container keeps its place: the default of Docker."""
 
 
@@ -59,7 +55,7 @@ def generate(settings: CloudHourSettings, seed: int) -> Workload:
     most = int(settings.requests_per_second * seconds) + 1
     kind = rng.integers(0, len(_TYPES), most)
     rates = settings.demand_rate, settings.demand_rate, settings.lifetime_rate
-    shares, memory_mb, lifetimes = (truncated_exponential(rng, rate, most) for rate in rates)
+    shares, memory_mb, lifetimes = (_truncated_exponential(rng, rate, most) for rate in rates)
     least = np.where(_IS_JOB[kind], _JOB_SHARES, _SERVICE_SHARES)
     shares = least + shares * (_MOST_SHARES - least)
     memory_mb = _MEMORY_MB[0] + memory_mb * (_MEMORY_MB[1] - _MEMORY_MB[0])
@@ -70,11 +66,11 @@ def generate(settings: CloudHourSettings, seed: int) -> Workload:
     cores, memory = shares / _SHARES_PER_CORE, memory_mb * MEBIBYTE
     used_cores = np.where(_IS_JOB[kind], _JOB_CORES, cores * _CPU_USED[kind])
     level = columns(used_cores, memory * _MEMORY_USED[kind], count=count)
-    return workload(
+    return build_workload(
         numbered(count, [_TYPES[each] for each in kind]),
-        columns(cores, memory, np.nan, np.nan, count=count),
-        steady(level, rng, wave_ratio=0.1, ramp_seconds=5.0),
-        services=[_TYPES[each] for each in kind],
+        columns(cores, memory, rest=np.nan, count=count),
+        Steady.around(level, rng, wave_ratio=0.1, ramp_seconds=5.0),
+        services=tuple(_TYPES[each] for each in kind),
         arrival_seconds=arrivals[:count],
         lifetime_seconds=lifetimes[:count] + settings.stop_seconds,
         task_class=(1 + rng.choice(len(_CLASSES), count, p=_CLASSES)).astype(np.int8),
@@ -98,3 +94,9 @@ def _arrivals(settings: CloudHourSettings, shares: Floats, memory_mb: Floats, li
             now += float(lifetimes[so_far].mean())
             began = place + 1
     return arrivals
+
+
+def _truncated_exponential(rng: np.random.Generator, rate: float, count: int) -> Floats:
+    """Numbers from 0 to 1 of an exponential distribution that is truncated at 1."""
+    drawn: Floats = -np.log1p(-rng.uniform(size=count) * -np.expm1(-rate)) / rate
+    return drawn

@@ -3,22 +3,27 @@
 As in the test of controllers in the study of QoS-driven scheduling.
 """
 
-from math import inf
 from typing import Annotated
 
-import msgspec
 import numpy as np
 from msgspec import Meta
 
 from collector.features.promises.ledger.promises import Promise, ServiceMode
-from replay.generators.common import columns, numbered
 from replay.setup.hosts import MEBIBYTE
-from replay.setup.workload import PromisedContainers, Reserved, Workload
+from replay.setup.scenario import Positive, Table
+from replay.setup.workload import (
+    PromisedContainers,
+    Reserved,
+    Workload,
+    build_workload,
+    columns,
+    numbered,
+)
 
 _STEP_SECONDS = 60.0
 
 
-class DeploymentClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class DeploymentClass(Table, frozen=True, kw_only=True):
     """Services with the same promise."""
 
     name: Annotated[str, Meta(min_length=1)]
@@ -26,18 +31,18 @@ class DeploymentClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     deployments: Annotated[int, Meta(ge=1)]
 
 
-class DeploymentsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class DeploymentsSettings(Table, frozen=True, kw_only=True):
     """Settings of the generator."""
 
     classes: Annotated[tuple[DeploymentClass, ...], Meta(min_length=1)]
     """The most important class first."""
-    cpu_cores: Annotated[float, Meta(gt=0)]
-    memory_mb: Annotated[float, Meta(gt=0)]
+    cpu_cores: Positive
+    memory_mb: Positive
     pods: Annotated[int, Meta(ge=1)] = 2
     mode: ServiceMode = ServiceMode.INDEPENDENT
     late: tuple[Annotated[int, Meta(ge=0)], ...] = ()
     """Number of pods that come after all others: of the last deployment, the one before it, and so on."""
-    seconds: Annotated[float, Meta(gt=0)] = 3600.0
+    seconds: Positive = 3600.0
 
 
 def generate(settings: DeploymentsSettings, seed: int) -> Workload:
@@ -53,18 +58,14 @@ def generate(settings: DeploymentsSettings, seed: int) -> Workload:
     order = [deployment for _, deployment, _ in sorted(pods)]
     count = len(order)
     names = [f"{settings.classes[of_class[each]].name}-{each + 1:02}" for each in order]
-    requested = columns(settings.cpu_cores, settings.memory_mb * MEBIBYTE, np.nan, np.nan, count=count)
-    return Workload(
-        ids=numbered(count, names),
+    requested = columns(settings.cpu_cores, settings.memory_mb * MEBIBYTE, rest=np.nan, count=count)
+    return build_workload(
+        numbered(count, names),
+        requested,
+        Reserved(requested),
         services=tuple(names),
-        requested=requested,
-        use=Reserved(requested),
         duration_seconds=settings.seconds,
         step_seconds=_STEP_SECONDS,
-        arrival_seconds=np.zeros(count),
-        lifetime_seconds=np.full(count, inf),
-        task_class=np.ones(count, dtype=np.int8),
-        kind=np.zeros(count, dtype=np.int8),
         promised=PromisedContainers(
             promises=tuple(
                 Promise(name=each.name, availability=each.availability, importance=place)

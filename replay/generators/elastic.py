@@ -7,29 +7,28 @@ as in Kubernetes.
 from math import ceil, inf
 from typing import Annotated
 
-import msgspec
 import numpy as np
 from msgspec import Meta
 
 from collector.common.arrays import Floats, Rows
-from replay.generators.common import columns, numbered
 from replay.setup.hosts import MEBIBYTE
-from replay.setup.workload import Recorded, Workload
+from replay.setup.scenario import Positive, Table
+from replay.setup.workload import Recorded, Workload, build_workload, columns, numbered
 
 _STEP_SECONDS = 60.0
 
 
-class ElasticSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ElasticSettings(Table, frozen=True, kw_only=True):
     """Settings of the generator."""
 
     service: Annotated[str, Meta(min_length=1)] = "web"
-    cpu_cores: Annotated[float, Meta(gt=0)] = 1.0
+    cpu_cores: Positive = 1.0
     """Reserved CPU of an instance; the next key is its memory."""
-    memory_mb: Annotated[float, Meta(gt=0)] = 512.0
-    low_cores: Annotated[float, Meta(gt=0)] = 1.0
+    memory_mb: Positive = 512.0
+    low_cores: Positive = 1.0
     """CPU demand of all instances at the lowest point of the wave; the next key is that at the highest."""
-    high_cores: Annotated[float, Meta(gt=0)] = 4.0
-    wave_seconds: Annotated[float, Meta(gt=0)] = 7200.0
+    high_cores: Positive = 4.0
+    wave_seconds: Positive = 7200.0
     noise_ratio: Annotated[float, Meta(ge=0, lt=1)] = 0.2
     """Maximum difference between the load and the wave, each minute."""
     target_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.5
@@ -38,7 +37,7 @@ class ElasticSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """Maximum number of instances."""
     decide_minutes: Annotated[int, Meta(ge=1)] = 3
     """Time between two changes of the number of instances."""
-    seconds: Annotated[float, Meta(gt=0)] = 21_000.0
+    seconds: Positive = 21_000.0
 
 
 def generate(settings: ElasticSettings, seed: int) -> Workload:
@@ -65,17 +64,15 @@ def generate(settings: ElasticSettings, seed: int) -> Workload:
         kept,
     )
     ends = last == steps - 1
-    return Workload(
-        ids=numbered(count),
+    return build_workload(
+        numbered(count),
+        columns(settings.cpu_cores, settings.memory_mb * MEBIBYTE, rest=np.nan, count=count),
+        use,
         services=(settings.service,) * count,
-        requested=columns(settings.cpu_cores, settings.memory_mb * MEBIBYTE, np.nan, np.nan, count=count),
-        use=use,
         duration_seconds=(steps - 1) * _STEP_SECONDS,
         step_seconds=_STEP_SECONDS,
         arrival_seconds=use.first_seconds,
         lifetime_seconds=np.where(ends, inf, use.lifetime_seconds),
-        task_class=np.ones(count, dtype=np.int8),
-        kind=np.zeros(count, dtype=np.int8),
     )
 
 

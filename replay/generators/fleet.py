@@ -2,13 +2,12 @@
 
 from typing import Annotated
 
-import msgspec
 import numpy as np
 from msgspec import Meta
 
-from replay.generators.common import columns, numbered, workload
 from replay.setup.hosts import MEGABYTE
-from replay.setup.workload import Steady, Workload
+from replay.setup.scenario import NotNegative, Positive, Table
+from replay.setup.workload import Steady, Workload, build_workload, columns, numbered
 
 _DAY_SECONDS = 86_400.0
 _STEP_SECONDS = 300.0
@@ -16,14 +15,14 @@ _RESERVED_RATIO = 2.5
 """Reservation relative to usage: people reserve more than they need."""
 
 
-class FleetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class FleetSettings(Table, frozen=True, kw_only=True):
     """Settings of the generator."""
 
     containers: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
-    days: Annotated[float, Meta(gt=0)] = 7.0
-    mean_cores: Annotated[float, Meta(gt=0)] = 0.8
-    mean_memory_mb: Annotated[float, Meta(gt=0)] = 1200.0
-    arrive_seconds: Annotated[float, Meta(ge=0)] = 0.0
+    days: Positive = 7.0
+    mean_cores: Positive = 0.8
+    mean_memory_mb: Positive = 1200.0
+    arrive_seconds: NotNegative = 0.0
     """Time over which the containers arrive; 0 means all at once."""
 
 
@@ -35,10 +34,8 @@ def generate(settings: FleetSettings, seed: int) -> Workload:
     scale = np.array([settings.mean_cores, settings.mean_memory_mb * MEGABYTE, MEGABYTE, MEGABYTE])
     level = np.minimum(drawn, 8.0) * scale
     waves = np.tile([0.6, 0.1, 0.8, 0.8], (count, 1))
-    requested = columns(
-        level[:, 0] * _RESERVED_RATIO, level[:, 1] * _RESERVED_RATIO, np.nan, np.nan, count=count
-    )
-    return workload(
+    requested = columns(*(_RESERVED_RATIO * level[:, :2]).T, rest=np.nan, count=count)
+    return build_workload(
         numbered(count),
         requested,
         Steady(

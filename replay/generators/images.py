@@ -6,13 +6,12 @@ services, scaled to the paper: 34 idle containers fill 69 % of a worker with 4 G
 
 from typing import Annotated
 
-import msgspec
 import numpy as np
 from msgspec import Meta
 
-from replay.generators.common import columns, numbered, steady, workload
 from replay.setup.hosts import MEBIBYTE, MEGABYTE
-from replay.setup.workload import Workload
+from replay.setup.scenario import Positive, Table
+from replay.setup.workload import Steady, Workload, build_workload, columns, numbered
 
 _STEP_SECONDS = 5.0
 _RAMP_SECONDS = 20.0
@@ -41,12 +40,12 @@ _IDLE: dict[str, tuple[float, float]] = {
 _LOADED_MEMORY, _LOADED_CORES, _LOADED_IO = 1.1, 0.05, 0.2 * MEGABYTE
 
 
-class ImagesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ImagesSettings(Table, frozen=True, kw_only=True):
     """Settings of the generator."""
 
     containers: Annotated[int, Meta(ge=1)] = 100
-    every_seconds: Annotated[float, Meta(gt=0)] = 5.0
-    seconds: Annotated[float, Meta(gt=0)] = 1000.0
+    every_seconds: Positive = 5.0
+    seconds: Positive = 1000.0
     loaded: bool = False
     """Whether every other container serves clients."""
 
@@ -69,11 +68,11 @@ def generate(settings: ImagesSettings, seed: int) -> Workload:
         np.where(serves, _LOADED_IO, 0.0),
         count=count,
     )
-    return workload(
+    return build_workload(
         numbered(count, names),
-        np.full((count, 4), np.nan),
-        steady(level, rng, wave_ratio=0.05, ramp_seconds=_RAMP_SECONDS),
-        services=names,
+        columns(rest=np.nan, count=count),
+        Steady.around(level, rng, wave_ratio=0.05, ramp_seconds=_RAMP_SECONDS),
+        services=tuple(names),
         arrival_seconds=settings.every_seconds * np.arange(count, dtype=np.float64),
         duration_seconds=settings.seconds,
         step_seconds=_STEP_SECONDS,

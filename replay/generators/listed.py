@@ -1,31 +1,27 @@
 """Containers that a scenario lists one by one, for small examples that can be checked by hand."""
 
-from typing import Annotated
-
-import msgspec
 import numpy as np
-from msgspec import Meta
 
-from replay.generators.common import columns, numbered, steady, workload
 from replay.setup.hosts import MEBIBYTE
-from replay.setup.workload import Workload
+from replay.setup.scenario import NotNegative, Positive, Table
+from replay.setup.workload import Steady, Workload, build_workload, columns, numbered
 
 
-class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Kind(Table, frozen=True, kw_only=True):
     """Reservation and usage of containers of a kind."""
 
-    cpu_cores: Annotated[float, Meta(ge=0)]
-    memory_mb: Annotated[float, Meta(ge=0)]
+    cpu_cores: NotNegative
+    memory_mb: NotNegative
 
 
-class ListedSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ListedSettings(Table, frozen=True, kw_only=True):
     """Settings of the generator."""
 
     kinds: dict[str, Kind]
     order: tuple[str, ...]
     """The kind of each container, in order of arrival."""
-    every_seconds: Annotated[float, Meta(ge=0)] = 1.0
-    seconds: Annotated[float, Meta(gt=0)] = 600.0
+    every_seconds: NotNegative = 1.0
+    seconds: Positive = 600.0
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.order) - set(self.kinds)):
@@ -38,10 +34,10 @@ def generate(settings: ListedSettings, seed: int) -> Workload:
     kinds = [settings.kinds[name] for name in settings.order]
     cores = np.array([kind.cpu_cores for kind in kinds])
     memory = np.array([kind.memory_mb for kind in kinds]) * MEBIBYTE
-    return workload(
+    return build_workload(
         numbered(count, settings.order),
-        columns(cores, memory, np.nan, np.nan, count=count),
-        steady(columns(cores, memory, count=count), np.random.default_rng(seed)),
+        columns(cores, memory, rest=np.nan, count=count),
+        Steady.around(columns(cores, memory, count=count), np.random.default_rng(seed)),
         arrival_seconds=settings.every_seconds * np.arange(count, dtype=np.float64),
         duration_seconds=settings.seconds,
         step_seconds=60.0,

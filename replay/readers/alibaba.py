@@ -11,12 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from replay.readers.files import open_lines
-from replay.readers.period import Period
-from replay.readers.samples import timeline
+from replay.readers.files import parse_lines
+from replay.readers.samples import Period, timeline
 from replay.setup.hosts import MEBIBYTE
 from replay.setup.scenario import Machines
-from replay.setup.workload import Workload
+from replay.setup.workload import Workload, columns
 from wire.errors import UserError
 
 STEP_SECONDS = 300.0
@@ -35,19 +34,12 @@ def read(path: Path, machines: Sequence[Machines], period: Period | None = None)
     names: dict[str, int] = {}
     applications, sizes = _read_sizes(path.with_name(_META))
     container, at, percent = [], [], []
-    for number, line in open_lines(path):
-        cells = line.rstrip("\r\n").split(",")
-        if len(cells) < _FIELDS:
-            raise UserError(f"{path}, line {number}: has {len(cells)} fields where {_FIELDS} are expected")
-        try:
-            seconds, cpu, memory = (float(cell) if cell else 0.0 for cell in cells[2:_FIELDS])
-        except ValueError as error:
-            raise UserError(f"{path}, line {number}: {error}") from None
+    for name, seconds, cpu, memory in parse_lines(path, _parse_usage, fields=_FIELDS):
         if min(seconds, cpu, memory) < 0:
             continue  # a negative value means that it is missing
         if period is not None and not period.covers(np.array(seconds)):
             continue
-        container.append(names.setdefault(cells[0], len(names)))
+        container.append(names.setdefault(name, len(names)))
         at.append(seconds)
         percent.append((cpu, memory))
     if not container:
@@ -59,38 +51,27 @@ def read(path: Path, machines: Sequence[Machines], period: Period | None = None)
     used = np.array(percent) / _PERCENT * given[container]
     step = (np.array(at) // STEP_SECONDS).astype(np.intp)
     aligned = timeline(np.array(container, dtype=np.intp), list(names), step, used, STEP_SECONDS)
-    count = len(names)
-    requested = np.full((count, 4), np.nan)
-    requested[:, :2] = given[[names[name] for name in aligned.names]]
-    return Workload(
-        ids=aligned.names,
-        services=tuple(applications.get(name, name) for name in aligned.names),
-        requested=requested,
-        use=aligned.use,
-        duration_seconds=aligned.use.duration_seconds + STEP_SECONDS,
-        step_seconds=STEP_SECONDS,
-        arrival_seconds=aligned.use.first_seconds,
-        lifetime_seconds=aligned.use.lifetime_seconds,
-        task_class=np.ones(count, dtype=np.int8),
-        kind=np.zeros(count, dtype=np.int8),
+    reserved = given[[names[name] for name in aligned.names]]
+    return aligned.workload(
+        columns(*reserved.T, rest=np.nan, count=len(names)),
+        [applications.get(name, name) for name in aligned.names],
     )
+
+
+def _parse_usage(cells: list[str]) -> tuple[str, float, float, float]:
+    seconds, cpu, memory = (float(cell) if cell else 0.0 for cell in cells[2:_FIELDS])
+    return cells[0], seconds, cpu, memory
 
 
 def _read_sizes(path: Path) -> tuple[dict[str, str], dict[str, tuple[float, float]]]:
     """The application of each container, and its cores and percent of a host's memory, where known."""
     applications: dict[str, str] = {}
     sizes: dict[str, tuple[float, float]] = {}
-    if not path.is_file():
-        return applications, sizes
-    for number, line in open_lines(path):
-        cells = line.rstrip("\r\n").split(",")
-        if len(cells) < _META_FIELDS:
-            raise UserError(
-                f"{path}, line {number}: has {len(cells)} fields where {_META_FIELDS} are expected"
-            )
-        applications[cells[0]] = cells[3] or cells[0]
-        try:
-            sizes[cells[0]] = (float(cells[5]) / _PERCENT, float(cells[7]))
-        except ValueError as error:
-            raise UserError(f"{path}, line {number}: {error}") from None
+    if path.is_file():
+        for name, application, size in parse_lines(path, _parse_meta, fields=_META_FIELDS):
+            applications[name], sizes[name] = application, size
     return applications, sizes
+
+
+def _parse_meta(cells: list[str]) -> tuple[str, str, tuple[float, float]]:
+    return cells[0], cells[3] or cells[0], (float(cells[5]) / _PERCENT, float(cells[7]))

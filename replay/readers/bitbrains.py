@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from collector.common.arrays import Floats
-from replay.readers.files import machine_files
-from replay.readers.period import Period
-from replay.readers.samples import timeline
-from replay.readers.tables import read_columns, refuse_bad
+from replay.readers.files import machine_files, read_columns, refuse_bad
+from replay.readers.samples import Period, timeline
 from replay.setup.hosts import MEBIBYTE
 from replay.setup.scenario import MIPS_PER_CORE, Machines
-from replay.setup.workload import Workload, always_running
+from replay.setup.workload import Workload, always_running, columns
 from wire.errors import UserError
 
 STEP_SECONDS = 300.0
@@ -80,8 +78,8 @@ def read(path: Path, machines: Sequence[Machines], period: Period | None = None)
     names = _names([samples.names[int(each)] for each in present])
     steps = (seconds // STEP_SECONDS).astype(np.intp)
     line = timeline(machine, names, steps, _in_units(used), STEP_SECONDS)
-    requested = np.full((len(names), 4), np.nan)
-    requested[:, :2] = given[present] * (1 / MIPS_PER_CORE, MEBIBYTE)
+    reserved = given[present] * (1 / MIPS_PER_CORE, MEBIBYTE)
+    requested = columns(*reserved.T, rest=np.nan, count=len(names))
     return always_running(line.names, requested[np.argsort(names)], line.use)
 
 

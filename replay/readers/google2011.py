@@ -13,29 +13,27 @@ import numpy as np
 
 from collector.common.arrays import Floats
 from collector.snapshot.tables import TaskKind
-from replay.readers.period import Period
-from replay.readers.samples import timeline
-from replay.readers.tables import read_numbers, refuse_bad
+from replay.readers.files import read_columns, refuse_bad
+from replay.readers.samples import Period, timeline
 from replay.setup.hosts import MEBIBYTE
 from replay.setup.scenario import MIPS_PER_CORE, Machines
-from replay.setup.workload import Workload
+from replay.setup.workload import Workload, columns
 from wire.errors import UserError
 
 STEP_SECONDS = 300.0
 WHOLE = Machines(cpu_mips=32_000, memory_mb=131_072)
 """The assumed size of the largest machine, if a scenario does not set it."""
-_START, _END, _JOB, _TASK, _CPU, _MEMORY, _ASSIGNED = 0, 1, 2, 3, 5, 6, 7
-_COLUMNS = (_START, _END, _JOB, _TASK, _CPU, _MEMORY, _ASSIGNED)
-_FIELDS = 8
+_ORDER = ("start", "end", "job", "task", "machine", "cpu", "memory", "assigned memory")
+_COLUMNS = ("start", "end", "job", "task", "cpu", "memory", "assigned memory")
 _MICROSECONDS = 1e6
 
 
 def read(path: Path, machines: Sequence[Machines], period: Period | None = None) -> Workload:
     """Read all tasks of the file."""
     whole = machines[0] if machines else WHOLE
-    table = read_numbers(path, _COLUMNS, fields=_FIELDS)
+    table = read_columns(path, _COLUMNS, fallback=_ORDER)
     if period is not None:
-        table = table[period.covers(table[:, _START] / _MICROSECONDS)]
+        table = table[period.covers(table[:, 0] / _MICROSECONDS)]
     if not table.size:
         raise UserError(f"{path} has no samples")
     start, end, job, task, cpu, memory, assigned = table.T
@@ -51,18 +49,10 @@ def read(path: Path, machines: Sequence[Machines], period: Period | None = None)
     line = timeline(container, names, step, used, STEP_SECONDS)
     promised = np.zeros(len(names))
     np.maximum.at(promised, container, np.nan_to_num(assigned) * whole.memory_mb * MEBIBYTE)
-    requested = np.full((len(names), 4), np.nan)
-    requested[:, 1] = np.where(promised > 0, promised, np.nan)
-    return Workload(
-        ids=line.names,
-        services=tuple(name.partition("-")[0] for name in line.names),
-        requested=requested,
-        use=line.use,
-        duration_seconds=line.use.duration_seconds + STEP_SECONDS,
-        step_seconds=STEP_SECONDS,
-        arrival_seconds=line.use.first_seconds,
-        lifetime_seconds=line.use.lifetime_seconds,
-        task_class=np.ones(len(names), dtype=np.int8),
+    memory_bytes = np.where(promised > 0, promised, np.nan)
+    return line.workload(
+        columns(np.nan, memory_bytes, rest=np.nan, count=len(names)),
+        [name.partition("-")[0] for name in line.names],
         kind=np.full(len(names), TaskKind.JOB, dtype=np.int8),
         jobs_stretch=False,
     )

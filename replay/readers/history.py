@@ -144,7 +144,7 @@ def read_history(path: Path, days: float | None = None) -> tuple[Scenario, Workl
         raise UserError(f"{path} cannot be read as a collector's history: {error}") from None
     if line is None:
         raise UserError(f"{path} has no samples of containers yet: let agents report for a while")
-    return Scenario(title="History of this cluster", hosts=hosts), _workload(line, facts, traits, recording)
+    return Scenario(title="History of this cluster", hosts=hosts), _workload(line, facts, traits)
 
 
 def _recording(connection: sqlite3.Connection, days: float | None) -> _Recording:
@@ -280,23 +280,14 @@ def _timeline(recording: _Recording) -> tuple[Timeline, dict[str, _ContainerFact
 
 
 def _workload(
-    line: Timeline,
-    facts: Mapping[str, _ContainerFacts],
-    traits: Mapping[str, StoredServiceTraits],
-    recording: _Recording,
+    line: Timeline, facts: Mapping[str, _ContainerFacts], traits: Mapping[str, StoredServiceTraits]
 ) -> Workload:
     limits = [[facts[name].limit.of(resource) for resource in RESOURCES] for name in line.names]
     requested = np.array([[np.nan if each is None else each for each in row] for row in limits])
     of_each = [_traits(facts[name], traits) for name in line.names]
-    return Workload(
-        ids=line.names,
-        services=tuple(facts[name].service or facts[name].name or name for name in line.names),
-        requested=requested.astype(np.float64),
-        use=line.use,
-        duration_seconds=line.use.duration_seconds + recording.step_seconds,
-        step_seconds=recording.step_seconds,
-        arrival_seconds=line.use.first_seconds,
-        lifetime_seconds=line.use.lifetime_seconds,
+    return line.workload(
+        requested.astype(np.float64),
+        [facts[name].service or facts[name].name or name for name in line.names],
         task_class=np.array([each.task_class for each in of_each], dtype=np.int8),
         kind=np.array([each.kind for each in of_each], dtype=np.int8),
         constraints=tuple(

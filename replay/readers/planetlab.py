@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from collector.snapshot.constraints import Constraint, Operator
 from replay.readers.files import machine_files, open_lines
-from replay.readers.period import Period
+from replay.readers.samples import Period
 from replay.setup.hosts import MEBIBYTE
 from replay.setup.scenario import MIPS_PER_CORE, Machines
-from replay.setup.workload import Recorded, Workload, always_running
+from replay.setup.workload import Recorded, Workload, always_running, columns
 from wire.errors import UserError
 
 STEP_SECONDS = 300.0
@@ -91,9 +91,8 @@ def _workload(names: Sequence[str], shares: NDArray[np.float32], machines: Seque
     block = -(-len(names) // len(machines))
     sizes = [machines[place // block] for place in range(len(names))]
     cores = np.array([size.cpu_mips / MIPS_PER_CORE for size in sizes])
-    requested = np.full((len(names), 4), np.nan)
-    requested[:, 0] = cores
-    requested[:, 1] = [size.memory_mb * MEBIBYTE for size in sizes]
+    memory_bytes = np.array([size.memory_mb * MEBIBYTE for size in sizes])
+    requested = columns(cores, memory_bytes, rest=np.nan, count=len(names))
     used = shares * cores[:, None].astype(np.float32)
     constraints = tuple(
         tuple(Constraint(label, Operator.IS, value) for label, value in size.labels.items()) for size in sizes

@@ -1,13 +1,27 @@
-"""Turns samples in any order into a recording: sorted, averaged per step, gaps filled with the last value."""
+"""Samples in any order as a recording: sorted, averaged per step, gaps filled with the last value."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.common.arrays import Floats, Rows
-from replay.setup.workload import Recorded
+from collector.common.arrays import Flags, Floats, Rows
+from replay.setup.workload import Recorded, Workload, build_workload
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A part of a trace: a half-open interval, in seconds of the trace's own clock."""
+
+    start_seconds: float
+    end_seconds: float
+
+    def covers(self, seconds: Floats) -> Flags:
+        """Whether each of these times is in the period."""
+        inside: Flags = (seconds >= self.start_seconds) & (seconds < self.end_seconds)
+        return inside
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,6 +31,21 @@ class Timeline:
     use: Recorded
     names: tuple[str, ...]
     """Sorted, as in the recording."""
+
+    def workload(self, requested: Floats, services: Sequence[str], **others: Any) -> Workload:  # noqa: ANN401 - fields of a workload
+        """Containers that run from their first value to their last."""
+        use = self.use
+        return build_workload(
+            self.names,
+            requested,
+            use,
+            services=tuple(services),
+            duration_seconds=use.duration_seconds + use.step_seconds,
+            step_seconds=use.step_seconds,
+            arrival_seconds=use.first_seconds,
+            lifetime_seconds=use.lifetime_seconds,
+            **others,
+        )
 
 
 def timeline(

@@ -24,11 +24,11 @@ MIPS_PER_CORE = 1000.0
 _FEWEST_WATTS = 2
 
 
-class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of the file."""
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of the file, or settings of a generator: an unknown key is an error."""
 
 
-class Host(_Table, frozen=True, kw_only=True):
+class Host(Table, frozen=True, kw_only=True):
     """Hosts of one kind."""
 
     name: Annotated[str, Meta(min_length=1)]
@@ -66,7 +66,7 @@ class Host(_Table, frozen=True, kw_only=True):
             raise ValueError(f"generation of host {self.name!r} must be one of {known}")
 
 
-class Network(_Table, frozen=True, kw_only=True):
+class Network(Table, frozen=True, kw_only=True):
     """Round-trip times between hosts, by their regions."""
 
     inside_ms: NotNegative = 1.0
@@ -85,7 +85,7 @@ class Network(_Table, frozen=True, kw_only=True):
         return found
 
 
-class Application(_Table, frozen=True, kw_only=True):
+class Application(Table, frozen=True, kw_only=True):
     """Services that talk to each other. Results then contain the response time of its requests.
 
     A request goes from a caller to a server, each with the same probability. Its response time is the service
@@ -111,7 +111,7 @@ class Application(_Table, frozen=True, kw_only=True):
     time."""
 
 
-class Machines(_Table, frozen=True, kw_only=True):
+class Machines(Table, frozen=True, kw_only=True):
     """The size of virtual machines, for a trace that contains only shares."""
 
     cpu_mips: Positive
@@ -120,7 +120,7 @@ class Machines(_Table, frozen=True, kw_only=True):
     """Labels that its first host must have."""
 
 
-class Simulation(_Table, frozen=True, kw_only=True):
+class Simulation(Table, frozen=True, kw_only=True):
     """Settings of the simulation."""
 
     seed: int = 0
@@ -163,7 +163,7 @@ QUEUE_SIMULATION = Simulation(decide_seconds=30.0)
 """For requests on hosts without a scenario: as in the study of QoS-driven scheduling."""
 
 
-class Startup(_Table, frozen=True, kw_only=True):
+class Startup(Table, frozen=True, kw_only=True):
     """How long containers of a workload with promises of availability take to start; they wait meanwhile."""
 
     same_host_seconds: Annotated[tuple[NotNegative, ...], Meta(min_length=1)] = (2.0, 3.0)
@@ -178,7 +178,7 @@ class Startup(_Table, frozen=True, kw_only=True):
     not."""
 
 
-class Trace(_Table, frozen=True, kw_only=True):
+class Trace(Table, frozen=True, kw_only=True):
     """The workload: a data set, a file in a known format, or a generator."""
 
     dataset: Annotated[str, Meta(min_length=1)] | None = None
@@ -199,7 +199,7 @@ class Trace(_Table, frozen=True, kw_only=True):
             raise ValueError("a trace from a file needs its format")
 
 
-class Choice(_Table, frozen=True, kw_only=True):
+class Choice(Table, frozen=True, kw_only=True):
     """A policy with settings, under its own name."""
 
     policy: Annotated[str, Meta(min_length=1)]
@@ -213,7 +213,7 @@ class Choice(_Table, frozen=True, kw_only=True):
     note: str = ""
 
 
-class Figure(_Table, frozen=True, kw_only=True):
+class Figure(Table, frozen=True, kw_only=True):
     """A figure of a policy, and the bounds of ours."""
 
     policy: str
@@ -236,7 +236,7 @@ class Expected(Figure, frozen=True, kw_only=True):
     """Their figure; None if only a bound is checked."""
 
 
-class Scenario(_Table, frozen=True, kw_only=True):
+class Scenario(Table, frozen=True, kw_only=True):
     """A scenario file."""
 
     title: str = ""

@@ -6,7 +6,7 @@ Every reader and generator returns a workload, which is the only input of the si
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,6 +103,21 @@ class Steady:
     wave_seconds: Floats
     phase: Floats
 
+    @classmethod
+    def around(
+        cls, level: Floats, rng: np.random.Generator, wave_ratio: float = 0.0, ramp_seconds: float = 0.0
+    ) -> "Steady":
+        """Usage around a level, with waves whose length and phase differ between containers."""
+        count = len(level)
+        return cls(
+            level=level,
+            ramp_seconds=np.full(count, ramp_seconds),
+            # Memory varies less than the others.
+            wave_ratio=columns(wave_ratio, wave_ratio / 2, rest=wave_ratio, count=count),
+            wave_seconds=rng.uniform(120.0, 3600.0, count),
+            phase=rng.uniform(0.0, 1.0, count),
+        )
+
     @property
     def resources(self) -> int:
         return len(RESOURCES)
@@ -185,27 +200,66 @@ class Workload:
         return len(self.ids)
 
 
+def build_workload(
+    ids: Sequence[str],
+    requested: Floats,
+    use: Use,
+    *,
+    duration_seconds: float,
+    step_seconds: float,
+    **others: Any,  # noqa: ANN401 - fields of a workload
+) -> Workload:
+    """A workload with defaults for all other columns.
+
+    By default, containers run from the beginning to the end, each as the only instance of its service.
+    """
+    count = len(ids)
+    defaults = {
+        "services": tuple(ids),
+        "arrival_seconds": np.zeros(count),
+        "lifetime_seconds": np.full(count, inf),
+        "task_class": np.ones(count, dtype=np.int8),
+        "kind": np.zeros(count, dtype=np.int8),
+    }
+    return Workload(
+        ids=tuple(ids),
+        requested=requested,
+        use=use,
+        duration_seconds=duration_seconds,
+        step_seconds=step_seconds,
+        **(defaults | others),
+    )
+
+
 def always_running(
     ids: Sequence[str],
     requested: Floats,
     use: Recorded,
     constraints: tuple[tuple[Constraint, ...], ...] = (),
 ) -> Workload:
-    """Containers that run from the beginning to the end of a recording, as virtual machines do.
-
-    Each is the only instance of its service.
-    """
-    count = len(ids)
-    return Workload(
-        ids=tuple(ids),
-        services=tuple(ids),
-        requested=requested,
-        use=use,
+    """Containers that run from the beginning to the end of a recording, as virtual machines do."""
+    return build_workload(
+        ids,
+        requested,
+        use,
         duration_seconds=use.duration_seconds,
         step_seconds=use.step_seconds,
-        arrival_seconds=np.zeros(count),
-        lifetime_seconds=np.full(count, inf),
-        task_class=np.ones(count, dtype=np.int8),
-        kind=np.zeros(count, dtype=np.int8),
         constraints=constraints,
+    )
+
+
+def columns(*resources: Floats | float, count: int, rest: float = 0.0) -> Floats:
+    """Four columns. Resources that are not given have the value `rest`: NaN means no reservation."""
+    found = np.full((count, len(RESOURCES)), rest)
+    for place, resource in enumerate(resources):
+        found[:, place] = resource
+    return found
+
+
+def numbered(count: int, names: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Ids that sort as their numbers."""
+    width = len(str(count))
+    return tuple(
+        f"{number:0{width}}" if names is None else f"{number:0{width}}-{names[number]}"
+        for number in range(count)
     )

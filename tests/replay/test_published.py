@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replay.readers import bitbrains, planetlab
-from replay.readers.period import Period
+from replay.readers.samples import Period
 from replay.setup.scenario import Machines
 from replay.setup.workload import Recorded, Workload
 from wire.errors import UserError

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from collector.snapshot.constraints import Constraint, Operator
-from replay.readers.period import Period
-from replay.readers.queues import requests, submissions
-from replay.readers.queues.hosts import read_hosts, read_startup_seconds
+from replay.readers.queues import read_hosts, read_requests, read_startup_seconds, read_submissions
+from replay.readers.samples import Period
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Machines
 from wire.errors import UserError
@@ -31,7 +30,7 @@ class TestRequests:
     def test_a_task_is_a_container_with_a_promise_by_its_priority(self, tmp_path: Path) -> None:
         lines = ["600,7,j,15,0.5,0.25,9,1,Ql > 4;wN == 2;rs /= x", "600,3,j,90,0.125,0.5,11,0,"]
         lines += ["700,4,k,60,0.25,0.25,8,0,", "700,5,l,60,0.25,0.25,2,0,", "700,6,m,60,0.25,0.25,1,0,Ql < 3"]
-        workload = requests.read(written(tmp_path, REQUESTS + "\n".join(lines)), [WHOLE])
+        workload = read_requests(written(tmp_path, REQUESTS + "\n".join(lines)), [WHOLE])
         assert workload.promised is not None
         names = [workload.promised.promises[code].name for code in workload.promised.promise]
         assert names == ["A", "A", "B", "B", "C"]
@@ -50,58 +49,58 @@ class TestRequests:
         assert workload.constraints[1:] == ((), (), (), (Constraint("Ql", Operator.BELOW, "3"),))
 
     def test_containers_use_what_they_reserve(self, tmp_path: Path) -> None:
-        workload = requests.read(written(tmp_path, REQUESTS + "0,1,j,15,0.5,0.25,9,1,"), [WHOLE])
+        workload = read_requests(written(tmp_path, REQUESTS + "0,1,j,15,0.5,0.25,9,1,"), [WHOLE])
         assert workload.use.at(5.0, np.array([0]), np.zeros(1)).tolist() == [[16, 32 * GIB, 0, 0]]
 
     def test_the_run_ends_with_the_hour_of_the_last_request(self, tmp_path: Path) -> None:
         text = REQUESTS + "0,1,j,15,0.5,0.25,9,1,\n3600,2,j,15,0.5,0.25,9,1,\n"
-        assert requests.read(written(tmp_path, text), ()).duration_seconds == 7200
+        assert read_requests(written(tmp_path, text), ()).duration_seconds == 7200
 
     def test_a_job_of_two_classes_is_two_services(self, tmp_path: Path) -> None:
         text = REQUESTS + "0,1,j,15,0.5,0.25,9,1,\n1,2,j,15,0.5,0.25,0,1,\n2,3,k,15,0.5,0.25,0,1,\n"
-        assert requests.read(written(tmp_path, text), ()).services == ("j-A", "j-C", "k")
+        assert read_requests(written(tmp_path, text), ()).services == ("j-A", "j-C", "k")
 
     def test_ids_sort_as_requests_arrive(self, tmp_path: Path) -> None:
         rows = "".join(f"{second},{100 - second},j,15,0.1,0.1,0,0,\n" for second in range(12))
-        workload = requests.read(written(tmp_path, REQUESTS + rows), ())
+        workload = read_requests(written(tmp_path, REQUESTS + rows), ())
         assert [each.partition("-")[2] for each in workload.ids] == [str(100 - each) for each in range(12)]
 
     def test_only_a_period_is_read(self, tmp_path: Path) -> None:
         rows = "".join(f"{second},{second},j,15,0.1,0.1,0,0,\n" for second in range(10))
-        workload = requests.read(written(tmp_path, REQUESTS + rows), (), Period(3, 5))
+        workload = read_requests(written(tmp_path, REQUESTS + rows), (), Period(3, 5))
         assert workload.arrival_seconds.tolist() == [3, 4]
 
     @pytest.mark.parametrize(
         ("row", "message"),
         [
-            ("0,1,j,15,0.5,0.25,12,1,", "priority 12"),
+            ("0,1,j,15,0.5,0.25,12,1,", "priority"),
             ("0,1,j,15,0.5,0.25,9,1,Ql >= 4", ">="),
             ("0,1,j,15,0.5,0.25,9,1,Ql>4", "an attribute, an operator and a value"),
             ("0,1,j,0,0.5,0.25,9,1,", "duration"),
-            ("0,1,j,15,-1,0.25,9,1,", "-1"),
-            ("0,1,j,15,nan,0.25,9,1,", "nan"),
+            ("0,1,j,15,-1,0.25,9,1,", "cpu"),
+            ("0,1,j,15,nan,0.25,9,1,", "cpu"),
             ("0,1,j,15,0.5", "5 fields"),
         ],
     )
     def test_a_mistake_is_named_with_its_line(self, tmp_path: Path, row: str, message: str) -> None:
         path = written(tmp_path, f"{REQUESTS}0,9,j,15,0.5,0.25,9,1,\n{row}\n")
         with pytest.raises(UserError, match="line 3") as error:
-            requests.read(path, ())
+            read_requests(path, ())
         assert message in str(error.value)
 
     def test_missing_columns_and_rows_are_complained_of(self, tmp_path: Path) -> None:
         with pytest.raises(UserError, match="duration_seconds"):
-            requests.read(written(tmp_path, "second,task\n0,1\n"), ())
+            read_requests(written(tmp_path, "second,task\n0,1\n"), ())
         with pytest.raises(UserError, match="no requests"):
-            requests.read(written(tmp_path, REQUESTS), ())
+            read_requests(written(tmp_path, REQUESTS), ())
         with pytest.raises(UserError, match="twice"):
-            requests.read(written(tmp_path, REQUESTS + 2 * "0,1,j,15,0.5,0.25,9,1,\n"), ())
+            read_requests(written(tmp_path, REQUESTS + 2 * "0,1,j,15,0.5,0.25,9,1,\n"), ())
 
 
 class TestSubmissions:
     def test_classes_are_more_important_the_more_they_are_promised(self, tmp_path: Path) -> None:
         rows = "0,251,free,0.5,0.375,0.375\n1,2,prod,1,0.375,0.375\n2,3,batch,0.9,0.375,0.375\n"
-        workload = submissions.read(written(tmp_path, SUBMISSIONS + rows), ())
+        workload = read_submissions(written(tmp_path, SUBMISSIONS + rows), ())
         assert workload.promised is not None
         assert [each.name for each in workload.promised.promises] == ["prod", "batch", "free"]
         assert [each.importance for each in workload.promised.promises] == [1, 2, 3]
@@ -114,9 +113,9 @@ class TestSubmissions:
     def test_a_class_has_one_availability(self, tmp_path: Path) -> None:
         rows = "0,1,free,0.5,1,1\n1,2,free,0.6,1,1\n"
         with pytest.raises(UserError, match="same availability"):
-            submissions.read(written(tmp_path, SUBMISSIONS + rows), ())
-        with pytest.raises(UserError, match="line 2: availability 0"):
-            submissions.read(written(tmp_path, SUBMISSIONS + "0,1,free,0,1,1\n"), ())
+            read_submissions(written(tmp_path, SUBMISSIONS + rows), ())
+        with pytest.raises(UserError, match=r"line 2: .*availability"):
+            read_submissions(written(tmp_path, SUBMISSIONS + "0,1,free,0,1,1\n"), ())
 
 
 class TestHosts:

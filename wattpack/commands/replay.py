@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from replay.readers.history import read_history
-from replay.readers.queues.hosts import read_hosts
+from replay.readers.queues import read_hosts
 from replay.reporting.elastic import ELASTIC_HEADER, elastic_page, elastic_rows_of
 from replay.reporting.page import page
 from replay.reporting.pareto import HEADER as PARETO_HEADER

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from replay.readers.period import Period
+from replay.readers.samples import Period
 from replay.sources import FORMATS, HOSTS_FORMAT, STARTUP_FORMAT, Locate, TraceFile
 from wattpack.datasets.search import Found, require
 from wire.errors import UserError

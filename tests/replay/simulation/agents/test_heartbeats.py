@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from collector.snapshot.columns import sum_by_node
 from collector.snapshot.tables import NOWHERE
-from replay.generators.common import columns, numbered
 from replay.setup.hosts import MEBIBYTE, build_hosts
 from replay.setup.scenario import Host
-from replay.setup.workload import Recorded, Workload, always_running
+from replay.setup.workload import Recorded, Workload, always_running, columns, numbered
 from replay.simulation.agents.agents import HostLoad, SimulatedAgents
 from replay.simulation.agents.heartbeats import rounded
 from replay.simulation.agents.settings import AgentSettings

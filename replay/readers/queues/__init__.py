@@ -1,1 +1,0 @@
-"""Workloads whose containers wait in a queue, their hosts, and their start-up times."""
