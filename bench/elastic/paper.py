@@ -10,8 +10,7 @@ import msgspec
 from bench.common.progress import Progress
 from bench.common.results import Figure
 from replay.setup.scenario import Scenario, read_scenario
-from replay.simulation.elastic.compare import compare_elastic
-from replay.simulation.elastic.figures import ElasticResult
+from replay.simulation.elastic.compare import ElasticResult, compare_elastic
 from replay.sources import arrivals_of
 
 _SCENARIO = Path("scenarios/ge-kube-elastic.toml")
@@ -75,4 +74,4 @@ def replay_elastic(
         return progress.track(f"{name}, seed {seed}", total, " s")
 
     arrivals = arrivals_of(seeded, _SCENARIO.parent)
-    return compare_elastic(names, seeded, arrivals, show).results.policies
+    return compare_elastic(names, seeded, arrivals, show).policies

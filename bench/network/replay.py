@@ -32,9 +32,9 @@ def figures(progress: Progress) -> Iterator[Figure]:
             earlier,
             lambda policy, total: progress.track(policy, total, " s"),
         )
-        print("\n".join(table(APPLICATION_HEADER, list(application_rows_of(comparison.results)))))
-        yield from (figure_of(name, each) for each in compare_figures(comparison.results, scenario.expected))
-        for policy, result in comparison.results.policies.items():
+        print("\n".join(table(APPLICATION_HEADER, list(application_rows_of(comparison.policies)))))
+        yield from (figure_of(name, each) for each in compare_figures(comparison.policies, scenario.expected))
+        for policy, result in comparison.policies.items():
             assert not isinstance(result.applications, UnsetType)
             for application, each in result.applications.items():
                 start = f"{name}_{policy}_{application}".replace("-", "_")

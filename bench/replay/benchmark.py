@@ -93,13 +93,13 @@ def _planetlab(options: argparse.Namespace, progress: Progress) -> Iterator[Figu
     for day in days:
         trace = read_trace(locate_in(folders)(_day(day)), hosts.machines)
         began = process_time()
-        results = compare([*_MOVING, options.policy], hosts, trace, None, _track(progress)).results.policies
+        results = compare([*_MOVING, options.policy], hosts, trace, None, _track(progress)).policies
         seconds = process_time() - began
         yield Figure(name=f"planetlab_{day}_cpu", value=seconds, unit="s", at_most=_MOST_DAY_SECONDS)
         yield from compare_with_lr(f"planetlab_{day}", results[options.policy], results["lr-mmt"])
         yield from same_work(f"planetlab_{day}", results["lr-mmt"], hosts, trace, _track(progress))
         del results[options.policy]
-        results |= compare(["first-fit"], hosts, trace, None, _track(progress)).results.policies
+        results |= compare(["first-fit"], hosts, trace, None, _track(progress)).policies
         for name, result in results.items():
             yield from _compare_with_cloudsim(day, name, result, reference[day, _SAME[name]])
     if days:

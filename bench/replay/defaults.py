@@ -50,7 +50,7 @@ def planetlab(
     key: str, scenario: Scenario, workload: Workload, earlier: Workload | None, show: Show
 ) -> Iterator[Figure]:
     """Compare energy, moves and time short of CPU with LR-MMT."""
-    results = compare(["lr-mmt", _OURS], scenario, workload, earlier, show).results.policies
+    results = compare(["lr-mmt", _OURS], scenario, workload, earlier, show).policies
     theirs, ours = results["lr-mmt"], results[_OURS]
     yield from compare_with_lr(key, ours, theirs)
 
@@ -69,14 +69,14 @@ def same_work(
     key: str, theirs: PolicyResult, scenario: Scenario, workload: Workload, show: Show
 ) -> Iterator[Figure]:
     """Compare energy with LR-MMT on the same work: containers that CloudSim removes are removed for both."""
-    ours = compare([_REMOVING], scenario, workload, None, show).results.policies[_REMOVING]
+    ours = compare([_REMOVING], scenario, workload, None, show).policies[_REMOVING]
     energy = (ours.energy_kwh / theirs.energy_kwh - 1) * 100
     yield Figure(name=f"{key}_same_work_energy", value=energy, unit="% more than lr-mmt", at_most=0)
 
 
 def bitbrains(key: str, scenario: Scenario, workload: Workload, show: Show) -> Iterator[Figure]:
     """Compare node hours and energy with `spread`, and measure the time short of any resource."""
-    results = compare(["spread", _OURS], scenario, workload, None, show).results.policies
+    results = compare(["spread", _OURS], scenario, workload, None, show).policies
     theirs, ours = results["spread"], results[_OURS]
     hours = (1 - ours.node_hours / theirs.node_hours) * 100
     yield Figure(
@@ -92,7 +92,7 @@ def bitbrains(key: str, scenario: Scenario, workload: Workload, show: Show) -> I
 
 def borg(key: str, scenario: Scenario, workload: Workload, show: Show) -> Iterator[Figure]:
     """Compare energy with `spread` and GenPack."""
-    results = compare(["spread", "genpack", _OURS], scenario, workload, None, show).results.policies
+    results = compare(["spread", "genpack", _OURS], scenario, workload, None, show).policies
     energy = {name: result.energy_kwh for name, result in results.items()}
     saved = (1 - energy[_OURS] / energy["spread"]) * 100
     yield Figure(

@@ -27,8 +27,8 @@ from replay.setup.hosts import MEBIBYTE, Hosts, build_hosts
 from replay.setup.scenario import Host
 from replay.setup.workload import Steady, Workload, build_workload, columns, numbered
 from replay.simulation.agents.agents import HostLoad, SimulatedAgents
-from replay.simulation.agents.settings import AgentSettings
-from replay.simulation.clock import unix
+from replay.simulation.agents.samples import AgentSettings
+from replay.simulation.cluster import unix
 from replay.simulation.collector import SimulatedCollector
 from wire.messages import MAX_BATCH, Report, encode
 

@@ -64,7 +64,7 @@ def run(options: argparse.Namespace, progress: Progress) -> Result:
             earlier,
             lambda policy, total: progress.track(policy, total, " s"),
         )
-        compared = compare_figures(comparison.results, scenario.expected)
+        compared = compare_figures(comparison.policies, scenario.expected)
         done[name] = report.replayed(scenario, comparison, compared, process_time() - began)
         absent.pop(name, None)
         figures.extend(figure_of(name, each) for each in compared)

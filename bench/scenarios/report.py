@@ -10,7 +10,7 @@ from replay.reporting.references import FigureComparison, bounds_text, figure_na
 from replay.reporting.tables import APPLICATION_HEADER, application_rows_of
 from replay.setup.scenario import Scenario
 from replay.simulation.compare import Comparison
-from replay.simulation.results import PolicyResult, Results
+from replay.simulation.results import PolicyResult
 from wire.resources import RESOURCES
 
 NAME = "results"
@@ -41,7 +41,7 @@ def replayed(
     return Replayed(
         title=scenario.title,
         about=scenario.about,
-        policies=comparison.results.policies,
+        policies=comparison.policies,
         notes=comparison.notes,
         figures=list(compared),
         cpu_seconds=cpu_seconds,
@@ -113,7 +113,7 @@ def _policies(policies: dict[str, PolicyResult]) -> Iterator[str]:
 
 
 def _applications(policies: dict[str, PolicyResult]) -> Iterator[str]:
-    rows = list(application_rows_of(Results(policies)))
+    rows = list(application_rows_of(policies))
     if rows:
         yield ""
         yield from table_head(tuple(name.lower() for name in APPLICATION_HEADER))

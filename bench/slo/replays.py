@@ -10,8 +10,7 @@ from bench.common.progress import Progress
 from bench.common.results import Figure
 from replay.setup.scenario import read_scenario
 from replay.simulation.compare import compare
-from replay.simulation.queue.figures import ClassResult
-from replay.simulation.results import PolicyResult
+from replay.simulation.results import ClassResult, PolicyResult
 from replay.sources import with_data, workloads
 from wattpack.datasets.search import search_path
 from wattpack.datasets.traces import locate_in
@@ -149,7 +148,7 @@ def _replay(name: str, data: Path | None, progress: Progress) -> dict[str, Polic
         workload,
         earlier,
         lambda policy, total: progress.track(f"{name}: {policy}", total, " s"),
-    ).results.policies
+    ).policies
 
 
 def _equal(name: str, value: float, expected: float, rounding: float = 0.0) -> Figure:

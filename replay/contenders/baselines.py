@@ -1,11 +1,16 @@
-"""Baselines: random, round robin, first fit, and the two rules of Docker Swarm, spread and binpack."""
+"""Baselines: random, round robin, first fit, and the two rules of Docker Swarm, spread and binpack.
+
+They decide by the reservations on nodes, as the schedulers of orchestrators do.
+"""
 
 from typing import Annotated
 
 import numpy as np
 from msgspec import Meta
 
+from collector.common.arrays import Codes, Floats
 from collector.common.text import counted
+from collector.decide.policies.filters import eligible, free_of_allocated, without_room
 from collector.decide.policies.interface import (
     Policy,
     PolicySettings,
@@ -15,8 +20,22 @@ from collector.decide.policies.interface import (
     rank_by_score,
 )
 from collector.decide.policies.scoring import each_percent
+from collector.snapshot.columns import as_row
 from collector.snapshot.tables import NOWHERE, Snapshot
-from replay.contenders.reserved import allocated_ratio, reject_unless_reservation_fits
+
+CPU_AND_MEMORY = slice(0, 2)
+"""The resources that orchestrators let a container reserve."""
+
+
+def reject_unless_reservation_fits(snapshot: Snapshot, request: Request) -> Codes:
+    """Reject the nodes where the reservation does not fit next to those that are there."""
+    return without_room(eligible(snapshot, request), free_of_allocated(snapshot), request.reserve)
+
+
+def allocated_ratio(snapshot: Snapshot, request: Request) -> Floats:
+    """Return the reserved shares of each node's CPU and memory, this request included."""
+    nodes, more = snapshot.nodes, as_row(request.reserve)[CPU_AND_MEMORY]
+    return (nodes.allocated[:, CPU_AND_MEMORY] + more) / nodes.known_capacity[:, CPU_AND_MEMORY]
 
 
 def place_randomly(snapshot: Snapshot, request: Request, _settings: PolicySettings) -> Ranking:

@@ -13,7 +13,7 @@ from collector.decide.policies.interface import Policy, PolicySettings, Ranking,
 from collector.decide.policies.scoring import each_percent, percent
 from collector.snapshot.columns import as_row
 from collector.snapshot.tables import Snapshot
-from replay.contenders.reserved import CPU_AND_MEMORY, allocated_ratio, reject_unless_reservation_fits
+from replay.contenders.baselines import CPU_AND_MEMORY, allocated_ratio, reject_unless_reservation_fits
 
 _MAX_POINTS = 100.0
 _NOMAD_MAX_POINTS = 18.0

@@ -1,7 +1,6 @@
 """The results as one self-contained page: figures in tables, and charts over time."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from html import escape
 from itertools import count
 from typing import TypeVar
@@ -11,17 +10,26 @@ from replay.reporting.pareto import HEADER as PARETO_HEADER
 from replay.reporting.pareto import Pareto, dots_of, marked, summary
 from replay.reporting.pareto import rows_of as pareto_rows
 from replay.reporting.scatter import scatter_svg
-from replay.reporting.tables import APPLICATION_HEADER, HEADER, application_rows_of, rows_of
+from replay.reporting.tables import (
+    APPLICATION_HEADER,
+    ELASTIC_HEADER,
+    HEADER,
+    application_rows_of,
+    elastic_rows_of,
+    rows_of,
+)
+from replay.setup.hosts import MILLI
 from replay.setup.scenario import Scenario
+from replay.simulation.accounting import IntervalSums
 from replay.simulation.compare import Comparison
-from replay.simulation.elastic.figures import ElasticPoint
-from replay.simulation.results import Point
-from wire.resources import RESOURCES, Resource
+from replay.simulation.elastic.compare import ElasticComparison
+from replay.simulation.elastic.run import Interval
+from wire.resources import RESOURCES
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a8a00", "#666666")
 """The palette of Okabe and Ito, which colour-blind readers can distinguish."""
 _PERCENT = 100.0
-_Timed = TypeVar("_Timed", Point, ElasticPoint)
+_Timed = TypeVar("_Timed", IntervalSums, Interval)
 
 _STYLE = """
 :root { color-scheme: light dark;
@@ -59,16 +67,35 @@ def page(comparison: Comparison, scenario: Scenario, pareto: Pareto | None = Non
     names = list(comparison.points)
     if pareto is not None and pareto.policy not in names:
         names.append(pareto.policy)
+    tables = [table_html(HEADER, rows_of(comparison.policies), count()), *_applications(comparison)]
+    plots = () if pareto is None else _pareto(pareto, names)
+    return _page(comparison.notes, scenario, len(names), (*tables,), (*plots,), _charts(comparison.points))
+
+
+def elastic_page(comparison: ElasticComparison, scenario: Scenario) -> str:
+    """The whole page of an elastic service."""
+    table = table_html(ELASTIC_HEADER, elastic_rows_of(comparison.policies), count())
+    charts = _elastic_charts(comparison.points, scenario)
+    return _page(comparison.notes, scenario, len(comparison.points), (table,), (), charts)
+
+
+def _page(  # noqa: PLR0913, PLR0917 - the parts of a page
+    notes: Mapping[str, str],
+    scenario: Scenario,
+    colours: int,
+    tables: Iterable[str],
+    plots: Iterable[str],
+    charts: Iterable[str],
+) -> str:
     parts = [
-        table_html(HEADER, rows_of(comparison.results), count()),
-        *_applications(comparison),
-        *(f"<p>{escape(name)}: {escape(note)}</p>" for name, note in comparison.notes.items()),
-        *(_pareto(pareto, names) if pareto is not None else ()),
+        *tables,
+        *(f"<p>{escape(name)}: {escape(note)}</p>" for name, note in notes.items()),
+        *plots,
         '<div class="charts">',
-        *_charts(comparison),
+        *charts,
         "</div>",
     ]
-    return document(scenario.title or "Replay", scenario.about, len(names), parts)
+    return document(scenario.title or "Replay", scenario.about, colours, parts)
 
 
 def document(title: str, about: str, colours: int, parts: Iterable[str]) -> str:
@@ -89,8 +116,8 @@ def document(title: str, about: str, colours: int, parts: Iterable[str]) -> str:
 
 
 def _applications(comparison: Comparison) -> Iterator[str]:
-    rows = list(application_rows_of(comparison.results))
-    places = {name: place for place, name in enumerate(comparison.results.policies)}
+    rows = list(application_rows_of(comparison.policies))
+    places = {name: place for place, name in enumerate(comparison.policies)}
     if rows:
         yield table_html(APPLICATION_HEADER, rows, [places[row[0]] for row in rows])
 
@@ -130,48 +157,52 @@ def _pareto(pareto: Pareto, names: Sequence[str]) -> Iterator[str]:
     yield f"<p>{escape(summary(points))}</p>"
 
 
-def _charts(comparison: Comparison) -> Iterator[str]:
-    points = comparison.points
-    yield chart_card("Power", "kW", points, lambda point: point.watts / 1000)
-    yield chart_card("Nodes on", "nodes", points, lambda point: point.nodes_on)
-    for resource in _used(points, lambda point: point.utilisation):
-        yield chart_card(
-            f"Use of {resource}",
-            "% of the capacity of nodes that are on",
-            points,
-            partial(_used_percent, resource),
-        )
-    for resource in _used(points, lambda point: point.overloaded_nodes):
-        yield chart_card(
-            f"Overload of {resource}",
-            "nodes whose demand exceeds their capacity",
-            points,
-            partial(_overloaded, resource),
-        )
-    if any(point.moves for series in points.values() for point in series):
-        yield chart_card("Moves", "per window", points, lambda point: float(point.moves))
-    if any(point.waiting for series in points.values() for point in series):
-        yield chart_card("Waiting", "containers without a node", points, lambda point: float(point.waiting))
+def _charts(points: Mapping[str, Sequence[IntervalSums]]) -> Iterator[str]:
+    everything = [point for series in points.values() for point in series]
+    yield _chart_card("Power", "kW", points, lambda point: point.joules / point.seconds / 1000)
+    yield _chart_card("Nodes on", "nodes", points, lambda point: point.node_seconds / point.seconds)
+    for place, resource in enumerate(RESOURCES):
+        if any(point.utilisation[place] > 0 for point in everything):
+            yield _chart_card(
+                f"Use of {resource}",
+                "% of the capacity of nodes that are on",
+                points,
+                lambda point, place=place: float(point.utilisation[place]) * _PERCENT,
+            )
+    for place, resource in enumerate(RESOURCES):
+        if any(point.overloaded_seconds[place] > 0 for point in everything):
+            yield _chart_card(
+                f"Overload of {resource}",
+                "nodes whose demand exceeds their capacity",
+                points,
+                lambda point, place=place: float(point.overloaded_nodes[place]),
+            )
+    if any(point.moves for point in everything):
+        yield _chart_card("Moves", "per window", points, lambda point: float(point.moves))
+    if any(point.waiting for point in everything):
+        yield _chart_card("Waiting", "containers without a node", points, lambda point: float(point.waiting))
 
 
-def _used_percent(resource: Resource, point: Point) -> float:
-    return point.utilisation[resource] * _PERCENT
+def _elastic_charts(points: Mapping[str, Sequence[Interval]], scenario: Scenario) -> Iterator[str]:
+    first = dict(list(points.items())[:1])
+    yield _chart_card("Arrivals", "requests per second", first, lambda point: point.requests / point.seconds)
+    assert scenario.elastic is not None
+    bound = scenario.elastic.response_max_ms
+    yield _chart_card(
+        "Response time",
+        f"ms; cut at twice the bound of {bound:g} ms",
+        points,
+        lambda point: min(2 * bound, MILLI * (point.metric or 0.0)),
+    )
+    yield _chart_card("Replicas", "containers", points, lambda point: float(point.replicas))
+    yield _chart_card(
+        "CPU limits", "cores of all replicas", points, lambda point: point.replicas * point.limit_cores
+    )
+    yield _chart_card("CPU in use", "cores", points, lambda point: point.used_cores)
+    yield _chart_card("Power", "W of the hosts in use", points, lambda point: point.joules / point.seconds)
 
 
-def _overloaded(resource: Resource, point: Point) -> float:
-    return point.overloaded_nodes[resource]
-
-
-def _used(points: dict[str, list[Point]], of: Callable[[Point], dict[Resource, float]]) -> Sequence[Resource]:
-    """The resources with a value above zero."""
-    return [
-        resource
-        for resource in RESOURCES
-        if any(of(point)[resource] > 0 for series in points.values() for point in series)
-    ]
-
-
-def chart_card(
+def _chart_card(
     title: str, unit: str, points: Mapping[str, Sequence[_Timed]], value: Callable[[_Timed], float]
 ) -> str:
     """A section with a chart of one value over time, with a line per policy."""

@@ -19,7 +19,7 @@ from replay.contenders.table import POLICIES
 from replay.reporting.scatter import Dot
 from replay.setup.scenario import Scenario
 from replay.simulation.policy_runs import resolve_runs
-from replay.simulation.results import PolicyResult, Results
+from replay.simulation.results import PolicyResult
 from wire.errors import UserError
 
 HEADER = ("POINT", "kWh", "SHORT %", "MOVES", "PLACED %", "DOMINATED BY")
@@ -127,10 +127,10 @@ def series(knob: Knob, default: float) -> list[float]:
     return sorted({default, *(value for value in values if knob.lowest <= value <= knob.highest)})
 
 
-def pareto_of(sweep: Sweep, results: Results, names: Sequence[str]) -> Pareto:
+def pareto_of(sweep: Sweep, policies: Mapping[str, PolicyResult], names: Sequence[str]) -> Pareto:
     """Compare the runs of a sweep with each other and with the peers among these names."""
     peers = [name for name in dict.fromkeys(names) if name not in sweep.runs.values()]
-    found = [_figures(results.policies[name]) for name in (*sweep.runs.values(), *peers)]
+    found = [_figures(policies[name]) for name in (*sweep.runs.values(), *peers)]
     for figures, better in zip(found, dominators([_costs(each) for each in found]), strict=True):
         figures["dominated"] = bool(better)
     of_peers = found[len(sweep.runs) :]

@@ -1,7 +1,6 @@
 """Our figures compared with those of papers and peers, with bounds for ours and reasons of differences."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
 
 import msgspec
 
@@ -10,15 +9,6 @@ from wire.errors import UserError
 
 HEADER = ("FIGURE", "POLICY", "THEIRS", "OURS", "BOUND")
 _FEW = 10
-
-
-class Compared(Protocol):
-    """The results of several policies."""
-
-    @property
-    def policies(self) -> Mapping[str, msgspec.Struct]:
-        """The result of each policy, by name."""
-        ...
 
 
 class FigureComparison(Figure, frozen=True, kw_only=True):
@@ -35,19 +25,21 @@ class FigureComparison(Figure, frozen=True, kw_only=True):
         )
 
 
-def compare_figures(results: Compared, expected: Sequence[Expected]) -> list[FigureComparison]:
+def compare_figures(
+    policies: Mapping[str, msgspec.Struct], expected: Sequence[Expected]
+) -> list[FigureComparison]:
     """Compare the expected figures of the policies that were run."""
-    return [_compare(results, each) for each in expected if _ran(results, each)]
+    return [_compare(policies, each) for each in expected if _ran(policies, each)]
 
 
-def _ran(results: Compared, each: Expected) -> bool:
-    return each.policy in results.policies and each.relative_to in {None, *results.policies}
+def _ran(policies: Mapping[str, msgspec.Struct], each: Expected) -> bool:
+    return each.policy in policies and each.relative_to in {None, *policies}
 
 
-def _compare(results: Compared, each: Expected) -> FigureComparison:
-    ours = figure(results.policies[each.policy], each.figure)
+def _compare(policies: Mapping[str, msgspec.Struct], each: Expected) -> FigureComparison:
+    ours = figure(policies[each.policy], each.figure)
     if each.relative_to is not None:
-        ours = ours / figure(results.policies[each.relative_to], each.figure) - 1
+        ours = ours / figure(policies[each.relative_to], each.figure) - 1
     stated = msgspec.structs.asdict(each)
     return FigureComparison(theirs=stated.pop("value"), ours=ours, **stated)
 

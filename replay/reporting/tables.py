@@ -1,17 +1,18 @@
 """The results of a replay as tables, for a terminal and for the page."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import UnsetType
 
-from replay.simulation.results import Results
+from replay.simulation.elastic.compare import ElasticResult
+from replay.simulation.results import PolicyResult
 
 HEADER = ("POLICY", "kWh", "OVER BOUND", "NODE HOURS", "MOVES", "OVERLOADED %", "PLACED", "REFUSED", "p99 ms")
 
 
-def rows_of(results: Results) -> Iterator[tuple[str, ...]]:
+def rows_of(policies: Mapping[str, PolicyResult]) -> Iterator[tuple[str, ...]]:
     """A row per policy, for a table in a terminal."""
-    for name, result in results.policies.items():
+    for name, result in policies.items():
         overloaded = " ".join(f"{100 * share:.2f}" for share in result.overloaded_node_time_ratio.values())
         bound = result.lower_bound_kwh
         slowest = result.timing.place_p99_ms
@@ -31,9 +32,9 @@ def rows_of(results: Results) -> Iterator[tuple[str, ...]]:
 SLO_HEADER = ("POLICY", "CLASS", "REQUESTS", "KEPT %", "MEAN %", "LOWEST %", "GINI", "PENALTY", "STOPPED")
 
 
-def slo_rows_of(results: Results) -> Iterator[tuple[str, ...]]:
+def slo_rows_of(policies: Mapping[str, PolicyResult]) -> Iterator[tuple[str, ...]]:
     """A row per policy and class of promises, for a table in a terminal."""
-    for name, result in results.policies.items():
+    for name, result in policies.items():
         if isinstance(result.slo, UnsetType):
             continue
         for place, (promise, kept) in enumerate(result.slo.items()):
@@ -63,9 +64,9 @@ APPLICATION_HEADER = (
 )
 
 
-def application_rows_of(results: Results) -> Iterator[tuple[str, ...]]:
+def application_rows_of(policies: Mapping[str, PolicyResult]) -> Iterator[tuple[str, ...]]:
     """A row per policy and application, for a table in a terminal."""
-    for name, result in results.policies.items():
+    for name, result in policies.items():
         if isinstance(result.applications, UnsetType):
             continue
         for application, each in result.applications.items():
@@ -84,3 +85,34 @@ def application_rows_of(results: Results) -> Iterator[tuple[str, ...]]:
 
 def _number(value: float | None, spec: str, scale: float = 1.0) -> str:
     return "-" if value is None else format(value * scale, spec)
+
+
+ELASTIC_HEADER = (
+    "POLICY",
+    "ABOVE BOUND %",
+    "LATE REQUESTS %",
+    "CORE MINUTES",
+    "REPLICAS",
+    "LIMIT",
+    "USED %",
+    "kWh",
+    "CHANGES",
+    "OF LIMIT",
+)
+
+
+def elastic_rows_of(policies: Mapping[str, ElasticResult]) -> Iterator[tuple[str, ...]]:
+    """A row per policy."""
+    for name, each in policies.items():
+        yield (
+            name,
+            f"{100 * each.violations_ratio:.2f}",
+            f"{100 * each.late_requests_ratio:.2f}",
+            f"{each.core_minutes:.0f}",
+            f"{each.replicas_mean:.2f}",
+            f"{each.cpu_limit_mean_cores:.2f}",
+            f"{100 * each.utilization_mean_ratio:.1f}",
+            f"{each.energy_kwh:.3f}",
+            str(each.actions),
+            str(each.vertical_actions),
+        )

@@ -38,6 +38,23 @@ class IntervalSums:
     running: int = 0
     waiting: int = 0
 
+    @property
+    def hours(self) -> float:
+        return self.at / SECONDS_PER_HOUR
+
+    @property
+    def utilisation(self) -> Floats:
+        """Usage relative to the capacity of nodes that were on, per resource."""
+        ratio: Floats = np.divide(
+            self.used, self.capacity, out=np.zeros_like(self.used), where=self.capacity > 0
+        )
+        return ratio
+
+    @property
+    def overloaded_nodes(self) -> Floats:
+        """The mean number of overloaded nodes, per resource."""
+        return self.overloaded_seconds / self.seconds
+
 
 class Account:
     """Adds up the intervals of a run. Power is linear between two events, as usage is."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 
@@ -10,31 +11,39 @@ from replay.setup.applications import find_members, with_applications
 from replay.setup.hosts import Hosts, build_hosts
 from replay.setup.scenario import Scenario
 from replay.setup.workload import Workload
+from replay.simulation.accounting import IntervalSums
 from replay.simulation.policy_runs import resolve_runs
 from replay.simulation.queue.run import run_queue
-from replay.simulation.results import Point, Results, points_of, result_of
+from replay.simulation.results import PolicyResult, result_of
 from replay.simulation.run import run
 
 Show = Callable[[str, float], AbstractContextManager[Callable[[float], None]]]
 """Shows the progress of work of this name and length; call the function that it yields with the progress."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+_Result = TypeVar("_Result")
+_Timed = TypeVar("_Timed")
+
+
+@dataclass(frozen=True)
+class Compared(Generic[_Result, _Timed]):
     """The results of every policy, at the end and over time."""
 
-    results: Results
-    points: dict[str, list[Point]]
+    policies: dict[str, _Result]
+    points: dict[str, list[_Timed]]
     notes: dict[str, str]
     """Notes of the scenario on policies, to print with their figures."""
 
-    def only(self, names: Collection[str]) -> "Comparison":
+    def only(self, names: Collection[str]) -> Self:
         """The comparison of these policies only."""
-        return Comparison(
-            Results({name: each for name, each in self.results.policies.items() if name in names}),
-            {name: each for name, each in self.points.items() if name in names},
-            self.notes,
+        return replace(
+            self,
+            policies={name: each for name, each in self.policies.items() if name in names},
+            points={name: each for name, each in self.points.items() if name in names},
         )
+
+
+Comparison = Compared[PolicyResult, IntervalSums]
 
 
 def compare(
@@ -53,9 +62,14 @@ def compare(
             else:
                 outcome = run_queue(policy_run, hosts, workload, scenario.startup, update)
         results[policy_run.name] = result_of(outcome)
-        points[policy_run.name] = points_of(outcome)
-    notes = {name: choice.note for name, choice in scenario.policies.items() if name in names and choice.note}
-    return Comparison(Results(results), points, notes)
+        # The charts leave out the time that does not count.
+        points[policy_run.name] = [each for each in outcome.account.moments if each.seconds > 0]
+    return Comparison(results, points, notes_on(names, scenario))
+
+
+def notes_on(names: Collection[str], scenario: Scenario) -> dict[str, str]:
+    """The notes of a scenario on these policies."""
+    return {name: choice.note for name, choice in scenario.policies.items() if name in names and choice.note}
 
 
 def fit_reservations(workload: Workload, hosts: Hosts) -> Workload:

@@ -16,7 +16,7 @@ from collector.config import ControlConfig
 from collector.decide.policies.actions import Action, Cut, Kill, Move
 from collector.decide.reservations import AVOID_SECONDS
 from collector.snapshot.tables import Snapshot
-from replay.simulation.clock import seconds_of, unix
+from replay.simulation.cluster import seconds_of, unix
 from replay.simulation.collector import SimulatedCollector
 from replay.simulation.driver import SimulatedDriver
 from wire.resources import Quantities

@@ -14,8 +14,7 @@ from replay.setup.hosts import MEBIBYTE
 from replay.simulation.accounting import Account
 from replay.simulation.agents.agents import SimulatedAgents
 from replay.simulation.agents.samples import quantities_of
-from replay.simulation.clock import unix
-from replay.simulation.cluster import Cluster, ContainerPhase
+from replay.simulation.cluster import Cluster, ContainerPhase, unix
 from wire.messages import Report
 from wire.resources import Quantities
 

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any
 
@@ -10,14 +11,84 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from collector.common.arrays import Floats
-from replay.simulation.accounting import JOULES_PER_KWH, SECONDS_PER_HOUR, IntervalSums
-from replay.simulation.outcome import NodeResult, Outcome
-from replay.simulation.queue.figures import PromisesKept
+from collector.decide.policies.admission.record import ScoredWindow
+from replay.simulation.accounting import JOULES_PER_KWH, SECONDS_PER_HOUR, Account
+from replay.simulation.cluster import Cluster, Load
 from replay.simulation.response import ApplicationResult
 from wire.resources import RESOURCES, Resource
 
+
+class ClassResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The requests of one class of promises, each by its availability at its end or at the end of the run."""
+
+    requests: int
+    met_ratio: float
+    """Share of the requests whose promise was kept."""
+    mean_availability: float
+    min_availability: float
+    gini: float
+    """Inequality of their availabilities: 0 if all are equal."""
+
+
+class PromisesKept(msgspec.Struct, frozen=True, kw_only=True):
+    """How promises of availability were kept; unset for a workload without them."""
+
+    slo: dict[str, ClassResult] | UnsetType = UNSET
+    """Per class of promises."""
+    penalty: float | UnsetType = UNSET
+    """Core seconds that were missing, weighted by how badly each promise was broken."""
+    preemptions: int | UnsetType = UNSET
+    """How often a container was stopped for another one."""
+    operations: int | UnsetType = UNSET
+    """How often the policy examined a host for a waiting container."""
+
+
+class NodeResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A host at the end of the run."""
+
+    on: bool
+    containers: int
+    used_ratio: dict[Resource, float]
+    """Demand relative to capacity."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A completed run."""
+
+    name: str
+    account: Account
+    place_seconds: list[float] = field(default_factory=list)
+    rebalance_seconds: list[float] = field(default_factory=list)
+    lateness_ratio: list[float] = field(default_factory=list)
+    """For each ended job: its additional runtime because it got less than it demanded."""
+    nodes: dict[str, NodeResult] = field(default_factory=dict)
+    promises: PromisesKept = field(default_factory=PromisesKept)
+    applications: dict[str, ApplicationResult] = field(default_factory=dict)
+    windows: list[ScoredWindow] = field(default_factory=list)
+    """With admission: the predicted and the actual shortage in each window of each node."""
+
+
+def nodes_at_end(cluster: Cluster, load: Load) -> dict[str, NodeResult]:
+    """Every host by name, with the demand on it."""
+    containers = np.bincount(cluster.node[load.running], minlength=cluster.hosts.size)
+    ratios = np.nan_to_num(load.by_node / cluster.hosts.capacity, nan=0.0)
+    return {
+        name: NodeResult(
+            on=bool(cluster.on[row]),
+            containers=int(containers[row]),
+            used_ratio=dict(zip(RESOURCES, ratios[row].tolist(), strict=True)),
+        )
+        for row, name in enumerate(cluster.hosts.names)
+    }
+
+
 MAX_NODES_LISTED = 20
 """Results of a larger cluster do not list its nodes."""
+_COUNTED = (
+    *("arrived", "placed", "placed_later", "refused", "waiting_at_end", "finished", "died", "migrations"),
+    *("cuts", "kills", "killed_placed_again", "switched_on", "switched_off"),
+)
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,19 +98,6 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     place_p99_ms: float | None
     rebalance_p50_ms: float | None
     rebalance_p99_ms: float | None
-
-
-class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """One moment of the charts."""
-
-    hours: float
-    watts: float
-    nodes_on: float
-    utilisation: dict[Resource, float]
-    overloaded_nodes: dict[Resource, float]
-    moves: int
-    running: int
-    waiting: int
 
 
 class PolicyResult(PromisesKept, frozen=True, kw_only=True):
@@ -85,12 +143,6 @@ class PolicyResult(PromisesKept, frozen=True, kw_only=True):
     """Only for a scenario with applications."""
 
 
-class Results(msgspec.Struct, frozen=True):
-    """All policies that were compared."""
-
-    policies: dict[str, PolicyResult]
-
-
 def result_of(outcome: Outcome) -> PolicyResult:
     """The results of a run."""
     total, counts = outcome.account.total, outcome.account.counts
@@ -99,26 +151,13 @@ def result_of(outcome: Outcome) -> PolicyResult:
         energy_kwh=total.joules / JOULES_PER_KWH,
         lower_bound_kwh=total.lower_bound_joules / JOULES_PER_KWH,
         node_hours=total.node_seconds / SECONDS_PER_HOUR,
-        migrations=counts["migrations"],
         overloaded_node_time_ratio=_by_resource(total.overloaded_seconds / max(total.node_seconds, 1e-9)),
         short_node_time_ratio=total.short_seconds / max(total.node_seconds, 1e-9),
-        utilisation_ratio=_by_resource(_ratio(total.used, total.capacity)),
-        arrived=counts["arrived"],
+        utilisation_ratio=_by_resource(total.utilisation),
         placed_ratio=(counts["placed"] + counts["placed_later"]) / max(counts["arrived"], 1),
-        placed=counts["placed"],
-        refused=counts["refused"],
-        placed_later=counts["placed_later"],
         waited_p50_seconds=_percentile(outcome.account.waited_seconds, 50),
         waited_p90_seconds=_percentile(outcome.account.waited_seconds, 90),
-        waiting_at_end=counts["waiting_at_end"],
-        finished=counts["finished"],
-        died=counts["died"],
-        cuts=counts["cuts"],
-        kills=counts["kills"],
-        killed_placed_again=counts["killed_placed_again"],
         killed_lost=counts["kills"] - counts["killed_placed_again"],
-        switched_on=counts["switched_on"],
-        switched_off=counts["switched_off"],
         job_lateness_ratio=float(np.mean(lateness)) if lateness else None,
         timing=Timing(
             place_p50_ms=_percentile_ms(outcome.place_seconds, 50),
@@ -127,32 +166,10 @@ def result_of(outcome: Outcome) -> PolicyResult:
             rebalance_p99_ms=_percentile_ms(outcome.rebalance_seconds, 99),
         ),
         nodes=outcome.nodes if len(outcome.nodes) <= MAX_NODES_LISTED else {},
+        **{name: counts[name] for name in _COUNTED},
         **msgspec.structs.asdict(outcome.promises),
         applications=outcome.applications or UNSET,
     )
-
-
-def points_of(outcome: Outcome) -> list[Point]:
-    """A run over time, for the charts, without the time that does not count."""
-    return [_point(moment) for moment in outcome.account.moments if moment.seconds > 0]
-
-
-def _point(moment: IntervalSums) -> Point:
-    return Point(
-        hours=moment.at / SECONDS_PER_HOUR,
-        watts=moment.joules / moment.seconds,
-        nodes_on=moment.node_seconds / moment.seconds,
-        utilisation=_by_resource(_ratio(moment.used, moment.capacity)),
-        overloaded_nodes=_by_resource(moment.overloaded_seconds / moment.seconds),
-        moves=moment.moves,
-        running=moment.running,
-        waiting=moment.waiting,
-    )
-
-
-def _ratio(part: Floats, whole: Floats) -> Floats:
-    ratio: Floats = np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
-    return ratio
 
 
 def _by_resource(values: Floats) -> dict[Resource, float]:

@@ -23,18 +23,15 @@ from replay.setup.hosts import Hosts
 from replay.setup.workload import Workload
 from replay.simulation.accounting import Account
 from replay.simulation.agents.agents import SimulatedAgents
-from replay.simulation.agents.samples import quantities_of
-from replay.simulation.agents.settings import AgentSettings
-from replay.simulation.clock import SOON, ArrivalQueue, unix
-from replay.simulation.cluster import Cluster, ContainerPhase, Load
+from replay.simulation.agents.samples import AgentSettings, quantities_of
+from replay.simulation.cluster import SOON, ArrivalQueue, Cluster, ContainerPhase, Load, unix
 from replay.simulation.collector import SimulatedCollector
 from replay.simulation.control import SimulatedControl, service_views
 from replay.simulation.driver import SimulatedDriver
-from replay.simulation.earlier import report_earlier
-from replay.simulation.exchange import Exchange
-from replay.simulation.outcome import Outcome, nodes_at_end
+from replay.simulation.exchange import Exchange, report_earlier
 from replay.simulation.policy_runs import PolicyRun
 from replay.simulation.response import response_times
+from replay.simulation.results import Outcome, nodes_at_end
 from wire.errors import UserError
 
 _CPU, _MEMORY = 0, 1

@@ -14,8 +14,8 @@ from replay.contenders.table import POLICIES
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Host, Simulation
 from replay.setup.workload import Recorded, Workload
-from replay.simulation.outcome import Outcome
 from replay.simulation.policy_runs import PolicyRun
+from replay.simulation.results import Outcome
 from replay.simulation.run import run
 
 GIGABYTE = 1 << 30

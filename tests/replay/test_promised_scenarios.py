@@ -20,7 +20,7 @@ def replay(name: str, *policies: str) -> dict[str, PolicyResult]:
     scenario = msgspec.structs.replace(read_scenario(SCENARIOS / f"{name}.toml"), startup=Startup())
     workload, earlier = workloads(scenario, SCENARIOS, locate_in([]))
     found = compare(policies, scenario, workload, earlier, lambda *_: nullcontext(lambda _: None))
-    return found.results.policies
+    return found.policies
 
 
 def mean(result: PolicyResult) -> float:

@@ -17,8 +17,8 @@ from collector.snapshot.tables import Snapshot
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Host
 from replay.simulation.agents.agents import SimulatedAgents
-from replay.simulation.agents.settings import AgentSettings
-from replay.simulation.clock import unix
+from replay.simulation.agents.samples import AgentSettings
+from replay.simulation.cluster import unix
 from tests.collector.builders import Client, Clock, settings
 from tests.collector.recorded_moves import record_move
 

@@ -11,7 +11,7 @@ from replay.contenders.table import ELASTIC_POLICIES
 from replay.reporting.references import FigureComparison, compare_figures, format_value
 from replay.setup.scenario import Choice, read_scenario
 from replay.simulation.compare import compare
-from replay.simulation.elastic.figures import ElasticResult
+from replay.simulation.elastic.compare import ElasticResult
 from replay.simulation.policy_runs import resolve_runs
 from replay.simulation.results import PolicyResult
 from replay.sources import GENERATORS, arrivals_of, workloads
@@ -38,7 +38,7 @@ def replay(
     found = compare(
         policies or list(scenario.run), scenario, workload, earlier, lambda *_: nullcontext(lambda _: None)
     )
-    return found.results.policies, compare_figures(found.results, scenario.expected)
+    return found.policies, compare_figures(found.policies, scenario.expected)
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
@@ -115,7 +115,7 @@ def test_an_unknown_expected_figure_is_an_error() -> None:
     workload, _ = workloads(scenario, ROOT, locate_in([]))
     found = compare(["spread"], scenario, workload, None, lambda *_: nullcontext(lambda _: None))
     with pytest.raises(UserError, match=r"utilisation_ratio\.gpu"):
-        compare_figures(found.results, scenario.expected)
+        compare_figures(found.policies, scenario.expected)
 
 
 def test_only_ratios_are_shown_as_percent() -> None:

@@ -9,19 +9,20 @@ import msgspec
 
 from replay.readers.history import read_history
 from replay.readers.queues import read_hosts
-from replay.reporting.elastic import ELASTIC_HEADER, elastic_page, elastic_rows_of
-from replay.reporting.page import page
+from replay.reporting.page import elastic_page, page
 from replay.reporting.pareto import HEADER as PARETO_HEADER
 from replay.reporting.pareto import Pareto, dots_of, marked, pareto_of, plan_sweep, summary
 from replay.reporting.pareto import rows_of as pareto_rows
 from replay.reporting.references import HEADER as FIGURES_HEADER
-from replay.reporting.references import Compared, compare_figures, notes, rows
+from replay.reporting.references import compare_figures, notes, rows
 from replay.reporting.scatter import scatter_text
 from replay.reporting.tables import (
     APPLICATION_HEADER,
+    ELASTIC_HEADER,
     HEADER,
     SLO_HEADER,
     application_rows_of,
+    elastic_rows_of,
     rows_of,
     slo_rows_of,
 )
@@ -79,9 +80,9 @@ def run(arguments: argparse.Namespace) -> int:
     runs = list(dict.fromkeys((*names, *(sweep.runs.values() if sweep is not None else ()))))
     everything = compare(runs, scenario, workload, earlier, _Progress(len(runs)))
     comparison = everything.only(names)
-    pareto = None if sweep is None else pareto_of(sweep, everything.results, names)
-    _write(arguments, csv_of(everything.results.policies), lambda: page(comparison, scenario, pareto))
-    found = msgspec.to_builtins(comparison.results) | ({} if pareto is None else {"pareto": pareto})
+    pareto = None if sweep is None else pareto_of(sweep, everything.policies, names)
+    _write(arguments, csv_of(everything.policies), lambda: page(comparison, scenario, pareto))
+    found = {"policies": comparison.policies} | ({} if pareto is None else {"pareto": pareto})
     lines = () if pareto is None else ("", *_format_pareto(pareto))
     return print_result(arguments, found, (*_format(comparison, scenario), *lines))
 
@@ -93,8 +94,8 @@ def _run_elastic(arguments: argparse.Namespace, scenario: Scenario) -> int:
         raise UserError("--pareto compares placement policies: leave it out for an elastic service")
     arrivals = arrivals_of(scenario, arguments.scenario.parent)
     comparison = compare_elastic(names, scenario, arrivals, _Progress(len(names)))
-    _write(arguments, csv_of(comparison.results.policies), lambda: elastic_page(comparison, scenario))
-    return print_result(arguments, comparison.results, _format_elastic(comparison, scenario))
+    _write(arguments, csv_of(comparison.policies), lambda: elastic_page(comparison, scenario))
+    return print_result(arguments, {"policies": comparison.policies}, _format_elastic(comparison, scenario))
 
 
 def _policies(arguments: argparse.Namespace, scenario: Scenario) -> list[str]:
@@ -162,25 +163,27 @@ def _seeded(scenario: Scenario, seed: int | None) -> Scenario:
 
 
 def _format(comparison: Comparison, scenario: Scenario) -> Iterator[str]:
-    promised = list(slo_rows_of(comparison.results))
+    promised = list(slo_rows_of(comparison.policies))
     if promised:
         yield from table(SLO_HEADER, promised)
     else:
-        yield from table(HEADER, list(rows_of(comparison.results)))
-    if applications := list(application_rows_of(comparison.results)):
+        yield from table(HEADER, list(rows_of(comparison.policies)))
+    if applications := list(application_rows_of(comparison.policies)):
         yield ""
         yield from table(APPLICATION_HEADER, applications)
-    yield from _format_notes(comparison.notes, comparison.results, scenario)
+    yield from _format_notes(comparison.notes, comparison.policies, scenario)
 
 
 def _format_elastic(comparison: ElasticComparison, scenario: Scenario) -> Iterator[str]:
-    yield from table(ELASTIC_HEADER, list(elastic_rows_of(comparison.results)))
-    yield from _format_notes(comparison.notes, comparison.results, scenario)
+    yield from table(ELASTIC_HEADER, list(elastic_rows_of(comparison.policies)))
+    yield from _format_notes(comparison.notes, comparison.policies, scenario)
 
 
-def _format_notes(comments: Mapping[str, str], results: Compared, scenario: Scenario) -> Iterator[str]:
+def _format_notes(
+    comments: Mapping[str, str], policies: Mapping[str, msgspec.Struct], scenario: Scenario
+) -> Iterator[str]:
     yield from (f"{name}: {note}" for name, note in comments.items())
-    if compared := compare_figures(results, scenario.expected):
+    if compared := compare_figures(policies, scenario.expected):
         yield ""
         yield from table(FIGURES_HEADER, list(rows(compared)))
         yield from notes(compared)

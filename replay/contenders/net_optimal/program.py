@@ -18,14 +18,14 @@ _ROUNDING = 1e-9
 class Program:
     """The program of a problem: minimise `costs` of variables between 0 and `upper`, all integers."""
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
+    def __init__(self, problem: Problem, group: Rows, conflict: Flags) -> None:
+        """Groups of nodes are as `groups` returns them."""
+        self._problem, self._group, self._conflict = problem, group, conflict
         self._kind, self._node = np.nonzero(problem.room)
         self._most = problem.room[self._kind, self._node].astype(np.float64)
         self._nodes = np.arange(len(problem.nodes))
         self._x = np.arange(len(self._kind))
         self._z = len(self._x) + self._nodes
-        self._group, self._conflict = groups(problem)
         self._talker = _talkers(problem)
         talkers = int(self._talker.max(initial=0)) + 1
         first_y = len(self._x) + len(self._z)
@@ -103,14 +103,6 @@ class Program:
             near, far = self._y[a, one[once]], self._y[b, other[once]]
             constraints.append(self._at_most((row, near, ones), (row, far, ones), 1.0, pairs))
         return constraints
-
-
-def groups(problem: Problem) -> tuple[Rows, Flags]:
-    """Return the group of each node, and which groups are too far from each other."""
-    rows = np.packbits(problem.near, axis=1)
-    _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    conflict: Flags = ~problem.near[np.ix_(first, first)]
-    return group.reshape(-1), conflict
 
 
 def _talkers(problem: Problem) -> Rows:

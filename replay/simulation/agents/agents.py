@@ -19,10 +19,18 @@ from agent.sources.docker import RuntimeEvent
 from collector.common.arrays import Floats, Rows
 from replay.setup.hosts import Hosts
 from replay.setup.workload import Workload
-from replay.simulation.agents.containers import NO_PRESSURE, RUNTIME, SimulatedContainers
 from replay.simulation.agents.heartbeats import HeartbeatMaker, SampledColumns
-from replay.simulation.agents.samples import ClusterSample, PlainHost, quantities_of, quantities_of_rows
-from replay.simulation.agents.settings import DEFAULT_INTERVAL_SECONDS, AgentSettings
+from replay.simulation.agents.samples import (
+    DEFAULT_INTERVAL_SECONDS,
+    NO_PRESSURE,
+    RUNTIME,
+    AgentSettings,
+    ClusterSample,
+    PlainHost,
+    SimulatedContainers,
+    quantities_of,
+    quantities_of_rows,
+)
 from wire.messages import Report
 from wire.resources import RESOURCES, Quantities
 

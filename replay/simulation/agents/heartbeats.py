@@ -19,8 +19,7 @@ from agent.reporting.usage import TOP_CONTAINERS
 from agent.reporting.windows import Mean
 from agent.sampling.node_sample import NodeSample
 from collector.common.arrays import Floats
-from replay.simulation.agents.containers import NO_PRESSURE, RUNTIME
-from replay.simulation.agents.samples import PlainHost
+from replay.simulation.agents.samples import NO_PRESSURE, RUNTIME, PlainHost
 from wire.messages import ContainerState, ContainerUsage, Heartbeat, Report
 from wire.resources import RESOURCES, Quantities, Resource
 from wire.sketch import FLOORS, LOWEST_BIN, RELATIVE_ERROR, Sketch, bin_of

@@ -1,7 +1,6 @@
-"""Several policies on the same elastic service."""
+"""Several policies on the same elastic service, and the figures of each run, in total and over time."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -10,27 +9,79 @@ from replay.contenders.table import ELASTIC_POLICIES
 from replay.generators.arrivals import Arrivals
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Choice, Scenario
-from replay.simulation.compare import Show
-from replay.simulation.elastic.figures import (
-    ElasticPoint,
-    ElasticResults,
-    elastic_points_of,
-    elastic_result_of,
-)
-from replay.simulation.elastic.run import ElasticRun, run_elastic
+from replay.simulation.accounting import JOULES_PER_KWH
+from replay.simulation.compare import Compared, Show, notes_on
+from replay.simulation.elastic.run import ElasticRun, Interval, run_elastic
 from replay.simulation.policy_runs import parse_assignments
 from wire.errors import UserError
 
+_DAY_SECONDS = 86_400.0
+_MINUTE_SECONDS = 60.0
+_MILLI = 1000.0
 _SETTING = "utilization_target"
 
 
-@dataclass(frozen=True, slots=True)
-class ElasticComparison:
-    """The results of every policy, at the end and over time."""
+class ElasticResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One policy on one elastic service."""
 
-    results: ElasticResults
-    points: dict[str, list[ElasticPoint]]
-    notes: dict[str, str]
+    violations_ratio: float
+    """Share of the intervals between two decisions in which the metric was above its bound."""
+    violations_after_day_ratio: float | None
+    """Violations without the first 24 hours; None if the run is not longer."""
+    late_requests_ratio: float
+    """Share of the requests that took longer than the bound."""
+    core_minutes: float
+    """CPU limits of all replicas, over time."""
+    replica_minutes: float
+    energy_kwh: float
+    """Energy of the hosts that run replicas; the others are off."""
+    actions: int
+    vertical_actions: int
+    """Changes of the CPU limit."""
+    explored: int
+    """Actions that were drawn at random."""
+    actions_ratio: float
+    """Share of the decisions that were a change."""
+    replicas_mean: float
+    cpu_limit_mean_cores: float
+    utilization_mean_ratio: float
+    response_mean_ms: float | None
+    """Mean of the metric over all intervals with requests."""
+    intervals: int
+
+
+def elastic_result_of(intervals: Sequence[Interval], metric_max: float) -> ElasticResult:
+    """The figures of a run."""
+    later = [each for each in intervals if each.begin_seconds >= _DAY_SECONDS]
+    requests = sum(each.requests for each in intervals)
+    metrics = [each.metric for each in intervals if each.metric is not None]
+    actions = sum(each.changed for each in intervals)
+    count = len(intervals)
+    return ElasticResult(
+        violations_ratio=_violations(intervals, metric_max),
+        violations_after_day_ratio=_violations(later, metric_max) if later else None,
+        late_requests_ratio=sum(each.late for each in intervals) / max(1, requests),
+        core_minutes=sum(each.core_seconds for each in intervals) / _MINUTE_SECONDS,
+        replica_minutes=sum(each.replicas * each.seconds for each in intervals) / _MINUTE_SECONDS,
+        energy_kwh=sum(each.joules for each in intervals) / JOULES_PER_KWH,
+        actions=actions,
+        vertical_actions=sum(each.vertical for each in intervals),
+        explored=sum(each.decision.explored for each in intervals),
+        actions_ratio=actions / count,
+        replicas_mean=sum(each.replicas for each in intervals) / count,
+        cpu_limit_mean_cores=sum(each.limit_cores for each in intervals) / count,
+        utilization_mean_ratio=sum(each.used_cores / (each.replicas * each.limit_cores) for each in intervals)
+        / count,
+        response_mean_ms=_MILLI * sum(metrics) / len(metrics) if metrics else None,
+        intervals=count,
+    )
+
+
+def _violations(intervals: Sequence[Interval], metric_max: float) -> float:
+    return sum(each.metric is not None and each.metric > metric_max for each in intervals) / len(intervals)
+
+
+ElasticComparison = Compared[ElasticResult, Interval]
 
 
 def compare_elastic(
@@ -56,9 +107,8 @@ def compare_elastic(
         with progress(name, arrivals.seconds) as update:
             intervals = run_elastic(policy, setup, utilization_target=utilization_target, progress=update)
         results[name] = elastic_result_of(intervals, service.metric_max)
-        points[name] = elastic_points_of(intervals)
-    notes = {name: choice.note for name, choice in scenario.policies.items() if name in names and choice.note}
-    return ElasticComparison(ElasticResults(results), points, notes)
+        points[name] = intervals
+    return ElasticComparison(results, points, notes_on(names, scenario))
 
 
 def _policy(text: str, choices: Mapping[str, Choice]) -> tuple[ElasticPolicy, float | None]:

@@ -11,8 +11,8 @@ from collector.features.elastic.settings import Target
 from replay.generators.arrivals import Arrivals
 from replay.setup.elastic import MILLI, ElasticService
 from replay.setup.hosts import Hosts
-from replay.simulation.elastic.packing import Packing
-from replay.simulation.elastic.replicas import Replica, serve
+from replay.simulation.accounting import SECONDS_PER_HOUR
+from replay.simulation.elastic.replicas import Packing, Replica, serve
 
 _UNAVAILABLE_RATIO = 0.25
 """Share of the replicas that a rolling update may stop at once: the default of Kubernetes."""
@@ -34,12 +34,15 @@ class Interval:
     used_cores: float
     core_seconds: float
     """Integral of the CPU limits of all replicas."""
-    replica_seconds: float
     joules: float
     decision: ElasticDecision
     """The decision at the end."""
     changed: bool
     vertical: bool
+
+    @property
+    def hours(self) -> float:
+        return self.begin_seconds / SECONDS_PER_HOUR
 
 
 @dataclass(slots=True)
@@ -115,7 +118,6 @@ class _Run:
             limit_cores=limit_cores,
             used_cores=used_cores,
             core_seconds=core_seconds,
-            replica_seconds=len(running) * seconds,
             joules=joules,
             decision=decision,
             changed=changed,

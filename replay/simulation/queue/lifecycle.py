@@ -4,13 +4,14 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from collector.common.arrays import Floats, Rows
+from collector.common.arrays import Codes, Floats, Rows
 from collector.features.promises.ledger.events import Ending, LifecycleEvent, LifecycleKind
 from collector.features.promises.ledger.ledger import Ledger
+from collector.features.promises.ledger.promises import gini, is_broken, penalty
 from collector.features.promises.snapshot import TaskPromises
 from replay.setup.workload import PromisedContainers, Workload
-from replay.simulation.clock import unix
-from replay.simulation.queue.figures import Requests
+from replay.simulation.cluster import unix
+from replay.simulation.results import ClassResult, PromisesKept
 
 _COMPLETED_TO_FORGET = 1000
 
@@ -64,27 +65,38 @@ class Lifecycles:
             self.ledger.forget(unix(now) + 1.0)
             self._completed = 0
 
-    def results(self, now: float) -> Requests:
-        """The promises and their availability at the end of the run."""
-        promised, cores = self._promised, np.nan_to_num(self._workload.requested[:, 0], nan=0.0)
-        if not promised.by_service:
+    def figures(self, now: float, *, preemptions: int, operations: int) -> PromisesKept:
+        """How the run kept its promises. A request that arrived at its very end is left out."""
+        promise, availability, seconds, cores = self._requests(now)
+        counted = seconds > 0
+        target = np.array([each.availability for each in self._promised.promises])[promise]
+        broken = is_broken(target, availability)
+        classes = {}
+        for code, each in enumerate(self._promised.promises):
+            chosen = counted & (promise == code)
+            if chosen.any():
+                classes[each.name] = ClassResult(
+                    requests=int(chosen.sum()),
+                    met_ratio=1.0 - float(broken[chosen].mean()),
+                    mean_availability=float(availability[chosen].mean()),
+                    min_availability=float(availability[chosen].min()),
+                    gini=gini(availability[chosen]),
+                )
+        cost = penalty(target, availability, seconds, cores)
+        return PromisesKept(
+            slo=classes, penalty=float(cost[counted].sum()), preemptions=preemptions, operations=operations
+        )
+
+    def _requests(self, now: float) -> tuple[Codes, Floats, Floats, Floats]:
+        """The promise, availability, time and cores of each container or service at the end of the run."""
+        cores = np.nan_to_num(self._workload.requested[:, 0], nan=0.0)
+        if not self._promised.by_service:
             self._observe(now, set(self.row_of.values()))
-            return Requests(
-                promises=promised.promises,
-                promise=promised.promise,
-                availability=self._availability,
-                seconds=self._seconds,
-                cpu_cores=cores,
-            )
+            return self._promised.promise, self._availability, self._seconds, cores
         services = self.ledger.standings(unix(now)).services
         cores_of = dict(zip(self._workload.services, cores.tolist(), strict=True))
-        return Requests(
-            promises=promised.promises,
-            promise=services.promise,
-            availability=services.availability,
-            seconds=services.total_seconds,
-            cpu_cores=np.array([cores_of[name] for name in services.names]),
-        )
+        cores = np.array([cores_of[name] for name in services.names])
+        return services.promise, services.availability, services.total_seconds, cores
 
     def _wait(self, row: int, now: float) -> None:
         self.row_of[self._ids[row]] = row

@@ -19,13 +19,11 @@ from replay.setup.hosts import Hosts
 from replay.setup.scenario import Startup
 from replay.setup.workload import PromisedContainers, Workload
 from replay.simulation.accounting import Account
-from replay.simulation.clock import SOON, ArrivalQueue
-from replay.simulation.cluster import Cluster, ContainerPhase
-from replay.simulation.outcome import Outcome, nodes_at_end
+from replay.simulation.cluster import SOON, ArrivalQueue, Cluster, ContainerPhase
 from replay.simulation.policy_runs import PolicyRun
-from replay.simulation.queue.figures import figures_of
 from replay.simulation.queue.lifecycle import Lifecycles
 from replay.simulation.queue.snapshots import QueueSnapshots
+from replay.simulation.results import Outcome, nodes_at_end
 from replay.simulation.run import few_collections
 from wire.errors import UserError
 
@@ -124,10 +122,8 @@ class _QueueRun:
             load = self._cluster.load(now)
         self._account.count("waiting_at_end", int(self._cluster.rows(ContainerPhase.WAITING).size))
         self._outcome.nodes.update(nodes_at_end(self._cluster, load))
-        kept = figures_of(
-            self._lifecycles.results(now),
-            preemptions=self._account.counts["kills"],
-            operations=self._operations,
+        kept = self._lifecycles.figures(
+            now, preemptions=self._account.counts["kills"], operations=self._operations
         )
         return replace(self._outcome, promises=kept)
 

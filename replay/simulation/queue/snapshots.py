@@ -14,8 +14,7 @@ from collector.snapshot.constraints import PlacementRules
 from collector.snapshot.tables import NOWHERE, Generation, Nodes, Snapshot, Tasks
 from replay.setup.hosts import Hosts
 from replay.setup.workload import PromisedContainers, Workload
-from replay.simulation.clock import unix
-from replay.simulation.cluster import Cluster, ContainerPhase
+from replay.simulation.cluster import Cluster, ContainerPhase, unix
 from replay.simulation.queue.lifecycle import Lifecycles
 from wire.resources import RESOURCES
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from collector.features.network.applications import greedy
 from collector.features.network.applications.problem import BuiltProblem, build
 from collector.features.network.mesh.delays import Delays
-from replay.contenders.net_optimal import exact
-from replay.contenders.net_optimal.reduction import needed_nodes
+from replay.contenders.net_optimal import policy as exact
+from replay.contenders.net_optimal.policy import needed_nodes
 from tests.collector.features.network.applications.states import brute_force, random_state
 from tests.collector.features.network.applications.test_greedy import SEEDS, many, problem_of
 

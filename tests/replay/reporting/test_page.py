@@ -74,7 +74,7 @@ def test_page_has_a_line_per_policy_in_every_chart(comparison: Comparison) -> No
 
 
 def test_csv_has_a_row_per_policy(comparison: Comparison) -> None:
-    header, *rows = csv_of(comparison.results.policies).splitlines()
+    header, *rows = csv_of(comparison.policies).splitlines()
     assert header.startswith("policy,energy_kwh,")
     assert "overloaded_node_time_ratio_memory" in header
     assert [row.partition(",")[0] for row in rows] == ["spread", "again"]

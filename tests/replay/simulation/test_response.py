@@ -46,7 +46,7 @@ ONE_EACH = workload((1.0, 64), (1.0, 64), (1.0, 64))
 def replay(text: str, containers: Workload, policy: str = "blind", hosts: str = HOSTS) -> PolicyResult:
     scenario = parse_scenario(text + hosts, "s.toml")
     found = compare([policy], scenario, containers, None, lambda *_: nullcontext(lambda _: None))
-    return found.results.policies[policy]
+    return found.policies[policy]
 
 
 def measured(text: str, containers: Workload = ONE_EACH, policy: str = "blind") -> ApplicationResult:

@@ -15,7 +15,7 @@ from collector.decide.policies.actions import Action, Cut, Kill, Move, PowerOff,
 from collector.decide.policies.interface import Plan, Policy, PolicySettings, Ranking, Request
 from collector.snapshot.tables import NOWHERE, Snapshot, TaskKind
 from replay.setup.scenario import Host, Simulation
-from replay.simulation.clock import unix
+from replay.simulation.cluster import unix
 from replay.simulation.results import result_of
 from tests.replay.setups import CALM, GIGABYTE, PLAIN, scripted, simulate, workload
 from wire.resources import Quantities, Resource

@@ -10,8 +10,8 @@ from collector.decide.policies.interface import Plan
 from collector.snapshot.tables import Snapshot
 from replay.setup.scenario import Host, Simulation
 from replay.setup.workload import Workload, always_running
-from replay.simulation.agents.settings import AgentSettings
-from replay.simulation.clock import unix
+from replay.simulation.agents.samples import AgentSettings
+from replay.simulation.cluster import unix
 from tests.replay.setups import PLAIN, recorded, scripted, simulate
 
 EXACT = Simulation(exact=True)

@@ -14,7 +14,7 @@ from replay.setup.scenario import Host
 from replay.setup.workload import Recorded, Workload, always_running, columns, numbered
 from replay.simulation.agents.agents import HostLoad, SimulatedAgents
 from replay.simulation.agents.heartbeats import rounded
-from replay.simulation.agents.settings import AgentSettings
+from replay.simulation.agents.samples import AgentSettings
 from wire.messages import Report
 
 HOSTS, CONTAINERS, STEPS = 3, 8, 16

@@ -8,12 +8,12 @@ import pytest
 
 from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation
 from collector.features.elastic.settings import Target
-from replay.reporting.elastic import elastic_page, elastic_rows_of
+from replay.reporting.page import elastic_page
+from replay.reporting.tables import elastic_rows_of
 from replay.setup.elastic import ElasticService
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import Host, Scenario, Simulation, parse_scenario
-from replay.simulation.elastic.compare import ElasticComparison, compare_elastic
-from replay.simulation.elastic.figures import elastic_result_of
+from replay.simulation.elastic.compare import ElasticComparison, compare_elastic, elastic_result_of
 from replay.simulation.elastic.run import ElasticRun, Interval, run_elastic
 from replay.sources import arrivals_of
 from wire.errors import UserError
@@ -119,12 +119,12 @@ def _compared(*names: str, **changes: object) -> ElasticComparison:
 @pytest.mark.slow
 def test_policies_are_compared_on_the_same_requests() -> None:
     found = _compared("queueing", "threshold", "threshold:utilization_target=0.4")
-    same = [[point.requests_per_second for point in series] for series in found.points.values()]
+    same = [[point.requests for point in series] for series in found.points.values()]
     assert same[0] == same[1] == same[2]
-    policies = found.results.policies
+    policies = found.policies
     assert policies["threshold:utilization_target=0.4"].core_minutes > policies["threshold"].core_minutes
     assert policies["queueing"].violations_ratio <= 0.2
-    assert len(list(elastic_rows_of(found.results))) == 3
+    assert len(list(elastic_rows_of(found.policies))) == 3
     assert found == _compared("queueing", "threshold", "threshold:utilization_target=0.4")
 
 

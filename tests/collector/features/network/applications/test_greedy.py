@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from collector.features.network.applications import greedy
 from collector.features.network.applications.problem import BuiltProblem, build
-from replay.contenders.net_optimal.exact import is_feasible
+from replay.contenders.net_optimal.policy import is_feasible
 from tests.collector.features.network.applications.states import random_state
 
 SEEDS = st.integers(0, 9999)
