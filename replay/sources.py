@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from replay.generators import borg, cloud_hour, deployments, elastic, fleet, images, listed
+from replay.generators import papers, services
 from replay.generators.arrivals import Arrivals, ArrivalsSettings, generate_arrivals
 from replay.readers import alibaba, bitbrains, google2011, planetlab, queues
 from replay.readers.samples import Period
@@ -27,13 +27,13 @@ HOSTS_FORMAT, STARTUP_FORMAT = "hosts", "startup"
 """Formats of data sets that complete a scenario: its hosts, and measured start-up times."""
 
 GENERATORS: Mapping[str, tuple[type[msgspec.Struct], Callable[[Any, int], Workload]]] = {
-    "borg": (borg.BorgSettings, borg.generate),
-    "cloud-hour": (cloud_hour.CloudHourSettings, cloud_hour.generate),
-    "deployments": (deployments.DeploymentsSettings, deployments.generate),
-    "elastic": (elastic.ElasticSettings, elastic.generate),
-    "fleet": (fleet.FleetSettings, fleet.generate),
-    "images": (images.ImagesSettings, images.generate),
-    "listed": (listed.ListedSettings, listed.generate),
+    "borg": (papers.BorgSettings, papers.generate_borg),
+    "cloud-hour": (papers.CloudHourSettings, papers.generate_cloud_hour),
+    "deployments": (services.DeploymentsSettings, services.generate_deployments),
+    "elastic": (services.ElasticSettings, services.generate_elastic),
+    "fleet": (services.FleetSettings, services.generate_fleet),
+    "images": (papers.ImagesSettings, papers.generate_images),
+    "listed": (services.ListedSettings, services.generate_listed),
 }
 """Per name: its settings, and the function that creates a workload from them and a seed."""
 

@@ -3,6 +3,7 @@
 They decide by the reservations on nodes, as the schedulers of orchestrators do.
 """
 
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -51,8 +52,8 @@ def place_randomly(snapshot: Snapshot, request: Request, _settings: PolicySettin
 
 def place_in_turn(snapshot: Snapshot, request: Request, _settings: PolicySettings) -> Ranking:
     """Rank nodes by name, beginning with the one whose turn it is."""
-    refused = reject_unless_reservation_fits(snapshot, request)
-    by_name = np.flatnonzero(refused == Rejection.NOT)
+    ranking = place_first_fit(snapshot, request, _settings)
+    by_name = ranking.rows
     first = snapshot.turn % by_name.size if by_name.size else 0
 
     def explain(row: int) -> tuple[str, ...]:
@@ -60,11 +61,10 @@ def place_in_turn(snapshot: Snapshot, request: Request, _settings: PolicySetting
         among = f"number {number} of {counted(by_name.size, 'node')} where the reservation fits"
         return (f"{among}; turn {snapshot.turn} begins at number {first + 1}",)
 
-    return Ranking(
+    return replace(
+        ranking,
         rows=np.roll(by_name, -first),
-        scores=-np.arange(by_name.size, dtype=np.float64),
         score_is="minus the number of turns until the node is next",
-        refused=refused,
         explain=explain,
     )
 

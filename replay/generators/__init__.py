@@ -1,5 +1,5 @@
 """Generated workloads, with published distributions.
 
-In: settings and a seed. Out: a `Workload`, the same for the same seed. A generator is one module, and one
-line in `replay.sources`.
+In: settings and a seed. Out: a `Workload`, the same for the same seed. A generator is a type of settings, a
+function, and one line in `replay.sources`.
 """

@@ -5,11 +5,10 @@ from html import escape
 from itertools import count
 from typing import TypeVar
 
-from replay.reporting.charts import Line, chart
+from replay.reporting.charts import Line, chart, scatter_svg
 from replay.reporting.pareto import HEADER as PARETO_HEADER
 from replay.reporting.pareto import Pareto, dots_of, marked, summary
 from replay.reporting.pareto import rows_of as pareto_rows
-from replay.reporting.scatter import scatter_svg
 from replay.reporting.tables import (
     APPLICATION_HEADER,
     ELASTIC_HEADER,

@@ -16,7 +16,7 @@ import msgspec
 from collector.common.text import counted
 from collector.decide.policies.interface import Knob
 from replay.contenders.table import POLICIES
-from replay.reporting.scatter import Dot
+from replay.reporting.charts import Dot
 from replay.setup.scenario import Scenario
 from replay.simulation.policy_runs import resolve_runs
 from replay.simulation.results import PolicyResult

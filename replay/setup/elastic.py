@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from collector.decide.policies.actions import SizeBounds
 from collector.features.elastic.settings import Target, Weights
 
 _Positive = Annotated[float, Meta(gt=0)]
@@ -12,7 +13,7 @@ _NotNegative = Annotated[float, Meta(ge=0)]
 MILLI = 1000.0
 
 
-class ElasticService(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ElasticService(SizeBounds, frozen=True, kw_only=True):
     """A service with a response time to keep. Its requests come from a generator or a file."""
 
     service: Annotated[str, Meta(min_length=1)]
@@ -27,10 +28,6 @@ class ElasticService(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     replicas: Annotated[int, Meta(ge=1)] = 1
     """Replicas at the start; the next key is their CPU limit at the start."""
     cpu_limit_cores: _Positive = 1.0
-    replicas_min: Annotated[int, Meta(ge=1)] = 1
-    replicas_max: Annotated[int, Meta(ge=1)] = 10
-    cpu_min_cores: _Positive = 0.1
-    cpu_max_cores: _Positive = 1.0
     cpu_step_cores: _NotNegative = 0.1
     cool_down_seconds: _NotNegative = 180.0
     explore: bool = True
@@ -42,7 +39,7 @@ class ElasticService(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     without readiness probes."""
     patience_seconds: _Positive = 5.0
     """Maximum waiting time of a request. A longer one is not served; this is then its response time."""
-    arrivals: dict[str, object] = {}
+    arrivals: dict[str, object] = msgspec.field(default_factory=dict)
     """Settings of the generator of arrivals."""
     arrivals_file: str | None = None
     """A CSV with seconds and requests_per_second, relative to the scenario, instead of a generator."""
@@ -60,18 +57,7 @@ class ElasticService(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     def target(self, decide_seconds: float, utilization_target: float | None) -> Target:
         """The target of the service for the policies."""
-        target = Target(
-            metric_max=self.metric_max,
-            replicas_min=self.replicas_min,
-            replicas_max=self.replicas_max,
-            cpu_min_cores=self.cpu_min_cores,
-            cpu_max_cores=self.cpu_max_cores,
-            cpu_step_cores=self.cpu_step_cores,
-            weights=self.weights,
-            cool_down_seconds=self.cool_down_seconds,
-            decide_seconds=decide_seconds,
-            explore=self.explore,
-        )
-        if utilization_target is None:
-            return target
-        return msgspec.structs.replace(target, utilization_target=utilization_target)
+        shared = {name: getattr(self, name) for name in Target.__struct_fields__ if hasattr(self, name)}
+        if utilization_target is not None:
+            shared["utilization_target"] = utilization_target
+        return Target(**shared, decide_seconds=decide_seconds)

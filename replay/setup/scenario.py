@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from collector.snapshot.tables import Generation
 from replay.setup.elastic import ElasticService
-from wire.errors import UserError
+from wire.errors import UserError, os_reason
 
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
@@ -22,6 +22,11 @@ Patterns = Annotated[tuple[str, ...], Meta(min_length=1)]
 MIPS_PER_CORE = 1000.0
 """Policies count CPU in cores. A core is a thousand MIPS or MHz."""
 _FEWEST_WATTS = 2
+_OF_HOSTS_FILE = (
+    *("hosts", "hosts_dataset", "interleave", "network"),
+    *("startup", "machines", "control", "simulation"),
+)
+"""What a scenario takes from its `hosts_file`, besides policies, unless it has its own."""
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -267,24 +272,16 @@ class Scenario(Table, frozen=True, kw_only=True):
 
 def read_scenario(path: Path) -> Scenario:
     """Read a scenario from its file, and from its `hosts_file`."""
-    scenario = parse_scenario(_text(path), str(path))
+    tables = _read_tables(path)
+    scenario = _convert(tables, str(path))
     if scenario.hosts_file is not None:
-        other = path.parent / scenario.hosts_file
-        base = parse_scenario(_text(other), str(other))
         if scenario.hosts or scenario.hosts_dataset:
             raise UserError(f"{path}: set only one of hosts, hosts_dataset and hosts_file")
-        scenario = msgspec.structs.replace(
-            scenario,
-            hosts=base.hosts,
-            hosts_dataset=base.hosts_dataset,
-            startup=_set_or(scenario.startup, base.startup),
-            interleave=base.interleave,
-            network=base.network,
-            machines=scenario.machines or base.machines,
-            control=scenario.control or base.control,
-            simulation=_set_or(scenario.simulation, base.simulation),
-            policies={**base.policies, **scenario.policies},
-        )
+        other = path.parent / scenario.hosts_file
+        base = _read_tables(other)
+        policies = {**_convert(base, str(other)).policies, **scenario.policies}
+        inherited = {key: base[key] for key in _OF_HOSTS_FILE if key in base}
+        scenario = msgspec.structs.replace(_convert({**inherited, **tables}, str(path)), policies=policies)
     if not scenario.hosts and scenario.hosts_dataset is None:
         raise UserError(f"{path} has no hosts: add a [[hosts]] table, hosts_dataset or hosts_file")
     return scenario
@@ -292,24 +289,27 @@ def read_scenario(path: Path) -> Scenario:
 
 def parse_scenario(text: str, name: str) -> Scenario:
     """Parse a scenario from TOML; an error names its place."""
+    return _convert(_parse_tables(text, name), name)
+
+
+def _convert(tables: dict[str, Any], name: str) -> Scenario:
     try:
-        return msgspec.convert(tomllib.loads(text), Scenario)
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{name} is not TOML: {error}") from None
+        return msgspec.convert(tables, Scenario)
     except msgspec.ValidationError as error:
         raise UserError(f"{name}: {error}: docs/replay.md describes scenarios") from None
 
 
-def _set_or(table: Any, default: Any) -> Any:  # noqa: ANN401 - both have the type of the same table
-    """The table if the file sets it, else the default."""
-    return default if table == type(table)() else table
-
-
-def _text(path: Path) -> str:
+def _parse_tables(text: str, name: str) -> dict[str, Any]:
     try:
-        return path.read_text(encoding="utf-8")
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{name} is not TOML: {error}") from None
+
+
+def _read_tables(path: Path) -> dict[str, Any]:
+    try:
+        return _parse_tables(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UserError(f"cannot read the scenario {path} ({reason}): check its path") from None
+        raise UserError(f"cannot read the scenario {path} ({os_reason(error)}): check its path") from None
     except UnicodeDecodeError:
         raise UserError(f"the scenario {path} is not UTF-8 text: save it as UTF-8") from None

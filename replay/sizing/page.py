@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import count
 
+from replay.reporting.charts import Dot, scatter_svg, scatter_text
 from replay.reporting.page import document, table_html
-from replay.reporting.scatter import Dot, scatter_svg, scatter_text
 from replay.sizing.scores import OURS, PERCENTILE, VPA, FrontierPoint, SizingReport
 
 HEADER = ("METHOD", "RESOURCE", "SLACK", "TIME ABOVE %", "REQUESTED / GIVEN %")

@@ -9,13 +9,13 @@ import msgspec
 
 from replay.readers.history import read_history
 from replay.readers.queues import read_hosts
+from replay.reporting.charts import scatter_text
 from replay.reporting.page import elastic_page, page
 from replay.reporting.pareto import HEADER as PARETO_HEADER
 from replay.reporting.pareto import Pareto, dots_of, marked, pareto_of, plan_sweep, summary
 from replay.reporting.pareto import rows_of as pareto_rows
 from replay.reporting.references import HEADER as FIGURES_HEADER
 from replay.reporting.references import compare_figures, notes, rows
-from replay.reporting.scatter import scatter_text
 from replay.reporting.tables import (
     APPLICATION_HEADER,
     ELASTIC_HEADER,

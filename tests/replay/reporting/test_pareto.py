@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from collector.decide.policies.interface import Knob
 from replay.contenders.table import POLICIES
+from replay.reporting.charts import TEXT_COLUMNS, TEXT_LINES, Dot, scatter_svg, scatter_text
 from replay.reporting.pareto import (
     Pareto,
     PeerPoint,
@@ -21,7 +22,6 @@ from replay.reporting.pareto import (
     series,
     summary,
 )
-from replay.reporting.scatter import TEXT_COLUMNS, TEXT_LINES, Dot, scatter_svg, scatter_text
 from replay.setup.scenario import Scenario, parse_scenario
 from wire.errors import UserError
 
