@@ -11,7 +11,7 @@ from replay.generators import papers, services
 from replay.generators.arrivals import Arrivals, ArrivalsSettings, generate_arrivals
 from replay.readers import alibaba, bitbrains, google2011, planetlab, queues
 from replay.readers.samples import Period
-from replay.setup.scenario import Machines, Scenario
+from replay.setup.scenario import Machines, Scenario, convert_table
 from replay.setup.workload import Workload
 from wire.errors import UserError
 
@@ -65,10 +65,7 @@ def generate(name: str, settings: Mapping[str, Any], seed: int) -> Workload:
     if name not in GENERATORS:
         raise UserError(f"unknown generator {name!r}: use one of {', '.join(GENERATORS)}")
     kind, make = GENERATORS[name]
-    try:
-        return make(msgspec.convert(settings, kind), seed)
-    except msgspec.ValidationError as error:
-        raise UserError(f"invalid settings of generator {name}: {error}") from None
+    return make(convert_table(settings, kind, f"invalid settings of generator {name}"), seed)
 
 
 def with_data(scenario: Scenario, locate: Locate) -> Scenario:
@@ -100,10 +97,7 @@ def arrivals_of(scenario: Scenario, base: Path) -> Arrivals:
         raise UserError("the scenario has no [elastic]: add one")
     if service.arrivals_file is not None:
         return queues.read_arrivals(base / service.arrivals_file)
-    try:
-        settings = msgspec.convert(service.arrivals, ArrivalsSettings)
-    except msgspec.ValidationError as error:
-        raise UserError(f"invalid [elastic.arrivals]: {error}") from None
+    settings = convert_table(service.arrivals, ArrivalsSettings, "invalid [elastic.arrivals]")
     return generate_arrivals(settings, scenario.simulation.seed)
 
 

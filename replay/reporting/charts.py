@@ -45,7 +45,6 @@ class Axis:
         return cls(first * step, max(first + 1, ceil(high / step - 1e-9)) * step, step)
 
     def ticks(self) -> list[float]:
-        """The values to label."""
         return [
             self.low + number * self.step for number in range(round((self.high - self.low) / self.step) + 1)
         ]

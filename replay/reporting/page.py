@@ -1,6 +1,7 @@
 """The results as one self-contained page: figures in tables, and charts over time."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from html import escape
 from itertools import count
 from typing import TypeVar
@@ -166,7 +167,7 @@ def _charts(points: Mapping[str, Sequence[IntervalSums]]) -> Iterator[str]:
                 f"Use of {resource}",
                 "% of the capacity of nodes that are on",
                 points,
-                lambda point, place=place: float(point.utilisation[place]) * _PERCENT,
+                partial(_used_percent, place),
             )
     for place, resource in enumerate(RESOURCES):
         if any(point.overloaded_seconds[place] > 0 for point in everything):
@@ -174,12 +175,20 @@ def _charts(points: Mapping[str, Sequence[IntervalSums]]) -> Iterator[str]:
                 f"Overload of {resource}",
                 "nodes whose demand exceeds their capacity",
                 points,
-                lambda point, place=place: float(point.overloaded_nodes[place]),
+                partial(_overloaded, place),
             )
     if any(point.moves for point in everything):
         yield _chart_card("Moves", "per window", points, lambda point: float(point.moves))
     if any(point.waiting for point in everything):
         yield _chart_card("Waiting", "containers without a node", points, lambda point: float(point.waiting))
+
+
+def _used_percent(place: int, point: IntervalSums) -> float:
+    return float(point.utilisation[place]) * _PERCENT
+
+
+def _overloaded(place: int, point: IntervalSums) -> float:
+    return float(point.overloaded_nodes[place])
 
 
 def _elastic_charts(points: Mapping[str, Sequence[Interval]], scenario: Scenario) -> Iterator[str]:

@@ -88,12 +88,10 @@ class MarkedPoint:
 
     @property
     def is_default(self) -> bool:
-        """Whether this is the policy at its default value."""
         return isinstance(self.point, SweepPoint) and self.point.is_default
 
     @property
     def name(self) -> str:
-        """The full name of the run."""
         return f"{self.policy} {self.setting}{' (default)' if self.is_default else ''}".rstrip()
 
     @property

@@ -43,7 +43,6 @@ class Hosts:
 
     @property
     def size(self) -> int:
-        """The number of hosts."""
         return len(self.names)
 
 

@@ -6,7 +6,7 @@ comes from the command line.
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -22,6 +22,7 @@ Patterns = Annotated[tuple[str, ...], Meta(min_length=1)]
 MIPS_PER_CORE = 1000.0
 """Policies count CPU in cores. A core is a thousand MIPS or MHz."""
 _FEWEST_WATTS = 2
+_T = TypeVar("_T")
 _OF_HOSTS_FILE = (
     *("hosts", "hosts_dataset", "interleave", "network"),
     *("startup", "machines", "control", "simulation"),
@@ -273,15 +274,17 @@ class Scenario(Table, frozen=True, kw_only=True):
 def read_scenario(path: Path) -> Scenario:
     """Read a scenario from its file, and from its `hosts_file`."""
     tables = _read_tables(path)
-    scenario = _convert(tables, str(path))
+    scenario = convert_table(tables, Scenario, str(path))
     if scenario.hosts_file is not None:
         if scenario.hosts or scenario.hosts_dataset:
             raise UserError(f"{path}: set only one of hosts, hosts_dataset and hosts_file")
         other = path.parent / scenario.hosts_file
         base = _read_tables(other)
-        policies = {**_convert(base, str(other)).policies, **scenario.policies}
+        policies = {**convert_table(base, Scenario, str(other)).policies, **scenario.policies}
         inherited = {key: base[key] for key in _OF_HOSTS_FILE if key in base}
-        scenario = msgspec.structs.replace(_convert({**inherited, **tables}, str(path)), policies=policies)
+        scenario = msgspec.structs.replace(
+            convert_table({**inherited, **tables}, Scenario, str(path)), policies=policies
+        )
     if not scenario.hosts and scenario.hosts_dataset is None:
         raise UserError(f"{path} has no hosts: add a [[hosts]] table, hosts_dataset or hosts_file")
     return scenario
@@ -289,14 +292,15 @@ def read_scenario(path: Path) -> Scenario:
 
 def parse_scenario(text: str, name: str) -> Scenario:
     """Parse a scenario from TOML; an error names its place."""
-    return _convert(_parse_tables(text, name), name)
+    return convert_table(_parse_tables(text, name), Scenario, name)
 
 
-def _convert(tables: dict[str, Any], name: str) -> Scenario:
+def convert_table(given: Any, kind: type[_T], what: str, *, strict: bool = True) -> _T:  # noqa: ANN401 - any table
+    """Convert a table to its settings; an error begins with what the table is."""
     try:
-        return msgspec.convert(tables, Scenario)
+        return msgspec.convert(given, kind, strict=strict)
     except msgspec.ValidationError as error:
-        raise UserError(f"{name}: {error}: docs/replay.md describes scenarios") from None
+        raise UserError(f"{what}: {error}: docs/replay.md describes scenarios") from None
 
 
 def _parse_tables(text: str, name: str) -> dict[str, Any]:

@@ -196,7 +196,6 @@ class Workload:
 
     @property
     def size(self) -> int:
-        """The number of containers."""
         return len(self.ids)
 
 

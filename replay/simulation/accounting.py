@@ -114,7 +114,6 @@ class Account:
             each.short_seconds += short * seconds
 
     def count(self, what: str, many: int = 1) -> None:
-        """Count an event."""
         self.counts[what] += many
         if what == "migrations":
             self._now.moves += many

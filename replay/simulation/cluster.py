@@ -99,7 +99,6 @@ class Cluster:
         self.booting: Flags = np.zeros(hosts.size, dtype=np.bool_)
 
     def rows(self, *phases: ContainerPhase) -> Rows:
-        """The containers in this state."""
         return np.flatnonzero(np.isin(self.phase, phases))
 
     def load(self, seconds: float) -> Load:

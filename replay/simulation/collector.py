@@ -52,7 +52,6 @@ class SimulatedCollector:
         self._snapshot: Snapshot | None = None
 
     def receive(self, reports: Sequence[Report], now: float) -> None:
-        """Apply the reports of one time."""
         if reports:
             self._snapshot = None
         heartbeats = []
@@ -78,7 +77,6 @@ class SimulatedCollector:
             self.registry.drop_old(now)
 
     def analyse(self, now: float) -> None:
-        """Run one pass of the analysis."""
         full, nodes = self._analysis.due(now)
         observed = {node: self.registry.usage.observed_containers(node) for node in nodes}
         self.latest.latest = self._analysis.run(observed, self.latest.latest, now, full=full)
@@ -87,13 +85,11 @@ class SimulatedCollector:
             self.admission.record.observe(self.snapshot(now))
 
     def put_statuses(self, statuses: Iterable[NodeView]) -> None:
-        """Set the statuses of nodes that the orchestrator reports."""
         for status in statuses:
             self.registry.tables.put_status(status)
         self._snapshot = None
 
     def put_allocations(self, allocations: Iterable[Allocation]) -> None:
-        """Set the reservations that the orchestrator reports."""
         self.registry.tables.put_allocations(allocations)
         self._snapshot = None
 

@@ -35,7 +35,6 @@ class Compared(Generic[_Result, _Timed]):
     """Notes of the scenario on policies, to print with their figures."""
 
     def only(self, names: Collection[str]) -> Self:
-        """The comparison of these policies only."""
         return replace(
             self,
             policies={name: each for name, each in self.policies.items() if name in names},

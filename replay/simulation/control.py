@@ -62,7 +62,6 @@ class SimulatedControl:
         return self._decision is not None
 
     def begin(self, actions: Sequence[Action], snapshot: Snapshot, seconds: float) -> None:
-        """Begin to carry out these actions."""
         steps = self._planned(actions, snapshot)
         if steps:
             most = self._settings.concurrent_moves(len(snapshot.tasks.ids))

@@ -51,7 +51,6 @@ class SimulatedDriver:
         """Moves that ended; the reader clears them."""
 
     def next_end(self) -> float:
-        """The time at which the next move or boot ends."""
         return min((queue[0][0] for queue in (self._moving, self._booting) if queue), default=np.inf)
 
     def finish(self, now: float) -> None:
@@ -62,7 +61,6 @@ class SimulatedDriver:
             self._finish_move(heapq.heappop(self._moving)[1], now)
 
     def carry_out(self, actions: Sequence[Action], now: float) -> None:
-        """Carry out these actions in order."""
         for action in actions:
             match action:
                 case Move():
@@ -114,7 +112,6 @@ class SimulatedDriver:
         self.place(row, node, now)
 
     def end(self, rows: Rows, now: float) -> None:
-        """End containers."""
         cluster = self._cluster
         nodes = np.unique(cluster.node[rows])
         cluster.phase[rows] = ContainerPhase.ENDED

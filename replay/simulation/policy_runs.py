@@ -1,15 +1,14 @@
 """The policies to compare, with their settings, from the names that a user gives."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from collector.config import CollectorConfig, PlacementConfig
 from collector.decide.policies.resolve import PolicyChoice, SettingsError, find_policy, with_settings
 from replay.contenders.table import POLICIES
-from replay.setup.scenario import Choice, Scenario, Simulation
+from replay.setup.scenario import Choice, Scenario, Simulation, convert_table
 from wire.errors import UserError
 
 
@@ -50,7 +49,7 @@ def _policy_run(text: str, scenario: Scenario) -> PolicyRun:
     return PolicyRun(
         name=text,
         chosen=chosen,
-        collector=_converted(
+        collector=convert_table(
             {
                 # Live, users name applications that span nodes, if no orchestrator lists their services.
                 "applications": {each.name: {} for each in scenario.applications},
@@ -59,11 +58,13 @@ def _policy_run(text: str, scenario: Scenario) -> PolicyRun:
             },
             CollectorConfig,
             f"the collector's settings of {text}",
+            strict=False,
         ),
-        simulation=_converted(
+        simulation=convert_table(
             {**msgspec.structs.asdict(scenario.simulation), **choice.simulation},
             Simulation,
             f"the simulation of {text}",
+            strict=False,
         ),
     )
 
@@ -79,10 +80,3 @@ def _assigned(text: str, assignment: str) -> tuple[str, str]:
     if not equals:
         raise UserError(f"{text}: write settings as NAME:KEY=VALUE, such as consolidate:overload=lr")
     return key.strip(), value.strip()
-
-
-def _converted(given: Mapping[str, Any], into: type[Any], what: str) -> Any:  # noqa: ANN401 - of the type `into`
-    try:
-        return msgspec.convert(given, into, strict=False)
-    except msgspec.ValidationError as error:
-        raise UserError(f"{what}: {error}") from None

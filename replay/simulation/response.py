@@ -100,7 +100,6 @@ class ResponseTimes:
         return float(np.minimum(requests, 1 / np.maximum(service, _SHORTEST_SECONDS)).sum())
 
     def figures(self) -> ApplicationResult:
-        """The figures of the whole run."""
         settings = self._application.settings
 
         def mean(total: float, seconds: float) -> float | None:

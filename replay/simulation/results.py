@@ -147,6 +147,8 @@ def result_of(outcome: Outcome) -> PolicyResult:
     """The results of a run."""
     total, counts = outcome.account.total, outcome.account.counts
     lateness = outcome.lateness_ratio
+    others: dict[str, Any] = {name: counts[name] for name in _COUNTED}
+    others |= msgspec.structs.asdict(outcome.promises)
     return PolicyResult(
         energy_kwh=total.joules / JOULES_PER_KWH,
         lower_bound_kwh=total.lower_bound_joules / JOULES_PER_KWH,
@@ -166,8 +168,7 @@ def result_of(outcome: Outcome) -> PolicyResult:
             rebalance_p99_ms=_percentile_ms(outcome.rebalance_seconds, 99),
         ),
         nodes=outcome.nodes if len(outcome.nodes) <= MAX_NODES_LISTED else {},
-        **{name: counts[name] for name in _COUNTED},
-        **msgspec.structs.asdict(outcome.promises),
+        **others,
         applications=outcome.applications or UNSET,
     )
 

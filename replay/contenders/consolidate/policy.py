@@ -95,7 +95,6 @@ class _Choice:
     of: int
 
     def reason(self) -> str:
-        """Why this node."""
         if self.added_watts >= UNKNOWN_WATTS:
             return f"first of {counted(self.of, 'node')} with room, none with a power curve"
         return f"adds {self.added_watts:.1f} W, the least of {counted(self.of, 'node')} with room"
@@ -182,8 +181,6 @@ def rebalance(snapshot: Snapshot, settings: ConsolidateSettings) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Leg:
-    """One move of a task."""
-
     task: int
     node: int
     reasons: tuple[str, ...]
@@ -323,7 +320,7 @@ def place(snapshot: Snapshot, request: Request, settings: ConsolidateSettings) -
     if not settings.overbooks:
         refused = reject_overbooked(snapshot, request, refused)
     load = np.fmax(nodes.used, nodes.mean)
-    added = nodes.power.watts((load + need) / nodes.known_capacity) - _watts_now(snapshot)
+    added = nodes.power.watts((load + need) / nodes.known_capacity) - nodes.estimated_watts
     scores = np.nan_to_num(-added, nan=-UNKNOWN_WATTS)
 
     fitting = int(np.count_nonzero(refused == Rejection.NOT))
@@ -343,21 +340,6 @@ def place(snapshot: Snapshot, request: Request, settings: ConsolidateSettings) -
         explain=explain,
         needs=needs,
     )
-
-
-def _watts_now(snapshot: Snapshot) -> Floats:
-    """Return the power of each node by its curve, pending tasks included."""
-
-    def compute() -> Floats:
-        nodes, before = snapshot.nodes, snapshot.nodes_without_pending
-        if before is None or before is nodes:
-            return nodes.estimated_watts
-        # Few nodes have pending tasks.
-        watts, rows = before.estimated_watts.copy(), np.unique(snapshot.pending.nodes)
-        watts[rows] = nodes.power.watts(nodes.used[rows] / nodes.known_capacity[rows], rows)
-        return watts
-
-    return snapshot.cached_with_pending("watts now", compute)
 
 
 def _histories(snapshot: Snapshot, need: Floats) -> tuple[Floats, Floats]:

@@ -43,7 +43,6 @@ class Program:
         return placed
 
     def constraints(self) -> list[LinearConstraint]:
-        """Return all constraints."""
         counts = self._problem.counts
         every_pod = self._matrix(self._kind, self._x, np.ones(len(self._x)), len(counts))
         constraints = [LinearConstraint(every_pod, counts, counts), *self._room(), self._opened()]

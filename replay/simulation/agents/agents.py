@@ -136,7 +136,6 @@ class SimulatedAgents:
 
     @property
     def running(self) -> Iterable[int]:
-        """The hosts whose agent runs."""
         return self._agents.keys()
 
     def kill(self, container: int, host: int, now: float) -> None:

@@ -116,7 +116,6 @@ class SimulatedContainers:
         """Containers that started, or whose limits changed, since the last sample."""
 
     def id_of(self, container: int) -> str:
-        """The current id of a container."""
         return self._ids[container]
 
     def name_of(self, container: int) -> str:
@@ -145,7 +144,6 @@ class SimulatedContainers:
         return self._ids[container]
 
     def set_limit(self, container: int, allocated: Floats) -> None:
-        """Set the limit of a container."""
         self._limits[container] = quantities_of(allocated)
         self.changed.add(container)
 
@@ -155,7 +153,6 @@ class SimulatedContainers:
         self._counted_at[running] = now
 
     def sample(self, container: int, cpu_seconds_total: float, used: Quantities) -> ContainerSample:
-        """A sample of a container."""
         limit = self._limits[container]
         rates = ContainerRates(self._ids[container], RUNTIME, cpu_seconds_total, used, limit, NO_PRESSURE)
         return ContainerSample(rates, self._info[container])

@@ -1,14 +1,16 @@
 """Several policies on the same elastic service, and the figures of each run, in total and over time."""
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from collector.features.elastic.scaling.interface import ElasticPolicy
 from replay.contenders.table import ELASTIC_POLICIES
 from replay.generators.arrivals import Arrivals
 from replay.setup.hosts import build_hosts
-from replay.setup.scenario import Choice, Scenario
+from replay.setup.scenario import Choice, Scenario, Table, convert_table
 from replay.simulation.accounting import JOULES_PER_KWH
 from replay.simulation.compare import Compared, Show, notes_on
 from replay.simulation.elastic.run import ElasticRun, Interval, run_elastic
@@ -18,7 +20,6 @@ from wire.errors import UserError
 _DAY_SECONDS = 86_400.0
 _MINUTE_SECONDS = 60.0
 _MILLI = 1000.0
-_SETTING = "utilization_target"
 
 
 class ElasticResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,6 +112,12 @@ def compare_elastic(
     return ElasticComparison(results, points, notes_on(names, scenario))
 
 
+class _Settings(Table, frozen=True, kw_only=True):
+    """The settings that elasticity policies have."""
+
+    utilization_target: Annotated[float, Meta(gt=0, le=1)] | None = None
+
+
 def _policy(text: str, choices: Mapping[str, Choice]) -> tuple[ElasticPolicy, float | None]:
     """A policy by its name, or by one of `[policies]`; `NAME:utilization_target=VALUE` sets its target."""
     name, given = parse_assignments(text)
@@ -118,13 +125,5 @@ def _policy(text: str, choices: Mapping[str, Choice]) -> tuple[ElasticPolicy, fl
     if choice.policy not in ELASTIC_POLICIES:
         known = ", ".join(ELASTIC_POLICIES)
         raise UserError(f"unknown elasticity policy {choice.policy!r}: use one of {known}")
-    settings = {**choice.settings, **given}
-    if unknown := [key for key in settings if key != _SETTING]:
-        raise UserError(f"{text}: an elasticity policy has no setting {unknown[0]!r}, only {_SETTING}")
-    try:
-        value = msgspec.convert(settings.get(_SETTING), float | None, strict=False)
-    except msgspec.ValidationError:
-        value = 0.0
-    if value is not None and not 0 < value <= 1:
-        raise UserError(f"{text}: {_SETTING} must be above 0 and at most 1")
-    return ELASTIC_POLICIES[choice.policy], value
+    settings = convert_table({**choice.settings, **given}, _Settings, f"the settings of {text}", strict=False)
+    return ELASTIC_POLICIES[choice.policy], settings.utilization_target

@@ -32,7 +32,6 @@ class Lifecycles:
         self._completed = 0
 
     def ids_of(self, rows: Rows) -> tuple[str, ...]:
-        """The ids of the current incarnations of these containers."""
         return tuple(map(self._ids.__getitem__, rows.tolist()))
 
     def admit(self, row: int, now: float) -> None:
@@ -42,7 +41,6 @@ class Lifecycles:
         self._wait(row, now)
 
     def start(self, row: int, host: int, now: float, startup_seconds: float | None) -> None:
-        """Let a container run."""
         self._apply(row, now, LifecycleKind.STARTED, node=self._hosts[host], startup_seconds=startup_seconds)
 
     def preempt(self, row: int, now: float) -> None:

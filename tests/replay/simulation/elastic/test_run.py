@@ -139,9 +139,9 @@ def test_the_page_shows_every_policy() -> None:
     ("name", "message"),
     [
         ("least-watts", "unknown elasticity policy 'least-watts': use one of queueing,"),
-        ("threshold:target=1", "has no setting 'target', only utilization_target"),
-        ("threshold:utilization_target=2", "must be above 0 and at most 1"),
-        ("threshold:utilization_target=x", "must be above 0 and at most 1"),
+        ("threshold:target=1", "unknown field `target`"),
+        ("threshold:utilization_target=2", "utilization_target"),
+        ("threshold:utilization_target=x", "utilization_target"),
     ],
 )
 def test_mistakes_in_names_are_reported(name: str, message: str) -> None:
