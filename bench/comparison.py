@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from bench.common.results import Figure, number_text
-from wattpack.output.table import table
+from wattpack.output.text import table
 from wire.errors import INVALID_JSON, UserError
 
 

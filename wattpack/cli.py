@@ -52,9 +52,9 @@ def _run(given: Sequence[str]) -> int:
         parser.print_help()
         return 0
     if command.name in _INTERACTIVE:
-        return command.implementation().run(arguments)
+        return command.functions().run(arguments)
     with redirect_stdout(cast("TextIO", _PrintableStream(sys.stdout))):
-        return command.implementation().run(arguments)
+        return command.functions().run(arguments)
 
 
 class _PrintableStream:

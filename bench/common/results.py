@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from wattpack.output.table import table
+from wattpack.output.text import table
 
 _WHOLE = 1000
 """Numbers from here on are printed without decimals."""

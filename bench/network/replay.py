@@ -14,7 +14,7 @@ from replay.setup.scenario import read_scenario
 from replay.simulation.compare import compare
 from replay.sources import workloads
 from wattpack.datasets.traces import locate_in
-from wattpack.output.table import table
+from wattpack.output.text import table
 
 _FOLDER = Path("scenarios")
 SCENARIOS = ("ge-kube-placement", "ge-kube-redis")

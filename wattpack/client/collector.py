@@ -1,9 +1,9 @@
-"""Requests to a collector, and the options that commands share."""
+"""Requests to a collector, the options that commands share, and lists for people and scripts."""
 
 import argparse
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -25,7 +25,8 @@ from wattpack.client.session import (
     explain_unavailable,
     open_session,
 )
-from wattpack.config.arguments import add
+from wattpack.config.arguments import add, count
+from wattpack.output.text import Columns, columns_table, print_result
 from wire.address import COLLECTOR_DEFAULT
 from wire.errors import UserError, os_reason
 
@@ -58,18 +59,15 @@ class Collector:
         """Get a response that is not JSON; raises as `get` does."""
         return (await self._read("GET", path, params=_given(parameters))).decode("utf-8", "replace")
 
-    async def post_as(self, path: str, body: object, shape: type[Found]) -> Found:
-        """Post a body as JSON; returns the typed response. Raises as `get` does."""
+    async def post(self, path: str, body: object, shape: type[Found]) -> Found:
+        """Post a body as JSON; returns the response in its shape. Raises as `get` does."""
+        content = {"data": msgspec.json.encode(body), "headers": _JSON_HEADERS}
         try:
-            return msgspec.convert(await self.post(path, body), shape)
+            return msgspec.convert(await self._request("POST", path, **content), shape)
         except msgspec.ValidationError as error:
             raise UserError(
                 f"the collector at {self.url} is not of this version ({error}): use the same version"
             ) from None
-
-    async def post(self, path: str, body: object) -> Json:
-        """Post a body as JSON; raises as `get` does."""
-        return await self._request("POST", path, data=msgspec.json.encode(body), headers=_JSON_HEADERS)
 
     async def _request(self, method: str, path: str, **content: Any) -> Json:  # noqa: ANN401 - aiohttp's
         body = await self._read(method, path, **content)
@@ -111,6 +109,13 @@ def add_collector_options(parser: argparse.ArgumentParser) -> None:
     add(parser, "--json", "print JSON")
 
 
+def add_list_options(parser: argparse.ArgumentParser, default_limit: int | None = None) -> None:
+    """The options of `add_collector_options`, and `--limit`."""
+    limit = "show at most N" if default_limit else "show at most N (default: all)"
+    add(parser, "--limit N", limit, count, default=default_limit)
+    add_collector_options(parser)
+
+
 def add_access_options(
     parser: argparse.ArgumentParser,
     collector_help: str = f"address of the collector (default: {URL_VARIABLE}, or http://{COLLECTOR_DEFAULT})",
@@ -124,7 +129,6 @@ def add_access_options(
 def query_collector(
     arguments: argparse.Namespace,
     query: Callable[[Collector], Awaitable[Found]],
-    *,
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> Found:
     """Run `query` on the collector; raises `UserError` if it does not answer."""
@@ -152,17 +156,14 @@ def get_all(arguments: argparse.Namespace, path: str, **parameters: str | None) 
 
 
 def post(
-    arguments: argparse.Namespace, path: str, body: object, timeout_seconds: float = TIMEOUT_SECONDS
-) -> Json:
+    arguments: argparse.Namespace,
+    path: str,
+    body: object,
+    shape: type[Found],
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> Found:
     """`Collector.post`, as the only request of a command."""
-    return query_collector(
-        arguments, lambda collector: collector.post(path, body), timeout_seconds=timeout_seconds
-    )
-
-
-def post_as(arguments: argparse.Namespace, path: str, body: object, shape: type[Found]) -> Found:
-    """`Collector.post_as`, as the only request of a command."""
-    return query_collector(arguments, lambda collector: collector.post_as(path, body, shape))
+    return query_collector(arguments, lambda collector: collector.post(path, body, shape), timeout_seconds)
 
 
 def access_environment(arguments: argparse.Namespace) -> Mapping[str, str]:
@@ -179,3 +180,18 @@ def access_environment(arguments: argparse.Namespace) -> Mapping[str, str]:
                 f"cannot read the token file {arguments.token_file} ({reason}): check its path"
             ) from error
     return environment
+
+
+def print_list(
+    arguments: argparse.Namespace, found: list[Json], columns: Columns, empty: str, note: str = ""
+) -> int:
+    """Print entries as JSON or as a table; `empty` if there are none. Returns the exit status."""
+    shown = found[: arguments.limit]
+    lines = (*columns_table(columns, shown), *more_lines(found, shown), *filter(None, (note,)))
+    return print_result(arguments, shown, lines if shown else (empty,))
+
+
+def more_lines(found: Sequence[object], shown: Sequence[object]) -> Iterator[str]:
+    """The number of entries that the limit leaves out."""
+    if len(shown) < len(found):
+        yield f"... and {len(found) - len(shown)} more"

@@ -1,28 +1,27 @@
-"""The table of commands, and one module for each: `services slo` is in `services_slo`.
+"""The table of commands, and their modules: `services slo` is in `services_slo`.
 
 A module offers `add_arguments(parser)` and `run(arguments) -> exit status`, and is imported when its command
-runs. To delete a command, delete its module and its line here.
+runs. A module with several commands has a table `COMMANDS` of such functions, and their lines here name it.
 """
 
 import argparse
 import difflib
 import importlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Any, NamedTuple
 
 from wire.errors import UserError
 
 _NAME_WIDTH = 12
 
 
-class Implementation(Protocol):
-    """The interface of a command's module."""
+class Functions(NamedTuple):
+    """What a command consists of."""
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
-
-    def run(self, arguments: argparse.Namespace) -> int: ...
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +33,14 @@ class Command:
     parts: tuple["Command", ...] = ()
     """Its sub-commands. A command with some has no arguments but options."""
     runs_alone: bool = True
+    module: str = ""
+    """The module, if it has several commands."""
 
-    def implementation(self) -> Implementation:
+    def functions(self) -> Functions:
         """Import the module."""
-        module = re.sub("[ -]", "_", self.name)
-        return cast("Implementation", importlib.import_module(f"wattpack.commands.{module}"))
+        name = self.module or re.sub("[ -]", "_", self.name)
+        module: Any = importlib.import_module(f"wattpack.commands.{name}")
+        return Functions(*(module.COMMANDS[self.name] if self.module else (module.add_arguments, module.run)))
 
     def parser(self) -> argparse.ArgumentParser:
         """The parser of the options; its help lists the sub-commands."""
@@ -51,7 +53,7 @@ class Command:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if self.runs_alone:
-            self.implementation().add_arguments(parser)
+            self.functions().add_arguments(parser)
         return parser
 
 
@@ -83,19 +85,24 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
     "See": (
         Command("status", "show the state of the cluster, and what to do next"),
         Command("top", "show nodes and containers live in the terminal"),
-        Command("nodes", "list nodes"),
-        Command("containers", "list containers, highest power first"),
+        Command("nodes", "list nodes", module="lists"),
+        Command("containers", "list containers, highest power first", module="lists"),
         Command(
             "services",
             "list services with the resources that one container needs",
             (
                 Command("services elastic", "show elastic services: replicas, load, and reasons"),
                 Command("services slo", "show the promised and delivered availability of services"),
-                Command("services apps", "list applications, and the round-trip times of their nodes"),
+                Command(
+                    "services apps",
+                    "list applications, and the round-trip times of their nodes",
+                    module="lists",
+                ),
             ),
+            module="lists",
         ),
         Command("network", "show round-trip times between nodes, and clusters of near nodes"),
-        Command("alerts", "list bottlenecks, silent nodes and overbooked nodes"),
+        Command("alerts", "list bottlenecks, silent nodes and overbooked nodes", module="lists"),
         Command("energy", "show energy by node, container, service, label or day"),
     ),
     "Decide": (
@@ -115,15 +122,21 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
         _group(
             "deploy",
             "start containers on a Swarm, on nodes that the policy chooses",
-            Command("deploy stack", "deploy a stack file, instead of 'docker stack deploy'"),
-            Command("deploy service", "create a service, instead of 'docker service create'"),
+            Command("deploy stack", "deploy a stack file, instead of 'docker stack deploy'", module="deploy"),
+            Command(
+                "deploy service", "create a service, instead of 'docker service create'", module="deploy"
+            ),
         ),
         _group(
             "control",
             "follow, pause and use the control loop, which carries out plans",
-            Command("control history", "list decisions of the control loop with reasons and outcome"),
-            Command("control pause", "pause the control loop, for a time or until resumed"),
-            Command("control resume", "resume the control loop after a pause"),
+            Command(
+                "control history",
+                "list decisions of the control loop with reasons and outcome",
+                module="control",
+            ),
+            Command("control pause", "pause the control loop, for a time or until resumed", module="control"),
+            Command("control resume", "resume the control loop after a pause", module="control"),
             Command("control room", "make room for a container that fits nowhere"),
         ),
     ),
@@ -131,10 +144,10 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
         _group(
             "token",
             "add, list, rotate and revoke tokens for access to the collector",
-            Command("token add", "create a token and print its secret once"),
-            Command("token list", "list tokens, without their secrets"),
-            Command("token rotate", "replace the secret of a token; the old one is revoked"),
-            Command("token revoke", "revoke a token; it takes effect within a second"),
+            Command("token add", "create a token and print its secret once", module="token"),
+            Command("token list", "list tokens, without their secrets", module="token"),
+            Command("token rotate", "replace the secret of a token; the old one is revoked", module="token"),
+            Command("token revoke", "revoke a token; it takes effect within a second", module="token"),
         ),
         _group(
             "admin",

@@ -1,17 +1,16 @@
 """`wattpack control room`: make room for a container that fits nowhere, or list those that wait for room."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from collector.serve.api.control import WaitingContainers
 from wattpack.client.collector import Json, add_collector_options, get, post
-from wattpack.commands.control_history import format_decisions
+from wattpack.commands.control import format_decisions
 from wattpack.commands.hint_container import add_container_arguments, container_question
 from wattpack.config.arguments import add
-from wattpack.output.table import table
-from wattpack.output.text import print_result, time_text
+from wattpack.output.text import Columns, columns_table, print_result, time_text
 
 _TIMEOUT_SECONDS = 900.0
 """A decision can stop and start several containers, one after the other."""
@@ -28,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
         waiting = get(arguments, "/v1/room")
         return print_result(arguments, waiting, format_waiting(msgspec.convert(waiting, WaitingContainers)))
     question = msgspec.to_builtins(container_question(arguments))
-    decision = post(arguments, "/v1/room", question, _TIMEOUT_SECONDS)
+    decision = post(arguments, "/v1/room", question, Json, _TIMEOUT_SECONDS)
     return print_result(arguments, decision, _room_lines(decision))
 
 
@@ -40,20 +39,16 @@ def _room_lines(decision: Json) -> Iterator[str]:
         yield "The driver is none, so nothing is carried out. To act, set driver.name in collector.toml."
 
 
-def format_waiting(found: WaitingContainers) -> Iterator[str]:
+def format_waiting(found: WaitingContainers) -> Iterable[str]:
     """One line per waiting container."""
-    if not found.waiting:
-        yield "No container waits for room."
-        return
-    rows = [
-        (
-            each.name,
-            each.service or "-",
-            str(each.task_class),
-            each.node,
-            time_text(each.since),
-            each.decision,
-        )
-        for each in found.waiting
-    ]
-    yield from table(("CONTAINER", "SERVICE", "CLASS", "STOPPED ON", "SINCE", "DECISION"), rows)
+    return columns_table(_COLUMNS, found.waiting) if found.waiting else ["No container waits for room."]
+
+
+_COLUMNS: Columns = {
+    "CONTAINER": lambda each: each.name,
+    "SERVICE": lambda each: each.service or "-",
+    "CLASS": lambda each: str(each.task_class),
+    "STOPPED ON": lambda each: each.node,
+    "SINCE": lambda each: time_text(each.since),
+    "DECISION": lambda each: each.decision,
+}

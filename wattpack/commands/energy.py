@@ -2,13 +2,12 @@
 
 import argparse
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
-from wattpack.client.collector import Collector, Json, query_collector
-from wattpack.client.listing import add_list_options, more_lines
+from wattpack.client.collector import Collector, Json, add_list_options, more_lines, query_collector
 from wattpack.config.arguments import add
-from wattpack.output.table import table
-from wattpack.output.text import energy_text, print_result, time_text
+from wattpack.output.text import Columns, at, columns_table, energy_text, print_result, time_text
 from wire.errors import UserError
 
 _BY = ("node", "container", "service", "day")
@@ -57,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     shown = found[: arguments.limit]
     period = f"{time_text(start)} to {time_text(end)} UTC"
     if shown:
-        lines = [*_table(arguments.by, shown, tariff), *more_lines(found, shown)]
+        lines = [*columns_table(_columns(arguments.by, tariff), shown), *more_lines(found, shown)]
         lines.append(f"From {period}, whole machines at the wall.")
         if problem := tariff.get("tariff_problem"):
             lines.append(f"Price and CO2 are incomplete: {problem}")
@@ -85,48 +84,29 @@ def _time(option: str, text: str) -> float:
     return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
 
 
-def _table(by: str, accounts: list[Json], tariff: Json) -> list[str]:
-    header, rows = _energy_rows(by, accounts)
-    costs = [_costs(each, tariff) for each in accounts]
-    if "price" in costs[0]:
-        header = (*header, f"PRICE {tariff.get('currency') or ''}".strip())
-        rows = [(*row, f"{cost['price']:.2f}") for row, cost in zip(rows, costs, strict=True)]
-    if "co2_grams" in costs[0]:
-        header = (*header, "CO2")
-        rows = [(*row, _grams(cost["co2_grams"])) for row, cost in zip(rows, costs, strict=True)]
-    return table(header, rows)
-
-
 def _grams(grams: float) -> str:
     return f"{grams / 1000:.2f} kg" if grams >= 1000 else f"{grams:.1f} g"  # noqa: PLR2004 - grams of a kilogram
 
 
-def _energy_rows(by: str, accounts: list[Json]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    if by in {"node", "day"}:
-        header = (by.upper(), "ENERGY", "IDLE", "SYSTEM", "CONTAINERS")
-        rows = [
-            (
-                each["key"],
-                *(
-                    energy_text(each[part])
-                    for part in ("joules", "idle_joules", "system_joules", "containers_joules")
-                ),
-            )
-            for each in accounts
-        ]
-        return header, rows
+def _columns(by: str, tariff: Json) -> Columns:
+    """The columns of a grouping; costs as far as they are known."""
+    key = by.removeprefix(_LABEL).upper()
+    columns: dict[str, Callable[[Json], str]] = {
+        key: lambda each: "(none)" if each["key"] is None else each["key"]
+    }
     if by == "container":
-        rows = [
-            (
-                each["name"] or each["key"],
-                each["node"] or "-",
-                each["service"] or "-",
-                energy_text(each["joules"]),
-            )
-            for each in accounts
-        ]
-        return ("CONTAINER", "NODE", "SERVICE", "ENERGY"), rows
-    rows = [
-        ("(none)" if each["key"] is None else each["key"], energy_text(each["joules"])) for each in accounts
-    ]
-    return (by.removeprefix(_LABEL).upper(), "ENERGY"), rows
+        columns = {
+            key: lambda each: each["name"] or each["key"],
+            "NODE": at("node"),
+            "SERVICE": at("service"),
+        }
+    columns["ENERGY"] = at("joules", energy_text)
+    if by in {"node", "day"}:
+        for part in ("idle", "system", "containers"):
+            columns[part.upper()] = at(f"{part}_joules", energy_text)
+    if tariff.get("price_per_kwh") is not None:
+        price = f"PRICE {tariff.get('currency') or ''}".strip()
+        columns[price] = lambda each: f"{_costs(each, tariff)['price']:.2f}"
+    if tariff.get("co2_grams_per_kwh") is not None:
+        columns["CO2"] = lambda each: _grams(_costs(each, tariff)["co2_grams"])
+    return columns

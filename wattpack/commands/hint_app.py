@@ -12,7 +12,7 @@ from collector.common.applications import is_named, parse_delay
 from collector.common.labels import DELAY_MAX_LABEL, TALKS_TO_LABEL
 from collector.decide.policies.actions import describe
 from collector.features.network.applications.hints import MAX_CONTAINERS, MAX_SERVICES, ApplicationHint
-from wattpack.client.collector import add_collector_options, post_as
+from wattpack.client.collector import add_collector_options, post
 from wattpack.client.stack import (
     Document,
     interpolate,
@@ -25,8 +25,7 @@ from wattpack.client.stack import (
 )
 from wattpack.commands.hint_container import add_placement_arguments, placement_question
 from wattpack.config.arguments import add
-from wattpack.output.table import table
-from wattpack.output.text import count_text, milliseconds_text, print_result
+from wattpack.output.text import count_text, milliseconds_text, print_result, table
 from wire.errors import UserError
 
 
@@ -45,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         "application": name,
         "services": [each | {"exclude": arguments.exclude} for each in found.services],
     }
-    hint = post_as(arguments, "/v1/hints/application", question, ApplicationHint)
+    hint = post(arguments, "/v1/hints/application", question, ApplicationHint)
     print_result(arguments, hint, format_application(hint, found.notes))
     return 0 if hint.placed else 1
 

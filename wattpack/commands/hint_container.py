@@ -11,11 +11,9 @@ import msgspec
 from collector.common.applications import parse_delay
 from collector.decide.answers import PlacementHint, RankedNode
 from collector.decide.policies.actions import describe
-from wattpack.client.collector import post_as
-from wattpack.client.listing import add_list_options
+from wattpack.client.collector import add_list_options, post
 from wattpack.config.arguments import add, at_least_zero
-from wattpack.output.table import table
-from wattpack.output.text import bytes_text, count_text, percent_text, print_result
+from wattpack.output.text import Columns, bytes_text, columns_table, count_text, percent_text, print_result
 from wire.errors import UserError
 from wire.resources import Quantities, Resource
 
@@ -101,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
         "limit": arguments.limit,
         "refused": "all" if arguments.all_rejected else "some",
     }
-    hint = post_as(arguments, "/v1/hints/placement", question, PlacementHint)
+    hint = post(arguments, "/v1/hints/placement", question, PlacementHint)
     return print_result(arguments, hint, format_hint(hint))
 
 
@@ -163,39 +161,40 @@ def format_hint(hint: PlacementHint) -> Iterator[str]:
 
 
 def _ranked(hint: PlacementHint) -> Iterator[str]:
-    header = ("NODE", "SCORE", "CPU", "MEMORY", "DISK", "NETWORK", "ADDED POWER", "CONFIDENCE", "SHORT")
-    rows = table(header, [_row(each) for each in hint.nodes])
-    yield rows[0]
-    for row, node in zip(rows[1:], hint.nodes, strict=True):
-        yield row
-        for reason in node.reasons:
-            yield f"    {reason}"
-        if node.admission is not None:
-            yield f"    {'admitted' if node.admission.admitted else 'not admitted'}: {node.admission.reason}"
-        for action in node.needs:
-            yield f"    first: {describe(action)} ({'; '.join(action.reasons)})"
-        if node.needs:
-            yield "    'wattpack control room' with the same options carries this out"
-        if node.gets is not None:
-            yield f"    limited to {_amounts(node.gets)} there"
+    yield from columns_table(_COLUMNS, hint.nodes, _node_lines)
     yield ""
     yield f"The score is {hint.score_is}. The container fits on {count_text(hint.fitting, 'node')}."
     if hint.short:
         yield f"{count_text(hint.short, 'ranked node')} will be short of a resource: see the reasons above."
 
 
-def _row(node: RankedNode) -> tuple[str, ...]:
-    used = node.predicted_ratio
-    shares = (used.cpu_ratio, used.memory_ratio, used.disk_ratio, used.network_ratio)
-    watts = "-" if node.added_watts is None else f"{node.added_watts:.1f} W ±{node.error_watts or 0.0:.1f}"
-    return (
-        node.node,
-        "-" if node.score is None else f"{node.score:.3g}",
-        *(percent_text(share) for share in shares),
-        watts,
-        percent_text(node.confidence),
-        "-" if node.admission is None else f"{node.admission.probability:.2%}",
-    )
+def _node_lines(node: RankedNode) -> Iterator[str]:
+    yield from node.reasons
+    if node.admission is not None:
+        yield f"{'admitted' if node.admission.admitted else 'not admitted'}: {node.admission.reason}"
+    for action in node.needs:
+        yield f"first: {describe(action)} ({'; '.join(action.reasons)})"
+    if node.needs:
+        yield "'wattpack control room' with the same options carries this out"
+    if node.gets is not None:
+        yield f"limited to {_amounts(node.gets)} there"
+
+
+def _watts_text(node: RankedNode) -> str:
+    return "-" if node.added_watts is None else f"{node.added_watts:.1f} W ±{node.error_watts or 0.0:.1f}"
+
+
+_COLUMNS: Columns = {
+    "NODE": lambda each: each.node,
+    "SCORE": lambda each: "-" if each.score is None else f"{each.score:.3g}",
+    "CPU": lambda each: percent_text(each.predicted_ratio.cpu_ratio),
+    "MEMORY": lambda each: percent_text(each.predicted_ratio.memory_ratio),
+    "DISK": lambda each: percent_text(each.predicted_ratio.disk_ratio),
+    "NETWORK": lambda each: percent_text(each.predicted_ratio.network_ratio),
+    "ADDED POWER": _watts_text,
+    "CONFIDENCE": lambda each: percent_text(each.confidence),
+    "SHORT": lambda each: "-" if each.admission is None else f"{each.admission.probability:.2%}",
+}
 
 
 def _amounts(quantities: Quantities) -> str:

@@ -3,13 +3,18 @@
 import argparse
 from collections.abc import Iterator
 
-from wattpack.client.collector import Json, post
-from wattpack.client.listing import add_list_options, more_lines
+from wattpack.client.collector import Json, add_list_options, more_lines, post
 from wattpack.config.arguments import add, at_least_zero
-from wattpack.output.table import table
-from wattpack.output.text import bytes_text, number_text, print_result
+from wattpack.output.text import Columns, at, bytes_text, columns_table, number_text, print_result
 
-_HEADER = ("NODE", "NOW", "THEN", "CHANGE", "SOURCE", "NOTE")
+_COLUMNS: Columns = {
+    "NODE": at("node"),
+    "NOW": at("before_watts", "{:.1f} W".format),
+    "THEN": at("after_watts", "{:.1f} W".format),
+    "CHANGE": lambda each: f"{each['added_watts']:+.1f} W ±{each['error_watts']:.1f}",
+    "SOURCE": at("source"),
+    "NOTE": lambda each: f"not enough {' and '.join(each['exceeded'])}" if each["exceeded"] else "-",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,13 +36,13 @@ def run(arguments: argparse.Namespace) -> int:
         "node": arguments.on,
         "virtualization_ratio": arguments.virtualization,
     }
-    found = post(arguments, "/v1/what-if", request)
+    found = post(arguments, "/v1/what-if", request, Json)
     return print_result(arguments, found, _lines(arguments, found))
 
 
 def _lines(arguments: argparse.Namespace, found: Json) -> Iterator[str]:
     if shown := found["estimates"][: arguments.limit]:
-        yield from table(_HEADER, [_row(each) for each in shown])
+        yield from columns_table(_COLUMNS, shown)
         yield from more_lines(found["estimates"], shown)
     for each in found["unknown"]:
         yield f"{each['node']}: no estimate: {each['reason']}"
@@ -47,15 +52,3 @@ def _lines(arguments: argparse.Namespace, found: Json) -> Iterator[str]:
         f" {bytes_text(used.get('memory_bytes'))} now; each core takes {weight:.1f} times the average power."
     )
     yield "Watts are of the whole machine at the wall."
-
-
-def _row(estimate: Json) -> tuple[str, ...]:
-    exceeded = estimate["exceeded"]
-    return (
-        estimate["node"],
-        f"{estimate['before_watts']:.1f} W",
-        f"{estimate['after_watts']:.1f} W",
-        f"{estimate['added_watts']:+.1f} W ±{estimate['error_watts']:.1f}",
-        estimate["source"],
-        f"not enough {' and '.join(exceeded)}" if exceeded else "-",
-    )

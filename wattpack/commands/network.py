@@ -6,8 +6,7 @@ from statistics import median
 
 from wattpack.client.collector import Json, add_collector_options, get
 from wattpack.config.arguments import add
-from wattpack.output.table import table
-from wattpack.output.text import count_text, percent_text, print_result
+from wattpack.output.text import Columns, at, columns_table, count_text, percent_text, print_result, table
 
 _MAX_NODES = 500
 _WIDEST = 16
@@ -30,29 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.node is not None:
         found = get(arguments, f"/v1/network/{arguments.node}")
-        return print_result(arguments, found, _node_lines(found))
+        trips = found["round_trips"]
+        return print_result(arguments, found, columns_table(_NODE_COLUMNS, trips) if trips else [_OFF])
     found = get(arguments, "/v1/network", limit=str(_MAX_NODES))
     if not found["enabled"]:
         lines = [_OFF]
     else:
         lines = _lines(found) if found["nodes"] else ["No node has reported yet."]
     return print_result(arguments, found, lines)
-
-
-def _node_lines(found: Json) -> list[str]:
-    if not found["round_trips"]:
-        return [_OFF]
-    rows = [
-        (
-            each["peer"],
-            each["kind"],
-            _milliseconds(each["p50_seconds"]),
-            _milliseconds(each["p95_seconds"]),
-            percent_text(each["lost_ratio"]),
-        )
-        for each in found["round_trips"]
-    ]
-    return table(("PEER", "KIND", "P50 MS", "P95 MS", "LOST"), rows)
 
 
 def _lines(found: Json) -> list[str]:
@@ -129,3 +113,12 @@ def _milliseconds(seconds: float | None) -> str:
     milliseconds = 1000 * seconds
     digits = next(digits for digits, least in _DIGITS if milliseconds >= least)
     return f"{milliseconds:.{digits}f}"
+
+
+_NODE_COLUMNS: Columns = {
+    "PEER": at("peer"),
+    "KIND": at("kind"),
+    "P50 MS": lambda each: _milliseconds(each["p50_seconds"]),
+    "P95 MS": lambda each: _milliseconds(each["p95_seconds"]),
+    "LOST": at("lost_ratio", percent_text),
+}

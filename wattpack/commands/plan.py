@@ -53,7 +53,7 @@ async def _fetch(
 
     Without a chosen policy, also the open bottlenecks with the plan against them.
     """
-    plan = await collector.post_as(_PATH, question, PlanHint)
+    plan = await collector.post(_PATH, question, PlanHint)
     nodes = [] if plan.actions else (await collector.get("/v1/nodes", limit="2"))["nodes"]
     only = nodes[0]["name"] if len(nodes) == 1 else None
     if question["policy"] is not None or not plan.alert_policy or plan.policy == plan.alert_policy:
@@ -61,7 +61,7 @@ async def _fetch(
     alerts = await collector.get_all("/v1/alerts", state="open", kind="node")
     if not alerts:
         return plan, [], None, only
-    alert_plan = await collector.post_as(
+    alert_plan = await collector.post(
         _PATH, {"policy": plan.alert_policy, "moves": question["moves"]}, PlanHint
     )
     return plan, alerts, alert_plan, only

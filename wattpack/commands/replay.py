@@ -36,8 +36,7 @@ from wattpack.config.arguments import add
 from wattpack.datasets.search import add_data_option, search_path
 from wattpack.datasets.traces import locate_in
 from wattpack.output.live import progress_bar
-from wattpack.output.table import table
-from wattpack.output.text import print_result, write_text
+from wattpack.output.text import print_result, table, write_text
 from wire.errors import UserError
 
 _HISTORY = Path("/var/lib/wattpack/collector.db")

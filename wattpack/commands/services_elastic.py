@@ -5,11 +5,18 @@ from collections.abc import Iterator
 
 from wattpack.client.collector import Json, add_collector_options, get
 from wattpack.config.arguments import add
-from wattpack.output.table import table
-from wattpack.output.text import count_text, number_text, print_result, seconds_text, time_text
+from wattpack.output.text import (
+    Columns,
+    at,
+    columns_table,
+    count_text,
+    number_text,
+    print_result,
+    seconds_text,
+    time_text,
+)
 from wire.errors import UserError
 
-_HEADER = ("SERVICE", "POLICY", "METRIC", "BOUND", "REPLICAS", "RANGE", "CPU LIMIT", "CPU USED", "PROBLEM")
 _HOW = (
     "add [elastic.NAME] with metric_max to the collector's settings, or the label wattpack.elastic to the"
     " service"
@@ -28,24 +35,9 @@ def run(arguments: argparse.Namespace) -> int:
             if status["service"] == arguments.service:
                 return print_result(arguments, status, format_service(status))
         raise UserError(f"service {arguments.service!r} is not elastic: {_HOW}")
-    rows = [_row(each) for each in found["elastic"]]
-    lines = table(_HEADER, rows) if rows else [f"No service is elastic: {_HOW}."]
+    services = found["elastic"]
+    lines = columns_table(_COLUMNS, services) if services else [f"No service is elastic: {_HOW}."]
     return print_result(arguments, found, lines)
-
-
-def _row(status: Json) -> tuple[str, ...]:
-    target, observed = status["target"], status["observed"] or {}
-    return (
-        status["service"],
-        target["policy"],
-        _metric(observed.get("metric"), target),
-        _metric(target["metric_max"], target),
-        str(observed.get("replicas", "-")),
-        f"{target['replicas_min']}-{target['replicas_max']}",
-        _cores(observed.get("cpu_limit_cores")),
-        _cores(observed.get("cpu_used_cores")),
-        status["problem"] or "-",
-    )
 
 
 def format_service(status: Json) -> Iterator[str]:
@@ -94,3 +86,16 @@ def _replicas(value: int | None) -> str:
 
 def _cores(value: float | None) -> str:
     return "-" if value is None else f"{value:.3g}"
+
+
+_COLUMNS: Columns = {
+    "SERVICE": at("service"),
+    "POLICY": at("target.policy"),
+    "METRIC": lambda each: _metric((each["observed"] or {}).get("metric"), each["target"]),
+    "BOUND": lambda each: _metric(each["target"]["metric_max"], each["target"]),
+    "REPLICAS": at("observed.replicas"),
+    "RANGE": at("target", lambda target: f"{target['replicas_min']}-{target['replicas_max']}"),
+    "CPU LIMIT": at("observed.cpu_limit_cores", _cores),
+    "CPU USED": at("observed.cpu_used_cores", _cores),
+    "PROBLEM": at("problem"),
+}

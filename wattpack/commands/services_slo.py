@@ -8,24 +8,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from collector.features.promises.recorded import LogAvailability, RecordedLog, apply_log, class_of, parse_log
-from wattpack.client.collector import Json, get_all
-from wattpack.client.listing import Columns, add_list_options, print_list
+from wattpack.client.collector import Json, add_list_options, get_all, print_list
 from wattpack.config.arguments import above_zero, add
-from wattpack.output.table import table
-from wattpack.output.text import count_text, print_result, seconds_text
+from wattpack.output.text import Columns, at, columns_table, count_text, print_result, seconds_text
 from wire.errors import UserError, os_reason
 
-_HEADER = [
-    "SERVICE",
-    "CLASS",
-    "MODE",
-    "PROMISED",
-    "DELIVERED",
-    "RUNNING",
-    "STATE",
-    "CAN WAIT",
-    "PENALTY",
-]
 _NOTE = (
     "CAN WAIT is how long an instance can wait from now on before the promise breaks, less its start-up time."
     " PENALTY is the missing running time of all instances, plus 10% to 100% of it for larger shortfalls."
@@ -53,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     name = arguments.slo_class
     found = get_all(arguments, "/v1/slo", slo_class=name)
     empty = _EMPTY if name is None else f"No service has the class {name!r}."
-    return print_list(arguments, found, Columns(_HEADER, _row, _NOTE), empty)
+    return print_list(arguments, found, _COLUMNS, empty, _NOTE)
 
 
 def _show_log(arguments: argparse.Namespace) -> int:
@@ -64,26 +51,38 @@ def _show_log(arguments: argparse.Namespace) -> int:
     return print_result(arguments, asdict(availability), _log_lines(log, availability, arguments.seconds))
 
 
-def _row(promise: Json) -> tuple[str, ...]:
-    left, breaks_in = promise["time_to_violation_seconds"], promise["breaks_in_seconds"]
-    state = promise["state"]
+def _state_text(promise: Json) -> str:
+    state, breaks_in = str(promise["state"]), promise["breaks_in_seconds"]
     if state == "broken":
-        state = f"broken, {seconds_text(promise['deficit_seconds'])} behind"
-    elif state == "at risk" and breaks_in is not None:
-        state = f"breaks in {seconds_text(breaks_in)}"
-    wait = "always" if left is None else seconds_text(max(left, 0.0))
-    penalty = promise["penalty_seconds"]
-    return (
-        promise["service"],
-        promise["slo_class"],
-        promise["mode"],
-        f"{promise['target_ratio']:.2%}",
-        f"{promise['availability_ratio']:.2%}",
-        f"{promise['running_instances']} of {promise['instances']}",
-        state,
-        "-" if promise["state"] == "broken" else wait,
-        seconds_text(penalty) if penalty else "-",
-    )
+        return f"broken, {seconds_text(promise['deficit_seconds'])} behind"
+    return f"breaks in {seconds_text(breaks_in)}" if state == "at risk" and breaks_in is not None else state
+
+
+def _wait_text(promise: Json) -> str:
+    if promise["state"] == "broken":
+        return "-"
+    left = promise["time_to_violation_seconds"]
+    return "always" if left is None else seconds_text(max(left, 0.0))
+
+
+_COLUMNS: Columns = {
+    "SERVICE": at("service"),
+    "CLASS": at("slo_class"),
+    "MODE": at("mode"),
+    "PROMISED": at("target_ratio", "{:.2%}".format),
+    "DELIVERED": at("availability_ratio", "{:.2%}".format),
+    "RUNNING": lambda each: f"{each['running_instances']} of {each['instances']}",
+    "STATE": _state_text,
+    "CAN WAIT": _wait_text,
+    "PENALTY": lambda each: seconds_text(each["penalty_seconds"]) if each["penalty_seconds"] else "-",
+}
+_CLASS_COLUMNS: Columns = {
+    "CLASS": lambda each: each[0],
+    "CONTROLLERS": lambda each: str(each[1].controllers),
+    "MEAN": lambda each: f"{each[1].mean_availability:.2%}",
+    "LOWEST": lambda each: f"{each[1].min_availability:.2%}",
+    "HIGHEST": lambda each: f"{each[1].max_availability:.2%}",
+}
 
 
 def _select_class(log: RecordedLog, name: str) -> RecordedLog:
@@ -111,18 +110,8 @@ def _read_lines(path: Path) -> Iterator[str]:
 
 
 def _log_lines(log: RecordedLog, availability: LogAvailability, seconds: float | None) -> Iterator[str]:
-    rows = [
-        (
-            name,
-            str(each.controllers),
-            f"{each.mean_availability:.2%}",
-            f"{each.min_availability:.2%}",
-            f"{each.max_availability:.2%}",
-        )
-        for name, each in availability.classes.items()
-    ]
     period = f"first {seconds_text(seconds)}" if seconds else "whole log"
-    yield from table(("CLASS", "CONTROLLERS", "MEAN", "LOWEST", "HIGHEST"), rows)
+    yield from columns_table(_CLASS_COLUMNS, list(availability.classes.items()))
     yield (
         f"{period}: {count_text(availability.preemptions, 'preemption')};"
         f" the log has {count_text(log.lines, 'event')} of {count_text(log.pods, 'pod')}"

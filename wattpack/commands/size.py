@@ -19,23 +19,20 @@ from wattpack.datasets.search import add_data_option, search_path
 from wattpack.datasets.traces import locate_in
 from wattpack.output.live import progress_bar
 from wattpack.output.patches import PATCHES
-from wattpack.output.table import table
-from wattpack.output.text import bytes_text, count_text, number_text, percent_text, print_result, write_text
+from wattpack.output.text import (
+    Columns,
+    at,
+    bytes_text,
+    columns_table,
+    count_text,
+    number_text,
+    percent_text,
+    print_result,
+    table,
+    write_text,
+)
 from wire.errors import UserError
 
-_HEADER = [
-    "SERVICE",
-    "CONTAINERS",
-    "CPU NOW",
-    "CPU REQUEST",
-    "CPU LIMIT",
-    "MEMORY NOW",
-    "MEMORY REQUEST",
-    "MEMORY LIMIT",
-    "DAYS",
-    "CONFIDENCE",
-    "CHANGE",
-]
 _EMPTY = "No service has a size yet. Services come from Swarm, Compose and Kubernetes labels."
 _SMALLEST_RATIO = 1e-4
 
@@ -83,31 +80,28 @@ def patch_warnings(sizes: Sequence[Json]) -> Iterator[str]:
 
 
 def _format(sizes: Sequence[Json]) -> Iterator[str]:
-    yield from table(_HEADER, [_row(each) for each in sizes])
+    yield from columns_table(_COLUMNS, sizes)
     yield "Sizes are per container. 'wattpack size SERVICE' shows one in detail; --patch prints the change."
-
-
-def _row(size: Json) -> tuple[str, ...]:
-    cpu, memory = size["cpu"] or {}, size["memory"] or {}
-    return (
-        size["service"],
-        str(size["containers"]),
-        number_text(cpu.get("present"), digits=3),
-        number_text(cpu.get("request"), digits=3),
-        number_text(cpu.get("limit"), digits=3),
-        bytes_text(memory.get("present")),
-        bytes_text(memory.get("request")),
-        bytes_text(memory.get("limit")),
-        number_text(size["observed_days"]),
-        percent_text(size["confidence"]),
-        _change_text(size),
-    )
 
 
 def _change_text(size: Json) -> str:
     if size["watts_change"] is not None:
         return f"{size['watts_change']:+.1f} W"
     return "-" if size["nodes_change"] is None else f"{size['nodes_change']:+.2f} nodes"
+
+
+_COLUMNS: Columns = {
+    "SERVICE": at("service"),
+    "CONTAINERS": at("containers"),
+    **{
+        f"{name.upper()} {title}": at(f"{name}.{key}", text)
+        for name, text in (("cpu", "{:.3f}".format), ("memory", bytes_text))
+        for title, key in (("NOW", "present"), ("REQUEST", "request"), ("LIMIT", "limit"))
+    },
+    "DAYS": at("observed_days", number_text),
+    "CONFIDENCE": at("confidence", percent_text),
+    "CHANGE": _change_text,
+}
 
 
 def format_size(size: Json) -> Iterator[str]:

@@ -4,8 +4,7 @@ import argparse
 import asyncio
 from collections.abc import Iterator
 
-from wattpack.client.collector import Collector, Json, query_collector
-from wattpack.client.listing import add_list_options
+from wattpack.client.collector import Collector, Json, add_list_options, query_collector
 from wattpack.output.text import bytes_text, count_text, percent_text, print_result, seconds_text
 
 _MAX_LINES = 5

@@ -1,15 +1,22 @@
-"""Results for people and scripts: numbers with their units, times, lines, and JSON."""
+"""Results for people and scripts: numbers with their units, times, tables, lines, and JSON."""
 
 import argparse
-from collections.abc import Iterable
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from wire.errors import UserError, os_reason
+from wire.text import printable
 
+Columns = Mapping[str, Callable[[Any], str]]
+"""The columns of a table: by title, the cell of an entry."""
 _UNKNOWN = "-"
+_SEPARATOR, _INDENT = "  ", "    "
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP = 1024
 _ENERGY = (("MWh", 3.6e9), ("kWh", 3.6e6), ("Wh", 3600.0), ("mWh", 3.6))
@@ -92,3 +99,56 @@ def number_text(number: float | None, digits: int = 2) -> str:
 def percent_text(ratio: float | None) -> str:
     """`45%`, or `-` if unknown."""
     return _UNKNOWN if ratio is None else f"{ratio:.0%}"
+
+
+def at(path: str, text: Callable[[Any], str] = str) -> Callable[[Any], str]:
+    """The cell of an entry in JSON, from a value such as `power.watts`; `-` if it is empty or missing."""
+
+    def cell(entry: Any) -> str:  # noqa: ANN401 - a value of JSON
+        for part in path.split("."):
+            entry = None if entry is None else entry.get(part)
+        return _UNKNOWN if entry in (None, "") else text(entry)
+
+    return cell
+
+
+def columns_table(
+    columns: Columns, entries: Sequence[Any], below: Callable[[Any], Iterable[str]] = lambda _: ()
+) -> Iterator[str]:
+    """A row per entry, with the lines about it below."""
+    header, *rows = table(tuple(columns), [[cell(each) for cell in columns.values()] for each in entries])
+    yield header
+    for row, entry in zip(rows, entries, strict=True):
+        yield row
+        yield from (f"{_INDENT}{line}" for line in below(entry))
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
+    """Align columns: the first to the left, the others to the right.
+
+    A row that is wider than `width`, by default the terminal, continues on an indented line.
+    """
+    if width is None and sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+    rows = [header, *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+    lines = list(_column_lines(widths, width))
+    aligned = (
+        [
+            cell.rjust(width) if column else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        for row in rows
+    )
+    return [f"\n{_INDENT}".join(_SEPARATOR.join(row[line]).rstrip() for line in lines) for row in aligned]
+
+
+def _column_lines(widths: Sequence[int], width: int | None) -> Iterator[slice]:
+    """The columns of each line of a row."""
+    first, used = 0, -len(_SEPARATOR)
+    for column, needed in enumerate(widths):
+        used += len(_SEPARATOR) + needed
+        if width is not None and used > width and column > first:
+            yield slice(first, column)
+            first, used = column, len(_INDENT) + needed
+    yield slice(first, len(widths))

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from wattpack.commands.control_history import format_decisions
-from wattpack.commands.control_pause import parse_duration, status_text
+from wattpack.commands.control import format_decisions, parse_duration, status_text
 from wire.errors import UserError
 
 _MEANWHILE = "Steps in progress finish, no new step starts."

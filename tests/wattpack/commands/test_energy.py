@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from wattpack.commands import energy
-from wattpack.commands.energy import _costs, _table
+from wattpack.commands.energy import _columns, _costs
+from wattpack.output.text import columns_table
 
 KWH = 3.6e6
 ACCOUNTS: list[dict[str, Any]] = [{"key": "shop", "joules": 2 * KWH}, {"key": None, "joules": KWH / 1000}]
@@ -12,7 +13,7 @@ ACCOUNTS: list[dict[str, Any]] = [{"key": "shop", "joules": 2 * KWH}, {"key": No
 
 def test_price_and_emissions_are_shown_if_known() -> None:
     tariff = {"price_per_kwh": 0.5, "currency": "EUR", "co2_grams_per_kwh": 600.0}
-    header, shop, none = _table("service", ACCOUNTS, tariff)
+    header, shop, none = columns_table(_columns("service", tariff), ACCOUNTS)
     assert header.split() == ["SERVICE", "ENERGY", "PRICE", "EUR", "CO2"]
     assert shop.split() == ["shop", "2.00", "kWh", "1.00", "1.20", "kg"]
     assert none.split() == ["(none)", "1.00", "Wh", "0.00", "0.6", "g"]
@@ -20,9 +21,8 @@ def test_price_and_emissions_are_shown_if_known() -> None:
 
 
 def test_without_a_tariff_there_is_energy_only() -> None:
-    assert _table("service", ACCOUNTS, {"price_per_kwh": None})[0].split() == ["SERVICE", "ENERGY"]
-    emissions = _table("label:team", ACCOUNTS, {"co2_grams_per_kwh": 1.0})[0]
-    assert emissions.split() == ["TEAM", "ENERGY", "CO2"]
+    assert list(_columns("service", {"price_per_kwh": None})) == ["SERVICE", "ENERGY"]
+    assert list(_columns("label:team", {"co2_grams_per_kwh": 1.0})) == ["TEAM", "ENERGY", "CO2"]
 
 
 def test_csv_has_plain_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from wattpack.commands.nodes import columns_of
+from wattpack.commands.lists import node_columns
 
 
 def node(generation: str = "any", **refused: int) -> dict[str, Any]:
@@ -29,6 +29,6 @@ def node(generation: str = "any", **refused: int) -> dict[str, Any]:
 def test_optional_columns_are_shown_if_a_node_differs_from_the_default(
     nodes: list[dict[str, Any]], optional: tuple[str, ...], cells: tuple[str, ...]
 ) -> None:
-    columns = columns_of(nodes)
-    assert tuple(columns.header[8:]) == optional
-    assert tuple(columns.row(nodes[0]))[7:] == ("underused", *cells)
+    columns = node_columns(nodes)
+    assert tuple(columns)[8:] == optional
+    assert tuple(cell(nodes[0]) for cell in columns.values())[7:] == ("underused", *cells)

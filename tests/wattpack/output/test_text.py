@@ -1,6 +1,6 @@
 import pytest
 
-from wattpack.output.text import bytes_text, energy_text, number_text, percent_text, seconds_text
+from wattpack.output.text import bytes_text, energy_text, number_text, percent_text, seconds_text, table
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,13 @@ def test_number_formats() -> None:
     ]
     assert (number_text(None), number_text(1.234)) == ("-", "1.23")
     assert (percent_text(None), percent_text(0.456)) == ("-", "46%")
+
+
+def test_table_continues_rows_that_are_wider_than_the_terminal() -> None:
+    lines = table(("NAME", "FIRST", "SECOND"), [("web1", "1", "2")], width=14)
+    assert lines == ["NAME  FIRST\n    SECOND", "web1      1\n         2"]
+
+
+def test_table_in_a_pipe_keeps_each_row_on_one_line() -> None:
+    wide = "x" * 500
+    assert table(("NAME", "TEXT"), [("web1", wide)])[1] == f"web1  {wide}"
