@@ -14,15 +14,16 @@ from math import ceil, floor
 
 import numpy as np
 
+from collector.common.arrays import Floats
 from collector.common.outages import Outages
 from collector.config import CollectorConfig
 from collector.history.sqlite.history import History, open_history
+from collector.history.sqlite.rollup_store import ADD_CONTAINER, ADD_NODE
+from collector.history.sqlite.schema import SET_DETAIL_FROM
 from collector.snapshot.columns import sum_by_node
 from collector.snapshot.tables import NOWHERE
 from wattpack.demo.agents import DemoAgents
 from wattpack.demo.cluster import DemoCluster
-from wattpack.demo.past_rollups import PastBucket
-from wattpack.demo.past_rollups import write_past as write_rollups
 
 FINE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 300, 3600, 86_400
 _REPORTED_SECONDS = 3600.0
@@ -34,8 +35,11 @@ _MAX_FINE_ROWS, _MAX_HOURLY_ROWS = 70_000, 170_000
 _AT_ONCE = 16
 """Samples that are stored in one commit."""
 _PEAK_FACTOR = 1.18
+"""The highest values, relative to the means."""
 _REPORTS_SHARE = 0.4
 """Share of the work, for the progress bar."""
+Bucket = tuple[int, int, float, float]
+"""Step, number, begin and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +73,8 @@ class PastPlan:
         count = ceil((self.starts_at - self.reports_from) / self.report_seconds)
         return [self.reports_from + number * self.report_seconds for number in range(count)]
 
-    def buckets(self) -> Iterator[tuple[int, int, float, float]]:
-        """Step, number, begin and end of the buckets with means; the last ones end where reports begin."""
+    def buckets(self) -> Iterator[Bucket]:
+        """The buckets with means; the last ones end where reports begin."""
         for step, begin in ((HOUR_SECONDS, self.hourly_from), (FINE_SECONDS, self.fine_from)):
             for bucket in range(floor(begin / step), ceil(self.reports_from / step)):
                 yield step, bucket, float(bucket * step), min((bucket + 1) * step, self.reports_from)
@@ -118,44 +122,64 @@ async def _write_reports(
 
 
 def _write_means(path: str, cluster: DemoCluster, plan: PastPlan, progress: Callable[[float], None]) -> None:
+    """Insert the buckets of nodes and containers, all of which reports have named before."""
     buckets = list(plan.buckets())
-
-    def past() -> Iterator[PastBucket]:
-        for number, (step, bucket, begins_at, ends_at) in enumerate(buckets):
+    whole_hour = ceil(plan.fine_from / HOUR_SECONDS) * HOUR_SECONDS
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection, connection:
+        nodes = dict(connection.execute("SELECT name, id FROM nodes"))
+        node_ids = [nodes[node.name] for node in cluster.shop.nodes]
+        containers = dict(connection.execute("SELECT runtime_id, id FROM containers"))
+        container_ids = [containers[place.id] for _, place in sorted(cluster.places().items())]
+        connection.execute("BEGIN")
+        for number, bucket in enumerate(buckets):
             if number % _AT_ONCE == 0:
                 progress(number / len(buckets))
-            yield _past_bucket(cluster, step, bucket, begins_at, ends_at)
-
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        write_rollups(
-            connection,
-            [node.name for node in cluster.shop.nodes],
-            [place.id for _, place in sorted(cluster.places().items())],
-            past(),
-            plan.fine_from,
-        )
+            _insert(connection, cluster, bucket, node_ids, container_ids)
+        connection.execute(SET_DETAIL_FROM, (str(whole_hour).encode(),))
 
 
-def _past_bucket(
-    cluster: DemoCluster, step: int, bucket: int, begins_at: float, ends_at: float
-) -> PastBucket:
+def _insert(
+    connection: sqlite3.Connection,
+    cluster: DemoCluster,
+    bucket: Bucket,
+    node_ids: list[int],
+    container_ids: list[int],
+) -> None:
+    step, number, begins_at, ends_at = bucket
+    seconds = ends_at - begins_at
     moment = cluster.at((begins_at + ends_at) / 2)
     node_of = cluster.shop.placement
     began = node_of != NOWHERE
-    of_nodes, of_containers = (
+    node_pressure, container_pressure = (
         np.array([(each.cpu_ratio, each.memory_ratio, each.disk_ratio) for each in found])
         for found in cluster.pressures(moment)
     )
-    return PastBucket(
-        step_seconds=step,
-        bucket=bucket,
-        covered_from=begins_at,
-        covered_until=ends_at,
-        nodes=np.column_stack([moment.by_node, moment.node_watts]),
-        idle_watts=moment.idle_watts,
-        container_watts=sum_by_node(node_of, moment.watts[:, None], len(cluster.shop.nodes))[:, 0],
-        containers=np.column_stack([moment.used, moment.watts])[began],
-        peak_factor=_PEAK_FACTOR,
-        node_pressure=of_nodes,
-        container_pressure=of_containers[began],
+    of_containers = sum_by_node(node_of, moment.watts[:, None], len(node_ids))[:, 0]
+    means = _rollup(np.column_stack([moment.by_node, moment.node_watts]), node_pressure, seconds)
+    joules = np.column_stack([moment.node_watts, moment.idle_watts, of_containers]) * seconds
+    connection.executemany(
+        ADD_NODE,
+        [
+            (step, number, row, seconds, *values, *energy, begins_at, ends_at)
+            for row, values, energy in zip(node_ids, means, joules.tolist(), strict=True)
+        ],
     )
+    means = _rollup(np.column_stack([moment.used, moment.watts])[began], container_pressure[began], seconds)
+    joules = moment.watts[began] * seconds
+    connection.executemany(
+        ADD_CONTAINER,
+        [
+            (step, number, row, seconds, *values, energy)
+            for row, values, energy in zip(container_ids, means, joules.tolist(), strict=True)
+        ],
+    )
+
+
+def _rollup(means: Floats, pressure: Floats, seconds: float) -> list[list[float]]:
+    """The sums and the highest values of a bucket, with pressure in milliseconds and millionths."""
+    waiting = np.round(pressure * seconds * 1e3)
+    highest = np.round(np.minimum(1.0, pressure * _PEAK_FACTOR) * 1e6)
+    rows: list[list[float]] = np.column_stack(
+        [means * seconds, waiting, means * _PEAK_FACTOR, highest]
+    ).tolist()
+    return rows
