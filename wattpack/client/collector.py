@@ -25,7 +25,7 @@ from wattpack.client.session import (
     explain_unavailable,
     open_session,
 )
-from wattpack.config.arguments import add, count
+from wattpack.config.options import add, count
 from wattpack.output.text import Columns, columns_table, print_result
 from wire.address import COLLECTOR_DEFAULT
 from wire.errors import UserError, os_reason

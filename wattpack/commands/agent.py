@@ -11,8 +11,7 @@ from agent.config import AgentConfig
 from agent.features import settings_class
 from agent.main import RunningAgent, running, sample_once
 from agent.sampling.node_sample import NodeSample
-from wattpack.config.arguments import add
-from wattpack.config.options import add_config_options, load_config
+from wattpack.config.options import add, add_config_options, load_config
 from wattpack.output.text import count_text, print_result
 from wattpack.service.runner import Work, keep_running, start_logging
 from wattpack.service.runner import run as run_service

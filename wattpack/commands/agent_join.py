@@ -15,8 +15,7 @@ from agent.features import settings_class
 from agent.main import node_name
 from agent.sources.host import read_machine
 from wattpack.client.session import CA_VARIABLE, TOKEN_VARIABLE, collector_url, explain_failure, open_session
-from wattpack.config.arguments import add
-from wattpack.config.options import ETC, add_config_options, load_config
+from wattpack.config.options import ETC, add, add_config_options, load_config
 from wire.errors import Problem, UserError, os_reason
 
 _TIMEOUT = aiohttp.ClientTimeout(total=30)

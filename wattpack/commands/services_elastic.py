@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator
 
 from wattpack.client.collector import Json, add_collector_options, get
-from wattpack.config.arguments import add
+from wattpack.config.options import add
 from wattpack.output.text import (
     Columns,
     at,

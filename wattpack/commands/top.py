@@ -10,8 +10,7 @@ from contextlib import aclosing
 
 from wattpack.client.collector import access_environment, add_access_options
 from wattpack.client.session import URL_VARIABLE, collector_url
-from wattpack.config.arguments import add
-from wattpack.config.options import add_config_options, load_config
+from wattpack.config.options import add, add_config_options, load_config
 from wattpack.output.text import json_text
 from wattpack.top.scene import Scene
 from wattpack.top.screen import draw_all

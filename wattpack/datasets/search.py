@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wattpack.config.arguments import add
+from wattpack.config.options import add
 from wattpack.datasets.catalogue import DATASETS, Dataset
 from wire.errors import UserError
 

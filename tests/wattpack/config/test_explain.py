@@ -24,7 +24,7 @@ from wire.errors import UserError
             '[slo.gold]\navailability = 1.0\nimportance = "x"\n',
             "line 3: slo.gold.importance must be a whole number, not 'x'",
         ),
-        ("[slo]\ngold = 1\n", "line 2: slo.gold must be a table, not 1"),
+        ("[slo]\ngold = 1\n", "line 2: slo.gold is a table: put [slo.gold] above its keys"),
         (
             '[promises]\ndefault_class = "golld"\n',
             "line 2: promises.default_class: 'golld' is not a class under [slo]: write one of gold,",
