@@ -18,7 +18,7 @@ from collector.decide.policies.overbooking import RESERVED, TOLERANCES
 from replay.setup.hosts import build_hosts
 from replay.setup.scenario import read_scenario
 from replay.sources import workloads
-from wattpack.datasets.search import add_data_option, search_path
+from wattpack.datasets.catalogue import add_data_option, search_path
 from wattpack.datasets.traces import locate_in
 
 _SCENARIO = Path("scenarios/energy4cloud-hour.toml")

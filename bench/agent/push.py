@@ -24,7 +24,7 @@ from bench.common.simulated_node import BEGIN_SECONDS, MEMORY_SCATTER, SCATTER, 
 from collector.config import CollectorConfig
 from collector.history.interface import UsageKey
 from collector.observe.registry import Registry
-from wattpack.datasets.search import add_data_option
+from wattpack.datasets.catalogue import add_data_option
 from wire.errors import UserError
 from wire.messages import Report, encode, parse_batch
 from wire.resources import RESOURCES, Quantities

@@ -8,7 +8,7 @@ import numpy as np
 from bench.common.simulated_node import Used
 from replay.readers.bitbrains import STEP_SECONDS
 from replay.sources import read_trace
-from wattpack.datasets.search import require, search_path
+from wattpack.datasets.catalogue import require, search_path
 from wattpack.datasets.traces import trace_file
 from wire.resources import Quantities
 

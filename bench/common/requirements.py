@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.lab.install import install_packages
 from tests.lab.parts import PARTS, find_program
-from wattpack.datasets.search import dataset_named, describe_missing, find, search_path
+from wattpack.datasets.catalogue import dataset_named, describe_missing, find, search_path
 from wire.errors import UserError
 
 

@@ -19,7 +19,7 @@ from replay.simulation.compare import fit_reservations
 from replay.simulation.policy_runs import resolve_runs
 from replay.simulation.run import run
 from replay.sources import read_trace
-from wattpack.datasets.search import search_path
+from wattpack.datasets.catalogue import search_path
 from wattpack.datasets.traces import locate_in
 
 _WEEK, _DAY = "bitbrains-rnd-2013-08-week", "planetlab-20110303"

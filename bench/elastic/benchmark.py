@@ -11,7 +11,7 @@ from bench.common.progress import Progress
 from bench.common.requirements import Need, dataset, lab_part
 from bench.common.results import Figure, Result
 from bench.elastic import admission, day, paper, sizes, swarm
-from wattpack.datasets.search import add_data_option
+from wattpack.datasets.catalogue import add_data_option
 
 Part = Callable[[Path | None, Progress], Iterator[Figure]]
 _LAB = "swarm"

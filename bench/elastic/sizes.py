@@ -20,7 +20,7 @@ from replay.sizing.halves import Halves, split
 from replay.sizing.page import frontier_text
 from replay.sizing.scores import OURS, VPA, SizingReport, compare_methods, score_halves
 from replay.sources import read_trace
-from wattpack.datasets.search import require, search_path
+from wattpack.datasets.catalogue import require, search_path
 from wattpack.datasets.traces import trace_file
 
 _WEEK = "bitbrains-rnd-2013-08-week"

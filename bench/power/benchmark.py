@@ -12,7 +12,7 @@ from bench.power.prior import evaluate_prior
 from powermodels.evaluate.run import PROTOCOLS, Evaluation, evaluate
 from powermodels.fit.arrays import workloads_of
 from powermodels.fit.fitting import expected_error_ratio
-from wattpack.datasets.search import add_data_option, require, search_path
+from wattpack.datasets.catalogue import add_data_option, require, search_path
 
 _MACHINES = ("opteron-6140", "xeon-e5-2640", "xeon-x5650")
 _MOST_PERCENT = {"unseen": 6.9, "blind20": 4.0}

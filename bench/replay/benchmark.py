@@ -18,7 +18,7 @@ from replay.setup.workload import Workload
 from replay.simulation.compare import Show, compare
 from replay.simulation.results import PolicyResult
 from replay.sources import generate, read_trace
-from wattpack.datasets.search import add_data_option, require, search_path
+from wattpack.datasets.catalogue import add_data_option, require, search_path
 from wattpack.datasets.traces import locate_in
 
 _DAYS = ("20110303", "20110309", "20110325", "20110411", "20110420")

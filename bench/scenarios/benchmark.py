@@ -16,7 +16,7 @@ from replay.reporting.references import FigureComparison, compare_figures
 from replay.setup.scenario import Scenario, read_scenario
 from replay.simulation.compare import compare
 from replay.sources import with_data, workloads
-from wattpack.datasets.search import add_data_option, search_path
+from wattpack.datasets.catalogue import add_data_option, search_path
 from wattpack.datasets.traces import locate_in
 from wire.errors import UserError
 

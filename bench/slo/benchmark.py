@@ -10,7 +10,7 @@ from bench.common.progress import Progress
 from bench.common.requirements import Need, dataset, lab_part
 from bench.common.results import Figure, Result
 from bench.slo import ledger, recorded, replays, swarm
-from wattpack.datasets.search import add_data_option
+from wattpack.datasets.catalogue import add_data_option
 
 Part = Callable[[Path | None, Progress], Iterator[Figure]]
 _SAME_HOST, _OTHER_HOST = "startup-seconds-same-host", "startup-seconds-other-host"

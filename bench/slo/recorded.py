@@ -14,7 +14,7 @@ from collector.features.promises.ledger.ledger import Ledger
 from collector.features.promises.ledger.promises import Promise, ServiceMode
 from collector.features.promises.recorded import class_of, parse_log
 from wattpack.cli import main
-from wattpack.datasets.search import require, search_path
+from wattpack.datasets.catalogue import require, search_path
 from wire.errors import UserError
 
 LOGS = {policy: f"k8s-validation1-workload1-{policy}" for policy in ("qos", "priority")}

@@ -12,7 +12,7 @@ from replay.setup.scenario import read_scenario
 from replay.simulation.compare import compare
 from replay.simulation.results import ClassResult, PolicyResult
 from replay.sources import with_data, workloads
-from wattpack.datasets.search import search_path
+from wattpack.datasets.catalogue import search_path
 from wattpack.datasets.traces import locate_in
 
 _FOLDER = Path("scenarios")

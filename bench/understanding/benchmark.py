@@ -30,7 +30,7 @@ from bench.understanding.cluster import (
     fill,
     send_requests,
 )
-from wattpack.datasets.search import add_data_option
+from wattpack.datasets.catalogue import add_data_option
 from wire.errors import UserError
 
 MOST_PASS_SECONDS = 5.0

@@ -13,9 +13,8 @@ from agent.main import RunningAgent, running, sample_once
 from agent.sampling.node_sample import NodeSample
 from wattpack.config.options import add, add_config_options, load_config
 from wattpack.output.text import count_text, print_result
-from wattpack.service.runner import Work, keep_running, start_logging
+from wattpack.service.runner import Watchdog, Work, keep_running, start_logging
 from wattpack.service.runner import run as run_service
-from wattpack.service.systemd import Watchdog
 from wattpack.top.scene import scene_of
 from wattpack.top.screen import draw_all
 from wattpack.top.view import View

@@ -14,9 +14,8 @@ from collector.decide.question import check_policies
 from collector.history.interface import HistoryUnavailable
 from collector.main import running
 from wattpack.config.options import add_config_options, load_config
-from wattpack.service.runner import Work, keep_running, start_logging
+from wattpack.service.runner import Watchdog, Work, keep_running, start_logging
 from wattpack.service.runner import run as run_service
-from wattpack.service.systemd import Watchdog
 
 log = logging.getLogger("wattpack.collector")
 

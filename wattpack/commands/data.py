@@ -6,8 +6,7 @@ from itertools import groupby
 from pathlib import Path
 
 from wattpack.config.options import add
-from wattpack.datasets.catalogue import DATASETS, Dataset
-from wattpack.datasets.search import Found, add_data_option, find, search_path
+from wattpack.datasets.catalogue import DATASETS, Dataset, Found, add_data_option, find, search_path
 from wattpack.output.text import print_result
 
 

@@ -1,9 +1,14 @@
 """`wattpack size`: recommended requests and limits of services, or their score on a recorded workload."""
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from math import ceil
 from pathlib import Path
+from shlex import quote
+
+import yaml
 
 from collector.config import EnvelopeConfig
 from collector.features.sizing.settings import SizingConfig
@@ -15,10 +20,9 @@ from replay.sizing.scores import SizingReport, score_halves
 from replay.sources import FORMATS, TraceFile, read_trace
 from wattpack.client.collector import Json, add_collector_options, get_all
 from wattpack.config.options import add
-from wattpack.datasets.search import add_data_option, search_path
+from wattpack.datasets.catalogue import add_data_option, search_path
 from wattpack.datasets.traces import locate_in
 from wattpack.output.live import progress_bar
-from wattpack.output.patches import PATCHES
 from wattpack.output.text import (
     Columns,
     at,
@@ -32,9 +36,13 @@ from wattpack.output.text import (
     write_text,
 )
 from wire.errors import UserError
+from wire.text import printable
 
 _EMPTY = "No service has a size yet. Services come from Swarm, Compose and Kubernetes labels."
 _SMALLEST_RATIO = 1e-4
+_MEBIBYTE = 1 << 20
+_LEAST_MEBIBYTES = 6
+"""Docker refuses lower memory limits."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -148,6 +156,76 @@ def _signed(number: float | None, unit: str) -> str:
 
 def _signed_bytes(number: float | None) -> str:
     return "unknown" if number is None else f"{'-' if number < 0 else '+'}{bytes_text(abs(number))}"
+
+
+# --- Patches: an absent request or limit is left as it is -------------------------------------
+
+
+def compose_patch(sizes: Sequence[Json]) -> Iterator[str]:
+    """An override file per project: services are named PROJECT/SERVICE."""
+    projects: defaultdict[str, dict[str, object]] = defaultdict(dict)
+    for each in sizes:
+        project, _, name = each["service"].rpartition("/")
+        resources = {
+            "reservations": _docker_sizes(each, "request", "cpus", "memory"),
+            "limits": _docker_sizes(each, "limit", "cpus", "memory"),
+        }
+        known = {kind: amounts for kind, amounts in resources.items() if amounts}
+        projects[project][name] = {"deploy": {"resources": known}}
+    for project, services in sorted(projects.items()):
+        file = "compose.override.yaml"
+        yield f"# Project {printable(project)}: save as {file}" if project else f"# {file}"
+        yield yaml.safe_dump({"services": services}, sort_keys=False).rstrip()
+
+
+def swarm_patch(sizes: Sequence[Json]) -> Iterator[str]:
+    """A `docker service update` per service."""
+    for each in sizes:
+        options = _docker_sizes(each, "request", "--reserve-cpu", "--reserve-memory")
+        options |= _docker_sizes(each, "limit", "--limit-cpu", "--limit-memory")
+        given = (f"{option} {amount}" for option, amount in options.items())
+        yield " ".join(("docker service update", *given, quote(each["service"])))
+
+
+def kubernetes_patch(sizes: Sequence[Json]) -> Iterator[str]:
+    """A `kubectl set resources` per workload: services are named NAMESPACE/WORKLOAD."""
+    for each in sizes:
+        namespace, _, workload = each["service"].rpartition("/")
+        where = [f"--namespace {quote(namespace)}"] if namespace else []
+        # The kind is not known, and a Deployment is the most frequent one.
+        words = ["kubectl", *where, "set resources", quote(f"deployment/{workload}")]
+        for kind in ("request", "limit"):
+            cpu, memory = _amounts(each, kind)
+            parts = [] if cpu is None else [f"cpu={_thousandths(cpu)}m"]
+            parts += [] if memory is None else [f"memory={_mebibytes(memory)}Mi"]
+            words += [f"--{kind}s={','.join(parts)}"] if parts else []
+        yield " ".join(words)
+
+
+def _docker_sizes(size: Json, kind: str, cpu_name: str, memory_name: str) -> dict[str, str]:
+    cpu, memory = _amounts(size, kind)
+    found = {} if cpu is None else {cpu_name: f"{_thousandths(cpu) / 1000:g}"}
+    return found if memory is None else {**found, memory_name: f"{_mebibytes(memory)}M"}
+
+
+def _amounts(size: Json, kind: str) -> tuple[float | None, float | None]:
+    """The request or the limit of CPU and memory."""
+    return (size["cpu"] or {}).get(kind), (size["memory"] or {}).get(kind)
+
+
+def _thousandths(cores: float) -> int:
+    return max(1, ceil(cores * 1000))
+
+
+def _mebibytes(memory_bytes: float) -> int:
+    return max(_LEAST_MEBIBYTES, ceil(memory_bytes / _MEBIBYTE))
+
+
+PATCHES: Mapping[str, Callable[[Sequence[Json]], Iterator[str]]] = {
+    "compose": compose_patch,
+    "swarm": swarm_patch,
+    "kubernetes": kubernetes_patch,
+}
 
 
 # --- Traces ---------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from wattpack.client.collector import access_environment, add_access_options
 from wattpack.client.session import URL_VARIABLE, collector_url
 from wattpack.config.options import add, add_config_options, load_config
 from wattpack.output.text import json_text
-from wattpack.top.scene import Scene
+from wattpack.top.scene import Scene, remote_scenes
 from wattpack.top.screen import draw_all
 from wattpack.top.view import SORTS, View
 from wire.address import COLLECTOR_DEFAULT
@@ -63,7 +63,5 @@ def _scenes(arguments: argparse.Namespace) -> AsyncGenerator[Scene, None]:
         from wattpack.top.local import local_scenes  # noqa: PLC0415 - the same
 
         return local_scenes(load_config(settings_class(), "agent", arguments), arguments.interval)
-    from wattpack.top.remote import remote_scenes  # noqa: PLC0415 - not needed without a collector
-
     url = collector_url(arguments.collector)
     return remote_scenes(url, arguments.interval, access_environment(arguments))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from replay.readers.samples import Period
 from replay.sources import FORMATS, HOSTS_FORMAT, STARTUP_FORMAT, Locate, TraceFile
-from wattpack.datasets.search import Found, require
+from wattpack.datasets.catalogue import Found, require
 from wire.errors import UserError
 
 

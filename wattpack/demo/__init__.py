@@ -1,6 +1,6 @@
 """The demo cluster: a simulated shop whose agents report to a real collector.
 
-`machines` and `services` are tables; `shop` creates nodes and containers from them. `load` computes usage and
+`tables` has machines and services; `shop` creates nodes and containers from them. `load` computes usage and
 power at a time. `cluster` tracks where containers run, `agents` has the real reporter and detector of each
 node, `past` writes days of history, `driver` carries out actions, and `run` starts everything.
 """

@@ -10,7 +10,7 @@ from collector.common.orchestrator import Mode, NodeView, OrchestratorState, Ser
 from collector.common.text import counted
 from collector.decide.policies.actions import Action, Cut, Kill, Move, Scale, describe
 from wattpack.demo.cluster import DemoCluster
-from wattpack.demo.services import ShopService
+from wattpack.demo.tables import ShopService
 from wire.resources import Quantities
 
 _MOVE_SECONDS = 2.0

@@ -13,8 +13,8 @@ import numpy as np
 from collector.common.arrays import Floats, Rows
 from collector.snapshot.columns import sum_by_node
 from collector.snapshot.tables import NOWHERE
-from wattpack.demo.services import Rhythm
 from wattpack.demo.shop import Shop
+from wattpack.demo.tables import Rhythm
 from wire.messages import Pressure
 
 CPU, MEMORY, DISK = range(3)

@@ -29,10 +29,9 @@ from collector.main import running as running_collector
 from wattpack.demo.agents import DemoAgents
 from wattpack.demo.cluster import DemoCluster
 from wattpack.demo.driver import DemoDriver
-from wattpack.demo.machines import delay_seconds
 from wattpack.demo.past import write_past
-from wattpack.demo.services import APPLICATION
 from wattpack.demo.shop import Shop, make_shop
+from wattpack.demo.tables import APPLICATION, delay_seconds
 from wire.address import parse_address
 from wire.errors import UserError
 from wire.http.serving import check_address

@@ -9,8 +9,7 @@ import numpy as np
 
 from collector.common.arrays import Floats, Rows
 from collector.snapshot.tables import NOWHERE
-from wattpack.demo.machines import MACHINE_ORDER, MACHINES, ZONES, Machine
-from wattpack.demo.services import SERVICES, ShopService
+from wattpack.demo.tables import MACHINE_ORDER, MACHINES, SERVICES, ZONES, Machine, ShopService
 from wire.resources import Quantities
 
 MIB = float(1 << 20)

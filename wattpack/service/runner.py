@@ -1,16 +1,17 @@
-"""Runs a service: logging, signals, reloading, and notifications to systemd."""
+"""Runs a service: logging, signals, reloading, and notifications to systemd, a datagram to its socket."""
 
 import asyncio
 import logging
 import os
 import signal
+import socket
 import sys
-from collections.abc import Callable, Coroutine
-from contextlib import AbstractAsyncContextManager
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from wattpack.service.systemd import notify, reloading
 from wire.errors import UserError
 from wire.text import printable, printable_lines
 
@@ -19,6 +20,12 @@ log = logging.getLogger(__name__)
 Settings = TypeVar("Settings")
 Work = asyncio.Task[None]
 """The task of a service; the service ends with it."""
+
+_SEND_SECONDS: Final = 1.0
+_DEFAULT_TIMEOUT_SECONDS: Final = 30.0
+"""Without WatchdogSec in the unit; messages then only update the status."""
+_PERIODS_PER_TIMEOUT: Final = 4
+_MESSAGES_PER_TIMEOUT: Final = 3
 
 _SYSLOG_PRIORITY = {logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
 
@@ -135,3 +142,61 @@ async def _first(work: tuple[Work, ...], *events: asyncio.Event) -> None:
     for task in work:
         if task in done:
             task.result()
+
+
+def notify(state: str, environment: Mapping[str, str] = os.environ) -> None:
+    """Send a state such as `READY=1` or `STOPPING=1`; does nothing if systemd did not start the process.
+
+    Errors are ignored: a missing receiver neither stops nor delays the service.
+    """
+    path = environment.get("NOTIFY_SOCKET", "")
+    if not path.startswith(("/", "@")):
+        return
+    address = "\0" + path[1:] if path.startswith("@") else path
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel, suppress(OSError):
+        channel.settimeout(_SEND_SECONDS)
+        channel.sendto(state.encode(), address)
+
+
+def reloading() -> None:
+    """Notify that settings are being reloaded; `READY=1` ends it."""
+    notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+
+
+class Watchdog:
+    """Keeps systemd from restarting the service after `WatchdogSec`. Fed by progress, never by a timer.
+
+    `period_seconds` is the normal time between two calls of `progress`; a `WatchdogSec` that is too short for
+    that is extended. Each message wakes systemd, so one is sent every `every_seconds`, a part of the timeout.
+    """
+
+    def __init__(
+        self,
+        period_seconds: float = 0.0,
+        *,
+        environment: Mapping[str, str] = os.environ,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._environment = environment
+        self._monotonic = monotonic
+        configured = _timeout_seconds(environment)
+        timeout = max(configured or _DEFAULT_TIMEOUT_SECONDS, _PERIODS_PER_TIMEOUT * period_seconds)
+        self.every_seconds = timeout / _MESSAGES_PER_TIMEOUT
+        self._next_at = monotonic()
+        if configured is not None:
+            notify(f"WATCHDOG_USEC={timeout * 1e6:.0f}", environment)
+
+    def progress(self, status: str) -> None:
+        """Record progress; `systemctl status` shows `status`."""
+        now = self._monotonic()
+        if now >= self._next_at:
+            self._next_at = now + self.every_seconds
+            notify(f"WATCHDOG=1\nSTATUS={status}", self._environment)
+
+
+def _timeout_seconds(environment: Mapping[str, str]) -> float | None:
+    """`WatchdogSec` of the unit; None if it is not set, or set for another process."""
+    own = str(os.getpid())
+    if "WATCHDOG_USEC" not in environment or environment.get("WATCHDOG_PID", own) != own:
+        return None
+    return int(environment["WATCHDOG_USEC"]) / 1e6

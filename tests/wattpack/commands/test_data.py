@@ -11,8 +11,7 @@ from powermodels.fit.recording import read_recording
 from replay.sources import FORMATS, read_trace
 from tests.samples import write_sample
 from wattpack.cli import main
-from wattpack.datasets.catalogue import DATASETS, RECORDING
-from wattpack.datasets.search import require
+from wattpack.datasets.catalogue import DATASETS, RECORDING, require
 from wattpack.datasets.traces import trace_file
 
 ROOT = Path(__file__).parents[3]

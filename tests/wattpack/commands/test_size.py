@@ -5,8 +5,7 @@ import pytest
 import yaml
 
 from wattpack.cli import main
-from wattpack.commands.size import format_size, patch_warnings
-from wattpack.output.patches import PATCHES
+from wattpack.commands.size import PATCHES, format_size, patch_warnings
 
 
 def size(

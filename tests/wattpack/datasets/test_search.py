@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from wattpack.datasets.catalogue import DATASETS
-from wattpack.datasets.search import dataset_named, describe_missing, find, require, search_path
+from wattpack.datasets.catalogue import DATASETS, dataset_named, describe_missing, find, require, search_path
 from wattpack.datasets.traces import locate_in
 from wire.errors import UserError
 

@@ -20,9 +20,8 @@ from wattpack.demo.load import (
     DemoLoad,
     response_seconds,
 )
-from wattpack.demo.machines import delay_seconds
-from wattpack.demo.services import SERVICES
 from wattpack.demo.shop import make_shop
+from wattpack.demo.tables import SERVICES, delay_seconds
 from wire.messages import PowerSource
 from wire.resources import Quantities
 

@@ -8,7 +8,7 @@ import pytest
 from collector.history.interface import HistoryUnavailable
 from tests.wattpack.service.notify_socket import NotifySocket, notify_socket
 from wattpack.commands.collector import feed_watchdog
-from wattpack.service.systemd import Watchdog
+from wattpack.service.runner import Watchdog
 
 
 async def fed(systemd: NotifySocket, check: Callable[[], Awaitable[None]], times: int) -> list[str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.wattpack.service.notify_socket import NotifySocket, notify_socket
-from wattpack.service import systemd as under_test
-from wattpack.service.systemd import Watchdog, notify, reloading
+from wattpack.service import runner as under_test
+from wattpack.service.runner import Watchdog, notify, reloading
 
 
 @pytest.fixture

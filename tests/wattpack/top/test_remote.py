@@ -7,8 +7,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tests.wattpack.top.scenes import alert, container, node
-from wattpack.top.remote import remote_scenes
-from wattpack.top.scene import Scene
+from wattpack.top.scene import Scene, remote_scenes
 from wire.errors import UserError
 
 OFTEN = 0.01
