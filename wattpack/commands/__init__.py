@@ -1,15 +1,16 @@
 """The table of commands, and their modules: `services slo` is in `services_slo`.
 
 A module offers `add_arguments(parser)` and `run(arguments) -> exit status`, and is imported when its command
-runs. A module with several commands has a table `COMMANDS` of such functions, and their lines here name it.
+runs. Sub-commands without a module of their own are in the table `FUNCTIONS` of the module of their group.
 """
 
 import argparse
 import difflib
-import importlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from wire.errors import UserError
@@ -34,13 +35,16 @@ class Command:
     """Its sub-commands. A command with some has no arguments but options."""
     runs_alone: bool = True
     module: str = ""
-    """The module, if it has several commands."""
+    """The module, if neither this command nor its group gives it the name."""
 
     def functions(self) -> Functions:
         """Import the module."""
-        name = self.module or re.sub("[ -]", "_", self.name)
-        module: Any = importlib.import_module(f"wattpack.commands.{name}")
-        return Functions(*(module.COMMANDS[self.name] if self.module else (module.add_arguments, module.run)))
+        own, group = re.sub("[ -]", "_", self.name), self.name.partition(" ")[0]
+        name = self.module or (own if find_spec(f"{__name__}.{own}") else group)
+        module: Any = import_module(f"{__name__}.{name}")
+        if hasattr(module, "FUNCTIONS"):
+            return Functions(*module.FUNCTIONS[self.name])
+        return Functions(module.add_arguments, module.run)
 
     def parser(self) -> argparse.ArgumentParser:
         """The parser of the options; its help lists the sub-commands."""
@@ -93,13 +97,8 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
             (
                 Command("services elastic", "show elastic services: replicas, load, and reasons"),
                 Command("services slo", "show the promised and delivered availability of services"),
-                Command(
-                    "services apps",
-                    "list applications, and the round-trip times of their nodes",
-                    module="lists",
-                ),
+                Command("services apps", "list applications, and the round-trip times of their nodes"),
             ),
-            module="lists",
         ),
         Command("network", "show round-trip times between nodes, and clusters of near nodes"),
         Command("alerts", "list bottlenecks, silent nodes and overbooked nodes", module="lists"),
@@ -122,21 +121,15 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
         _group(
             "deploy",
             "start containers on a Swarm, on nodes that the policy chooses",
-            Command("deploy stack", "deploy a stack file, instead of 'docker stack deploy'", module="deploy"),
-            Command(
-                "deploy service", "create a service, instead of 'docker service create'", module="deploy"
-            ),
+            Command("deploy stack", "deploy a stack file, instead of 'docker stack deploy'"),
+            Command("deploy service", "create a service, instead of 'docker service create'"),
         ),
         _group(
             "control",
             "follow, pause and use the control loop, which carries out plans",
-            Command(
-                "control history",
-                "list decisions of the control loop with reasons and outcome",
-                module="control",
-            ),
-            Command("control pause", "pause the control loop, for a time or until resumed", module="control"),
-            Command("control resume", "resume the control loop after a pause", module="control"),
+            Command("control history", "list decisions of the control loop with reasons and outcome"),
+            Command("control pause", "pause the control loop, for a time or until resumed"),
+            Command("control resume", "resume the control loop after a pause"),
             Command("control room", "make room for a container that fits nowhere"),
         ),
     ),
@@ -144,10 +137,10 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
         _group(
             "token",
             "add, list, rotate and revoke tokens for access to the collector",
-            Command("token add", "create a token and print its secret once", module="token"),
-            Command("token list", "list tokens, without their secrets", module="token"),
-            Command("token rotate", "replace the secret of a token; the old one is revoked", module="token"),
-            Command("token revoke", "revoke a token; it takes effect within a second", module="token"),
+            Command("token add", "create a token and print its secret once"),
+            Command("token list", "list tokens, without their secrets"),
+            Command("token rotate", "replace the secret of a token; the old one is revoked"),
+            Command("token revoke", "revoke a token; it takes effect within a second"),
         ),
         _group(
             "admin",

@@ -135,7 +135,7 @@ def status_text(status: Json) -> str:
     return f"Active: the driver {status['driver']} carries out plans."
 
 
-COMMANDS = {
+FUNCTIONS = {
     "control history": Functions(_add_history_arguments, _show_history),
     "control pause": Functions(_add_pause_arguments, _pause),
     "control resume": Functions(add_collector_options, _resume),

@@ -140,7 +140,7 @@ def _run_docker(program: str, *options: str, stdin: str | None = None) -> None:
         raise UserError(f"docker {' '.join(options[:2])} failed with exit code {done.returncode}: see above")
 
 
-COMMANDS = {
+FUNCTIONS = {
     "deploy stack": Functions(_add_stack_arguments, _deploy_stack),
     "deploy service": Functions(_add_service_arguments, _deploy_service),
 }

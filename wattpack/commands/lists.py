@@ -1,4 +1,4 @@
-"""`wattpack nodes`, `containers`, `services`, `services apps` and `alerts`: tables from the collector."""
+"""`wattpack nodes`, `containers` and `alerts`: tables from the collector."""
 
 import argparse
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from wattpack.output.text import (
     at,
     bytes_text,
     columns_table,
-    milliseconds_text,
+    cores_text,
     number_text,
     percent_text,
     print_result,
@@ -23,10 +23,6 @@ from wattpack.output.text import (
 def _wanted(arguments: argparse.Namespace, *names: str) -> dict[str, str | None]:
     """Options that are parameters of the request."""
     return {name: getattr(arguments, name) for name in names}
-
-
-def _cores_text(cores: float) -> str:
-    return number_text(cores, digits=3)
 
 
 # --- Nodes --------------------------------------------------------------------------------------
@@ -105,8 +101,8 @@ _CONTAINER_COLUMNS: Columns = {
     "NODE": _node_text,
     "SERVICE": at("service"),
     "WATTS": at("power.watts", number_text),
-    "CPU": at("used.cpu_cores", _cores_text),
-    "CPU NEED": at("envelope.need.cpu_cores", _cores_text),
+    "CPU": at("used.cpu_cores", cores_text),
+    "CPU NEED": at("envelope.need.cpu_cores", cores_text),
     "MEMORY": at("used.memory_bytes", bytes_text),
     "MEMORY NEED": at("envelope.need.memory_bytes", bytes_text),
     "GROUP": at("group"),
@@ -135,62 +131,6 @@ def _list_containers(arguments: argparse.Namespace) -> int:
     which = "matching" if any(wanted.values()) else "running"
     empty = f"No {which} containers. 'wattpack nodes' shows which nodes report."
     return print_list(arguments, found, _CONTAINER_COLUMNS, empty)
-
-
-# --- Services and applications ------------------------------------------------------------------
-
-_SERVICE_COLUMNS: Columns = {
-    "SERVICE": at("name"),
-    "CONTAINERS": at("containers"),
-    "NODES": at("nodes"),
-    "WATTS": at("watts", number_text),
-    "POWER WEIGHT": at("power_weight", number_text),
-    "DOMINANT": at("dominant.resource"),
-    "CONFIDENCE": at("dominant.confidence", percent_text),
-    "CPU NEED": at("envelope.need.cpu_cores", _cores_text),
-    "MEMORY NEED": at("envelope.need.memory_bytes", bytes_text),
-    "PROFILED": at("profiled", {True: "yes", False: "not yet"}.__getitem__),
-}
-_SERVICE_NOTE = (
-    "CPU NEED and MEMORY NEED are per container. POWER WEIGHT is the power of CPU time relative to the"
-    " average of its nodes, learned where there is a meter."
-)
-_APPLICATION_COLUMNS: Columns = {
-    "APPLICATION": at("name"),
-    "SERVICES": at("services", lambda services: str(len(services))),
-    "CONTAINERS": at("nodes", lambda nodes: str(sum(nodes.values()))),
-    "NODES": at("nodes", lambda nodes: str(len(nodes))),
-    "BOUND": at("delay_max_seconds", milliseconds_text),
-    "FARTHEST": at("farthest.seconds", milliseconds_text),
-    "BETWEEN": at("farthest.nodes", " and ".join),
-    "WITHIN BOUND": at("within_bound", {True: "yes", False: "no"}.__getitem__),
-}
-_NO_APPLICATIONS = (
-    "No applications. They come from Swarm stacks, Compose projects, Kubernetes namespaces and the label"
-    " wattpack.app."
-)
-
-
-def _add_service_arguments(parser: argparse.ArgumentParser) -> None:
-    add(parser, "--running", "only services with running containers")
-    add(parser, "--dominant cpu|memory|disk|network", "only services with this dominant resource")
-    add_list_options(parser)
-
-
-def _list_services(arguments: argparse.Namespace) -> int:
-    running = "true" if arguments.running else None
-    found = get_all(arguments, "/v1/services", running=running, dominant=arguments.dominant)
-    which = "matching" if running or arguments.dominant else "known"
-    empty = (
-        f"No {which} services. Services come from Swarm, Compose and Kubernetes labels, and appear a minute"
-        " after their start."
-    )
-    return print_list(arguments, found, _SERVICE_COLUMNS, empty, _SERVICE_NOTE)
-
-
-def _list_applications(arguments: argparse.Namespace) -> int:
-    found = get_all(arguments, "/v1/applications")
-    return print_list(arguments, found, _APPLICATION_COLUMNS, _NO_APPLICATIONS)
 
 
 # --- Alerts -------------------------------------------------------------------------------------
@@ -224,10 +164,8 @@ def _list_alerts(arguments: argparse.Namespace) -> int:
     return print_result(arguments, shown, lines if shown else [empty])
 
 
-COMMANDS = {
+FUNCTIONS = {
     "nodes": Functions(_add_node_arguments, _list_nodes),
     "containers": Functions(_add_container_arguments, _list_containers),
-    "services": Functions(_add_service_arguments, _list_services),
-    "services apps": Functions(add_list_options, _list_applications),
     "alerts": Functions(_add_alert_arguments, _list_alerts),
 }

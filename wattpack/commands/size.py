@@ -28,6 +28,7 @@ from wattpack.output.text import (
     at,
     bytes_text,
     columns_table,
+    cores_text,
     count_text,
     number_text,
     percent_text,
@@ -103,7 +104,7 @@ _COLUMNS: Columns = {
     "CONTAINERS": at("containers"),
     **{
         f"{name.upper()} {title}": at(f"{name}.{key}", text)
-        for name, text in (("cpu", "{:.3f}".format), ("memory", bytes_text))
+        for name, text in (("cpu", cores_text), ("memory", bytes_text))
         for title, key in (("NOW", "present"), ("REQUEST", "request"), ("LIMIT", "limit"))
     },
     "DAYS": at("observed_days", number_text),

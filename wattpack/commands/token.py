@@ -124,7 +124,7 @@ _COLUMNS: Columns = {
     "CREATED": lambda token: _day_text(token.created_at),
     "EXPIRES": lambda token: _day_text(token.expires_at),
 }
-COMMANDS = {
+FUNCTIONS = {
     "token add": Functions(_add_new_arguments, _add_token),
     "token list": Functions(_add_file_arguments, _list_tokens),
     "token rotate": Functions(_add_token_arguments, _rotate_token),

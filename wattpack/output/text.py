@@ -96,6 +96,11 @@ def number_text(number: float | None, digits: int = 2) -> str:
     return _UNKNOWN if number is None else f"{number:.{digits}f}"
 
 
+def cores_text(cores: float | None) -> str:
+    """`0.125`, or `-` if unknown."""
+    return number_text(cores, digits=3)
+
+
 def percent_text(ratio: float | None) -> str:
     """`45%`, or `-` if unknown."""
     return _UNKNOWN if ratio is None else f"{ratio:.0%}"

@@ -5,7 +5,7 @@ import pytest
 from tests.collector.builders import Client, collecting, settings
 from tests.collector.features.elastic.test_routes import SERVICE, elastic, run_service
 from tests.wattpack.commands.test_hint import complained, printed
-from wattpack.commands.services_elastic import format_service
+from wattpack.commands.services import format_elastic
 
 __all__ = ["elastic"]
 
@@ -63,7 +63,7 @@ def test_a_service_is_described_before_its_first_decision() -> None:
         "change": None,
         "problem": "the query has no result",
     }
-    lines = list(format_service(status))
+    lines = list(format_elastic(status))
     assert "  metric:   unknown of at most 100.00, by query" in lines
     assert "  power:    12.3 W per core in use on its nodes" in lines
     assert "  problem:  the query has no result" in lines

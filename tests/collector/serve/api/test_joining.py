@@ -17,7 +17,7 @@ from collector.serve.web.scopes import Scope
 from collector.serve.web.tokens import edit_tokens, make_token, read_tokens
 from tests.collector.builders import HEARTBEAT, START, Client, Clock, collecting, report, settings
 from wattpack.cli import main
-from wattpack.commands.agent_join import with_settings
+from wattpack.commands.agent import with_settings
 from wire.messages import Report, encode
 
 MACHINE, OTHER = "a" * 32, "b" * 32

@@ -1,46 +1,116 @@
-"""`wattpack services elastic`: services whose replicas and CPU limits follow their load."""
+"""`wattpack services`: services, applications and elastic services."""
 
 import argparse
 from collections.abc import Iterator
 
-from wattpack.client.collector import Json, add_collector_options, get
+from wattpack.client.collector import (
+    Json,
+    add_collector_options,
+    add_list_options,
+    get,
+    get_all,
+    print_list,
+)
+from wattpack.commands import Functions
 from wattpack.config.options import add
 from wattpack.output.text import (
     Columns,
     at,
+    bytes_text,
     columns_table,
+    cores_text,
     count_text,
+    milliseconds_text,
     number_text,
+    percent_text,
     print_result,
     seconds_text,
     time_text,
 )
 from wire.errors import UserError
 
-_HOW = (
+_SERVICE_COLUMNS: Columns = {
+    "SERVICE": at("name"),
+    "CONTAINERS": at("containers"),
+    "NODES": at("nodes"),
+    "WATTS": at("watts", number_text),
+    "POWER WEIGHT": at("power_weight", number_text),
+    "DOMINANT": at("dominant.resource"),
+    "CONFIDENCE": at("dominant.confidence", percent_text),
+    "CPU NEED": at("envelope.need.cpu_cores", cores_text),
+    "MEMORY NEED": at("envelope.need.memory_bytes", bytes_text),
+    "PROFILED": at("profiled", {True: "yes", False: "not yet"}.__getitem__),
+}
+_SERVICE_NOTE = (
+    "CPU NEED and MEMORY NEED are per container. POWER WEIGHT is the power of CPU time relative to the"
+    " average of its nodes, learned where there is a meter."
+)
+_APPLICATION_COLUMNS: Columns = {
+    "APPLICATION": at("name"),
+    "SERVICES": at("services", lambda services: str(len(services))),
+    "CONTAINERS": at("nodes", lambda nodes: str(sum(nodes.values()))),
+    "NODES": at("nodes", lambda nodes: str(len(nodes))),
+    "BOUND": at("delay_max_seconds", milliseconds_text),
+    "FARTHEST": at("farthest.seconds", milliseconds_text),
+    "BETWEEN": at("farthest.nodes", " and ".join),
+    "WITHIN BOUND": at("within_bound", {True: "yes", False: "no"}.__getitem__),
+}
+_NO_APPLICATIONS = (
+    "No applications. They come from Swarm stacks, Compose projects, Kubernetes namespaces and the label"
+    " wattpack.app."
+)
+
+
+def _add_service_arguments(parser: argparse.ArgumentParser) -> None:
+    add(parser, "--running", "only services with running containers")
+    add(parser, "--dominant cpu|memory|disk|network", "only services with this dominant resource")
+    add_list_options(parser)
+
+
+def _list_services(arguments: argparse.Namespace) -> int:
+    running = "true" if arguments.running else None
+    found = get_all(arguments, "/v1/services", running=running, dominant=arguments.dominant)
+    which = "matching" if running or arguments.dominant else "known"
+    empty = (
+        f"No {which} services. Services come from Swarm, Compose and Kubernetes labels, and appear a minute"
+        " after their start."
+    )
+    return print_list(arguments, found, _SERVICE_COLUMNS, empty, _SERVICE_NOTE)
+
+
+def _list_applications(arguments: argparse.Namespace) -> int:
+    found = get_all(arguments, "/v1/applications")
+    return print_list(arguments, found, _APPLICATION_COLUMNS, _NO_APPLICATIONS)
+
+
+# --- Elastic services: their replicas and CPU limits follow their load --------------------------
+
+_HOW_ELASTIC = (
     "add [elastic.NAME] with metric_max to the collector's settings, or the label wattpack.elastic to the"
     " service"
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_elastic_arguments(parser: argparse.ArgumentParser) -> None:
     add(parser, "[SERVICE]", "only this service, with the reasons of its last decision")
     add_collector_options(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def _show_elastic(arguments: argparse.Namespace) -> int:
     found = get(arguments, "/v1/elastic")
     if arguments.service is not None:
         for status in found["elastic"]:
             if status["service"] == arguments.service:
-                return print_result(arguments, status, format_service(status))
-        raise UserError(f"service {arguments.service!r} is not elastic: {_HOW}")
+                return print_result(arguments, status, format_elastic(status))
+        raise UserError(f"service {arguments.service!r} is not elastic: {_HOW_ELASTIC}")
     services = found["elastic"]
-    lines = columns_table(_COLUMNS, services) if services else [f"No service is elastic: {_HOW}."]
+    lines = (
+        columns_table(_ELASTIC_COLUMNS, services) if services else [f"No service is elastic: {_HOW_ELASTIC}."]
+    )
     return print_result(arguments, found, lines)
 
 
-def format_service(status: Json) -> Iterator[str]:
+def format_elastic(status: Json) -> Iterator[str]:
     """Return the lines about one service."""
     target, observed = status["target"], status["observed"] or {}
     source = "query" if target["query"] else "probe"
@@ -88,7 +158,7 @@ def _cores(value: float | None) -> str:
     return "-" if value is None else f"{value:.3g}"
 
 
-_COLUMNS: Columns = {
+_ELASTIC_COLUMNS: Columns = {
     "SERVICE": at("service"),
     "POLICY": at("target.policy"),
     "METRIC": lambda each: _metric((each["observed"] or {}).get("metric"), each["target"]),
@@ -98,4 +168,9 @@ _COLUMNS: Columns = {
     "CPU LIMIT": at("observed.cpu_limit_cores", _cores),
     "CPU USED": at("observed.cpu_used_cores", _cores),
     "PROBLEM": at("problem"),
+}
+FUNCTIONS = {
+    "services": Functions(_add_service_arguments, _list_services),
+    "services apps": Functions(add_list_options, _list_applications),
+    "services elastic": Functions(_add_elastic_arguments, _show_elastic),
 }
