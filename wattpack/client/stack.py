@@ -137,7 +137,7 @@ def _service_request(name: str, service: Document, key: str) -> dict[str, Any]:
             "image": service.get("image"),
             "mode": mode,
             "replicas": parse_count(deploy.get("replicas", 1), "replicas"),
-            "reserve": _quantities({**limits, **reservations}),
+            "reserve": parse_resources({**limits, **reservations}),
             "labels": {**_labels(service.get("labels")), **_labels(deploy.get("labels"))},
             "constraints": [str(each) for each in placement.get("constraints") or ()],
             "max_replicas_per_node": parse_count(
@@ -192,7 +192,8 @@ def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _quantities(resources: Document) -> dict[str, float | int]:
+def parse_resources(resources: Document) -> dict[str, float | int]:
+    """A number of cores and a size of memory, as far as they are given."""
     found: dict[str, float | int] = {}
     if resources.get("cpus") is not None:
         found["cpu_cores"] = parse_cores(resources["cpus"])

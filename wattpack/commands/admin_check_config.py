@@ -53,10 +53,9 @@ def _lines(arguments: argparse.Namespace, config: type[msgspec.Struct], loaded: 
     changed = [key for key in keys(config) if _value(loaded, key.path) != key.default]
     for key in changed:
         value, default = (msgspec.to_builtins(each) for each in (_value(loaded, key.path), key.default))
-        if isinstance(value, dict):
-            yield from (f"  {line}" for line in _table_lines(key.dotted, value))
-        else:
-            yield f"  {key.dotted} = {_toml(value)}  (default {_toml(default)})"
+        # Users name the tables in a dictionary, such as `[elastic.web]`.
+        note = "" if isinstance(value, dict) else f"  (default {_toml(default)})"
+        yield from (f"  {dotted} = {_toml(each)}{note}" for dotted, each in _flat(key.dotted, value))
     if not changed:
         yield "  All keys have their defaults."
 
@@ -72,13 +71,12 @@ def _check_start(loaded: object) -> None:
         asyncio.run(check_start(loaded))
 
 
-def _table_lines(dotted: str, value: object) -> Iterator[str]:
-    """The keys of tables that users name, such as `[elastic.web]`."""
+def _flat(dotted: str, value: object) -> Iterator[tuple[str, object]]:
     if isinstance(value, dict):
         for name, inner in value.items():
-            yield from _table_lines(f"{dotted}.{name}", inner)
+            yield from _flat(f"{dotted}.{name}", inner)
     elif value is not None:
-        yield f"{dotted} = {_toml(value)}"
+        yield dotted, value
 
 
 def _toml(value: object) -> str:

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 
@@ -24,9 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _as_json(dataset: Dataset, found: Found | None) -> dict[str, object]:
     return {
         "name": dataset.name,
-        "about": dataset.source.about,
-        "url": dataset.source.url,
-        "licence": dataset.source.licence,
+        **asdict(dataset.source),
         "size": dataset.size,
         "format": dataset.format,
         "published": list(dataset.published),

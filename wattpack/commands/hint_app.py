@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from collector.act.orchestrator_state import ROLE, parse_constraint
-from collector.common.applications import is_named, parse_delay
+from collector.common.applications import is_named
 from collector.common.labels import DELAY_MAX_LABEL, TALKS_TO_LABEL
 from collector.decide.policies.actions import describe
 from collector.features.network.applications.hints import MAX_CONTAINERS, MAX_SERVICES, ApplicationHint
@@ -16,14 +16,13 @@ from wattpack.client.collector import add_collector_options, post
 from wattpack.client.stack import (
     Document,
     interpolate,
-    parse_cores,
     parse_count,
-    parse_docker_size,
+    parse_resources,
     read_stack,
     service_requests,
     stack_name,
 )
-from wattpack.commands.hint_container import add_placement_arguments, placement_question
+from wattpack.commands.hint_container import add_placement_arguments, delay_seconds, placement_question
 from wattpack.config.options import add
 from wattpack.output.text import count_text, milliseconds_text, print_result, table
 from wire.errors import UserError
@@ -76,7 +75,9 @@ def read_application(
             continue
         if service["max_replicas_per_node"]:
             found.notes.append(f"max_replicas_per_node of {whole} is not taken into account")
-        _check_delay(service["labels"], key)
+        if DELAY_MAX_LABEL in service["labels"]:
+            # An invalid bound counts as none for containers that run; here its author can still correct it.
+            delay_seconds(service["labels"][DELAY_MAX_LABEL], f"services.{key}: the label {DELAY_MAX_LABEL}")
         found.notes.extend(_unknown_peers(service["labels"], whole, {f"{name}_{each}" for each in plain}))
         constraints, unknown = _constraints(service["constraints"])
         found.notes.extend(f"the constraint {each} of {whole} is not checked" for each in unknown)
@@ -107,26 +108,11 @@ def _replicas(service: Document, replicas: int, key: str) -> int:
 
 def _plain_resources(service: Document, key: str) -> dict[str, float | int]:
     """Return the reservation outside the key `deploy`."""
-    found: dict[str, float | int] = {}
-    memory = service.get("mem_reservation") or service.get("mem_limit")
+    memory = service.get("mem_reservation") or service.get("mem_limit") or None
     try:
-        if service.get("cpus"):
-            found["cpu_cores"] = parse_cores(service["cpus"])
-        if memory:
-            found["memory_bytes"] = parse_docker_size(str(memory))
+        return parse_resources({"cpus": service.get("cpus") or None, "memory": memory})
     except (TypeError, ValueError, OverflowError) as error:
         raise UserError(f"services.{key}: {error}") from None
-    return found
-
-
-def _check_delay(labels: Mapping[str, str], key: str) -> None:
-    """An invalid bound counts as none for containers that run; here its author can still correct it."""
-    text = labels.get(DELAY_MAX_LABEL)
-    if text is not None and parse_delay(text) is None:
-        raise UserError(
-            f"services.{key}: the label {DELAY_MAX_LABEL}: {text!r} is not a time:"
-            " use a value such as 85ms or 0.085s"
-        )
 
 
 def _unknown_peers(labels: Mapping[str, str], service: str, known: set[str]) -> Iterator[str]:

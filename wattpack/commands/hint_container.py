@@ -85,9 +85,10 @@ def container_question(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def placement_question(arguments: argparse.Namespace) -> dict[str, Any]:
     """What the options of `add_placement_arguments` ask for, but for excluded nodes."""
+    delay = arguments.delay_max
     return policy_question(arguments) | {
         "spread": arguments.spread,
-        "delay_max_seconds": _delay_seconds(arguments.delay_max),
+        "delay_max_seconds": None if delay is None else delay_seconds(delay, "--delay-max"),
         "reserve_seconds": arguments.reserve,
     }
 
@@ -112,13 +113,11 @@ def parse_size(text: str) -> float:
     return float(found["number"]) * math.pow(step, _POWERS[found["unit"]])
 
 
-def _delay_seconds(text: str | None) -> float | None:
-    """A round-trip time such as `85ms`, in seconds; None without one."""
-    if text is None:
-        return None
+def delay_seconds(text: str, where: str) -> float:
+    """A round-trip time such as `85ms`, in seconds; `where` is for errors."""
     seconds = parse_delay(text)
     if seconds is None:
-        raise UserError(f"--delay-max: {text!r} is not a time: use a value such as 85ms or 0.085s")
+        raise UserError(f"{where}: {text!r} is not a time: use a value such as 85ms or 0.085s")
     return seconds
 
 

@@ -2,9 +2,9 @@
 
 import argparse
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from wattpack.client.collector import Collector, Json, add_list_options, query_collector
+from wattpack.client.collector import Collector, Json, add_list_options, more_lines, query_collector
 from wattpack.output.text import bytes_text, count_text, percent_text, print_result, seconds_text
 
 _MAX_LINES = 5
@@ -58,19 +58,14 @@ def format_status(
     )
     policies = f"{control['policy'] or 'none'} on alerts, {control['timer_policy'] or 'none'} on a timer"
     yield f"policies    {policies}; {_driver_text(control)}"
-    yield f"alerts      {len(alerts) or 'none'}{' open' if alerts else ''}"
-    yield from _limited(limit, (f"            {_alert_text(each)}" for each in alerts))
-    yield from _brownout_lines(control, limit)
+    yield f"alerts      {f'{len(alerts)} open' if alerts else 'none'}"
+    yield from _limited(limit, alerts, _alert_text)
+    if stopped := control["brownout"]:
+        yield f"brownout    {count_text(len(stopped), 'optional service')} stopped"
+        yield from _limited(limit, stopped, _stopped_text)
     if silent:
         yield f"silent      {count_text(len(silent), 'node')}"
-        yield from _limited(
-            limit,
-            (
-                f"            {each['name']} is {each['state']}, last report"
-                f" {seconds_text(each['last_seen_seconds_ago'])} ago"
-                for each in silent
-            ),
-        )
+        yield from _limited(limit, silent, _silent_text)
     for problem in cluster["problems"]:
         yield f"problem     {problem}"
     yield ""
@@ -82,18 +77,14 @@ def _alert_text(alert: Json) -> str:
     return evidence if evidence.startswith(f"{subject} ") else f"{subject}: {evidence}"
 
 
-def _brownout_lines(control: Json, limit: int) -> Iterator[str]:
-    """The optional services that are stopped."""
-    if stopped := control["brownout"]:
-        yield f"brownout    {count_text(len(stopped), 'optional service')} stopped"
-        yield from _limited(
-            limit,
-            (
-                f"            {each['service']}: {each['why']}"
-                + (f"; it waits: {each['waits_for']}" if each["waits_for"] != each["why"] else "")
-                for each in stopped
-            ),
-        )
+def _stopped_text(stopped: Json) -> str:
+    waits = f"; it waits: {stopped['waits_for']}" if stopped["waits_for"] != stopped["why"] else ""
+    return f"{stopped['service']}: {stopped['why']}{waits}"
+
+
+def _silent_text(node: Json) -> str:
+    ago = seconds_text(node["last_seen_seconds_ago"])
+    return f"{node['name']} is {node['state']}, last report {ago} ago"
 
 
 def _driver_text(control: Json) -> str:
@@ -113,11 +104,9 @@ def _used_text(cluster: Json, what: str) -> str:
     return percent_text(cluster[f"{what}_used"] / cluster[what] if cluster[what] else None)
 
 
-def _limited(limit: int, lines: Iterator[str]) -> Iterator[str]:
-    every = list(lines)
-    yield from every[:limit]
-    if len(every) > limit:
-        yield f"            ... and {len(every) - limit} more"
+def _limited(limit: int, entries: list[Json], text: Callable[[Json], str]) -> Iterator[str]:
+    shown = entries[:limit]
+    yield from (f"            {line}" for line in (*map(text, shown), *more_lines(entries, shown)))
 
 
 def _next_step(cluster: Json, alerts: list[Json], silent: list[Json]) -> str:

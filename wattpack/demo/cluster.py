@@ -63,7 +63,6 @@ class DemoCluster:
         self._limit = [shop.limit(row) for row in range(count)]
         self._elastic = [row for row, each in enumerate(shop.containers) if each.kind.replicas_max]
         self._probed: list[tuple[int, str, float]] = []
-        self._infos: dict[int, tuple[Place, ContainerInfo]] = {}
 
     # --- Where containers run -----------------------------------------------------------------------
 
@@ -217,12 +216,8 @@ class DemoCluster:
                 source_scope=curve.source_scope,
             ),
             containers=tuple(
-                [
-                    self._container(row, values, each, curve.source, error_ratio)
-                    for row, values, each in zip(
-                        rows.tolist(), moment.used[rows].tolist(), own_watts, strict=True
-                    )
-                ]
+                self._container(row, used, each, curve.source, error_ratio)
+                for row, used, each in zip(rows.tolist(), moment.used[rows].tolist(), own_watts, strict=True)
             ),
             gaps=self.shop.nodes[node].machine.gaps,
             power_curve=curve,
@@ -232,9 +227,6 @@ class DemoCluster:
         self, row: int, used: list[float], watts: float, source: PowerSource, error_ratio: float
     ) -> ContainerSample:
         place = self._places[row]
-        known = self._infos.get(row)
-        if known is None or known[0] is not place:
-            known = self._infos[row] = place, self._info(row, place)
         return ContainerSample(
             ContainerRates(
                 id=place.id,
@@ -244,7 +236,7 @@ class DemoCluster:
                 limit=self._limit[row],
                 pressure=container_pressure(used[CPU], self._limit[row].cpu_cores),
             ),
-            known[1],
+            self._info(row, place),
             ContainerPower(watts, source, error_ratio, float(self._joules[row])),
         )
 

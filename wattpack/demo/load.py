@@ -134,35 +134,32 @@ class DemoLoad:
 
     def _surge(self, used: Floats, now: float) -> Floats:
         """A job of the databases on one node, which leaves no CPU if the optional service runs there too."""
-        extra = np.zeros(len(used))
         since = now - self._starts_at - SURGE_AFTER_SECONDS
         if since < 0 or since % SURGE_EVERY_SECONDS > SURGE_SECONDS:
-            return extra
-        node, home = self._shop.surge_node, self._shop.placement
-        rows = np.flatnonzero((home == node) & self._is_database)
-        if rows.size:
-            left = _SURGE_RATIO * self.capacity[node, CPU] - float(used[home == node, CPU].sum())
-            extra[rows] = max(0.0, left) / rows.size
-        return extra
+            return np.zeros(len(used))
+        databases = self._is_database.astype(np.float64)
+        return self._fill(used, self._shop.surge_node, _SURGE_RATIO, databases)
 
     def _burst(self, used: Floats, now: float) -> Floats:
         """Work that suddenly arrives at the containers of one node, so that it has too little CPU."""
-        extra = np.zeros(len(used))
         since = now - (self._starts_at - BURST_BEGAN_SECONDS)
         number, into = floor(since / BURST_EVERY_SECONDS), since % BURST_EVERY_SECONDS
         if number < 0 or into > BURST_SECONDS:
-            return extra
+            return np.zeros(len(used))
         rng = np.random.default_rng([self._shop.seed, _STREAM_BURST, number])
         home, levels = self._shop.placement, self._shop.levels[:, CPU]
         begins = home != NOWHERE
         busy = np.bincount(home[begins], levels[begins], len(self.capacity)) / self.capacity[:, CPU]
         busy[[self._shop.down_node, self._shop.full_disk_node, self._shop.surge_node]] = 0.0
-        # The burst fills the CPU that is left on the node; a container that moves away takes its share along.
         node = int(rng.choice(np.argsort(-busy)[: max(1, len(busy) // 4)]))
-        rows = np.flatnonzero((home == node) & self._movable)
-        if rows.size:
-            left = _BURST_RATIO * self.capacity[node, CPU] - float(used[home == node, CPU].sum())
-            extra[rows] = max(0.0, left) * levels[rows] / levels[rows].sum()
+        return self._fill(used, node, _BURST_RATIO, levels * self._movable)
+
+    def _fill(self, used: Floats, node: int, ratio: float, weights: Floats) -> Floats:
+        """Fill the CPU of a node up to a ratio. A container that moves away takes its share along."""
+        here = self._shop.placement == node
+        shares = np.where(here, weights, 0.0)
+        left = ratio * self.capacity[node, CPU] - float(used[here, CPU].sum())
+        extra: Floats = max(0.0, left) * shares / max(shares.sum(), 1e-9)
         return extra
 
 

@@ -1,7 +1,7 @@
 """Rows and columns of the table: one row per container or node, sorted, filtered, cut to fit. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wattpack.output.text import bytes_text, number_text, watts_text
 from wattpack.top.scene import UP, Container, Node, Scene
@@ -53,18 +53,10 @@ class Column:
     rank: Callable[[Row], float | None] = lambda _: None
     is_text: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class SizedColumn:
-    """A column with its width on this screen."""
-
-    column: Column
-    width: int
-
     def fit(self, text: str) -> str:
         """Align text to the left, numbers to the right."""
-        cut = _shortened_in_middle(text, self.width) if self.column is _NAME else shortened(text, self.width)
-        return cut.ljust(self.width) if self.column.is_text else cut.rjust(self.width)
+        cut = _shortened_in_middle(text, self.width) if self.title == "NAME" else shortened(text, self.width)
+        return cut.ljust(self.width) if self.is_text else cut.rjust(self.width)
 
 
 def _bytes(resource: Resource) -> Callable[[Row], str]:
@@ -110,7 +102,7 @@ _COLUMNS = (_NAME, _NODE, _CPU, _CPU_BAR, _MEMORY, _DISK, _NETWORK, _POWER, _PRE
 _DROP_ORDER = (_CPU_BAR, _SERVICE, _PRESSURE, _NETWORK, _DISK, _NODE, _MEMORY, _CPU, _POWER)
 
 
-def columns_for(scene: Scene, view: View, rows: Sequence[Row], width: int) -> list[SizedColumn]:
+def columns_for(scene: Scene, view: View, rows: Sequence[Row], width: int) -> list[Column]:
     """The columns that fit. The sorted column is never dropped; names get the spare width."""
     shown = list(_COLUMNS)
     if not any(row.service for row in rows):
@@ -125,7 +117,7 @@ def columns_for(scene: Scene, view: View, rows: Sequence[Row], width: int) -> li
     spare = max(0, width - _total(shown))
     for_names = min(spare, _excess(_NAME, rows))
     extra = {_NAME: for_names, _SERVICE: min(spare - for_names, _excess(_SERVICE, rows))}
-    return [SizedColumn(column, column.width + extra.get(column, 0)) for column in shown]
+    return [replace(column, width=column.width + extra.get(column, 0)) for column in shown]
 
 
 def _excess(column: Column, rows: Iterable[Row]) -> int:

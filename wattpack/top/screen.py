@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from os import terminal_size
 
 from wattpack.output.text import bytes_text, count_text, number_text, percent_text, watts_text
-from wattpack.top.rows import Row, SizedColumn, columns_for, rows_of
+from wattpack.top.rows import Column, Row, columns_for, rows_of
 from wattpack.top.scene import DOWN, SUSPECT, Node, Scene
 from wattpack.top.spans import Line, Style, bar, cut, plain, shortened, spaced, style_of
 from wattpack.top.view import HELP, View, Viewport
@@ -70,10 +70,10 @@ def draw_all(scene: Scene, view: View, size: terminal_size | None = None) -> str
     return Screen(tuple(cut(line, width) for line in lines), viewport).text
 
 
-def _header(scene: Scene, view: View, columns: Sequence[SizedColumn], width: int, height: int) -> list[Line]:
+def _header(scene: Scene, view: View, columns: Sequence[Column], width: int, height: int) -> list[Line]:
     head = tuple(
-        (shown.fit(shown.column.title), Style.SORTED if shown.column.sort == view.sort else Style.HEAD)
-        for shown in columns
+        (column.fit(column.title), Style.SORTED if column.sort == view.sort else Style.HEAD)
+        for column in columns
     )
     return [
         _title(scene, width),
@@ -84,7 +84,7 @@ def _header(scene: Scene, view: View, columns: Sequence[SizedColumn], width: int
 
 
 def _table(
-    rows: Sequence[Row], scene: Scene, view: View, columns: Sequence[SizedColumn], viewport: Viewport
+    rows: Sequence[Row], scene: Scene, view: View, columns: Sequence[Column], viewport: Viewport
 ) -> list[Line]:
     if not rows:
         nothing: Line = ((_empty_text(scene, view), Style.FAINT),)
@@ -99,8 +99,8 @@ def _empty_text(scene: Scene, view: View) -> str:
     return "No node has reported yet." if view.nodes or not scene.nodes else "No running containers."
 
 
-def _line(row: Row, columns: Sequence[SizedColumn]) -> Line:
-    cells = (shown.fit(shown.column.cell(row)) for shown in columns)
+def _line(row: Row, columns: Sequence[Column]) -> Line:
+    cells = (column.fit(column.cell(row)) for column in columns)
     return ((" ".join(cells), Style.FAINT if row.is_stale else Style.PLAIN),)
 
 

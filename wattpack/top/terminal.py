@@ -154,30 +154,27 @@ def _opened() -> Iterator["curses.window"]:
         curses.endwin()
 
 
+_LOOKS: Mapping[Style, tuple[int, int | None]] = {
+    Style.PLAIN: (curses.A_NORMAL, None),
+    Style.TITLE: (curses.A_BOLD, None),
+    Style.HEAD: (curses.A_REVERSE, None),
+    Style.SORTED: (curses.A_REVERSE | curses.A_BOLD, curses.COLOR_CYAN),
+    Style.FAINT: (curses.A_DIM, None),
+    Style.GOOD: (curses.A_NORMAL, curses.COLOR_GREEN),
+    Style.WARM: (curses.A_NORMAL, curses.COLOR_YELLOW),
+    Style.HOT: (curses.A_BOLD, curses.COLOR_RED),
+}
+"""The attribute and the colour of each style."""
+
+
 def _attributes() -> Mapping[Style, int]:
-    plain = {
-        Style.PLAIN: curses.A_NORMAL,
-        Style.TITLE: curses.A_BOLD,
-        Style.HEAD: curses.A_REVERSE,
-        Style.SORTED: curses.A_REVERSE | curses.A_BOLD,
-        Style.FAINT: curses.A_DIM,
-        Style.GOOD: curses.A_NORMAL,
-        Style.WARM: curses.A_NORMAL,
-        Style.HOT: curses.A_BOLD,
-    }
+    attributes = {style: attribute for style, (attribute, _) in _LOOKS.items()}
     if os.environ.get("NO_COLOR") or not curses.has_colors():
-        return plain
+        return attributes
     curses.start_color()
     curses.use_default_colors()
-    coloured = {
-        Style.SORTED: (curses.COLOR_CYAN, curses.A_REVERSE | curses.A_BOLD),
-        Style.GOOD: (curses.COLOR_GREEN, curses.A_NORMAL),
-        Style.WARM: (curses.COLOR_YELLOW, curses.A_NORMAL),
-        Style.HOT: (curses.COLOR_RED, curses.A_BOLD),
-    }
-    for pair, (colour, _) in enumerate(coloured.values(), start=1):
-        curses.init_pair(pair, colour, -1)
-    return plain | {
-        style: curses.color_pair(pair) | attribute
-        for pair, (style, (_, attribute)) in enumerate(coloured.items(), start=1)
-    }
+    for pair, (style, (attribute, colour)) in enumerate(_LOOKS.items(), start=1):
+        if colour is not None:
+            curses.init_pair(pair, colour, -1)
+            attributes[style] = curses.color_pair(pair) | attribute
+    return attributes
