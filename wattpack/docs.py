@@ -156,33 +156,24 @@ def _metrics() -> Iterator[str]:
     yield "no series, never a zero; a stopped container has no series either. Agent and collector also expose"
     yield "`process_*` metrics about their own resource usage. The [glossary](glossary.md) explains words"
     yield "such as *beacon* and *gap*; [prometheus.md](prometheus.md) has recipes, rules and dashboards."
-    nothing: tuple[tuple[str, str], ...] = ()
-    groups: Sequence[tuple[str, Sequence[MetricSpec[Any]], Sequence[tuple[str, str]]]] = (
-        (
-            "Node, exposed by the agent",
-            (
-                *catalogue.NODE_METRICS,
-                *catalogue.DISK_METRICS,
-                *catalogue.LINK_METRICS,
-                *catalogue.METER_METRICS,
-                *catalogue.NODE_PRESSURE_METRICS,
-                *(spec for feature in load_features() for spec in feature.metrics),
-            ),
-            nothing,
+    groups: dict[str, Sequence[MetricSpec[Any]]] = {
+        "Node, exposed by the agent": (
+            *catalogue.NODE_METRICS,
+            *catalogue.DISK_METRICS,
+            *catalogue.LINK_METRICS,
+            *catalogue.METER_METRICS,
+            *catalogue.NODE_PRESSURE_METRICS,
+            *(spec for feature in load_features() for spec in feature.metrics),
         ),
-        (
-            "Containers, exposed by the agent",
-            (*catalogue.CONTAINER_METRICS, *catalogue.CONTAINER_PRESSURE_METRICS),
-            nothing,
+        "Containers, exposed by the agent": (
+            *catalogue.CONTAINER_METRICS,
+            *catalogue.CONTAINER_PRESSURE_METRICS,
         ),
-        (
-            "Agent",
-            (*catalogue.AGENT_METRICS, *catalogue.ALERT_METRICS, *catalogue.GAP_METRICS),
-            (PASS_DURATION,),
-        ),
-        ("Collector", COLLECTOR_METRICS, (INGEST_DURATION,)),
-    )
-    for title, specs, histograms in groups:
+        "Agent": (*catalogue.AGENT_METRICS, *catalogue.ALERT_METRICS, *catalogue.GAP_METRICS),
+        "Collector": COLLECTOR_METRICS,
+    }
+    histograms = {"Agent": PASS_DURATION, "Collector": INGEST_DURATION}
+    for title, specs in groups.items():
         yield ""
         yield f"## {title}"
         yield ""
@@ -191,7 +182,8 @@ def _metrics() -> Iterator[str]:
         for spec in specs:
             labels = ", ".join(f"`{label}`" for label in spec.labels)
             yield f"| `{spec.name}` | {spec.kind} | {labels} | {spec.help} |"
-        for name, meaning in histograms:
+        if title in histograms:
+            name, meaning = histograms[title]
             yield f"| `{name}` | histogram | | {meaning} |"
     yield ""
 

@@ -23,9 +23,8 @@ from collector.features.network.mesh.mesh import Mesh
 from collector.main import running
 from wattpack.demo.agents import DemoAgents
 from wattpack.demo.cluster import DemoCluster
-from wattpack.demo.driver import DemoDriver
 from wattpack.demo.past import write_past
-from wattpack.demo.run import DemoOptions, demo_config, put_round_trips
+from wattpack.demo.run import DemoDriver, DemoOptions, demo_config, put_round_trips
 from wattpack.demo.shop import Shop, make_shop
 from wire.messages import MAX_BATCH, encode
 

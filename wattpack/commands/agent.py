@@ -20,7 +20,13 @@ from agent.features import settings_class
 from agent.main import RunningAgent, node_name, running, sample_once
 from agent.sampling.node_sample import NodeSample
 from agent.sources.host import read_machine
-from wattpack.client.session import CA_VARIABLE, TOKEN_VARIABLE, collector_url, explain_failure, open_session
+from wattpack.client.collector import (
+    CA_VARIABLE,
+    TOKEN_VARIABLE,
+    collector_url,
+    explain_failure,
+    open_session,
+)
 from wattpack.commands import Functions
 from wattpack.config.options import ETC, add, add_config_options, load_config
 from wattpack.output.text import count_text, print_result

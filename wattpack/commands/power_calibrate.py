@@ -1,7 +1,6 @@
 """`wattpack power calibrate`: fit a power model of this host to its meter under known loads."""
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -40,7 +39,6 @@ MODEL_PATH = Path(StorageConfig().directory, "model.json")
 _METER_POLL_SECONDS = 0.5
 _METER_TIMEOUT_SECONDS = 15.0
 _MEMORY_SHARE = 0.25
-_BAR = 30
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -111,7 +109,7 @@ def _record(minutes: float, out: Path, proc: Path, sys_root: Path, host: str) ->
     print(f"meter      {meter.describe()}")
     print(f"ramp       {len(plan.phases)} phases in {plan.seconds / 60:.1f} minutes; press Ctrl-C to abort")
     drive = Drive(meter, _load_reader(reader, scaling), limits, time.sleep)
-    samples = drive.run(plan, _progress_printer(in_place=sys.stdout.isatty()))
+    samples = drive.run(plan, _progress_printer())
     head = RecordingHeader(
         host=host,
         meter=meter.describe(),
@@ -149,23 +147,14 @@ def _load_reader(reader: Reader, scaling: Quantities) -> ReadLoad:
     return read_load
 
 
-def _progress_printer(*, in_place: bool) -> Callable[[Progress], None]:
-    """Print progress: as one line that is redrawn, or as one line per phase without a terminal."""
+def _progress_printer() -> Callable[[Progress], None]:
+    """Print one line per phase."""
     shown: list[Phase] = []
 
     def show(progress: Progress) -> None:
-        watts = "" if progress.watts is None else f"{progress.watts:8.1f} W"
-        if in_place:
-            bar = "█" * round(progress.ratio * _BAR)
-            print(
-                f"\r{bar:░<{_BAR}} {progress.ratio:4.0%} {watts}  {progress.phase.name:<35}",
-                end="",
-                flush=True,
-            )
-            if progress.ratio >= 1:
-                print()
-        elif progress.phase not in shown:
+        if progress.phase not in shown:
             shown.append(progress.phase)
+            watts = "" if progress.watts is None else f"{progress.watts:8.1f} W"
             print(f"{progress.ratio:4.0%} {watts}  {progress.phase.name}", flush=True)
 
     return show

@@ -8,8 +8,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from wattpack.client.collector import access_environment, add_access_options
-from wattpack.client.session import URL_VARIABLE, collector_url
+from wattpack.client.collector import URL_VARIABLE, access_environment, add_access_options, collector_url
 from wattpack.config.options import add, add_config_options, load_config
 from wattpack.output.text import json_text
 from wattpack.top.scene import Scene, remote_scenes

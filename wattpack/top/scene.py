@@ -9,8 +9,7 @@ import aiohttp
 import msgspec
 
 from agent.sampling.ticker import ticks
-from wattpack.client.collector import Collector
-from wattpack.client.session import UnavailableError, explain_unavailable, open_session
+from wattpack.client.collector import Collector, UnavailableError, explain_unavailable, open_session
 from wire.messages import Alert, ContainerPower, Gap, NodePower, Pressure, Report
 from wire.resources import Quantities, Resource
 

@@ -9,8 +9,7 @@ from collector.serve.web.scopes import Scope
 from tests.certificates import Authority
 from tests.collector.builders import collecting, settings
 from tests.collector.serve.web.test_auth import add
-from wattpack.client.collector import Collector
-from wattpack.client.session import UnavailableError, open_session
+from wattpack.client.collector import Collector, UnavailableError, open_session
 from wire.errors import UserError
 
 PATIENCE = aiohttp.ClientTimeout(total=10)

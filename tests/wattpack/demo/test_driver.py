@@ -3,7 +3,7 @@ import pytest
 from collector.act.drivers.interface import DriverError
 from collector.decide.policies.actions import Cut, Move, PowerOff, Scale
 from wattpack.demo.cluster import DemoCluster
-from wattpack.demo.driver import DemoDriver
+from wattpack.demo.run import DemoDriver
 from wattpack.demo.shop import make_shop
 from wire.resources import Quantities
 
