@@ -154,14 +154,6 @@ COMMANDS: Mapping[str, tuple[Command, ...]] = {
 """All commands, by what one wants to do."""
 
 
-def every_command() -> Iterator[Command]:
-    """All commands and sub-commands."""
-    for commands in COMMANDS.values():
-        for command in commands:
-            yield command
-            yield from command.parts
-
-
 def find_command(arguments: Sequence[str]) -> tuple[Command, Sequence[str]]:
     """The command that the first words name, and the arguments after them; raises `UserError`."""
     name, *rest = arguments

@@ -29,13 +29,13 @@ from wattpack.client.collector import (
 )
 from wattpack.commands import Functions
 from wattpack.config.options import ETC, add, add_config_options, load_config
-from wattpack.output.text import count_text, print_result
+from wattpack.output.text import count_text, print_result, writing
 from wattpack.service.runner import Watchdog, Work, keep_running, start_logging
 from wattpack.service.runner import run as run_service
 from wattpack.top.scene import scene_of
 from wattpack.top.screen import draw_all
 from wattpack.top.view import View
-from wire.errors import Problem, UserError, os_reason
+from wire.errors import Problem, UserError
 
 log = logging.getLogger("wattpack.agent")
 _TIMEOUT = aiohttp.ClientTimeout(total=30)
@@ -113,7 +113,8 @@ def _run_join(arguments: argparse.Namespace) -> int:
     ca_file = arguments.ca_file or config.collector.ca_file
     joined = asyncio.run(_join(collector_url(arguments.url), secret, ca_file, node, machine))
     token_file = Path(arguments.token_file or config.collector.token_file or _TOKEN_FILE)
-    _write_private(token_file, joined.token + "\n")
+    with writing(token_file, "run this as root"):
+        _write_private(token_file, joined.token + "\n")
     settings = {"url": arguments.url, "token_file": str(token_file)} | (
         {"ca_file": ca_file} if ca_file else {}
     )
@@ -122,7 +123,9 @@ def _run_join(arguments: argparse.Namespace) -> int:
     text = with_settings(text, "collector", settings)
     if arguments.node:
         text = with_settings(text, "", {"node": arguments.node})
-    _write(file, text)
+    with writing(file, "run this as root"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
     print(f"{joined.node} has joined {arguments.url}: its token is in {token_file}, the settings in {file}.")
     print("Apply them with: systemctl restart wattpack-agent")
     return 0
@@ -173,32 +176,17 @@ def with_settings(text: str, table: str, settings: dict[str, str]) -> str:
 
 
 def _write_private(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name(path.name + ".new")
-        new.unlink(missing_ok=True)
-        handle = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, _PRIVATE)
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            if os.geteuid() == 0:
-                # The agent runs as the owner of the folder.
-                folder = path.parent.stat()
-                os.fchown(file.fileno(), folder.st_uid, folder.st_gid)
-            file.write(text)
-        new.replace(path)
-    except OSError as error:
-        raise _cannot_write(path, error) from error
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise _cannot_write(path, error) from error
-
-
-def _cannot_write(path: Path, error: OSError) -> UserError:
-    return UserError(f"cannot write {path} ({os_reason(error)}): run this as root")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(path.name + ".new")
+    new.unlink(missing_ok=True)
+    handle = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, _PRIVATE)
+    with os.fdopen(handle, "w", encoding="ascii") as file:
+        if os.geteuid() == 0:
+            # The agent runs as the owner of the folder.
+            folder = path.parent.stat()
+            os.fchown(file.fileno(), folder.st_uid, folder.st_gid)
+        file.write(text)
+    new.replace(path)
 
 
 FUNCTIONS = {

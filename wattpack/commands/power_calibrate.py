@@ -31,8 +31,8 @@ from powermodels.models.fitted import ScopeName, fingerprint
 from powermodels.models.samples import Kind
 from powermodels.models.stored import Stored, save
 from wattpack.config.options import add, add_config_options, load_config
-from wattpack.output.text import count_text
-from wire.errors import UserError, os_reason
+from wattpack.output.text import count_text, writing
+from wire.errors import UserError
 from wire.resources import Quantities
 
 MODEL_PATH = Path(StorageConfig().directory, "model.json")
@@ -85,13 +85,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_writable(out: Path) -> None:
     """Fail now, not after minutes of work, if the model cannot be saved."""
-    try:
+    with writing(out, "choose another file with --out"):
         out.parent.mkdir(parents=True, exist_ok=True)
         probe = out.with_name(f".{out.name}.probe")
         probe.touch()
         probe.unlink()
-    except OSError as error:
-        raise UserError(f"cannot write {out} ({os_reason(error)}): choose another file with --out") from error
 
 
 def _record(minutes: float, out: Path, proc: Path, sys_root: Path, host: str) -> CalibrationRecording:

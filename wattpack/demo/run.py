@@ -15,19 +15,9 @@ from collector.act.drivers.interface import ActionResult, Driver, DriverError
 from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
 from collector.common.periodic import in_background, repeat
 from collector.common.text import counted
-from collector.config import (
-    AccessConfig,
-    AnalysisConfig,
-    CollectorConfig,
-    ControlConfig,
-    DriverConfig,
-    EnergyConfig,
-    HistoryConfig,
-    HttpConfig,
-)
+from collector.config import CollectorConfig
 from collector.decide.policies.actions import Action, Cut, Kill, Move, Scale, describe
 from collector.features.network.mesh.mesh import Mesh
-from collector.features.network.settings import ApplicationRule, MeshConfig
 from collector.main import RunningCollector
 from collector.main import running as running_collector
 from wattpack.demo.agents import DemoAgents
@@ -101,19 +91,20 @@ async def running_demo(
 
 def demo_config(shop: Shop, path: Path, listen: str) -> CollectorConfig:
     """The settings of the demo's collector: the defaults, with shorter intervals for a quick start."""
-    config = CollectorConfig(
-        http=HttpConfig(listen=listen),
-        access=AccessConfig(tokens=""),
-        history=HistoryConfig(path=str(path)),
-        analysis=AnalysisConfig(interval_seconds=15.0),
-        control=ControlConfig(settle_seconds=30.0),
+    settings = {
+        "http": {"listen": listen},
+        "access": {"tokens": ""},
+        "history": {"path": str(path)},
+        "analysis": {"interval_seconds": 15.0},
+        "control": {"settle_seconds": 30.0},
         # Services span nodes, as those of a Swarm do.
-        driver=DriverConfig(name="swarm"),
-        energy=EnergyConfig(price_per_kwh=0.29, currency="EUR", co2_grams_per_kwh=310.0),
-        nodes={each.name: {"zone": each.zone} for each in shop.nodes},
-    )
-    rules = {APPLICATION: ApplicationRule(delay_max_seconds=_DELAY_MAX_SECONDS)}
-    return msgspec.structs.replace(config, mesh=MeshConfig(enabled=True), applications=rules)
+        "driver": {"name": "swarm"},
+        "energy": {"price_per_kwh": 0.29, "currency": "EUR", "co2_grams_per_kwh": 310.0},
+        "nodes": {each.name: {"zone": each.zone} for each in shop.nodes},
+        "mesh": {"enabled": True},
+        "applications": {APPLICATION: {"delay_max_seconds": _DELAY_MAX_SECONDS}},
+    }
+    return msgspec.convert(settings, CollectorConfig)
 
 
 @asynccontextmanager

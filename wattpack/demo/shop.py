@@ -1,5 +1,6 @@
 """The demo shop: its nodes, its containers, and their first placement. The same seed gives the same shop."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -70,10 +71,7 @@ class Shop:
     @cached_property
     def replicas(self) -> dict[str, int]:
         """The number of containers of each service at the start."""
-        counts: dict[str, int] = {}
-        for each, node in zip(self.containers, self.placement.tolist(), strict=True):
-            counts[each.service] = counts.get(each.service, 0) + (node != NOWHERE)
-        return counts
+        return {name: int((self.placement[rows] != NOWHERE).sum()) for name, rows in self.rows.items()}
 
     @cached_property
     def rows(self) -> dict[str, list[int]]:
@@ -117,11 +115,11 @@ def make_shop(seed: int, nodes: int, containers: int) -> Shop:
 
 def _nodes(count: int) -> tuple[ShopNode, ...]:
     machines = {each.name: each for each in MACHINES}
-    numbers: dict[tuple[str, str], int] = {}
+    numbers: Counter[tuple[str, str]] = Counter()
     found = []
     for number, kind in enumerate(islice(cycle(MACHINE_ORDER), count)):
         zone = ZONES[number % len(ZONES)]
-        numbers[zone, kind] = numbers.get((zone, kind), 0) + 1
+        numbers[zone, kind] += 1
         found.append(ShopNode(f"{zone}-{kind}-{numbers[zone, kind]:02}", machines[kind], zone))
     return tuple(sorted(found, key=lambda each: each.name))
 

@@ -4,6 +4,7 @@ import argparse
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -67,10 +68,17 @@ def print_result(arguments: argparse.Namespace, found: object, lines: Iterable[s
 
 def write_text(path: Path, text: str) -> None:
     """Write a file that an option names; raises `UserError` if that is not possible."""
-    try:
+    with writing(path, "choose another path"):
         path.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def writing(path: Path, hint: str) -> Iterator[None]:
+    """Raise a `UserError` with this hint if the block cannot write the file."""
+    try:
+        yield
     except OSError as error:
-        raise UserError(f"cannot write {path} ({os_reason(error)}): choose another path") from None
+        raise UserError(f"cannot write {path} ({os_reason(error)}): {hint}") from None
 
 
 def time_text(at: float | None) -> str:

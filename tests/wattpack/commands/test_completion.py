@@ -7,7 +7,7 @@ import pytest
 
 from tests.lab.parts import require
 from tests.processes import wattpack
-from wattpack.commands import every_command
+from tests.wattpack.test_cli import EVERY_COMMAND
 from wattpack.commands.admin_completion import complete
 
 _CASES = [
@@ -56,7 +56,7 @@ def completed(shell: str, scripts: Path, script: str) -> list[str]:
 
 
 def test_every_command_is_completed() -> None:
-    for command in every_command():
+    for command in EVERY_COMMAND:
         *above, name = command.name.split()
         assert (name, command.summary) in list(complete(above))
         assert "--help" in dict(complete(command.name.split()))
