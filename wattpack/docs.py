@@ -33,12 +33,8 @@ _ROLES: dict[str, type[msgspec.Struct]] = {"agent": settings_class(), "collector
 _COMMENT_WIDTH = 110
 
 
-def configuration_markdown() -> str:
-    """The page with every key of every role."""
-    return "\n".join(_configuration())
-
-
 def _configuration() -> Iterator[str]:
+    """The page with every key of every role."""
     yield "# Configuration"
     yield _GENERATED
     yield ""
@@ -93,12 +89,8 @@ def _toml(value: object) -> str:
     return json.dumps(msgspec.to_builtins(value))
 
 
-def settings_file(role: str) -> str:
-    """The installed file: every key as a comment with its default."""
-    return "\n".join(_settings_file(role))
-
-
 def _settings_file(role: str) -> Iterator[str]:
+    """The installed file: every key as a comment with its default."""
     yield f"# Settings of the Wattpack {role}. Every key is shown with its default; remove # to change it."
     yield f"# Check the file with: wattpack admin check-config {role} {ETC / role}.toml"
     yield f"# Apply it with: systemctl reload wattpack-{role}"
@@ -143,12 +135,8 @@ def _bounds(key: Key) -> str:
     return f"{kinds.get(key.type, 'tables')} {', '.join(parts)}".strip()
 
 
-def metrics_markdown() -> str:
-    """The page with every metric of agent and collector."""
-    return "\n".join(_metrics())
-
-
 def _metrics() -> Iterator[str]:
+    """The page with every metric of agent and collector."""
     yield "# Metrics"
     yield _GENERATED
     yield ""
@@ -214,12 +202,16 @@ def glossary_json() -> str:
     return json.dumps(definitions, indent=1, ensure_ascii=False) + "\n"
 
 
+def _page(lines: Callable[..., Iterator[str]], *arguments: str) -> str:
+    return "\n".join(lines(*arguments))
+
+
 PAGES: dict[str, Callable[[], str]] = {
-    "docs/configuration.md": configuration_markdown,
-    "docs/metrics.md": metrics_markdown,
+    "docs/configuration.md": partial(_page, _configuration),
+    "docs/metrics.md": partial(_page, _metrics),
     "docs/api.md": partial(api_markdown, ROUTES),
     "collector/serve/web/assets/core/glossary.json": glossary_json,
-    **{f"systemd/{role}.toml": partial(settings_file, role) for role in _ROLES},
+    **{f"systemd/{role}.toml": partial(_page, _settings_file, role) for role in _ROLES},
 }
 
 

@@ -1,14 +1,15 @@
 """The table of commands, and their modules: `services slo` is in `services_slo`.
 
 A module offers `add_arguments(parser)` and `run(arguments) -> exit status`, and is imported when its command
-runs. Sub-commands without a module of their own are in the table `FUNCTIONS` of the module of their group.
+runs. Sub-commands without a module of their own are in the table `FUNCTIONS` of the module of their group,
+and other commands without one in that of `lists`.
 """
 
 import argparse
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -31,16 +32,14 @@ class Command:
 
     name: str
     summary: str
-    parts: tuple["Command", ...] = ()
+    parts: list["Command"] = field(default_factory=list)
     """Its sub-commands. A command with some has no arguments but options."""
     runs_alone: bool = True
-    module: str = ""
-    """The module, if neither this command nor its group gives it the name."""
 
     def functions(self) -> Functions:
         """Import the module."""
-        own, group = re.sub("[ -]", "_", self.name), self.name.partition(" ")[0]
-        name = self.module or (own if find_spec(f"{__name__}.{own}") else group)
+        names = (re.sub("[ -]", "_", self.name), self.name.partition(" ")[0], "lists")
+        name = next(name for name in names if find_spec(f"{__name__}.{name}"))
         module: Any = import_module(f"{__name__}.{name}")
         if hasattr(module, "FUNCTIONS"):
             return Functions(*module.FUNCTIONS[self.name])
@@ -61,96 +60,78 @@ class Command:
         return parser
 
 
-def _group(name: str, summary: str, *parts: Command) -> Command:
-    """A command that does nothing without a sub-command."""
-    return Command(name, summary, parts, runs_alone=False)
+_TABLE = """
+Try it
+  up                run a collector and an agent for this host, and show its power
+  demo              run a collector with a simulated cluster, to try everything
+Run it
+  agent             run the agent of this host, or take one sample with --once
+    join            let this host report to a collector, with a join token
+  collector         run the collector
+  power COMMAND     check, calibrate and evaluate how watts are measured
+    doctor          check what this host can measure, and how to enable the rest
+    calibrate       fit a power model to this host, by its meter or a recording
+    evaluate        measure the accuracy of power models on recordings
+See
+  status            show the state of the cluster, and what to do next
+  top               show nodes and containers live in the terminal
+  nodes             list nodes
+  containers        list containers, highest power first
+  services          list services with the resources that one container needs
+    elastic         show elastic services: replicas, load, and reasons
+    slo             show the promised and delivered availability of services
+    apps            list applications, and the round-trip times of their nodes
+  network           show round-trip times between nodes, and clusters of near nodes
+  alerts            list bottlenecks, silent nodes and overbooked nodes
+  energy            show energy by node, container, service, label or day
+Decide
+  hint COMMAND      find out where a container should run, and what more load costs
+    container       rank nodes for a container, with reasons
+    app             place all containers of an application from a Compose file
+    what-if         estimate the power of more or less load on each node
+  plan              show what a policy would move or switch off; change nothing
+  size              recommend requests and limits of services, with a patch to paste
+  replay            compare policies on a recorded workload: energy, moves, overload
+  data              list data sets for 'replay' and 'power evaluate'
+Act
+  deploy COMMAND    start containers on a Swarm, on nodes that the policy chooses
+    stack           deploy a stack file, instead of 'docker stack deploy'
+    service         create a service, instead of 'docker service create'
+  control COMMAND   follow, pause and use the control loop, which carries out plans
+    history         list decisions of the control loop with reasons and outcome
+    pause           pause the control loop, for a time or until resumed
+    resume          resume the control loop after a pause
+    room            make room for a container that fits nowhere
+Administer
+  token COMMAND     add, list, rotate and revoke tokens for access to the collector
+    add             create a token and print its secret once
+    list            list tokens, without their secrets
+    rotate          replace the secret of a token; the old one is revoked
+    revoke          revoke a token; it takes effect within a second
+  admin COMMAND     check settings, repair a history, complete commands in a shell
+    check-config    check a configuration file
+    repair          check the collector's history for damage, and repair it
+    completion      print the completion script of a shell: bash, zsh or fish
+"""
+"""A command whose name is followed by COMMAND does nothing without a sub-command."""
 
 
-COMMANDS: Mapping[str, tuple[Command, ...]] = {
-    "Try it": (
-        Command("up", "run a collector and an agent for this host, and show its power"),
-        Command("demo", "run a collector with a simulated cluster, to try everything"),
-    ),
-    "Run it": (
-        Command(
-            "agent",
-            "run the agent of this host, or take one sample with --once",
-            (Command("agent join", "let this host report to a collector, with a join token"),),
-        ),
-        Command("collector", "run the collector"),
-        _group(
-            "power",
-            "check, calibrate and evaluate how watts are measured",
-            Command("power doctor", "check what this host can measure, and how to enable the rest"),
-            Command("power calibrate", "fit a power model to this host, by its meter or a recording"),
-            Command("power evaluate", "measure the accuracy of power models on recordings"),
-        ),
-    ),
-    "See": (
-        Command("status", "show the state of the cluster, and what to do next"),
-        Command("top", "show nodes and containers live in the terminal"),
-        Command("nodes", "list nodes", module="lists"),
-        Command("containers", "list containers, highest power first", module="lists"),
-        Command(
-            "services",
-            "list services with the resources that one container needs",
-            (
-                Command("services elastic", "show elastic services: replicas, load, and reasons"),
-                Command("services slo", "show the promised and delivered availability of services"),
-                Command("services apps", "list applications, and the round-trip times of their nodes"),
-            ),
-        ),
-        Command("network", "show round-trip times between nodes, and clusters of near nodes"),
-        Command("alerts", "list bottlenecks, silent nodes and overbooked nodes", module="lists"),
-        Command("energy", "show energy by node, container, service, label or day"),
-    ),
-    "Decide": (
-        _group(
-            "hint",
-            "find out where a container should run, and what more load costs",
-            Command("hint container", "rank nodes for a container, with reasons"),
-            Command("hint app", "place all containers of an application from a Compose file"),
-            Command("hint what-if", "estimate the power of more or less load on each node"),
-        ),
-        Command("plan", "show what a policy would move or switch off; change nothing"),
-        Command("size", "recommend requests and limits of services, with a patch to paste"),
-        Command("replay", "compare policies on a recorded workload: energy, moves, overload"),
-        Command("data", "list data sets for 'replay' and 'power evaluate'"),
-    ),
-    "Act": (
-        _group(
-            "deploy",
-            "start containers on a Swarm, on nodes that the policy chooses",
-            Command("deploy stack", "deploy a stack file, instead of 'docker stack deploy'"),
-            Command("deploy service", "create a service, instead of 'docker service create'"),
-        ),
-        _group(
-            "control",
-            "follow, pause and use the control loop, which carries out plans",
-            Command("control history", "list decisions of the control loop with reasons and outcome"),
-            Command("control pause", "pause the control loop, for a time or until resumed"),
-            Command("control resume", "resume the control loop after a pause"),
-            Command("control room", "make room for a container that fits nowhere"),
-        ),
-    ),
-    "Administer": (
-        _group(
-            "token",
-            "add, list, rotate and revoke tokens for access to the collector",
-            Command("token add", "create a token and print its secret once"),
-            Command("token list", "list tokens, without their secrets"),
-            Command("token rotate", "replace the secret of a token; the old one is revoked"),
-            Command("token revoke", "revoke a token; it takes effect within a second"),
-        ),
-        _group(
-            "admin",
-            "check settings, repair a history, complete commands in a shell",
-            Command("admin check-config", "check a configuration file"),
-            Command("admin repair", "check the collector's history for damage, and repair it"),
-            Command("admin completion", "print the completion script of a shell: bash, zsh or fish"),
-        ),
-    ),
-}
+def _parse(table: str) -> dict[str, list[Command]]:
+    groups: dict[str, list[Command]] = {}
+    commands: list[Command] = []
+    for line in table.strip().splitlines():
+        name, _, summary = re.sub(" {2,}", "\t", line.strip()).partition("\t")
+        if not summary:
+            commands = groups[line] = []
+        elif line.startswith("    "):
+            commands[-1].parts.append(Command(f"{commands[-1].name} {name}", summary))
+        else:
+            first, _, needs_more = name.partition(" ")
+            commands.append(Command(first, summary, runs_alone=not needs_more))
+    return groups
+
+
+COMMANDS = _parse(_TABLE)
 """All commands, by what one wants to do."""
 
 
