@@ -6,18 +6,17 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from collector.features.elastic.scaling.bounds import (
-    USAGE_UNKNOWN,
-    changes_size,
-    decide_within,
-    may_explore,
-)
 from collector.features.elastic.scaling.interface import (
+    USAGE_UNKNOWN,
     ElasticDecision,
     ElasticPolicy,
     Observation,
+    Target,
+    changes_size,
+    decide_within,
     decode_learned,
     encode_learned,
+    may_explore,
 )
 from collector.features.elastic.scaling.states import (
     ACTIONS,
@@ -29,7 +28,6 @@ from collector.features.elastic.scaling.states import (
     observed_state,
     performance_cost,
 )
-from collector.features.elastic.settings import Target
 
 _VERSION = "q-learning/1"
 _LEARNING_RATE = 0.1
@@ -108,7 +106,7 @@ def _updated(
     """The values, corrected by the cost of the last action."""
     values, last, grid = experience.values, experience.last, experience.grid
     performance = performance_cost(target, observed)
-    if last is None or performance is None or not grid.contains(last.state) or not _led_to(last, now):
+    if last is None or performance is None or not _led_to(last, now):
         return values
     cost = known_cost(target, grid, last.state, last.action) + target.weights.performance * performance
     following = values.get(grid.number(now), {})

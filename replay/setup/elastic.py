@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from collector.decide.policies.actions import SizeBounds
-from collector.features.elastic.settings import Target, Weights
+from collector.features.elastic.scaling.interface import Target, Weights
 
 _Positive = Annotated[float, Meta(gt=0)]
 _NotNegative = Annotated[float, Meta(ge=0)]

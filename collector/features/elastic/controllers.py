@@ -30,9 +30,9 @@ from collector.features.elastic.observation import (
     running_containers,
 )
 from collector.features.elastic.placement import ReplicaPlacement, place_replicas, release_reservations
-from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation
+from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation, Target
 from collector.features.elastic.scaling.table import ELASTIC_POLICIES
-from collector.features.elastic.settings import Target, elastic_target
+from collector.features.elastic.settings import elastic_target
 from collector.features.elastic.status import (
     STORED_STATES,
     ElasticStatus,
@@ -176,9 +176,7 @@ class ElasticController(Controller):
             # It is gone, or still changes: the next check looks again.
             return
         observed = await self._observe(service, tracked, queried)
-        policy = self._policies.get(target.policy)
-        if policy is None:
-            return
+        policy = self._policies[target.policy]
         decided = await asyncio.to_thread(policy.decide, target, observed, tracked.learned)
         tracked.learned = decided.learned
         tracked.note(

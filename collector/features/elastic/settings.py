@@ -3,10 +3,9 @@
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Meta
 
 from collector.common.applications import parse_delay
 from collector.common.labels import (
@@ -17,9 +16,10 @@ from collector.common.labels import (
     NEVER,
 )
 from collector.common.orchestrator import Mode, ServiceView
-from collector.decide.policies.actions import SizeBounds
+from collector.features.elastic.scaling.interface import Target
+from collector.features.elastic.scaling.table import ELASTIC_POLICIES
 from wire.errors import UserError
-from wire.settings import NamedTables, Section
+from wire.settings import NamedTables
 
 if TYPE_CHECKING:
     from collector.config import CollectorConfig
@@ -31,46 +31,6 @@ _DEFAULT_STEP = 0.1
 _MAX_REPLICAS, _MAX_CORES = 10_000, 10_000.0
 _MIN_SECONDS, _MAX_SECONDS = 1e-6, 1e6
 """Bounds of a response time that a label may name."""
-_Weight = Annotated[float, Meta(ge=0, le=1e6)]
-
-
-class Weights(Section, frozen=True, kw_only=True):
-    """How much each part of the cost of a size counts; ge-kube's defaults. Their sum need not be 1."""
-
-    performance: _Weight = 0.90
-    """Weight of a broken target."""
-    resources: _Weight = 0.09
-    """Weight of reserved CPU, relative to the most that the bounds allow."""
-    adaptation: _Weight = 0.01
-    """Weight of a change of size."""
-
-
-class Target(SizeBounds, frozen=True, kw_only=True):
-    """The bound of the metric of a service, the bounds of its size, and how both are kept."""
-
-    metric_max: Annotated[float, Meta(gt=0, le=1e12)]
-    """The bound of its metric: with probes, of the 95th percentile of response times, in seconds."""
-    query: str = ""
-    """PromQL query of the metric, sent to `store.url`. Of several series, the highest value counts. Empty
-    uses the response times that agents measure."""
-    cpu_step_cores: Annotated[float, Meta(ge=0, le=1e4)] = 0.0
-    """Step between CPU limits. 0 keeps the limit, because a change replaces every task of a Swarm service."""
-    weights: Weights = Weights()
-    """Weights of the parts of the cost of a size."""
-    decide_seconds: Annotated[float, Meta(ge=1, le=86_400)] = 30.0
-    """Time between two decisions."""
-    utilization_target: Annotated[float, Meta(gt=0, le=1)] = 0.8
-    """Share of its CPU limit that a replica is to use, for policies that need it; HPA's default."""
-    explore: bool = True
-    """Whether a policy may try a size whose effect it does not know, while the metric keeps its bound."""
-    policy: str = "queueing"
-    """The policy that decides."""
-
-    def __post_init__(self) -> None:
-        for low, high in (("replicas_min", "replicas_max"), ("cpu_min_cores", "cpu_max_cores")):
-            smallest, largest = getattr(self, low), getattr(self, high)
-            if smallest > largest:
-                raise UserError(f"{low} ({smallest:g}) must not be above {high} ({largest:g})")
 
 
 def elastic_target(service: ServiceView, settings: Mapping[str, Target]) -> Target | None:
@@ -108,8 +68,6 @@ def _labelled_target(labels: Mapping[str, str]) -> Target | None:
 
 def check_targets(config: "CollectorConfig") -> None:
     """Refuse a policy that does not exist, and a query that no store answers."""
-    from collector.features.elastic.scaling.table import ELASTIC_POLICIES  # noqa: PLC0415 - policies import numpy
-
     for name, target in config.tables(Target).items():
         if target.query and not config.store.url:
             raise UserError(

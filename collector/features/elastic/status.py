@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from collector.features.elastic.scaling.interface import Observation
-from collector.features.elastic.settings import Target
+from collector.features.elastic.scaling.interface import Observation, Target
 
 log = logging.getLogger(__name__)
 

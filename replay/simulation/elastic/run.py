@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from collector.common.arrays import Floats
-from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation
-from collector.features.elastic.settings import Target
+from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation, Target
 from replay.generators.arrivals import Arrivals
 from replay.setup.elastic import MILLI, ElasticService
 from replay.setup.hosts import Hosts

@@ -1,6 +1,6 @@
 """Q-learning on the service of the tests of the other learning policy."""
 
-from collector.features.elastic.settings import Target
+from collector.features.elastic.scaling.interface import Target
 from replay.contenders.q_learning import Q_LEARNING
 from tests.collector.features.elastic.test_learning import run
 

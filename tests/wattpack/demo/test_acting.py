@@ -12,7 +12,7 @@ import pytest
 
 from collector.config import CollectorConfig, ControlConfig
 from collector.features.brownout.settings import BrownoutConfig
-from collector.features.elastic.settings import Target
+from collector.features.elastic.scaling.interface import Target
 from tests.lab.waiting import eventually
 from wattpack.demo import load, run
 from wattpack.demo.run import DemoOptions, running_demo

@@ -5,12 +5,10 @@ and of the difference between demand and that of earlier days. Its coefficients 
 and its errors are those in similar situations.
 """
 
-from math import exp, isfinite, log
-from typing import Annotated
+from math import exp, log
 
 import msgspec
 import numpy as np
-from msgspec import Meta
 
 from collector.common.arrays import Floats
 
@@ -33,7 +31,6 @@ _HUBER = 1.345 * 1.483
 _PRIOR_ERRORS = 0.1 * np.array((-1.64, -1.04, -0.67, -0.39, -0.13, 0.13, 0.39, 0.67, 1.04, 1.64))
 """Assumed errors: a normal distribution with a deviation of a tenth. They count as much as ten observed
 ones."""
-_Slot = Annotated[int, Meta(ge=0, lt=_SLOTS)]
 
 
 class Forecast(msgspec.Struct, frozen=True, array_like=True):
@@ -51,10 +48,6 @@ class Forecast(msgspec.Struct, frozen=True, array_like=True):
     """Logarithm of the highest demand from then on."""
     until_seconds: float
 
-    def __post_init__(self) -> None:
-        if not all(map(isfinite, msgspec.structs.astuple(self))):
-            raise ValueError("a number of a forecast is not finite")
-
 
 class CpuDemand(msgspec.Struct, frozen=True, array_like=True):
     """What was learned about the demand of a service."""
@@ -65,21 +58,11 @@ class CpuDemand(msgspec.Struct, frozen=True, array_like=True):
     """Logarithm of the last demand."""
     growth: float = 0.0
     """Difference to the logarithm before."""
-    usual: dict[_Slot, tuple[float, int]] = {}
+    usual: dict[int, tuple[float, int]] = {}
     """Per slot of the day: the usual logarithm of demand, and the number of days observed."""
     past: tuple[Forecast, ...] = ()
     """Forecasts that are over; the newest last."""
     pending: tuple[Forecast, ...] = ()
-
-    def __post_init__(self) -> None:
-        numbers = (
-            self.at_seconds,
-            self.last or 0.0,
-            self.growth,
-            *(usual for usual, _ in self.usual.values()),
-        )
-        if not all(map(isfinite, numbers)):
-            raise ValueError("a number of the demand is not finite")
 
 
 class Expected(msgspec.Struct, frozen=True):

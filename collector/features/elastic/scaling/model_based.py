@@ -6,20 +6,20 @@ fall with utilization nor rise with resources. The policy takes the action with 
 cost, never one at random. All costs are 0 at first, so that it tries unknown actions.
 """
 
-from typing import Annotated
-
 import msgspec
 import numpy as np
-from msgspec import Meta
 
 from collector.common.arrays import Floats
-from collector.features.elastic.scaling.bounds import USAGE_UNKNOWN, decide_within, may_explore
 from collector.features.elastic.scaling.interface import (
+    USAGE_UNKNOWN,
     ElasticDecision,
     ElasticPolicy,
     Observation,
+    Target,
+    decide_within,
     decode_learned,
     encode_learned,
+    may_explore,
 )
 from collector.features.elastic.scaling.states import (
     ACTIONS,
@@ -31,7 +31,6 @@ from collector.features.elastic.scaling.states import (
     observed_state,
     performance_cost,
 )
-from collector.features.elastic.settings import Target
 
 _VERSION = "model-based/2"
 _DISCOUNT = 0.99
@@ -55,15 +54,8 @@ class _Model(msgspec.Struct, frozen=True):
     """Number of transitions from each utilization to each."""
     states: tuple[_StateEstimate, ...] = ()
     """The states in which the service was observed."""
-    last: Annotated[int, Meta(ge=0, lt=UTILIZATIONS)] | None = None
+    last: int | None = None
     """The utilization at the last decision."""
-
-    def __post_init__(self) -> None:
-        rows = self.transitions
-        if len(rows) != UTILIZATIONS or any(len(row) != UTILIZATIONS or min(row) < 0 for row in rows):
-            raise ValueError("the transitions are not a table of counts")
-        if not all(0 <= each.broken <= 1 and self.grid.contains(each.state) for each in self.states):
-            raise ValueError("a state or its probability is out of bounds")
 
 
 def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDecision:

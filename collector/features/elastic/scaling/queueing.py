@@ -14,24 +14,23 @@ import msgspec
 import numpy as np
 
 from collector.common.arrays import Floats
-from collector.features.elastic.scaling.bounds import (
+from collector.features.elastic.scaling.demand import CpuDemand, Expected, forecast_demand, observe_demand
+from collector.features.elastic.scaling.interface import (
     USAGE_UNKNOWN,
+    ElasticDecision,
+    ElasticPolicy,
+    Observation,
+    Target,
     bounded,
     breaks_target,
     changes_size,
     cpu_levels,
     decide_within,
+    decode_learned,
+    encode_learned,
     nearest_level,
     utilization,
     valid_metric,
-)
-from collector.features.elastic.scaling.demand import CpuDemand, Expected, forecast_demand, observe_demand
-from collector.features.elastic.scaling.interface import (
-    ElasticDecision,
-    ElasticPolicy,
-    Observation,
-    decode_learned,
-    encode_learned,
 )
 from collector.features.elastic.scaling.response import (
     SATURATED,
@@ -41,7 +40,6 @@ from collector.features.elastic.scaling.response import (
     predict_metric,
 )
 from collector.features.elastic.scaling.states import adaptation_cost, resource_cost
-from collector.features.elastic.settings import Target
 
 _VERSION = "queueing/1"
 _POINTS = 64
@@ -66,10 +64,6 @@ class _Model(msgspec.Struct, frozen=True):
     decisions: float = 0.0
     """Number of decisions; the next is how many of them changed the size."""
     changes: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.changes <= self.decisions < np.inf:
-            raise ValueError("there are more changes than decisions")
 
 
 @dataclass(frozen=True, slots=True)

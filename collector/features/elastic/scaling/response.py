@@ -7,7 +7,7 @@ Sakasegawa's; for one server it is exact, and under processor sharing this holds
 times.
 """
 
-from math import isfinite, log, sqrt
+from math import log, sqrt
 from statistics import median
 
 import msgspec
@@ -42,12 +42,6 @@ class Response(msgspec.Struct, frozen=True, array_like=True):
     """The metric relative to the prediction of the model, as logarithms; the newest last."""
     starts: tuple[float, ...] = ()
     """How much past changes added to the metric, scaled to a change of every replica; the newest last."""
-
-    def __post_init__(self) -> None:
-        if not all(map(isfinite, (*self.squares, *self.products, *self.residuals, *self.starts))):
-            raise ValueError("a number of the response is not finite")
-        if min(*self.squares, *self.products, *self.starts) < 0:
-            raise ValueError("a sum of the response is below 0")
 
     @property
     def is_known(self) -> bool:

@@ -2,15 +2,15 @@
 
 import msgspec
 
-from collector.features.elastic.scaling.bounds import (
+from collector.features.elastic.scaling.interface import (
+    Observation,
+    Target,
     bounded,
     cpu_levels,
     nearest_level,
     utilization,
     valid_metric,
 )
-from collector.features.elastic.scaling.interface import Observation
-from collector.features.elastic.settings import Target
 
 ACTIONS = ("-CPU limit", "-1 replica", "no change", "+1 replica", "+CPU limit")
 """In the order of ge-kube. Of actions with equal costs, the first is taken."""
@@ -48,19 +48,10 @@ class Grid(msgspec.Struct, frozen=True, array_like=True):
     most: int = 0
     levels: tuple[float, ...] = ()
 
-    def __post_init__(self) -> None:
-        if self.most < self.fewest:
-            raise ValueError("the bounds of the states are not in order")
-
     @property
     def shape(self) -> tuple[int, int, int]:
         """The number of different replicas, limits and utilizations."""
         return self.most - self.fewest + 1, len(self.levels), UTILIZATIONS
-
-    def contains(self, state: State) -> bool:
-        """Whether a state is within the bounds."""
-        places = (state.replicas, state.level, state.utilization)
-        return all(0 <= place < size for place, size in zip(places, self.shape, strict=True))
 
     def number(self, state: State) -> int:
         """The index of a state among all states."""

@@ -8,15 +8,18 @@ from math import ceil
 
 import msgspec
 
-from collector.features.elastic.scaling.bounds import USAGE_UNKNOWN, bounded, decide_within, utilization
 from collector.features.elastic.scaling.interface import (
+    USAGE_UNKNOWN,
     ElasticDecision,
     ElasticPolicy,
     Observation,
+    Target,
+    bounded,
+    decide_within,
     decode_learned,
     encode_learned,
+    utilization,
 )
-from collector.features.elastic.settings import Target
 
 _VERSION = "threshold/2"
 _TOLERANCE = 0.1

@@ -17,8 +17,8 @@ from collector.features.elastic.scaling.interface import (
     ElasticDecision,
     ElasticPolicy,
     Observation,
+    Target,
 )
-from collector.features.elastic.settings import Target
 from collector.features.elastic.status import STORED_STATES
 from tests.collector.act.builders import HOG, NODES, FakeDriver, Stage, actor_of, hog_id, staged, view
 from tests.collector.builders import HEARTBEAT, container, state

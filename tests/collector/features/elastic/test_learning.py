@@ -2,9 +2,8 @@
 
 import pytest
 
-from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation
+from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation, Target
 from collector.features.elastic.scaling.model_based import MODEL_BASED
-from collector.features.elastic.settings import Target
 
 TARGET = Target(metric_max=0.1, replicas_max=4, cpu_step_cores=0.0, cool_down_seconds=0.0)
 

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.features.elastic.scaling.interface import ElasticDecision, Observation
+from collector.features.elastic.scaling.interface import ElasticDecision, Observation, Target
 from collector.features.elastic.scaling.queueing import QUEUEING
 from collector.features.elastic.scaling.response import Response, observe_metric, predict_metric
-from collector.features.elastic.settings import Target
 
 _TARGET = Target(metric_max=0.1, cpu_step_cores=0.1, cool_down_seconds=0.0, decide_seconds=60.0)
 _SERVICE_SECONDS = 0.01

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from collector.config import ControlConfig
-from collector.features.elastic.settings import Target
+from collector.features.elastic.scaling.interface import Target
 from tests.collector.builders import START, Client, collecting, container, report, settings
 from tests.collector.serve.api.test_metrics import scraped
 from wire.messages import ServiceProbe

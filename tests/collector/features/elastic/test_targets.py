@@ -3,7 +3,8 @@
 import pytest
 
 from collector.common.orchestrator import Mode, ServiceView
-from collector.features.elastic.settings import Target, elastic_target
+from collector.features.elastic.scaling.interface import Target
+from collector.features.elastic.settings import elastic_target
 from wire.errors import UserError
 
 

@@ -3,9 +3,8 @@
 import msgspec
 import pytest
 
-from collector.features.elastic.scaling.interface import Observation
+from collector.features.elastic.scaling.interface import Observation, Target
 from collector.features.elastic.scaling.threshold import THRESHOLD
-from collector.features.elastic.settings import Target
 
 _TARGET = Target(metric_max=0.1, replicas_max=20, utilization_target=0.5, cool_down_seconds=0)
 _SEEN = Observation(at_seconds=0.0, replicas=4, cpu_limit_cores=0.5, cpu_used_cores=1.0, metric=None)

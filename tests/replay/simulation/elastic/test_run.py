@@ -6,8 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation
-from collector.features.elastic.settings import Target
+from collector.features.elastic.scaling.interface import ElasticDecision, ElasticPolicy, Observation, Target
 from replay.reporting.page import elastic_page
 from replay.reporting.tables import elastic_rows_of
 from replay.setup.elastic import ElasticService
