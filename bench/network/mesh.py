@@ -24,7 +24,7 @@ from collector.common.arrays import Floats
 from collector.config import AccessConfig, CollectorConfig, HistoryConfig, HttpConfig
 from collector.features.network.mesh.coordinates import fit_coordinates
 from collector.features.network.mesh.delays import Delays
-from collector.features.network.mesh.peers import RowPair, choose_near, choose_pairs
+from collector.features.network.mesh.planning import RowPair, choose_near, choose_pairs
 from collector.features.network.settings import MeshConfig
 from collector.main import running
 from wire.mesh import KEY_BYTES

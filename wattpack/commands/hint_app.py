@@ -11,7 +11,7 @@ from collector.act.orchestrator_state import ROLE, parse_constraint
 from collector.common.applications import is_named
 from collector.common.labels import DELAY_MAX_LABEL, TALKS_TO_LABEL
 from collector.decide.policies.actions import describe
-from collector.features.network.applications.hints import MAX_CONTAINERS, MAX_SERVICES, ApplicationHint
+from collector.features.network.routes import MAX_CONTAINERS, MAX_SERVICES, ApplicationHint
 from wattpack.client.collector import add_collector_options, post
 from wattpack.client.stack import (
     Document,

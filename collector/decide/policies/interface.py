@@ -167,19 +167,18 @@ class Objective(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes that could be used."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplicationPlacement:
+class ApplicationPlacement(msgspec.Struct, frozen=True, kw_only=True):
     """A node for each container of an application; or none for any, and what is missing."""
 
     nodes: tuple[str, ...] = ()
     """A node per request, in their order; empty if nothing is placed."""
     reasons: tuple[str, ...] = ()
     needs: tuple[Action, ...] = ()
-    """Nodes that must be switched on first."""
+    """Actions that must come first: nodes to switch on."""
     objective: Objective | None = None
-    """None if nothing is placed."""
+    """What the placement minimizes; null if nothing is placed."""
     round_trip_seconds: float | None = None
-    """The longest round-trip time between two nodes of containers that talk; None if it is unknown."""
+    """Longest round-trip time between two nodes of containers that talk; null if it is unknown."""
     why_not: str | None = None
     """Why nothing is placed."""
     needed: tuple[str, ...] = ()

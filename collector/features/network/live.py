@@ -23,8 +23,6 @@ class NodeImages(LivePart):
         """By node."""
         self.unsaved: set[str] = set()
         """Nodes whose images have changed, or that are gone, since they were stored."""
-        self._version = 0
-        self._last: tuple[int, Sequence[str], ImageTable] | None = None
 
     def apply(
         self,
@@ -41,21 +39,17 @@ class NodeImages(LivePart):
         if references != self.references.get(node, _NO_IMAGES):
             self.references[node] = references
             self.unsaved.add(node)
-            self._version += 1
 
     def remove(self, node: str) -> None:
         if self.references.pop(node, None) is not None:
             self.unsaved.add(node)
 
     def snapshot_part(self, snapshot: Snapshot) -> ImageTable | None:
-        """The images of the nodes of a snapshot; None if no node ever reported any."""
-        version, names = self._version, snapshot.nodes.names
-        if not version:
+        """The images of the nodes of a snapshot; None if no node reported any."""
+        if not self.references:
             return None
-        if self._last is None or self._last[:2] != (version, names):
-            found = ImageTable(references=tuple(self.references.get(each, _NO_IMAGES) for each in names))
-            self._last = version, names, found
-        return self._last[2]
+        names = snapshot.nodes.names
+        return ImageTable(references=tuple(self.references.get(each, _NO_IMAGES) for each in names))
 
 
 LIVE = (Mesh, ApplicationBuilder, NodeImages)

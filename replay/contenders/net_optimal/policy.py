@@ -4,10 +4,11 @@ ge-kube's integer linear program, solved by HiGHS.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from time import monotonic
 from typing import Annotated
 
+import msgspec
 import numpy as np
 from msgspec import Meta
 
@@ -232,8 +233,7 @@ class NetOptimalSettings(Stability, frozen=True):
     ] = 2.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptimalPlacement(ApplicationPlacement):
+class OptimalPlacement(ApplicationPlacement, frozen=True, kw_only=True):
     """A placement, and how far it is from the best one."""
 
     gap_ratio: float
@@ -256,8 +256,7 @@ def place_optimally(
     assert answer.objective is not None
     value = answer.objective.value
     gap_ratio = max(value - found.lower_bound, 0.0) / value if value > 0 else 0.0
-    known = {each.name: getattr(answer, each.name) for each in fields(answer)}
-    return OptimalPlacement(**known, gap_ratio=gap_ratio)
+    return OptimalPlacement(**msgspec.structs.asdict(answer), gap_ratio=gap_ratio)
 
 
 def rebalance_optimally(snapshot: Snapshot, settings: NetOptimalSettings) -> Plan:

@@ -8,7 +8,7 @@ import pytest
 
 from collector.common.errors import ApiError
 from collector.decide.policies.table import POLICIES
-from collector.features.network.applications.hints import ApplicationQuestion, place_containers
+from collector.features.network.routes import ApplicationQuestion, place_containers
 from collector.features.network.settings import ApplicationRule
 from collector.observe.live_tables import LiveTables
 from collector.serve.web.scopes import Caller, Scope

@@ -1,7 +1,7 @@
 """Which node has which image, so that a container can start there without a download."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,7 +18,6 @@ class ImageTable(SnapshotPart):
 
     references: tuple[frozenset[str], ...]
     """Per node: the references of its images."""
-    _found: dict[str, Flags] = field(default_factory=dict, init=False, repr=False)
 
     @staticmethod
     def of_nodes(images: Sequence[Iterable[str]]) -> "ImageTable":
@@ -27,13 +26,9 @@ class ImageTable(SnapshotPart):
 
     def on_nodes(self, image: str) -> Flags:
         """Return which nodes have an image: none, if nothing is known about it."""
-        found = self._found.get(image)
-        if found is None:
-            # With a digest, an image of the same tag may be another one.
-            wanted = references(image)[0]
-            has = (wanted in each for each in self.references)
-            found = self._found[image] = np.fromiter(has, np.bool_, len(self.references))
-        return found.copy()
+        # With a digest, an image of the same tag may be another one.
+        wanted = references(image)[0]
+        return np.array([wanted in each for each in self.references], dtype=np.bool_)
 
 
 def references_of(names: Iterable[str]) -> frozenset[str]:

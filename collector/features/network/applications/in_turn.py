@@ -1,8 +1,8 @@
 """Place an application as a whole, by any policy."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+import msgspec
 import numpy as np
 
 from collector.common.arrays import Rows
@@ -47,7 +47,7 @@ def place_application(
             placed = np.zeros(built.problem.allowed.shape, dtype=np.int64)
             np.add.at(placed, (built.kind, nodes), 1)
             names = tuple(snapshot.nodes.names[row] for row in nodes)
-            return replace(placed_answer(snapshot, built, placed), nodes=names, needs=needs)
+            return msgspec.structs.replace(placed_answer(snapshot, built, placed), nodes=names, needs=needs)
         failure = failure or found
         if not built.problem.is_bounded:
             break

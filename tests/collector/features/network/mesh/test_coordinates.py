@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from collector.common.arrays import Floats, Rows
 from collector.features.network.mesh.coordinates import DIMENSIONS, Coordinates, fit_coordinates
 from collector.features.network.mesh.delays import Delays
-from collector.features.network.mesh.peers import choose_near, choose_pairs
-from collector.features.network.mesh.planning import MeshPlan, Result, median_times
-from collector.features.network.mesh.round_trips import near_clusters
+from collector.features.network.mesh.planning import MeshPlan, Result, choose_near, choose_pairs, median_times
+from collector.features.network.mesh.routes import near_clusters
 from wire.mesh import PeerResult
 
 REGIONS = np.array([[1, 100, 135, 32], [100, 1, 33, 82], [135, 33, 1, 115], [32, 82, 115, 1]]) / 1000

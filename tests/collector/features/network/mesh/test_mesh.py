@@ -6,7 +6,7 @@ import pytest
 from collector.common.arrays import Floats
 from collector.config import CollectorConfig
 from collector.features.network.mesh.mesh import Mesh
-from collector.features.network.mesh.peers import MAX_PEERS
+from collector.features.network.mesh.planning import MAX_PEERS
 from collector.features.network.settings import MeshConfig
 from tests.collector.features.network.mesh.test_coordinates import flat
 from wire.mesh import MAX_RESULTS, MeshAssignment, MeshMember, PeerResult

@@ -5,8 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.common.arrays import Floats
-from collector.features.network.mesh.peers import MAX_FULL_MESH, MAX_PEERS, choose_near, choose_pairs
-from collector.features.network.mesh.planning import pair_key, probe_interval_seconds
+from collector.features.network.mesh.planning import (
+    MAX_FULL_MESH,
+    MAX_PEERS,
+    choose_near,
+    choose_pairs,
+    pair_key,
+    probe_interval_seconds,
+)
 from wire.mesh import MeshMember
 
 KEY = b"s" * 32

@@ -1,21 +1,38 @@
-"""Round-trip times between nodes, and clusters of near nodes."""
+"""The exchange with agents of the mesh; round-trip times between nodes, and clusters of near nodes."""
 
 import asyncio
+import ipaddress
+from http import HTTPStatus
 from math import isnan
 from typing import Annotated
 
 import msgspec
 import numpy as np
+from aiohttp import hdrs, web
 from msgspec import Meta
 
 from collector.common.arrays import Floats, Rows
+from collector.common.errors import ApiError
 from collector.features.network.mesh.coordinates import Components
 from collector.features.network.mesh.delays import DelayKind
 from collector.features.network.mesh.mesh import Mesh
 from collector.runtime.parts import Core
 from collector.serve.api.nodes import no_such_node
-from collector.serve.web.routes import NO_NODE, Route, get
-from wire.mesh import MeshMember
+from collector.serve.web.backpressure import BACKPRESSURE
+from collector.serve.web.bodies import COUNT_BYTES
+from collector.serve.web.routes import (
+    BAD_BODY,
+    FORBIDDEN,
+    NO_NODE,
+    ResponseSpec,
+    Route,
+    get,
+    json_response,
+    problem,
+    read_json,
+)
+from collector.serve.web.scopes import CALLER, Caller, Scope
+from wire.mesh import MeshAssignment, MeshMember, MeshReport
 
 _MAX_NODES = 500
 _MIN_GAP = 2.0
@@ -23,6 +40,64 @@ _MIN_GAP = 2.0
 _SHORTEST_SECONDS = 1e-4
 """Shorter times count as this time."""
 _UNKNOWN_FACTOR = 10.0
+_RETRY_SECONDS = 30
+_BROADCAST = ipaddress.ip_address("255.255.255.255")
+
+_decoder = msgspec.json.Decoder(MeshReport)
+
+
+async def exchange(core: Core, request: web.Request) -> web.Response:
+    """Store the results of a node; respond with its peers, at once or when they change."""
+    mesh, caller = core.registry.part(Mesh), request[CALLER]
+    with request.app[BACKPRESSURE].request(caller) as request[COUNT_BYTES]:
+        report = await read_json(request, _decoder)
+    _check(report, caller, mesh)
+    member = MeshMember(report.node, report.session, report.port, _host(report, request))
+    if not mesh.put(member, report.results, core.clock()):
+        raise ApiError(
+            HTTPStatus.TOO_MANY_REQUESTS,
+            f"node {report.node} changes its address or session too often: does another agent use this name?",
+            headers={hdrs.RETRY_AFTER: str(_RETRY_SECONDS)},
+        )
+    assignment = await mesh.changed_assignment(report.node, report.version, report.wait_seconds)
+    if assignment.version == report.version:
+        assignment = msgspec.structs.replace(assignment, peers=None)
+    # The node waited for the response, so it is still there.
+    mesh.keep(member, core.clock())
+    return json_response(assignment)
+
+
+def _check(report: MeshReport, caller: Caller, mesh: Mesh) -> None:
+    if not mesh.is_enabled:
+        raise ApiError(
+            HTTPStatus.CONFLICT,
+            "the mesh is off: set mesh.enabled in collector.toml",
+            headers={hdrs.RETRY_AFTER: str(_RETRY_SECONDS)},
+        )
+    if not caller.may_report_for(report.node):
+        raise ApiError(
+            HTTPStatus.FORBIDDEN,
+            f"this token or certificate is not valid for node {report.node}. Create a token with:"
+            f" wattpack token add node {report.node}",
+            "$.node",
+        )
+
+
+def _host(report: MeshReport, request: web.Request) -> str:
+    """The IP address under which peers reach a node."""
+    host = report.host or request.remote or ""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        address = _BROADCAST
+    address = getattr(address, "ipv4_mapped", None) or address
+    if address.is_multicast or address.is_unspecified or address == _BROADCAST:
+        raise ApiError(
+            HTTPStatus.BAD_REQUEST,
+            f"{host!r} is not the IP address of a host: set mesh.advertise in agent.toml",
+            "$.host",
+        )
+    return str(address)
 
 
 class NetworkNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,34 +250,39 @@ def near_clusters(seconds: Floats) -> Rows:
     count = len(seconds)
     longest = max(float(np.nanmax(seconds, initial=0.0)), _SHORTEST_SECONDS)
     table = np.where(np.isnan(seconds), _UNKNOWN_FACTOR * longest, np.maximum(seconds, _SHORTEST_SECONDS))
-    links = sorted(_spanning_tree(table))
-    lengths = np.array([length for length, *_ in links])
+    pairs = np.argwhere(np.triu(np.ones_like(table), 1))
+    pairs = pairs[np.argsort(table[tuple(pairs.T)], kind="stable")]
+    tree = Components(count)
+    links = [pair for pair in pairs.tolist() if tree.join([pair])]
+    lengths = np.array([table[one, other] for one, other in links])
     growth = lengths[1:] / lengths[:-1]
     kept = len(links)
     if len(growth) and growth.max() >= _MIN_GAP:
         kept = int(growth.argmax()) + 1
     elif count == 2 and np.isnan(seconds[0, 1]):  # noqa: PLR2004 - a single pair has no gap
         kept = 0
-    components = Components(count)
-    components.join((one, other) for _, one, other in links[:kept])
-    return components.labels()
-
-
-def _spanning_tree(table: Floats) -> list[tuple[float, int, int]]:
-    """The links of a tree with the shortest total length (Prim): the length and the two nodes of each."""
-    distance, nearest = np.full(len(table), np.inf), np.zeros(len(table), dtype=np.intp)
-    outside = np.ones(len(table), dtype=np.bool_)
-    added, links = 0, []
-    for _ in range(len(table) - 1):
-        outside[added] = False
-        closer = outside & (table[added] < distance)
-        distance[closer], nearest[closer] = table[added][closer], added
-        added = int(np.where(outside, distance, np.inf).argmin())
-        links.append((float(distance[added]), int(nearest[added]), added))
-    return links
+    clusters = Components(count)
+    clusters.join(links[:kept])
+    return clusters.labels()
 
 
 ROUTES: tuple[Route, ...] = (
+    Route(
+        method="POST",
+        path="/v1/mesh",
+        summary="Send the results of a node's probes; get its peers and their keys. Agents use this route.",
+        serve=exchange,
+        body=MeshReport,
+        needs=Scope.NODE,
+        is_stream=True,
+        responses={
+            HTTPStatus.OK: ResponseSpec("The peers of the node.", MeshAssignment),
+            **BAD_BODY,
+            **FORBIDDEN,
+            **problem(HTTPStatus.CONFLICT, "The mesh is off."),
+            **problem(HTTPStatus.TOO_MANY_REQUESTS, "The node changes too often; retry after Retry-After."),
+        },
+    ),
     get("/v1/network", network),
     get("/v1/network/{name}", node_network, problems=NO_NODE),
 )
