@@ -133,7 +133,7 @@ def _measure(label: str, is_orchestrated: bool) -> _Cost:  # noqa: FBT001 - pass
         sorted(snapshots)[_PASSES // 2],
         held_bytes,
         resident_bytes,
-        len(standings.services.names),
+        len(standings.names),
         len(standings.instances.slots),
     )
 

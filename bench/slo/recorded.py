@@ -72,8 +72,8 @@ def _lowest(path: Path) -> tuple[int, int]:
     for event in events:
         ledger.set_service(event.service, _STARVED_CLASS, ServiceMode.INDEPENDENT)
         ledger.apply(event)
-    services = ledger.standings(log.start + _SECONDS).services
-    below, starved = (int((services.availability < each).sum()) for each in (0.01, 0.1))
+    found = [each.availability_ratio for each in ledger.standings(log.start + _SECONDS).services]
+    below, starved = (sum(ratio < most for ratio in found) for most in (0.01, 0.1))
     return below, starved
 
 

@@ -4,11 +4,8 @@ import asyncio
 import difflib
 from collections.abc import Container, Iterable, Iterator, Mapping
 
-import numpy as np
-
 from collector.analysis.bottlenecks import BottleneckKind, Finding
-from collector.features.promises.ledger.promises import is_broken
-from collector.features.promises.ledger.standing import Standings
+from collector.features.promises.ledger.standing import PromiseState, Standings
 from collector.features.promises.live import PromiseTracker
 from collector.features.promises.routes import standings_now
 from collector.features.promises.settings import SLO_LABEL, promise_classes
@@ -48,25 +45,21 @@ def promise_findings(standings: Standings) -> Iterator[Finding]:
 
     A broken promise of 100% is a finding only while an instance waits: nothing else can be done about it.
     """
-    services = standings.services
-    waiting = services.live_instances - services.running_instances
-    broken = is_broken(services.target, services.availability) & (services.live_instances > 0)
-    is_found = broken & ((waiting > 0) | (services.target < _UNRECOVERABLE))
-    is_near = ~broken & (services.breaks_in_seconds <= _WARNING_SECONDS) & (waiting > 0)
-    for row in np.flatnonzero(is_found | is_near).tolist():
-        name, target, ratio = services.names[row], services.target[row], float(services.availability[row])
-        if broken[row]:
-            what = f"{name} breaks its promise: it is behind by {services.deficit_seconds[row]:.0f} s"
+    for each in standings.live_services:
+        waiting, breaks_in = each.instances - each.running_instances, each.breaks_in_seconds
+        if each.state is PromiseState.BROKEN and (waiting or each.target_ratio < _UNRECOVERABLE):
+            what = f"{each.service} breaks its promise: it is behind by {each.deficit_seconds:.0f} s"
+        elif each.state is PromiseState.AT_RISK and breaks_in is not None and breaks_in <= _WARNING_SECONDS:
+            what = f"{each.service} will break its promise in {breaks_in:.0f} s"
         else:
-            what = f"{name} will break its promise in {services.breaks_in_seconds[row]:.0f} s"
+            continue
+        ratio = each.availability_ratio
+        shares = f"{_percent(each.target_ratio)} promised, {_percent(ratio)} delivered"
         yield Finding(
             kind=BottleneckKind.PROMISE,
-            subject=name,
+            subject=each.service,
             ratio=ratio,
-            evidence=(
-                f"{what} ({_percent(target)} promised, {_percent(ratio)} delivered;"
-                f" {_waiting(int(waiting[row]), int(services.live_instances[row]))})"
-            ),
+            evidence=f"{what} ({shares}; {_waiting(waiting, each.instances)})",
         )
 
 

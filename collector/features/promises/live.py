@@ -113,7 +113,7 @@ class PromiseTracker(LivePart):
         with self._lock:
             standings, tracked = self.standings(now), self.book.containers
             instances = standings.instances
-            services = [standings.services.names[row] for row in instances.service.tolist()]
+            services = [standings.names[row] for row in instances.service.tolist()]
             if not services:
                 return None
             keys = zip(services, instances.incarnations, strict=True)

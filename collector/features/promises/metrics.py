@@ -5,8 +5,8 @@ from math import inf
 
 from prometheus_client import Metric
 
+from collector.features.promises.ledger.standing import ServicePromise
 from collector.features.promises.live import PromiseTracker
-from collector.features.promises.routes import ServicePromise, service_promises
 from collector.runtime.parts import Core
 from wire.metrics import MetricSpec, metric_families
 
@@ -41,4 +41,4 @@ METRICS: tuple[MetricSpec[ServicePromise], ...] = (
 def collect(core: Core) -> Iterator[Metric]:
     """The families of one scrape."""
     standings = core.registry.part(PromiseTracker).standings(core.clock())
-    yield from metric_families(METRICS, service_promises(standings))
+    yield from metric_families(METRICS, standings.live_services)

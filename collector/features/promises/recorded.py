@@ -127,10 +127,9 @@ def apply_log(log: RecordedLog, seconds: float | None = None) -> LogAvailability
     for event in log.events:
         if event.at <= until:
             ledger.apply(event)
-    services = ledger.standings(until).services
-    classes = {}
-    for code, name in enumerate(names):
-        found = services.availability[services.promise == code]
+    services, classes = ledger.standings(until).services, {}
+    for name in names:
+        found = np.array([each.availability_ratio for each in services if each.slo_class == name])
         if len(found):
             classes[name] = ClassAvailability(
                 controllers=len(found),
@@ -138,7 +137,7 @@ def apply_log(log: RecordedLog, seconds: float | None = None) -> LogAvailability
                 min_availability=float(found.min()),
                 max_availability=float(found.max()),
             )
-    return LogAvailability(classes=classes, preemptions=int(np.sum(services.preemptions)))
+    return LogAvailability(classes=classes, preemptions=sum(each.preemptions for each in services))
 
 
 def _parse_lines(lines: Iterable[str]) -> Iterator[tuple[str, str, _LogEvent, _Line]]:

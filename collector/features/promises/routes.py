@@ -2,66 +2,18 @@
 
 import asyncio
 from collections.abc import Sequence
-from enum import StrEnum
-from math import isfinite
 from typing import Annotated
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
-from collector.features.promises.ledger.promises import ServiceMode, gini, is_broken
-from collector.features.promises.ledger.standing import MODES, ServiceStandings, Standings
+from collector.features.promises.ledger.promises import gini
+from collector.features.promises.ledger.standing import PromiseState, ServicePromise, Standings
 from collector.features.promises.live import PromiseTracker
 from collector.runtime.parts import Core
 from collector.serve.api.queries import PageQuery, Pager
 from collector.serve.web.routes import Route, get
-
-
-class PromiseState(StrEnum):
-    """State of a promise."""
-
-    KEPT = "kept"
-    AT_RISK = "at risk"
-    """An instance waits; unless it starts, the promise breaks."""
-    BROKEN = "broken"
-
-
-class ServicePromise(msgspec.Struct, frozen=True, kw_only=True):
-    """The promise of one service."""
-
-    service: str
-    slo_class: str
-    """Name of its class under `[slo]`."""
-    mode: ServiceMode
-    """`independent`: the lowest of its instances counts; `concurrent`: time counts while all instances run;
-    `aggregated`: the sum over all instances; `batch`: as aggregated, without the work of runs that did not
-    complete."""
-    state: PromiseState
-    """Whether the promise is kept, at risk or broken."""
-    target_ratio: float
-    """Promised availability, 0-1."""
-    availability_ratio: float
-    """Delivered availability, 0-1: the share of its time in which it ran."""
-    time_to_violation_seconds: float | None
-    """How long its most urgent instance can wait from now on before the promise breaks, less the expected
-    start-up time; negative if the promise is broken, or breaks during the start. Null if waiting never breaks
-    it."""
-    breaks_in_seconds: float | None
-    """How long the promise holds if nothing starts or stops; 0 if it is broken, null if it holds."""
-    deficit_seconds: float
-    """The time by which a broken promise is behind; 0 if it is kept."""
-    penalty_seconds: float
-    """Shortfall in seconds of one instance, with a surcharge: a deep shortfall counts up to twice."""
-    instances: int
-    """Number of instances that run or wait."""
-    running_instances: int
-    """Number of instances that run now."""
-    preemptions: int
-    """Number of times that its instances were stopped to make room for others."""
-    preemption_overhead_ratio: float
-    """Highest share of its time that any instance spent on starts that were preempted, 0-1."""
-    startup_seconds: float
 
 
 class ClassPromises(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,16 +81,9 @@ async def standings_now(core: Core) -> Standings:
 async def promises(core: Core, query: PromisesQuery) -> PromisePage:
     """List promises of availability and how they are kept, the most urgent first."""
     standings = await standings_now(core)
-    ordered = sorted(service_promises(standings), key=_urgency)
+    ordered = sorted(standings.live_services, key=_urgency)
     found, after = _most_urgent_first.page(filter(query.matches, ordered), query)
     return PromisePage(at=standings.at, classes=class_promises(standings, ordered), slo=found, next=after)
-
-
-def service_promises(standings: Standings) -> list[ServicePromise]:
-    """The promises of services with instances that run or wait."""
-    return [
-        _service_promise(standings, row) for row in np.flatnonzero(standings.services.live_instances).tolist()
-    ]
 
 
 def class_promises(standings: Standings, services: Sequence[ServicePromise]) -> list[ClassPromises]:
@@ -162,38 +107,6 @@ def class_promises(standings: Standings, services: Sequence[ServicePromise]) -> 
             )
         )
     return found
-
-
-def _service_promise(standings: Standings, row: int) -> ServicePromise:
-    services = standings.services
-    return ServicePromise(
-        service=services.names[row],
-        slo_class=standings.promises[services.promise[row]].name,
-        mode=MODES[services.mode[row]],
-        state=_state(services, row),
-        target_ratio=float(services.target[row]),
-        availability_ratio=float(services.availability[row]),
-        time_to_violation_seconds=_finite(services.slack_seconds[row]),
-        breaks_in_seconds=_finite(services.breaks_in_seconds[row]),
-        deficit_seconds=float(services.deficit_seconds[row]),
-        penalty_seconds=float(services.penalty[row]),
-        instances=int(services.live_instances[row]),
-        running_instances=int(services.running_instances[row]),
-        preemptions=int(services.preemptions[row]),
-        preemption_overhead_ratio=float(services.preemption_ratio[row]),
-        startup_seconds=float(services.startup_seconds[row]),
-    )
-
-
-def _state(services: ServiceStandings, row: int) -> PromiseState:
-    if is_broken(services.target[row], services.availability[row]):
-        return PromiseState.BROKEN
-    waits = services.running_instances[row] < services.live_instances[row]
-    return PromiseState.AT_RISK if waits and isfinite(services.breaks_in_seconds[row]) else PromiseState.KEPT
-
-
-def _finite(seconds: float) -> float | None:
-    return float(seconds) if isfinite(seconds) else None
 
 
 ROUTES: tuple[Route, ...] = (get("/v1/slo", promises),)

@@ -93,8 +93,13 @@ class Lifecycles:
             return self._promised.promise, self._availability, self._seconds, cores
         services = self.ledger.standings(unix(now)).services
         cores_of = dict(zip(self._workload.services, cores.tolist(), strict=True))
-        cores = np.array([cores_of[name] for name in services.names])
-        return services.promise, services.availability, services.total_seconds, cores
+        code = {each.name: place for place, each in enumerate(self._promised.promises)}
+        return (
+            np.array([code[each.slo_class] for each in services]),
+            np.array([each.availability_ratio for each in services]),
+            np.array([each.total_seconds for each in services]),
+            np.array([cores_of[each.service] for each in services]),
+        )
 
     def _wait(self, row: int, now: float) -> None:
         self.row_of[self._ids[row]] = row

@@ -8,7 +8,7 @@ from collector.features.promises.ledger.events import LifecycleEvent, LifecycleK
 from collector.features.promises.ledger.instances import Instance, Record
 from collector.features.promises.ledger.promises import Promise, ServiceMode
 from collector.features.promises.ledger.services import ServiceRecord
-from collector.features.promises.ledger.standing import Standings, assess
+from collector.features.promises.ledger.standing import Standings
 from collector.features.promises.ledger.startups import Startup, StartupTimes, median_of
 
 _ENDS = (LifecycleKind.ENDED, LifecycleKind.WITHDRAWN)
@@ -114,7 +114,7 @@ class Ledger:
             median_of(each.same_node for each in nodes),
         )
         # Nodes report these times, and some may lie: the median over nodes counts.
-        return assess(now, tuple(self._promises.values()), self._services, other_node, same_node)
+        return Standings(now, tuple(self._promises.values()), self._services, other_node, same_node)
 
     def _find(self, service: ServiceRecord, event: LifecycleEvent) -> Instance | None:
         """The instance of an event, which may be new; None if the event changes nothing."""

@@ -6,21 +6,25 @@ waiting time, all summed up since the admission; `O` is the promised availabilit
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from math import isfinite
 from operator import attrgetter
 
+import msgspec
 import numpy as np
 
 from collector.common.arrays import Codes, Flags, Floats, Rows
 from collector.features.promises.ledger.instances import Instance
-from collector.features.promises.ledger.promises import Promise, ServiceMode, penalty
+from collector.features.promises.ledger.promises import Promise, ServiceMode, is_broken, penalty
 from collector.features.promises.ledger.services import ServiceRecord
 from collector.features.promises.snapshot import TaskPromises
 
-MODES = tuple(ServiceMode)
+_MODES = tuple(ServiceMode)
 """The modes, in the order of their codes."""
-_INDEPENDENT = MODES.index(ServiceMode.INDEPENDENT)
-_CONCURRENT = MODES.index(ServiceMode.CONCURRENT)
-_BATCH = MODES.index(ServiceMode.BATCH)
+_INDEPENDENT = _MODES.index(ServiceMode.INDEPENDENT)
+_CONCURRENT = _MODES.index(ServiceMode.CONCURRENT)
+_BATCH = _MODES.index(ServiceMode.BATCH)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,45 +47,56 @@ class InstanceStandings:
     columns: TaskPromises
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ServiceStandings:
-    """Services with a promise, one row each. A service whose instances have all ended keeps its row."""
+class PromiseState(StrEnum):
+    """State of a promise."""
 
-    names: tuple[str, ...]
-    promise: Codes
-    """The class of the promise, as an index of `Standings.promises`."""
-    mode: Codes
-    """A place in `MODES`."""
-    target: Floats
-    availability: Floats
-    deficit_seconds: Floats
-    """Time that the promise is behind; 0 if it is kept."""
-    breaks_in_seconds: Floats
-    """Time until the promise breaks if nothing starts or stops; 0 if it is broken, infinite if it holds."""
-    slack_seconds: Floats
-    """The lowest slack of the instances; infinite if none is left."""
-    total_seconds: Floats
+    KEPT = "kept"
+    AT_RISK = "at risk"
+    """An instance waits; unless it starts, the promise breaks."""
+    BROKEN = "broken"
+
+
+_STATES = tuple(PromiseState)
+
+
+class ServicePromise(msgspec.Struct, frozen=True, kw_only=True):
+    """The promise of one service. One whose instances have all ended is there as well."""
+
+    service: str
+    slo_class: str
+    """Name of its class under `[slo]`."""
+    mode: ServiceMode
+    """`independent`: the lowest of its instances counts; `concurrent`: time counts while all instances run;
+    `aggregated`: the sum over all instances; `batch`: as aggregated, without the work of runs that did not
+    complete."""
+    state: PromiseState
+    """Whether the promise is kept, at risk or broken."""
+    target_ratio: float
+    """Promised availability, 0-1."""
+    availability_ratio: float
+    """Delivered availability, 0-1: the share of its time in which it ran."""
+    time_to_violation_seconds: float | None
+    """How long its most urgent instance can wait from now on before the promise breaks, less the expected
+    start-up time; negative if the promise is broken, or breaks during the start. Null if waiting never breaks
+    it."""
+    breaks_in_seconds: float | None
+    """How long the promise holds if nothing starts or stops; 0 if it is broken, null if it holds."""
+    deficit_seconds: float
+    """The time by which a broken promise is behind; 0 if it is kept."""
+    penalty_seconds: float
+    """Shortfall in seconds of one instance, with a surcharge: a deep shortfall counts up to twice."""
+    total_seconds: float
     """Running and waiting time of its instances."""
-    penalty: Floats
-    """Penalty in seconds of one instance, weighted by the depth of the shortfall."""
-    preemption_ratio: Floats
-    """The highest ratio of the instances that run or wait."""
-    startup_seconds: Floats
+    instances: int
+    """Number of instances that run or wait."""
+    running_instances: int
+    """Number of instances that run now."""
+    preemptions: int
+    """Number of times that its instances were stopped to make room for others."""
+    preemption_overhead_ratio: float
+    """Highest share of its time that any instance spent on starts that were preempted, 0-1."""
+    startup_seconds: float
     """Expected time that a start takes on another node."""
-    running_instances: Rows
-    live_instances: Rows
-    """The number of instances that run or wait."""
-    preemptions: Rows
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Standings:
-    """How all promises stand at one moment."""
-
-    at: float
-    promises: tuple[Promise, ...]
-    services: ServiceStandings
-    instances: InstanceStandings
 
 
 def availability(counted_seconds: Floats, total_seconds: Floats) -> Floats:
@@ -127,96 +142,128 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
-def assess(
-    now: float,
-    promises: tuple[Promise, ...],
-    services: Mapping[str, ServiceRecord],
-    startup_seconds: float,
-    restart_seconds: float,
-) -> Standings:
-    """How every promise stands.
+class Standings:
+    """How all promises stand at one moment."""
 
-    A start takes `startup_seconds` on another node, and `restart_seconds` on the same one, where a service
-    has no measurements of its own.
-    """
-    promised = {name: each for name, each in services.items() if each.promise is not None and each.instances}
-    for each in promised.values():
-        if each.mode is ServiceMode.CONCURRENT:
-            each.count_concurrent()
-    times, own = _Times(now, promised), [each.startups for each in promised.values()]
-    startup = _known_or([np.nan if each is None else each.other_node for each in own], startup_seconds)
-    restart = _known_or([np.nan if each is None else each.same_node for each in own], restart_seconds)
-    codes = {each.name: code for code, each in enumerate(promises)}
-    promise = np.array(
-        [codes[each.promise.name] for each in promised.values() if each.promise], dtype=np.int8
-    )
-    target = np.array([each.availability for each in promises], dtype=np.float64)[promise]
-    of, live, included = times.service, np.flatnonzero(times.is_live), np.flatnonzero(times.is_included)
+    def __init__(
+        self,
+        now: float,
+        promises: tuple[Promise, ...],
+        services: Mapping[str, ServiceRecord],
+        startup_seconds: float,
+        restart_seconds: float,
+    ) -> None:
+        """Where a service has no measurements of its own, a start takes these times.
 
-    # The instances of a service share one account, unless its mode is independent.
-    account = np.where(times.is_shared, of, len(promised) + np.arange(of.size))
-    counted, total, wanted, running, counting = (
-        _sums(account[included], values[included], len(promised) + of.size)[account]
-        for values in (times.counted, times.total, times.is_live, times.is_running, times.is_counting)
-    )
-    ratio = availability(counted, total)
-    breaks_in = np.maximum(time_to_violation(counted, total, target[of], wanted, counting), 0.0)
-    # Slack is for an instance that waits from now on: a batch instance then loses its present run.
-    lost = np.where(times.is_batch, times.run_seconds, 0.0)
-    siblings = np.where(times.is_concurrent, 0.0, running - times.is_running)
-    slack_seconds = slack(counted - lost, total, target[of], wanted, siblings)
-    slack_seconds -= np.maximum(startup, restart)[of]
+        On another node it takes `startup_seconds`, on the same one `restart_seconds`.
+        """
+        promised = {
+            name: each for name, each in services.items() if each.promise is not None and each.instances
+        }
+        for each in promised.values():
+            if each.mode is ServiceMode.CONCURRENT:
+                each.count_concurrent()
+        self.at, self.promises, self.names = now, promises, tuple(promised)
+        self._times = times = _Times(now, promised)
+        own = [each.startups for each in promised.values()]
+        self._startup = _known_or(
+            [np.nan if each is None else each.other_node for each in own], startup_seconds
+        )
+        restart = _known_or([np.nan if each is None else each.same_node for each in own], restart_seconds)
+        codes = {each.name: code for code, each in enumerate(promises)}
+        self._promise: Codes = np.array(
+            [codes[each.promise.name] for each in promised.values() if each.promise], dtype=np.int8
+        )
+        self._target = np.array([each.availability for each in promises], dtype=np.float64)[self._promise]
+        of, target = times.service, self._target[times.service]
+        self._live, self._included = np.flatnonzero(times.is_live), np.flatnonzero(times.is_included)
 
-    def least(values: Floats, rows: Rows, default: float = np.inf) -> Floats:
-        """The lowest value of some instances of each service."""
-        lowest = np.full(len(promised), default)
-        np.minimum.at(lowest, of[rows], values[rows])
-        return lowest
+        # The instances of a service share one account, unless its mode is independent.
+        account = np.where(times.is_shared, of, len(promised) + np.arange(of.size))
+        counted, total, wanted, running, counting = (
+            _sums(account[self._included], values[self._included], len(promised) + of.size)[account]
+            for values in (times.counted, times.total, times.is_live, times.is_running, times.is_counting)
+        )
+        self._availability = availability(counted, total)
+        self._behind = recoverability(counted, total, target)
+        self._breaks_in = np.maximum(time_to_violation(counted, total, target, wanted, counting), 0.0)
+        # Slack is for an instance that waits from now on: a batch instance then loses its present run.
+        lost = np.where(times.is_batch, times.run_seconds, 0.0)
+        siblings = np.where(times.is_concurrent, 0.0, running - times.is_running)
+        self._slack = slack(counted - lost, total, target, wanted, siblings)
+        self._slack -= np.maximum(self._startup, restart)[of]
+        self.instances = self._instances()
 
-    delivered, total_seconds = (
-        least(ratio, included),
-        _sums(of[included], times.total[included], len(promised)),
-    )
-    return Standings(
-        at=now,
-        promises=promises,
-        services=ServiceStandings(
-            names=tuple(promised),
-            promise=promise,
-            mode=times.mode,
-            target=target,
-            availability=delivered,
-            deficit_seconds=0.0 - least(recoverability(counted, total, target[of]), included, 0.0),
-            breaks_in_seconds=least(breaks_in, live),
-            slack_seconds=least(slack_seconds, live),
-            total_seconds=total_seconds,
-            penalty=penalty(target, delivered, total_seconds),
-            preemption_ratio=0.0 - least(-times.preemption_ratio, live, 0.0),
-            startup_seconds=startup,
-            running_instances=np.bincount(of[times.is_running], minlength=len(promised)),
-            live_instances=np.bincount(of[live], minlength=len(promised)),
-            preemptions=_sums(of, times.preemptions, len(promised)).astype(np.intp),
-        ),
-        instances=InstanceStandings(
-            service=of[live],
-            slots=tuple([times.rows[row].slot for row in live.tolist()]),
-            incarnations=tuple([times.rows[row].state.incarnation for row in live.tolist()]),
+    def _instances(self) -> InstanceStandings:
+        times, live = self._times, self._live
+        of, rows = times.service[live], [times.rows[row] for row in live.tolist()]
+        return InstanceStandings(
+            service=of,
+            slots=tuple([each.slot for each in rows]),
+            incarnations=tuple([each.state.incarnation for each in rows]),
             is_running=times.is_running[live],
             running_seconds=times.counted[live],
             waiting_seconds=times.waiting[live],
             discarded_seconds=times.discarded[live],
-            availability=ratio[live],
+            availability=self._availability[live],
             columns=TaskPromises(
-                promises=promises,
-                promise=promise[of[live]],
-                slack_seconds=slack_seconds[live],
+                promises=self.promises,
+                promise=self._promise[of],
+                slack_seconds=self._slack[live],
                 preemption_ratio=times.preemption_ratio[live],
-                startup_seconds=startup[of[live]],
-                admitted_seconds=now - times.admitted[live],
+                startup_seconds=self._startup[of],
+                admitted_seconds=self.at - times.admitted[live],
                 is_spare=times.is_spare[live],
             ),
-        ),
-    )
+        )
+
+    @cached_property
+    def services(self) -> list[ServicePromise]:
+        """The promises of all services, in the order of `names`."""
+        times, of, live, count = self._times, self._times.service, self._live, len(self.names)
+        delivered = self._least(self._availability, self._included)
+        total_seconds = _sums(of[self._included], times.total[self._included], count)
+        wanted = np.bincount(of[live], minlength=count)
+        running = np.bincount(of[times.is_running], minlength=count)
+        breaks_in = self._least(self._breaks_in, live)
+        is_at_risk = (running < wanted) & np.isfinite(breaks_in)
+        state = np.where(is_broken(self._target, delivered), 2, is_at_risk)
+        columns = {
+            "service": self.names,
+            "slo_class": [self.promises[code].name for code in self._promise.tolist()],
+            "mode": [_MODES[mode] for mode in times.mode.tolist()],
+            "state": [_STATES[each] for each in state.tolist()],
+            "target_ratio": self._target.tolist(),
+            "availability_ratio": delivered.tolist(),
+            "time_to_violation_seconds": _finite(self._least(self._slack, live)),
+            "breaks_in_seconds": _finite(breaks_in),
+            "deficit_seconds": (0.0 - self._least(self._behind, self._included, 0.0)).tolist(),
+            "penalty_seconds": penalty(self._target, delivered, total_seconds).tolist(),
+            "total_seconds": total_seconds.tolist(),
+            "instances": wanted.tolist(),
+            "running_instances": running.tolist(),
+            "preemptions": _sums(of, times.preemptions, count).astype(np.intp).tolist(),
+            "preemption_overhead_ratio": (0.0 - self._least(-times.preemption_ratio, live, 0.0)).tolist(),
+            "startup_seconds": self._startup.tolist(),
+        }
+        rows = zip(*columns.values(), strict=True)
+        return [ServicePromise(**dict(zip(columns, row, strict=True))) for row in rows]
+
+    @property
+    def live_services(self) -> list[ServicePromise]:
+        """The promises of services with instances that run or wait."""
+        return [each for each in self.services if each.instances]
+
+    def _least(self, values: Floats, rows: Rows, default: float = np.inf) -> Floats:
+        """The lowest value of some instances of each service."""
+        lowest = np.full(len(self.names), default)
+        np.minimum.at(lowest, self._times.service[rows], values[rows])
+        return lowest
+
+
+def _finite(seconds: Floats) -> list[float | None]:
+    """The values; None for those that are infinite."""
+    return [each if isfinite(each) else None for each in seconds.tolist()]
 
 
 def _sums(places: Rows, values: Floats | Flags, count: int) -> Floats:
@@ -241,7 +288,7 @@ class _Times:
 
         sizes = np.array([len(each.instances) for each in services], dtype=np.intp)
         self.service = np.repeat(np.arange(len(services)), sizes)
-        self.mode = np.array([MODES.index(each.mode) for each in services], dtype=np.int8)
+        self.mode = np.array([_MODES.index(each.mode) for each in services], dtype=np.int8)
         self.is_batch = (self.mode == _BATCH)[self.service]
         self.is_concurrent = (self.mode == _CONCURRENT)[self.service]
         self.is_shared = (self.mode != _INDEPENDENT)[self.service]

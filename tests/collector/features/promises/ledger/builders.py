@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from collector.features.promises.ledger.events import Ending, LifecycleEvent, LifecycleKind
 from collector.features.promises.ledger.ledger import Ledger
 from collector.features.promises.ledger.promises import Promise, ServiceMode
@@ -62,7 +64,7 @@ def by_slot(standings: Standings) -> dict[tuple[str, str], dict[str, Any]]:
     columns = vars(instances) | vars(instances.columns)
     columns = {name: columns[name] for name in columns.keys() - {"service", "columns", "promises", "waiting"}}
     return {
-        (standings.services.names[service], instances.slots[row]): {
+        (standings.names[service], instances.slots[row]): {
             name: column[row] for name, column in columns.items()
         }
         for row, service in enumerate(instances.service)
@@ -70,9 +72,9 @@ def by_slot(standings: Standings) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def by_service(standings: Standings) -> dict[str, dict[str, Any]]:
-    """The columns of each service."""
-    columns = vars(standings.services)
+    """The amounts of each service."""
+    found = {each.service: msgspec.structs.asdict(each) for each in standings.services}
+    # Rounding may decide between two states.
     return {
-        name: {column: values[row] for column, values in columns.items()}
-        for row, name in enumerate(standings.services.names)
+        name: {key: value for key, value in each.items() if key != "state"} for name, each in found.items()
     }

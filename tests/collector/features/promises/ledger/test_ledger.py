@@ -1,5 +1,3 @@
-import math
-
 import pytest
 
 from collector.features.promises.ledger.events import Ending
@@ -91,7 +89,7 @@ def test_before_anything_is_measured_a_start_takes_no_time() -> None:
 def test_the_availability_of_an_independent_service_is_the_lowest_of_its_instances() -> None:
     ledger = ledger_of([started(0, "a", "1"), waiting(0, "b", "2"), started(50, "b", "2")])
     standings = ledger.standings(100)
-    assert by_service(standings)["web"]["availability"] == pytest.approx(0.5)
+    assert by_service(standings)["web"]["availability_ratio"] == pytest.approx(0.5)
     assert by_slot(standings)["web", "1"]["availability"] == 1
 
 
@@ -101,7 +99,7 @@ def test_concurrent_time_counts_while_all_instances_run() -> None:
         ServiceMode.CONCURRENT,
     )
     standings = ledger.standings(100)
-    assert by_service(standings)["web"]["availability"] == pytest.approx(60 / 200)
+    assert by_service(standings)["web"]["availability_ratio"] == pytest.approx(60 / 200)
     first, second = by_slot(standings)["web", "1"], by_slot(standings)["web", "2"]
     assert (first["running_seconds"], first["discarded_seconds"], first["waiting_seconds"]) == (30, 50, 20)
     assert (second["running_seconds"], second["discarded_seconds"], second["waiting_seconds"]) == (30, 20, 50)
@@ -120,7 +118,7 @@ def test_aggregated_time_is_the_sum_over_all_instances() -> None:
         [started(0, "a", "1"), waiting(0, "b", "2"), started(50, "b", "2")], ServiceMode.AGGREGATED
     )
     standings = ledger.standings(100)
-    assert by_service(standings)["web"]["availability"] == pytest.approx(0.75)
+    assert by_service(standings)["web"]["availability_ratio"] == pytest.approx(0.75)
     assert by_slot(standings)["web", "1"]["availability"] == pytest.approx(0.75)
 
 
@@ -130,7 +128,7 @@ def test_batch_work_is_lost_unless_it_completes() -> None:
         ServiceMode.BATCH,
     )
     standings = ledger.standings(100)
-    assert by_service(standings)["web"]["availability"] == pytest.approx(150 / 200)
+    assert by_service(standings)["web"]["availability_ratio"] == pytest.approx(150 / 200)
     assert by_slot(standings)["web", "1"]["discarded_seconds"] == 40
 
 
@@ -140,7 +138,7 @@ def test_a_batch_instance_that_completed_is_over_and_still_counts() -> None:
     )
     standings = ledger.standings(100)
     assert list(by_slot(standings)) == [("web", "2")]
-    assert by_service(standings)["web"]["availability"] == pytest.approx(40 / 140)
+    assert by_service(standings)["web"]["availability_ratio"] == pytest.approx(40 / 140)
 
 
 def test_a_service_instance_that_completed_waits_again() -> None:
@@ -161,12 +159,12 @@ def test_a_withdrawn_instance_counts_only_once_its_service_is_over() -> None:
     ledger = ledger_of(events)
     standings = ledger.standings(100)
     assert list(by_slot(standings)) == [("web", "1")]
-    assert by_service(standings)["web"]["availability"] == 1
+    assert by_service(standings)["web"]["availability_ratio"] == 1
     ledger.apply(withdrawn(100, "1"))
     over = by_service(ledger.standings(300))["web"]
-    assert over["availability"] == 0
-    assert over["live_instances"] == 0
-    assert over["slack_seconds"] == math.inf
+    assert over["availability_ratio"] == 0
+    assert over["instances"] == 0
+    assert over["time_to_violation_seconds"] is None
 
 
 def test_a_slot_that_is_wanted_again_is_a_new_instance() -> None:

@@ -125,8 +125,8 @@ def test_time_is_conserved_and_availability_is_a_ratio(
         assert 0 <= columns["availability"] <= 1
         assert 0 <= columns["preemption_ratio"] <= 1
     for columns in by_service(standings).values():
-        assert 0 <= columns["availability"] <= 1
-        assert columns["penalty"] >= 0
+        assert 0 <= columns["availability_ratio"] <= 1
+        assert columns["penalty_seconds"] >= 0
 
 
 @given(events=service_events(), mode=MODES, promise=NAMES)

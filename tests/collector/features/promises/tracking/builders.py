@@ -101,7 +101,7 @@ def note_silence(registry: Registry, now: float) -> None:
 
 def seconds(standings: Standings) -> dict[tuple[str, str], tuple[float, float]]:
     """Running and waiting time by service and slot, to the millisecond."""
-    instances, names = standings.instances, standings.services.names
+    instances, names = standings.instances, standings.names
     return {
         (names[service], slot): (round(running, 3), round(waiting, 3))
         for service, slot, running, waiting in zip(

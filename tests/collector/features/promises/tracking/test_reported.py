@@ -39,7 +39,7 @@ def test_running_and_waiting_time_add_up_over_the_runs_of_a_container(registry: 
     assert seconds(registry.part(PromiseTracker).standings(START + 100)) == {SHOP: (70, 20)}
     standings = registry.part(PromiseTracker).standings(START + 100)
     assert standings.instances.columns.startup_seconds.tolist() == [2.0]
-    assert standings.services.target.tolist() == [0.9]
+    assert [each.target_ratio for each in standings.services] == [0.9]
 
 
 @pytest.mark.parametrize("skew_seconds", [-7200.0, 0.0, 7200.0])
@@ -106,7 +106,7 @@ def test_repeated_states_and_late_reports_change_nothing_that_they_should_not(re
 def test_containers_without_a_promise_are_not_in_the_ledger(registry: Registry) -> None:
     alpha = node(registry)
     alpha.start(START + 1, container("plain"), container("odd", labels={"wattpack.slo": "platinum"}))
-    assert registry.part(PromiseTracker).standings(START + 10).services.names == ()
+    assert registry.part(PromiseTracker).standings(START + 10).names == ()
     assert registry.tables.snapshot(START + 10).part(TaskPromises) is None
 
 
@@ -128,11 +128,11 @@ def test_a_node_cannot_fill_the_memory_with_ever_new_names() -> None:
     for number in range(10):
         alpha.start(START + 10 * number, promised(f"c{number}", f"service-{number}"))
         alpha.stop(START + 10 * number + 5, f"c{number}")
-    assert len(registry.part(PromiseTracker).standings(START + 200).services.names) == 4
+    assert len(registry.part(PromiseTracker).standings(START + 200).names) == 4
     registry.part(PromiseTracker).forget(START + 100)
     registry.part(PromiseTracker).forget(START + 100)
     alpha.start(START + 200, promised("new", "new"))
-    assert registry.part(PromiseTracker).standings(START + 200).services.names == ("new",)
+    assert registry.part(PromiseTracker).standings(START + 200).names == ("new",)
 
 
 def test_the_default_class_is_for_all_but_daemons() -> None:
@@ -146,8 +146,8 @@ def test_the_default_class_is_for_all_but_daemons() -> None:
         container("job", service="job", labels={"wattpack.kind": "job"}),
     )
     standings = registry.part(PromiseTracker).standings(START + 10)
-    names = [standings.promises[code].name for code in standings.services.promise.tolist()]
-    assert dict(zip(standings.services.names, names, strict=True)) == {
+    names = [each.slo_class for each in standings.services]
+    assert dict(zip(standings.names, names, strict=True)) == {
         "plain": "bronze",
         "gold": "gold",
         "job": "bronze",
@@ -234,7 +234,7 @@ def test_what_the_collector_stopped_was_preempted_and_did_not_complete() -> None
     registry.part(PromiseTracker).expect_stop("id-of-job")
     alpha.stop(START + 40, "job", exit_code=0)
     standings = registry.part(PromiseTracker).standings(START + 50)
-    assert standings.services.preemptions.tolist() == [1]
+    assert [each.preemptions for each in standings.services] == [1]
     assert standings.instances.waiting_seconds.tolist() == [10]
     alpha.start(START + 60, job)
     alpha.stop(START + 90, "job", exit_code=0)
@@ -271,7 +271,7 @@ def test_a_node_changes_nothing_of_what_runs_elsewhere(registry: Registry) -> No
     standings = registry.part(PromiseTracker).standings(START + 100)
     assert seconds(standings)[SHOP] == before[SHOP]
     # What it runs under that name is a service of its own.
-    targets = dict(zip(standings.services.names, standings.services.target.tolist(), strict=True))
+    targets = {each.service: each.target_ratio for each in standings.services}
     assert targets == {"shop": 0.9, "shop@liar": 1.0}
 
 
@@ -302,8 +302,8 @@ def test_a_node_does_not_change_the_promise_of_a_service_that_another_one_runs(r
     assert found[SHOP] == (40, 10)
     assert {service for service, _ in found} == {"shop", "shop@beta"}
     standings = registry.part(PromiseTracker).standings(START + 60)
-    names = [standings.promises[code].name for code in standings.services.promise.tolist()]
-    assert dict(zip(standings.services.names, names, strict=True)) == {"shop": "silver", "shop@beta": "gold"}
+    names = [each.slo_class for each in standings.services]
+    assert dict(zip(standings.names, names, strict=True)) == {"shop": "silver", "shop@beta": "gold"}
 
 
 def test_a_name_that_looks_like_that_of_another_node_gives_no_access_to_its_services(
