@@ -93,6 +93,12 @@ def figures(progress: Progress) -> Iterator[Figure]:
         )
 
 
+def _pack_changes(promises: PromiseTracker) -> None:
+    """As when they are stored."""
+    promises.book.pack(promises.book.changed)
+    promises.book.changed.clear()
+
+
 def _measure(label: str, is_orchestrated: bool) -> _Cost:  # noqa: FBT001 - passed to another process
     registry = Registry(
         CollectorConfig(
@@ -106,10 +112,10 @@ def _measure(label: str, is_orchestrated: bool) -> _Cost:  # noqa: FBT001 - pass
             for report in _reports(node, number, label, is_orchestrated=is_orchestrated):
                 registry.apply(report, report.at)
             if node % _STORED_NODES == 0:
-                promises.book.pack_changes()
+                _pack_changes(promises)
         if is_orchestrated:
             promises.put_services(_state(number, label), _BEGIN + 100 * number + 65)
-            promises.book.pack_changes()
+            _pack_changes(promises)
     # A collector does this every few minutes.
     promises.forget(_BEGIN)
     gc.collect()

@@ -56,12 +56,14 @@ async def running(core: Core) -> AsyncIterator[None]:
 async def store_promises(core: Core) -> None:
     """Store the changes since the last call. Raise `HistoryUnavailable`."""
     book = core.registry.part(PromiseTracker).book
-    values = book.pack_changes()
+    changed, book.changed = book.changed, set()
     progress = _StoredProgress(core.applied.progress(core.clock()), book.viewed_at)
     try:
-        await core.history.put_values(_KIND, {**values, _PROGRESS: msgspec.msgpack.encode(progress)})
+        await core.history.put_values(
+            _KIND, {**book.pack(changed), _PROGRESS: msgspec.msgpack.encode(progress)}
+        )
     except HistoryUnavailable:
-        book.requeue(values)
+        book.changed |= changed
         raise
 
 

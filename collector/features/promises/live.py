@@ -89,7 +89,7 @@ class PromiseTracker(LivePart):
                     book.withdraw(entry.service, entry.slot, entry.since)
                 book.drop(container)
             for service, slots in book.ledger.forget(before).items():
-                book.changed_slots[service] |= slots
+                book.changed |= {(service, slot) for slot in slots}
                 if service in book.services and book.ledger.forget_service(service):
                     book.drop_service(service)
             book.stopped &= book.containers.keys()

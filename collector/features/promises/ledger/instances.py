@@ -13,7 +13,6 @@ from typing import NamedTuple
 import msgspec
 
 from collector.features.promises.ledger.events import Ending, LifecycleKind, Transition
-from collector.features.promises.ledger.startups import Startup
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -21,6 +20,16 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     incarnation: str
     startup_seconds: float | None
+
+
+class Startup(NamedTuple):
+    """A measured start-up time."""
+
+    seconds: float
+    is_same_node: bool
+    """Whether the instance ran on the same node before."""
+    node: str
+    """Empty if unknown."""
 
 
 class Span(NamedTuple):

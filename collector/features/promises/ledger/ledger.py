@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from math import isnan
 
 from collector.features.promises.ledger.events import LifecycleEvent, LifecycleKind, Transition
-from collector.features.promises.ledger.instances import Instance, Record
+from collector.features.promises.ledger.instances import Instance, Record, Startup
 from collector.features.promises.ledger.promises import Promise, ServiceMode
-from collector.features.promises.ledger.services import ServiceRecord
+from collector.features.promises.ledger.services import ServiceRecord, StartupTimes, median_of
 from collector.features.promises.ledger.standing import Standings
-from collector.features.promises.ledger.startups import Startup, StartupTimes, median_of
 
 _ENDS = (LifecycleKind.ENDED, LifecycleKind.WITHDRAWN)
 

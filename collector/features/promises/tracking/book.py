@@ -5,7 +5,7 @@ The history has a value per service and per instance, so that only changes are w
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from math import isnan, nan
 from sys import intern
 
@@ -61,11 +61,6 @@ class _StoredSlot(msgspec.Struct, frozen=True):
     containers: dict[str, TrackedContainer]
 
 
-def _key(*names: str) -> str:
-    """The key of the value of a service, or of a slot of a service."""
-    return msgspec.json.encode(names).decode()
-
-
 class PromiseBook:
     """The tracked containers and services. Not thread-safe."""
 
@@ -77,10 +72,8 @@ class PromiseBook:
         self.containers: dict[str, TrackedContainer] = {}
         self._containers_of: defaultdict[str, list[str]] = defaultdict(list)
         """Ids of the containers of each service."""
-        self.changed_services: set[str] = set()
-        """Services that changed since they were stored."""
-        self.changed_slots: defaultdict[str, set[str]] = defaultdict(set)
-        """Instances that changed since they were stored, by service."""
+        self.changed: set[tuple[str, ...]] = set()
+        """What changed since it was stored: services by name, instances by service and slot."""
         self.unknown_classes: dict[str, str] = {}
         """Orchestrated services whose label names no class, with that name."""
         self.viewed_at: float | None = None
@@ -105,7 +98,7 @@ class PromiseBook:
         if self.services.get(name) != service:
             self.services[name] = service
             self.ledger.set_service(name, *service.traits)
-            self.changed_services.add(name)
+            self.changed.add((name,))
 
     def drop_service(self, name: str) -> None:
         """Forget a service and its containers."""
@@ -113,7 +106,7 @@ class PromiseBook:
             self.drop(container)
         self.services.pop(name, None)
         self.ledger.forget_service(name)
-        self.changed_services.add(name)
+        self.changed.add((name,))
 
     def add(self, container: str, entry: TrackedContainer) -> TrackedContainer:
         """Track a container, in place of an earlier entry."""
@@ -133,7 +126,7 @@ class PromiseBook:
         if not self._containers_of[entry.service]:
             del self._containers_of[entry.service]
         if entry.slot is not None:
-            self.changed_slots[entry.service].add(entry.slot)
+            self.changed.add((entry.service, entry.slot))
 
     def containers_of(self, service: str) -> tuple[str, ...]:
         """Ids of the tracked containers of a service."""
@@ -198,37 +191,30 @@ class PromiseBook:
         if entry.slot is None:
             entry.slot = self.ledger.slot_of(entry.service, entry.incarnation)
         if entry.slot is not None:
-            self.changed_slots[entry.service].add(entry.slot)
+            self.changed.add((entry.service, entry.slot))
 
     # --- The history --------------------------------------------------------------------------
 
-    def pack_changes(self) -> dict[str, bytes | None]:
-        """The values that changed since the last call; None for what is gone."""
-        values: dict[str, TrackedService | _StoredSlot | None] = {
-            _key(name): self.services.get(name) for name in self.changed_services
-        }
-        for name, slots in self.changed_slots.items():
-            containers: defaultdict[str | None, dict[str, TrackedContainer]] = defaultdict(dict)
-            for container in self.containers_of(name):
+    def pack(self, keys: Collection[tuple[str, ...]]) -> dict[str, bytes | None]:
+        """The values of services and instances; None for those that are gone."""
+        containers: defaultdict[tuple[str, str | None], dict[str, TrackedContainer]] = defaultdict(dict)
+        for service in {key[0] for key in keys}:
+            for container in self.containers_of(service):
                 entry = self.containers[container]
-                containers[entry.slot][container] = entry
-            for slot in slots:
-                record = self.ledger.record(name, slot)
-                values[_key(name, slot)] = None if record is None else _StoredSlot(record, containers[slot])
-        self.changed_services.clear()
-        self.changed_slots.clear()
-        return {
-            key: None if value is None else msgspec.msgpack.encode(value) for key, value in values.items()
-        }
-
-    def requeue(self, keys: Iterable[str]) -> None:
-        """Values that could not be stored: the next call of `pack_changes` returns them again."""
+                containers[service, entry.slot][container] = entry
+        values: dict[str, bytes | None] = {}
         for key in keys:
-            match msgspec.json.decode(key, type=list[str]):
-                case [service]:
-                    self.changed_services.add(service)
-                case [service, slot]:
-                    self.changed_slots[service].add(slot)
+            found: TrackedService | _StoredSlot | None
+            match key:
+                case (service,):
+                    found = self.services.get(service)
+                case (service, slot):
+                    record = self.ledger.record(service, slot)
+                    found = None if record is None else _StoredSlot(record, containers[service, slot])
+            values[msgspec.json.encode(key).decode()] = (
+                None if found is None else msgspec.msgpack.encode(found)
+            )
+        return values
 
     def restore(self, values: Mapping[str, bytes]) -> None:
         """Restore stored values into an empty book. A value that is not valid is left out."""
@@ -238,8 +224,7 @@ class PromiseBook:
                 self._restore(key, value)
             except (msgspec.DecodeError, ValueError, TypeError) as error:
                 log.warning("left out a stored promise of %s that is not valid: %s", key, error)
-        self.changed_services.clear()
-        self.changed_slots.clear()
+        self.changed.clear()
 
     def _restore(self, key: list[str], value: bytes) -> None:
         match key:
