@@ -93,7 +93,7 @@ def pass_over_queue(rules: QueueRules, snapshot: Snapshot, settings: QueueSettin
     while True:
         given = queue_input(snapshot, promises, settings.stale_seconds, held)
         terms = rules.terms(given.instances, settings, snapshot.seed)
-        outcome = QueuePass(given.hosts, given.instances, terms, snapshot.seed, settings.sample_ratio).run()
+        outcome = QueuePass(given.hosts, given.instances, terms, snapshot.seed).run()
         stray = _too_far(snapshot, outcome, given.rows)
         if not stray:
             break

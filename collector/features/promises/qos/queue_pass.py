@@ -8,9 +8,8 @@ looked at again.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from heapq import heapify, heappush, heappushpop, heapreplace
-from math import ceil
 
 import numpy as np
 
@@ -51,8 +50,6 @@ class _Kind:
     costs: Floats
     freed: Floats
     fits_somewhere: bool = True
-    is_sampled: bool = False
-    """Whether it may fit on hosts that were not checked."""
     is_evaluated: bool = False
     seen_touched: int = 0
     seen_freed: int = 0
@@ -79,17 +76,6 @@ class HostRanking:
     """Whom to stop on one of those."""
 
 
-@lru_cache(maxsize=4)
-def _shuffle(seed: int, count: int) -> tuple[Rows, Rows]:
-    """Return hosts in a random order, and the place of each in it; and, last, of `NOWHERE`."""
-    shuffled = np.random.default_rng(seed).permutation(count)
-    place = np.empty(count + 1, dtype=np.intp)
-    place[shuffled] = np.arange(count)
-    place[NOWHERE] = NOWHERE
-    shuffled.flags.writeable = place.flags.writeable = False
-    return shuffled, place
-
-
 @dataclass(eq=False)
 class QueuePass:
     """The state of a pass. Hosts are in a random order, so that the first of equals is a random one."""
@@ -98,8 +84,6 @@ class QueuePass:
     instances: Instances
     terms: Terms
     seed: int = 0
-    sample_ratio: float = 1.0
-    """Share of all hosts with room after which the search for more ends."""
     operations: int = 0
     _kinds: dict[tuple[object, ...], _Kind] = field(default_factory=dict)
     _failed: list[_Kind] = field(default_factory=list)
@@ -112,7 +96,11 @@ class QueuePass:
     _occupied: dict[int, Rows] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._shuffled, place = _shuffle(self.seed, self.hosts.capacity.shape[0])
+        count = self.hosts.capacity.shape[0]
+        self._shuffled: Rows = np.random.default_rng(self.seed).permutation(count)
+        # The place of each host in this order; the last one is that of `NOWHERE`.
+        place = np.full(count + 1, NOWHERE, dtype=np.intp)
+        place[self._shuffled] = np.arange(count)
         self._capacity = picked(self.hosts.capacity, self._shuffled)
         # A margin for rounding errors; an unknown capacity counts as 0.
         margin = _ROUNDING * np.fmax(self.hosts.capacity, 0.0)
@@ -231,20 +219,9 @@ class QueuePass:
                 kind.is_evaluated, kind.fits_somewhere = True, False
                 kind.seen_freed = other.exhausted_at
                 return kind
-        self._score_sample(kind)
-        return kind
-
-    def _score_sample(self, kind: _Kind) -> None:
-        """Find out where a kind fits without victims, on all hosts or until enough are found."""
         self._score(kind, np.flatnonzero(kind.allowed))
-        checked = self._open.size
-        fits = np.flatnonzero(kind.scores > -np.inf)
-        enough = ceil(self.sample_ratio * self._open.size)
-        if enough < fits.size:
-            checked = int(fits[enough - 1]) + 1
-            kind.scores[checked:] = -np.inf
-        kind.is_sampled = enough < fits.size
-        self.operations += int(np.count_nonzero(self._open[:checked]))
+        self.operations += int(np.count_nonzero(self._open))
+        return kind
 
     def _is_contained(self, other: _Kind, kind: _Kind) -> bool:
         """Whether every host that has room for a kind has room for the other one, which came first."""
@@ -281,9 +258,6 @@ class QueuePass:
             if self.terms.home_after is not None and home != NOWHERE and kind.scores[home] > -np.inf:
                 return home, False
             best = int(kind.scores.argmax())
-            if kind.scores[best] == -np.inf and kind.is_sampled:
-                self._score_sample(kind)
-                best = int(kind.scores.argmax())
             if kind.scores[best] > -np.inf:
                 return best, False
             kind.fits_somewhere = False
@@ -340,10 +314,10 @@ class QueuePass:
         if self._victims is None:
             terms = replace(self.terms, limits=self._limits)
             self._victims = VictimTable(self.instances, terms, self._home, self._open.size)
-        if kind.group != NOWHERE and rows.size:
-            taken = self._occupants(kind.group)[rows] > 0
-            kind.reach[rows[taken]] = -np.inf
-            rows = rows[~taken]
+        kind.reach[rows] = -np.inf
+        rows = rows[self._victims.counts[rows] > 0]
+        if kind.group != NOWHERE:
+            rows = rows[self._occupants(kind.group)[rows] == 0]
         if not rows.size:
             return
         need = kind.threshold - self._free[rows]

@@ -35,15 +35,6 @@ class QueueSettings(PolicySettings, frozen=True):
             description="Maximum age of a node's last report for starts and stops on it.",
         ),
     ] = STALE_SECONDS
-    sample_ratio: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=1,
-            description="Share of all nodes with room after which the search for more ends. Less than 1 saves"
-            " checks, and spreads containers less evenly.",
-        ),
-    ] = 1.0
 
 
 class QosSettings(QueueSettings, frozen=True):

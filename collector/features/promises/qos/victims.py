@@ -1,7 +1,4 @@
-"""The running instances of all hosts in one array, in the order in which they are stopped.
-
-Each host has a segment of cells, with a few spare ones for instances that start during the pass.
-"""
+"""The running instances of each host, in the order in which they are stopped."""
 
 from dataclasses import dataclass
 
@@ -10,8 +7,6 @@ import numpy as np
 from collector.common.arrays import Floats, Rows
 from collector.features.promises.qos.queue import Instances, Terms
 from collector.snapshot.tables import NOWHERE
-
-_SPARE_CELLS = 4
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -29,64 +24,46 @@ class VictimTable:
     """The instances that may be stopped on each host."""
 
     def __init__(self, instances: Instances, terms: Terms, home: Rows, hosts: int) -> None:
-        """`home` is the host of each instance, also when it changes: the caller sets it before each call."""
-        self._demand, self._terms, self._home, self._hosts = instances.demand, terms, home, hosts
+        """`home` is the host of each instance; `NOWHERE` while it waits."""
+        self._demand, self._terms = instances.demand, terms
         self._preemptible = terms.limits.max(axis=0, initial=-np.inf) > -np.inf
-        self._spare = _SPARE_CELLS
-        self._lay_out()
-
-    def _lay_out(self) -> None:
-        rows = np.flatnonzero(self._preemptible & (self._home != NOWHERE))
-        rows = rows[np.lexsort((-self._terms.order[rows], self._home[rows]))]
-        home = self._home[rows]
-        self._used = np.bincount(home, minlength=self._hosts)
-        self._lengths = self._used + self._spare
-        self._starts = np.concatenate(([0], np.cumsum(self._lengths)[:-1]))
-        self._task = np.full(int(self._lengths.sum()), NOWHERE, dtype=np.intp)
-        self._task[np.arange(rows.size) + self._spare * home] = rows
+        rows = np.flatnonzero(self._preemptible & (home != NOWHERE))
+        rows = rows[np.lexsort((-terms.order[rows], home[rows]))]
+        self.counts = np.bincount(home[rows], minlength=hosts)
+        """The number of instances on each host."""
+        ends = np.cumsum(self.counts).tolist()
+        self._on = [rows[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
     def add(self, instance: int, host: int) -> None:
         """An instance starts on a host: one that is more important may still take its place."""
-        if not self._preemptible[instance]:
-            return
-        if self._used[host] == self._lengths[host]:
-            self._spare *= 2
-            self._lay_out()
-            return
-        start, order = int(self._starts[host]), self._terms.order
-        end = start + int(self._used[host])
-        at = start + int(np.searchsorted(-order[self._task[start:end]], -order[instance]))
-        self._task[at + 1 : end + 1] = self._task[at:end].copy()
-        self._task[at] = instance
-        self._used[host] += 1
+        if self._preemptible[instance]:
+            order, tasks = self._terms.order, self._on[host]
+            at = np.searchsorted(-order[tasks], -order[instance])
+            self._on[host] = np.insert(tasks, at, instance)
+            self.counts[host] += 1
 
     def remove(self, instance: int, host: int) -> None:
         """An instance on a host is stopped."""
-        if not self._preemptible[instance]:
-            return
-        start = int(self._starts[host])
-        end = start + int(self._used[host])
-        left = self._task[start:end]
-        self._task[start : end - 1] = left[left != instance]
-        self._task[end - 1] = NOWHERE
-        self._used[host] -= 1
+        self._on[host] = self._on[host][self._on[host] != instance]
+        self.counts[host] = self._on[host].size
 
     def evaluate(self, rows: Rows, level: int, slack: float, need: Floats) -> Evaluation:
-        """Find out where victims make room for an instance that needs this much more on each host."""
-        lengths = self._lengths[rows]
-        ends = np.cumsum(lengths)
+        """Find out where victims make room for an instance that needs this much more on each host.
+
+        Each host has instances that may be stopped.
+        """
+        lengths = self.counts[rows]
+        tasks, ends = np.concatenate([self._on[row] for row in rows.tolist()]), np.cumsum(lengths)
         starts = ends - lengths
-        cells = np.arange(ends[-1]) + np.repeat(self._starts[rows] - starts, lengths)
-        tasks = self._task[cells]
-        limits = np.where(tasks == NOWHERE, -np.inf, self._terms.limits[level, tasks])
+        limits = self._terms.limits[level, tasks]
         may_stop = limits > slack
-        enough = np.ones(cells.size, dtype=np.bool_)
+        enough = np.ones(tasks.size, dtype=np.bool_)
         sums = []
         for amounts, wanted in zip(self._demand.T, need.T, strict=True):
             sums.append(np.cumsum(np.where(may_stop, amounts[tasks], 0.0)))
             before = np.where(starts > 0, sums[-1][starts - 1], 0.0)
             enough &= sums[-1] >= np.repeat(wanted + before, lengths)
-        # The sums rise within a host: the first cell where both are enough ends the victims.
+        # The sums rise within a host: the first instance where both are enough ends the victims.
         last = starts + np.add.reduceat(~enough, starts, dtype=np.intp)
         reach = np.full(rows.size, -np.inf)
         costs, freed = np.zeros((len(self._terms.costs), rows.size)), np.zeros((rows.size, 2))
@@ -95,7 +72,7 @@ class VictimTable:
             return Evaluation(reach, costs, freed)
         ends_at = np.full(rows.size, NOWHERE)
         ends_at[found] = last[found]
-        chosen = np.flatnonzero(may_stop & (np.arange(cells.size) <= np.repeat(ends_at, lengths)))
+        chosen = np.flatnonzero(may_stop & (np.arange(tasks.size) <= np.repeat(ends_at, lengths)))
         owner = np.repeat(np.arange(rows.size), lengths)[chosen]
         reach[found] = np.inf
         np.minimum.at(reach, owner, limits[chosen])
@@ -109,8 +86,7 @@ class VictimTable:
 
     def choose(self, host: int, level: int, slack: float, need: Floats) -> list[int]:
         """Return the victims on one host. Those that turn out not to be needed stay, the last found first."""
-        start = int(self._starts[host])
-        tasks = self._task[start : start + int(self._used[host])]
+        tasks = self._on[host]
         tasks = tasks[self._terms.limits[level, tasks] > slack]
         sums = np.cumsum(self._demand[tasks], axis=0)
         count = int(np.argmax((sums >= need).all(axis=1))) + 1
