@@ -9,7 +9,6 @@ from msgspec import Meta
 from collector.features.elastic.scaling.interface import (
     USAGE_UNKNOWN,
     ElasticDecision,
-    ElasticPolicy,
     Observation,
     Target,
     changes_size,
@@ -53,7 +52,8 @@ class _Experience(msgspec.Struct, frozen=True):
     last: _Step | None = None
 
 
-def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDecision:
+def decide(target: Target, observed: Observation, learned: bytes) -> ElasticDecision:
+    """Decide for a service; an `ElasticPolicy`."""
     experience = decode_learned(learned, _VERSION, _Experience)
     found = observed_state(target, observed)
     if found is None:
@@ -126,6 +126,3 @@ def _led_to(step: _Step, state: State) -> bool:
 
 def _cost(of_state: dict[int, _Value], action: int) -> float:
     return of_state[action].cost if action in of_state else 0.0
-
-
-Q_LEARNING = ElasticPolicy(name="q-learning", decide=_decide)

@@ -6,6 +6,7 @@ from collector.decide.policies import table as live
 from collector.decide.policies.interface import Policy
 from collector.features.elastic.scaling import table as live_elastic
 from collector.features.elastic.scaling.interface import ElasticPolicy
+from replay.contenders import q_learning
 from replay.contenders.baselines import BINPACK, FIRST_FIT, RANDOM, ROUND_ROBIN, SPREAD
 from replay.contenders.consolidate.policy import CONSOLIDATE
 from replay.contenders.net_optimal.policy import NET_OPTIMAL
@@ -18,7 +19,6 @@ from replay.contenders.peers import (
     TARGET_LOAD,
 )
 from replay.contenders.priority import PRIORITY
-from replay.contenders.q_learning import Q_LEARNING
 
 CONTENDERS: tuple[Policy, ...] = (
     RANDOM,
@@ -40,5 +40,5 @@ CONTENDERS: tuple[Policy, ...] = (
 POLICIES: Mapping[str, Policy] = {**live.POLICIES, **{each.name: each for each in CONTENDERS}}
 ELASTIC_POLICIES: Mapping[str, ElasticPolicy] = {
     **live_elastic.ELASTIC_POLICIES,
-    Q_LEARNING.name: Q_LEARNING,
+    "q-learning": q_learning.decide,
 }

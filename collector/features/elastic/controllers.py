@@ -177,7 +177,7 @@ class ElasticController(Controller):
             return
         observed = await self._observe(service, tracked, queried)
         policy = self._policies[target.policy]
-        decided = await asyncio.to_thread(policy.decide, target, observed, tracked.learned)
+        decided = await asyncio.to_thread(policy, target, observed, tracked.learned)
         tracked.learned = decided.learned
         tracked.note(
             wanted_replicas=decided.replicas,

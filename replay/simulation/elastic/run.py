@@ -163,7 +163,7 @@ class _Run:
             used_core_watts=self._packing.used_core_watts,
             reserved_core_watts=self._packing.reserved_core_watts,
         )
-        decision = self._policy.decide(self._target, observed, self._learned)
+        decision = self._policy(self._target, observed, self._learned)
         self._learned = decision.learned
         return decision
 

@@ -4,7 +4,6 @@ Below it are the rules of all policies: bounds of the size of a service, its coo
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import ceil, isfinite
 from typing import Annotated, TypeVar
 from zlib import crc32
@@ -106,15 +105,10 @@ class ElasticDecision(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the policy tries an action to learn its effect."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElasticPolicy:
-    """An elasticity policy. Pure: the same arguments give the same decision."""
-
-    name: str
-    decide: Callable[[Target, Observation, bytes], ElasticDecision]
-    """Decide for a service. The last argument is `learned` of its last decision, empty at first; data of
-    another version counts as empty. The random numbers of exploration derive from the service and the time
-    of the observation."""
+ElasticPolicy = Callable[[Target, Observation, bytes], ElasticDecision]
+"""Decides for a service. Pure: the same arguments give the same decision. The last argument is `learned` of
+its last decision, empty at first; data of another version counts as empty. The random numbers of exploration
+derive from the service and the time of the observation."""
 
 
 _State = TypeVar("_State", bound=msgspec.Struct)

@@ -13,7 +13,6 @@ from collector.common.arrays import Floats
 from collector.features.elastic.scaling.interface import (
     USAGE_UNKNOWN,
     ElasticDecision,
-    ElasticPolicy,
     Observation,
     Target,
     decide_within,
@@ -58,7 +57,8 @@ class _Model(msgspec.Struct, frozen=True):
     """The utilization at the last decision."""
 
 
-def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDecision:
+def decide(target: Target, observed: Observation, learned: bytes) -> ElasticDecision:
+    """Decide for a service; an `ElasticPolicy`."""
     model = decode_learned(learned, _VERSION, _Model)
     found = observed_state(target, observed)
     if found is None:
@@ -166,6 +166,3 @@ def _solve(target: Target, model: _Model) -> Floats:
 def _indices(change: int, size: int) -> slice:
     """The indices from which a change stays within the bounds."""
     return slice(max(0, -change), size - max(0, change))
-
-
-MODEL_BASED = ElasticPolicy(name="model-based", decide=_decide)

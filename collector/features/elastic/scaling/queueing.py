@@ -18,7 +18,6 @@ from collector.features.elastic.scaling.demand import CpuDemand, Expected, forec
 from collector.features.elastic.scaling.interface import (
     USAGE_UNKNOWN,
     ElasticDecision,
-    ElasticPolicy,
     Observation,
     Target,
     bounded,
@@ -82,7 +81,8 @@ class _Option:
         return self.replicas * self.limit_cores
 
 
-def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDecision:
+def decide(target: Target, observed: Observation, learned: bytes) -> ElasticDecision:
+    """Decide for a service; an `ElasticPolicy`."""
     model = decode_learned(learned, _VERSION, _Model)
     levels = cpu_levels(target, observed.cpu_limit_cores)
     level = nearest_level(levels, observed.cpu_limit_cores)
@@ -268,6 +268,3 @@ def _finish(  # noqa: PLR0913 - the fields of a decision
         model, decisions=model.decisions + 1, changes=model.changes + changes_size(decision, observed)
     )
     return msgspec.structs.replace(decision, learned=encode_learned(_VERSION, model))
-
-
-QUEUEING = ElasticPolicy(name="queueing", decide=_decide)

@@ -11,7 +11,6 @@ import msgspec
 from collector.features.elastic.scaling.interface import (
     USAGE_UNKNOWN,
     ElasticDecision,
-    ElasticPolicy,
     Observation,
     Target,
     bounded,
@@ -33,7 +32,8 @@ class _Recent(msgspec.Struct, frozen=True):
     """The time of each, and the replicas."""
 
 
-def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDecision:
+def decide(target: Target, observed: Observation, learned: bytes) -> ElasticDecision:
+    """Decide for a service; an `ElasticPolicy`."""
     recent = decode_learned(learned, _VERSION, _Recent).recommendations
     recent = tuple(
         each for each in recent if 0 <= observed.at_seconds - each[0] < _STABILIZATION_SECONDS
@@ -56,6 +56,3 @@ def _decide(target: Target, observed: Observation, learned: bytes) -> ElasticDec
         reasons.append(f"{highest} replicas were recommended within the last {_STABILIZATION_SECONDS:.0f} s")
     kept = encode_learned(_VERSION, _Recent(recent))
     return decide_within(target, observed, chosen, None, reasons, learned=kept)
-
-
-THRESHOLD = ElasticPolicy(name="threshold", decide=_decide)

@@ -48,8 +48,7 @@ class Script:
 
     @property
     def policies(self) -> dict[str, ElasticPolicy]:
-        made = ElasticPolicy(name="scripted", decide=self.decide)
-        return {"scripted": made}
+        return {"scripted": self.decide}
 
 
 def replicas_view(replicas: int, cores: float | None = None, **service: object) -> OrchestratorState:
@@ -371,9 +370,8 @@ async def test_a_failed_decision_does_not_affect_other_services(stage: Stage) ->
             raise OverflowError("too large")
         return script.decide(target, observation, learned)
 
-    policy = ElasticPolicy(name="scripted", decide=decide)
     actor = await actor_of(stage, driver)
-    controller = ElasticController(actor, policies={"scripted": policy})
+    controller = ElasticController(actor, policies={"scripted": decide})
     await controller.load()
     await controller.run()
     absurd, fine = controller.statuses()

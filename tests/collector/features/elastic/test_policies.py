@@ -16,7 +16,7 @@ from collector.features.elastic.scaling.interface import (
 from replay.contenders.table import ELASTIC_POLICIES
 
 _POLICIES = tuple(ELASTIC_POLICIES.values())
-_EVERY = pytest.mark.parametrize("policy", _POLICIES, ids=lambda policy: policy.name)
+_EVERY = pytest.mark.parametrize("policy", _POLICIES, ids=list(ELASTIC_POLICIES))
 
 
 @st.composite
@@ -70,7 +70,7 @@ def _histories(draw: st.DrawFn) -> tuple[Target, list[Observation]]:
 def _follow(policy: ElasticPolicy, target: Target, seen: list[Observation]) -> list[ElasticDecision]:
     learned, decisions = b"", []
     for each in seen:
-        decisions.append(policy.decide(target, each, learned))
+        decisions.append(policy(target, each, learned))
         learned = decisions[-1].learned
     return decisions
 
@@ -140,7 +140,7 @@ def test_a_decision_depends_on_nothing_else(
         copied = msgspec.json.decode(
             msgspec.json.encode(target), type=Target
         )  # as from a store: no object is shared
-        decision = policy.decide(copied, each, bytes(bytearray(learned)))
+        decision = policy(copied, each, bytes(bytearray(learned)))
         assert decision == expected
         learned = decision.learned
 
@@ -153,11 +153,11 @@ def test_damaged_or_foreign_bytes_count_as_nothing(
     policy: ElasticPolicy, garbage: bytes, history: tuple[Target, list[Observation]], cut: float
 ) -> None:
     target, seen = history
-    nothing = policy.decide(target, seen[-1], b"")
+    nothing = policy(target, seen[-1], b"")
     learned = _follow(policy, target, seen)[-1].learned
-    others = [other.decide(target, seen[-1], b"").learned for other in _POLICIES if other is not policy]
+    others = [other(target, seen[-1], b"").learned for other in _POLICIES if other is not policy]
     for damaged in (garbage, learned[: int(cut * (len(learned) - 1))], *others):
-        assert policy.decide(target, seen[-1], damaged) == nothing
+        assert policy(target, seen[-1], damaged) == nothing
 
 
 @pytest.mark.slow
@@ -170,7 +170,7 @@ def test_one_wrong_byte_leads_to_a_valid_decision(
     target, seen = history
     learned = bytearray(_follow(policy, target, seen)[-1].learned)
     learned[int(place * (len(learned) - 1))] = byte
-    decision = policy.decide(target, seen[-1], bytes(learned))
+    decision = policy(target, seen[-1], bytes(learned))
     if _changes(seen[-1], decision):
         assert target.replicas_min <= decision.replicas <= target.replicas_max
 
@@ -178,7 +178,7 @@ def test_one_wrong_byte_leads_to_a_valid_decision(
 @_EVERY
 def test_without_observations_nothing_changes(policy: ElasticPolicy) -> None:
     seen = Observation(at_seconds=1e9, replicas=3, cpu_limit_cores=1.0, cpu_used_cores=None, metric=None)
-    decision = policy.decide(Target(metric_max=0.1, cpu_step_cores=0.1), seen, b"")
+    decision = policy(Target(metric_max=0.1, cpu_step_cores=0.1), seen, b"")
     assert not _changes(seen, decision)
     assert "unknown" in decision.reasons[0]
 
@@ -187,7 +187,7 @@ def test_without_observations_nothing_changes(policy: ElasticPolicy) -> None:
 def test_a_service_out_of_its_bounds_is_brought_back(policy: ElasticPolicy) -> None:
     target = Target(metric_max=0.1, replicas_max=5, cpu_max_cores=1.0, cpu_step_cores=0.1)
     seen = Observation(at_seconds=1e9, replicas=9, cpu_limit_cores=2.0, cpu_used_cores=9.0, metric=0.02)
-    decision = policy.decide(target, seen, b"")
+    decision = policy(target, seen, b"")
     assert decision.replicas <= target.replicas_max
     assert decision.cpu_limit_cores is not None
     assert decision.cpu_limit_cores <= target.cpu_max_cores
@@ -219,6 +219,6 @@ def test_absurd_metrics_are_no_error(policy: ElasticPolicy, metric: float) -> No
             cpu_used_cores=1.0,
             metric=metric,
         )
-        decided = policy.decide(target, seen, learned)
+        decided = policy(target, seen, learned)
         learned = decided.learned
         assert 1 <= decided.replicas <= 5

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.features.elastic.scaling import queueing
 from collector.features.elastic.scaling.interface import ElasticDecision, Observation, Target
-from collector.features.elastic.scaling.queueing import QUEUEING
 from collector.features.elastic.scaling.response import Response, observe_metric, predict_metric
 
 _TARGET = Target(metric_max=0.1, cpu_step_cores=0.1, cool_down_seconds=0.0, decide_seconds=60.0)
@@ -36,7 +36,7 @@ def _run(
             metric=_answer(replicas, limit, cores) + extra_seconds if metric_known else None,
             changed_at_seconds=changed,
         )
-        decision = QUEUEING.decide(target, seen, learned)
+        decision = queueing.decide(target, seen, learned)
         found.append((seen, decision))
         assert decision.cpu_limit_cores is not None
         if (decision.replicas, decision.cpu_limit_cores) != (replicas, limit):
@@ -111,7 +111,7 @@ def test_a_demand_above_the_capacity_breaks_the_target_even_if_the_metric_fell_w
 
 def test_nothing_is_taken_from_a_service_that_breaks_its_target() -> None:
     seen = Observation(at_seconds=1e9, replicas=6, cpu_limit_cores=1.0, cpu_used_cores=0.1, metric=0.5)
-    decision = QUEUEING.decide(_TARGET, seen, b"")
+    decision = queueing.decide(_TARGET, seen, b"")
     assert decision.cpu_limit_cores is not None
     assert decision.replicas * decision.cpu_limit_cores >= 6.0 - 1e-9
 
@@ -123,11 +123,11 @@ def test_without_a_metric_utilization_stays_below_its_target() -> None:
 
 def test_without_usage_replicas_are_added_while_the_target_is_broken() -> None:
     seen = Observation(at_seconds=1e9, replicas=2, cpu_limit_cores=1.0, cpu_used_cores=None, metric=0.15)
-    assert QUEUEING.decide(_TARGET, seen, b"").replicas == 3
+    assert queueing.decide(_TARGET, seen, b"").replicas == 3
     slow = msgspec.structs.replace(seen, metric=9.0)
-    assert QUEUEING.decide(_TARGET, slow, b"").replicas == 4
+    assert queueing.decide(_TARGET, slow, b"").replicas == 4
     fine = msgspec.structs.replace(seen, metric=0.01)
-    assert QUEUEING.decide(_TARGET, fine, b"").replicas == 2
+    assert queueing.decide(_TARGET, fine, b"").replicas == 2
 
 
 @pytest.mark.slow
@@ -148,7 +148,7 @@ def test_reserved_cores_that_take_little_power_are_kept_more_readily() -> None:
                 used_core_watts=used_watts,
                 reserved_core_watts=reserved_watts,
             )
-            decision = QUEUEING.decide(_TARGET, seen, learned)
+            decision = queueing.decide(_TARGET, seen, learned)
             assert decision.cpu_limit_cores is not None
             total += decision.replicas * decision.cpu_limit_cores
         return total
@@ -166,7 +166,7 @@ def test_few_observations_do_not_show_that_cpu_does_not_matter() -> None:
         seen = Observation(
             at_seconds=at, replicas=replicas, cpu_limit_cores=1.0, cpu_used_cores=used, metric=metric
         )
-        decision = QUEUEING.decide(_TARGET, seen, learned)
+        decision = queueing.decide(_TARGET, seen, learned)
         learned = decision.learned
         assert decision.cpu_limit_cores is not None
         assert decision.replicas * decision.cpu_limit_cores > used
@@ -175,7 +175,7 @@ def test_few_observations_do_not_show_that_cpu_does_not_matter() -> None:
 def test_a_service_that_got_too_little_gets_more() -> None:
     learned = _run([0.5, 0.6, 0.5] * 4)[-1][1].learned
     seen = Observation(at_seconds=1e9 + 720, replicas=1, cpu_limit_cores=0.1, cpu_used_cores=0.1, metric=5.0)
-    decision = QUEUEING.decide(_TARGET, seen, learned)
+    decision = queueing.decide(_TARGET, seen, learned)
     assert decision.cpu_limit_cores is not None
     assert decision.replicas * decision.cpu_limit_cores >= 1.0
 
@@ -184,6 +184,6 @@ def test_a_service_that_got_too_little_gets_more() -> None:
 def test_before_the_metric_is_known_nothing_is_taken_away() -> None:
     """A service that uses little CPU may be slow all the same."""
     seen = Observation(at_seconds=1e9, replicas=6, cpu_limit_cores=1.0, cpu_used_cores=0.3, metric=None)
-    assert QUEUEING.decide(_TARGET, seen, b"").replicas == 6
+    assert queueing.decide(_TARGET, seen, b"").replicas == 6
     first = msgspec.structs.replace(seen, metric=_answer(6, 1.0, 0.3))
-    assert QUEUEING.decide(_TARGET, first, b"").replicas < 6
+    assert queueing.decide(_TARGET, first, b"").replicas < 6

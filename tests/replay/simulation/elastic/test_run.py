@@ -43,7 +43,7 @@ def _script(*plan: tuple[int, float]) -> tuple[ElasticPolicy, list[Observation]]
         kept = str(len(seen)).encode()
         return ElasticDecision(replicas=replicas, cpu_limit_cores=limit, reasons=("scripted",), learned=kept)
 
-    return ElasticPolicy(name="script", decide=decide), seen
+    return decide, seen
 
 
 def _run(scenario: Scenario, *plan: tuple[int, float]) -> tuple[list[Interval], list[Observation]]:
