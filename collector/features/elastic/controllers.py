@@ -63,13 +63,9 @@ class _TrackedService:
 class ElasticController(Controller):
     """Decides about the elastic services of one collector."""
 
-    def __init__(
-        self,
-        actor: Actor,
-        store: Client | None = None,
-        policies: Mapping[str, ElasticPolicy] = ELASTIC_POLICIES,
-    ) -> None:
-        self._actor, self._store, self._policies = actor, store, policies
+    def __init__(self, actor: Actor, policies: Mapping[str, ElasticPolicy] = ELASTIC_POLICIES) -> None:
+        self._actor, self._policies = actor, policies
+        self._store: Client | None = None
         self._core = actor.situation.core
         self._settings = self._core.config.tables(Target)
         self._tracked: dict[str, _TrackedService] = {}
@@ -77,13 +73,12 @@ class ElasticController(Controller):
         """Number of decisions since the start, by service and result: kept, changed, failed."""
 
     async def start(self, stack: AsyncExitStack) -> None:
-        """Connect to the store that answers queries, and load the stored states of services."""
+        """Connect to the store that answers queries, and load the stored states of services.
+
+        Raise `HistoryUnavailable`.
+        """
         if any(target.query for target in self._settings.values()):
             self._store = await stack.enter_async_context(connect(self._core.config.store, "store"))
-        await self.load()
-
-    async def load(self) -> None:
-        """Load the stored states of services. Raise `HistoryUnavailable`."""
         stored = unpack_states(await self._core.history.get_values(STORED_STATES))
         self._tracked = {name: _TrackedService(*each) for name, each in stored.items()}
 

@@ -1,7 +1,5 @@
 """Where new replicas of a service start: the placement policy chooses the nodes, as for a new service."""
 
-import asyncio
-from collections import Counter
 from dataclasses import dataclass
 
 from collector.act.new_services import NewService, container_question
@@ -41,19 +39,17 @@ async def place_replicas(situation: Situation, service: ServiceView, count: int)
         labels=dict(service.labels),
         constraints=service.constraints,
     )
-    try:
-        question = container_question(new, situation.view.nodes, spread=True, reserve_seconds=0.0)
-    except UnknownConstraintError as error:
-        return ReplicaPlacement(left_to_orchestrator=str(error))
-    question = with_complete_labels(question, core.config)
-    chosen = resolve_policy(core.config, question.policy, question.settings, "place")
-    nodes: Counter[str] = Counter()
+    nodes: list[str] = []
     reserved: list[str] = []
     try:
-        while len(reserved) < count:
+        question = container_question(
+            new, situation.view.nodes, spread=True, reserve_seconds=situation.settings.reservation_seconds
+        )
+        question = with_complete_labels(question, core.config)
+        chosen = resolve_policy(core.config, question.policy, question.settings, "place")
+        for _ in range(count):
             snapshot = await situation.snapshot()
-            placement = await asyncio.to_thread(
-                place_container,
+            placement = place_container(
                 snapshot,
                 question,
                 chosen,
@@ -61,20 +57,17 @@ async def place_replicas(situation: Situation, service: ServiceView, count: int)
                 default_class=core.config.placement.default_class,
                 now=core.clock(),
             )
+            if placement.reservation is not None:
+                reserved.append(placement.reservation.id)
             best = placement.ranking.best
             if best is None or placement.ranking.needs(best):
                 release_reservations(situation, reserved)
-                return _nowhere(await situation.snapshot(), service, count, len(reserved))
-            node, seconds = snapshot.nodes.names[best], situation.settings.reservation_seconds
-            reservation = core.reservations.place(
-                snapshot, placement.request, node, now=core.clock(), seconds=seconds
-            )
-            nodes[node] += 1
-            reserved.append(reservation.id)
-    except UserError as error:
+                return _nowhere(await situation.snapshot(), service, count, len(nodes))
+            nodes.append(snapshot.nodes.names[best])
+    except (UserError, UnknownConstraintError) as error:
         release_reservations(situation, reserved)
         return ReplicaPlacement(left_to_orchestrator=str(error))
-    return ReplicaPlacement(tuple(nodes.elements()), tuple(reserved))
+    return ReplicaPlacement(tuple(nodes), tuple(reserved))
 
 
 def _nowhere(snapshot: Snapshot, service: ServiceView, count: int, fitting: int) -> ReplicaPlacement:

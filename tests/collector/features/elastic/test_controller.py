@@ -1,6 +1,7 @@
 """Decisions about elastic services: observed, decided, carried out, remembered."""
 
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -125,7 +126,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
 
 async def controller_of(stage: Stage, driver: FakeDriver, script: Script) -> ElasticController:
     made = ElasticController(await actor_of(stage, driver), policies=script.policies)
-    await made.load()
+    await made.start(AsyncExitStack())
     return made
 
 
@@ -372,7 +373,7 @@ async def test_a_failed_decision_does_not_affect_other_services(stage: Stage) ->
 
     actor = await actor_of(stage, driver)
     controller = ElasticController(actor, policies={"scripted": decide})
-    await controller.load()
+    await controller.start(AsyncExitStack())
     await controller.run()
     absurd, fine = controller.statuses()
     assert absurd.problem == "the decision failed: too large; see the log of the collector"
