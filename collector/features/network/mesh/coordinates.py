@@ -10,7 +10,7 @@ single nodes do not move a whole region that is in the wrong place, so groups of
 set of groups for each scale of time.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,15 +44,13 @@ class Components:
         self.count = count
         """Number of groups."""
 
-    def join(self, pairs: Iterable[Sequence[int]]) -> bool:
-        """Connect the groups of each pair; returns whether any were apart."""
-        before = self.count
+    def join(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Connect the groups of each pair."""
         for one, other in pairs:
             first, second = self._root(one), self._root(other)
             if first != second:
                 self._parent[max(first, second)] = min(first, second)
                 self.count -= 1
-        return self.count < before
 
     def labels(self) -> Rows:
         """The group of each row, numbered from 0 in the order of their first rows."""

@@ -250,20 +250,31 @@ def near_clusters(seconds: Floats) -> Rows:
     count = len(seconds)
     longest = max(float(np.nanmax(seconds, initial=0.0)), _SHORTEST_SECONDS)
     table = np.where(np.isnan(seconds), _UNKNOWN_FACTOR * longest, np.maximum(seconds, _SHORTEST_SECONDS))
-    pairs = np.argwhere(np.triu(np.ones_like(table), 1))
-    pairs = pairs[np.argsort(table[tuple(pairs.T)], kind="stable")]
-    tree = Components(count)
-    links = [pair for pair in pairs.tolist() if tree.join([pair])]
-    lengths = np.array([table[one, other] for one, other in links])
+    links = sorted(_spanning_tree(table))
+    lengths = np.array([length for length, *_ in links])
     growth = lengths[1:] / lengths[:-1]
     kept = len(links)
     if len(growth) and growth.max() >= _MIN_GAP:
         kept = int(growth.argmax()) + 1
     elif count == 2 and np.isnan(seconds[0, 1]):  # noqa: PLR2004 - a single pair has no gap
         kept = 0
-    clusters = Components(count)
-    clusters.join(links[:kept])
-    return clusters.labels()
+    components = Components(count)
+    components.join((one, other) for _, one, other in links[:kept])
+    return components.labels()
+
+
+def _spanning_tree(table: Floats) -> list[tuple[float, int, int]]:
+    """The links of a tree with the shortest total length (Prim): the length and the two nodes of each."""
+    distance, nearest = np.full(len(table), np.inf), np.zeros(len(table), dtype=np.intp)
+    outside = np.ones(len(table), dtype=np.bool_)
+    added, links = 0, []
+    for _ in range(len(table) - 1):
+        outside[added] = False
+        closer = outside & (table[added] < distance)
+        distance[closer], nearest[closer] = table[added][closer], added
+        added = int(np.where(outside, distance, np.inf).argmin())
+        links.append((float(distance[added]), int(nearest[added]), added))
+    return links
 
 
 ROUTES: tuple[Route, ...] = (
