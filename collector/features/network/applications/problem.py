@@ -95,8 +95,9 @@ class Problem:
 
     def near_to(self, node: int) -> Flags:
         """Return the nodes within the bound of one."""
-        if self.delays is None or not self.is_bounded:
-            return np.ones(len(self.nodes), dtype=np.bool_)
+        if "near" in self.__dict__ or self.delays is None or not self.is_bounded:
+            near: Flags = self.near[node]
+            return near
         return within(self.delays.from_node(int(self.nodes[node]))[self.nodes], self.bound)
 
     @cached_property
