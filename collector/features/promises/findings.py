@@ -22,7 +22,7 @@ async def findings(core: Core) -> list[Finding]:
     """The services whose promise is broken or at risk, or whose class is unknown."""
     classes = promise_classes(core.config)
     unknown = unknown_class_findings(await _unknown_classes(core, classes), classes)
-    return [*unknown, *promise_findings(await standings_now(core))]
+    return [*unknown, *await asyncio.to_thread(list, promise_findings(await standings_now(core)))]
 
 
 async def _unknown_classes(core: Core, classes: Container[str]) -> Mapping[str, str]:

@@ -81,7 +81,8 @@ async def standings_now(core: Core) -> Standings:
 async def promises(core: Core, query: PromisesQuery) -> PromisePage:
     """List promises of availability and how they are kept, the most urgent first."""
     standings = await standings_now(core)
-    ordered = sorted(standings.live_services, key=_urgency)
+    # There may be a service for each of very many containers.
+    ordered = await asyncio.to_thread(lambda: sorted(standings.live_services, key=_urgency))
     found, after = _most_urgent_first.page(filter(query.matches, ordered), query)
     return PromisePage(at=standings.at, classes=class_promises(standings, ordered), slo=found, next=after)
 
