@@ -1,6 +1,7 @@
 """The interface of a driver, and waiting for the effect of an action: orchestrators have no events for it."""
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -8,7 +9,19 @@ from typing import Protocol, TypeVar
 
 from collector.common.orchestrator import OrchestratorState
 from collector.common.text import counted
-from collector.decide.policies.actions import Action, short_id
+from collector.decide.policies.actions import (
+    Action,
+    Cut,
+    Kill,
+    Move,
+    PowerOff,
+    PowerOn,
+    Relocation,
+    Resize,
+    Scale,
+    Start,
+    short_id,
+)
 
 _POLL_SECONDS = 0.25
 Result = TypeVar("Result")
@@ -95,6 +108,93 @@ class Driver(Protocol):
         """Return how to create a service with this many replicas on each of these nodes."""
         count = counted(sum(replicas.values()), "replica")
         raise DriverError(f"{count} not deployed: the driver {self.name} starts no services on chosen nodes")
+
+
+class OrchestratorDriver(Driver):
+    """A driver with one method for each kind of action. A kind that it cannot carry out is refused."""
+
+    dry = False
+
+    async def carry_out(self, action: Action) -> ActionResult:
+        match action:
+            case Move(target=target) | Kill(target=str(target)):
+                # A new container has the limits of its service, so that a move is enough.
+                return await self.move(action.task, action.node, target)
+            case Kill():
+                return await self.stop(action.task, action.node)
+            case Start():
+                return await self.start(action)
+            case Cut():
+                return await self.cut(action)
+            case PowerOn():
+                return await self.switch_on(action.node)
+            case PowerOff():
+                return await self.switch_off(action.node)
+            case Scale():
+                return await self.scale(action)
+            case Resize():
+                return await self.resize(action)
+
+    async def undo(self, action: Action, done: ActionResult) -> None:
+        match action:
+            case Move() | Kill() | Start():
+                await self.take_back(action, done)
+            case Cut() if done.before:
+                await self.uncut(action, done)
+            case PowerOn() if done.before:
+                await self.switch_off(action.node)
+            case PowerOff() if done.before:
+                await self.switch_on(action.node)
+            case Scale():
+                await self.unscale(action)
+            case Resize():
+                await self.unresize(action, done)
+
+    @abstractmethod
+    async def move(self, container: str, source: str, target: str) -> ActionResult:
+        """Move a container; return when its replacement is healthy."""
+
+    @abstractmethod
+    async def stop(self, container: str, source: str) -> ActionResult:
+        """Stop a container until its turn comes; return when it has stopped."""
+
+    @abstractmethod
+    async def start(self, action: Start) -> ActionResult:
+        """Start a waiting container; return when it is healthy."""
+
+    @abstractmethod
+    async def take_back(self, action: Relocation, done: ActionResult) -> None:
+        """Move containers back, start those that were stopped, or stop those that were started."""
+
+    @abstractmethod
+    async def resize(self, action: Resize) -> ActionResult:
+        """Change the CPU limit of all containers of a service; return when all have it."""
+
+    @abstractmethod
+    async def unresize(self, action: Resize, done: ActionResult) -> None:
+        """Restore the CPU limit, unless someone changed it since."""
+
+    @abstractmethod
+    async def cut(self, action: Cut) -> ActionResult:
+        """Limit a running container."""
+
+    async def uncut(self, action: Cut, done: ActionResult) -> None:
+        """Restore the limits of a container."""
+
+    async def switch_on(self, node: str) -> ActionResult:
+        """Switch a node on."""
+        raise DriverError(f"{node} cannot be switched: the driver {self.name} cannot drain hosts")
+
+    async def switch_off(self, node: str) -> ActionResult:
+        """Drain a node, and switch it off."""
+        raise DriverError(f"{node} cannot be switched: the driver {self.name} cannot drain hosts")
+
+    @abstractmethod
+    async def scale(self, action: Scale) -> ActionResult:
+        """Give a service this many replicas; return when all run, and no other is left."""
+
+    async def unscale(self, action: Scale) -> None:
+        """Restore the number of replicas, unless someone changed it since."""
 
 
 Opening = AbstractAsyncContextManager[Driver]

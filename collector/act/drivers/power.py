@@ -4,12 +4,19 @@ import asyncio
 import os
 import shlex
 import signal
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from collector.act.drivers.interface import ActionResult, DriverError, NotYet, undone_on_failure, wait_for
+from collector.act.drivers.interface import (
+    ActionResult,
+    DriverError,
+    NotYet,
+    OrchestratorDriver,
+    undone_on_failure,
+    wait_for,
+)
 from collector.common.labels import DRAINED_LABEL, OFF_LABEL
 from collector.config import DriverConfig
 from wire.text import printable
@@ -36,11 +43,10 @@ class NodePower:
         return not self.ready or self.labelled_off
 
 
-class SwitchedNodes(ABC):
-    """Switches the nodes of an orchestrator with the operator's commands. Methods raise `DriverError`."""
+class SwitchingDriver(OrchestratorDriver):
+    """A driver that switches nodes with the operator's commands. Methods raise `DriverError`."""
 
-    def __init__(self, settings: DriverConfig) -> None:
-        self._settings = settings
+    _settings: DriverConfig
 
     @abstractmethod
     async def power(self, name: str) -> NodePower:
@@ -61,42 +67,42 @@ class SwitchedNodes(ABC):
     async def activate(self, name: str) -> None:
         """Remove the labels; let the node accept containers again, unless someone else drained it."""
 
-    async def off(self, name: str) -> ActionResult:
+    async def switch_off(self, node: str) -> ActionResult:
         """Drain a node, wait until its containers run elsewhere, and switch it off."""
         settings = self._settings
         if not settings.power_off_command:
-            raise DriverError(f"{name} stays on: power_off_command in [driver] is not set")
-        if (await self.power(name)).is_off:
-            return ActionResult(what=f"{name} is already off", nothing_to_do=True)
-        is_empty = await self.drain(name)
-        async with undone_on_failure(f"{name} stays on", lambda: self.activate(name)):
+            raise DriverError(f"{node} stays on: power_off_command in [driver] is not set")
+        if (await self.power(node)).is_off:
+            return ActionResult(what=f"{node} is already off", nothing_to_do=True)
+        is_empty = await self.drain(node)
+        async with undone_on_failure(f"{node} stays on", lambda: self.activate(node)):
             await wait_for(is_empty, settings.power_seconds)
             await asyncio.sleep(settings.stable_seconds)
-            await self.label_off(name)
-            await run_hook(settings.power_off_command, name, settings.power_seconds)
-        return ActionResult(what=f"drained {name} and switched it off", before=_SWITCHED)
+            await self.label_off(node)
+            await run_hook(settings.power_off_command, node, settings.power_seconds)
+        return ActionResult(what=f"drained {node} and switched it off", before=_SWITCHED)
 
-    async def on(self, name: str) -> ActionResult:
+    async def switch_on(self, node: str) -> ActionResult:
         """Switch a node on, and activate it unless someone else drained it."""
-        settings, power = self._settings, await self.power(name)
+        settings, power = self._settings, await self.power(node)
         if power.active and not power.is_off:
-            return ActionResult(what=f"{name} is already on", nothing_to_do=True)
+            return ActionResult(what=f"{node} is already on", nothing_to_do=True)
 
         async def is_ready() -> None:
-            if not (await self.power(name)).ready:
-                raise NotYet(f"{name} was switched on, but is not ready")
+            if not (await self.power(node)).ready:
+                raise NotYet(f"{node} was switched on, but is not ready")
 
         if power.is_off:
             if not settings.power_on_command:
-                raise DriverError(f"{name} stays off: power_on_command in [driver] is not set")
-            await run_hook(settings.power_on_command, name, settings.power_seconds)
+                raise DriverError(f"{node} stays off: power_on_command in [driver] is not set")
+            await run_hook(settings.power_on_command, node, settings.power_seconds)
             await wait_for(is_ready, settings.power_seconds)
-        await self.activate(name)
-        is_active = (await self.power(name)).active
-        what = f"switched {name} on" + ("" if is_active else "; someone else has drained it")
+        await self.activate(node)
+        is_active = (await self.power(node)).active
+        what = f"switched {node} on" + ("" if is_active else "; someone else has drained it")
         return ActionResult(what=what, before=_SWITCHED)
 
-    async def release(self, labels: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+    async def activate_drained(self, labels: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
         """Activate nodes that were drained but not switched off, by the labels of all nodes."""
         drained = [name for name, each in labels.items() if DRAINED_LABEL in each and OFF_LABEL not in each]
         for name in drained:

@@ -16,21 +16,10 @@ from collector.act.drivers.engine.containers import (
     limits_before,
     uncut,
 )
-from collector.act.drivers.interface import ActionResult, Driver, DriverError
+from collector.act.drivers.interface import ActionResult, Driver, DriverError, OrchestratorDriver
 from collector.common.orchestrator import NodeView, OrchestratorState, TaskView
 from collector.config import DriverConfig
-from collector.decide.policies.actions import (
-    Action,
-    Cut,
-    Kill,
-    Move,
-    PowerOff,
-    PowerOn,
-    Resize,
-    Scale,
-    Start,
-    short_id,
-)
+from collector.decide.policies.actions import Cut, Kill, Move, Relocation, Resize, Scale, Start, short_id
 from collector.features.docker.containers import move, named, service_view, stop, wait_until_healthy
 from wire.errors import UserError
 from wire.resources import Quantities
@@ -41,11 +30,10 @@ _LIST_REQUESTS = 3
 """Time to list and describe the containers of a host, in timeouts of one request."""
 
 
-class DockerHosts(Driver):
+class DockerHosts(OrchestratorDriver):
     """Acts on each host through its engine."""
 
     name = "docker"
-    dry = False
     has_queue = False
 
     def __init__(self, engines: Engines, settings: DriverConfig) -> None:
@@ -66,57 +54,39 @@ class DockerHosts(Driver):
             ),
         )
 
-    async def carry_out(self, action: Action) -> ActionResult:
-        match action:
-            case Cut():
-                return await self._cut(action)
-            case Move(target=target) | Kill(target=str(target)):
-                return await self._move(action.task, action.node, target)
-            case Kill():
-                await self._stop(action.node, action.task)
-                return ActionResult(what=f"stopped {action.title} on {action.node}: it waits there")
-            case Start():
-                return await self._start(action)
-            case PowerOn() | PowerOff():
-                raise DriverError(f"{action.node} cannot be switched: the driver docker cannot drain hosts")
-            case Scale():
-                raise DriverError(
-                    f"{action.service} cannot be scaled: it is a single container, and the driver docker"
-                    " creates none. Run it as a service of a Swarm"
-                )
-            case Resize():
-                return await self._resize(action)
-
-    async def undo(self, action: Action, done: ActionResult) -> None:
-        match action:
-            case Cut() if done.before:
-                await uncut(self._engines.of(action.node), action, done)
-                self._original_limits.pop(action.task, None)
-            case Move(node=source, target=target) | Kill(node=source, target=str(target)):
-                for container in done.containers:
-                    await self._move(container, target, source)
-            case Kill(target=None):
-                await self._engines.of(action.node).post(f"/containers/{action.task}/start")
-            case Start():
-                for container in done.containers:
-                    await self._stop(action.target, container)
-            case Resize():
-                await self._unresize(action, done)
-
-    async def _cut(self, action: Cut) -> ActionResult:
+    async def cut(self, action: Cut) -> ActionResult:
         done = await cut(self._engines.of(action.node), action)
         if not done.nothing_to_do:
             self._original_limits.setdefault(action.task, limits_before(done))
         return done
 
-    async def _resize(self, action: Resize) -> ActionResult:
-        """Change the CPU limit of the container of this name, while it runs."""
+    async def uncut(self, action: Cut, done: ActionResult) -> None:
+        await uncut(self._engines.of(action.node), action, done)
+        self._original_limits.pop(action.task, None)
+
+    async def take_back(self, action: Relocation, done: ActionResult) -> None:
+        match action:
+            case Move(node=source, target=target) | Kill(node=source, target=str(target)):
+                for container in done.containers:
+                    await self.move(container, target, source)
+            case Kill():
+                await self._engines.of(action.node).post(f"/containers/{action.task}/start")
+            case Start():
+                for container in done.containers:
+                    await self.stop(container, action.target)
+
+    async def scale(self, action: Scale) -> ActionResult:
+        raise DriverError(
+            f"{action.service} cannot be scaled: it is a single container, and the driver docker"
+            " creates none. Run it as a service of a Swarm"
+        )
+
+    async def resize(self, action: Resize) -> ActionResult:
         node, container = await self._find(action.service)
         done = await cut(self._engines.of(node), _as_cut(action, node, container.id))
         return replace(done, containers=(container.id,))
 
-    async def _unresize(self, action: Resize, done: ActionResult) -> None:
-        """Restore the CPU limit, unless someone changed it since."""
+    async def unresize(self, action: Resize, done: ActionResult) -> None:
         node, container = await self._find(action.service)
         now, ours = current_limits(container.host_config), Quantities(action.cpu_limit_cores)
         if done.before and done.containers == (container.id,) and not limit_changes(now, ours):
@@ -130,7 +100,7 @@ class DockerHosts(Driver):
                 return node, container
         raise DriverError(f"no running container is called {name}")
 
-    async def _move(self, container: str, source: str, target: str) -> ActionResult:
+    async def move(self, container: str, source: str, target: str) -> ActionResult:
         here, there = self._engines.of(source), self._engines.of(target)
         limits = self._original_limits.get(container)
         if source == target:
@@ -147,11 +117,13 @@ class DockerHosts(Driver):
             containers=(created,),
         )
 
-    async def _stop(self, node: str, container: str) -> None:
-        engine = self._engines.of(node)
-        await stop(engine, await engine.get(f"/containers/{container}/json", DockerContainer))
+    async def stop(self, container: str, source: str) -> ActionResult:
+        engine = self._engines.of(source)
+        found = await engine.get(f"/containers/{container}/json", DockerContainer)
+        await stop(engine, found)
+        return ActionResult(what=f"stopped {found.plain_name} on {source}: it waits there")
 
-    async def _start(self, action: Start) -> ActionResult:
+    async def start(self, action: Start) -> ActionResult:
         """Start a stopped container on its host, or a copy of it on the target."""
         there = self._engines.of(action.target)
         try:
@@ -159,7 +131,7 @@ class DockerHosts(Driver):
         except EngineError:
             for name in self._engines.names:
                 if name != action.target and await _has(self._engines.of(name), action.task):
-                    return await self._move(action.task, name, action.target)
+                    return await self.move(action.task, name, action.target)
             raise
         await wait_until_healthy(there, action.task, self._settings)
         return ActionResult(what=f"started {action.title} on {action.target}", containers=(action.task,))

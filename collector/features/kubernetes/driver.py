@@ -19,22 +19,11 @@ from collector.act.drivers.interface import (
     undone_on_failure,
     wait_for,
 )
-from collector.act.drivers.power import NodePower, SwitchedNodes
+from collector.act.drivers.power import NodePower, SwitchingDriver
 from collector.common.labels import DRAINED_LABEL, OFF_LABEL, STOPPED_LABEL
 from collector.common.orchestrator import OrchestratorState
 from collector.config import DriverConfig
-from collector.decide.policies.actions import (
-    Action,
-    Cut,
-    Kill,
-    Move,
-    PowerOff,
-    PowerOn,
-    Resize,
-    Scale,
-    Start,
-    describe_cores,
-)
+from collector.decide.policies.actions import Cut, Relocation, Resize, Scale, Start, describe_cores
 from collector.features.kubernetes.client import ApiServer, connect
 from collector.features.kubernetes.models import KubeNode, KubePod, sum_quantities
 from collector.features.kubernetes.views import by_workload, reason_to_run, service_view, view_of
@@ -45,17 +34,15 @@ _Resources = dict[str, dict[str, Any]]
 """Limits and requests of containers, by their names."""
 
 
-class Kubernetes(Driver):
-    """Acts through the API server."""
+class Kubernetes(SwitchingDriver):
+    """Acts through the API server. Cordons nodes, and evicts their pods within their disruption budgets."""
 
     name = "kubernetes"
-    dry = False
     has_queue = True
 
     def __init__(self, server: ApiServer, settings: DriverConfig) -> None:
         self._server = server
         self._settings = settings
-        self._nodes = KubernetesNodes(server, settings)
 
     async def view(self) -> OrchestratorState:
         nodes, pods, workloads = await asyncio.gather(
@@ -63,49 +50,21 @@ class Kubernetes(Driver):
         )
         return view_of(nodes, pods, workloads)
 
-    async def carry_out(self, action: Action) -> ActionResult:
-        match action:
-            case Move() | Kill(target=str()):
-                return await self._evict(action.task, action.node)
-            case Kill():
-                return await self._stop(action.task, action.node)
-            case Start():
-                return await self._start(action.task, action.target)
-            case Cut():
-                raise DriverError(
-                    f"{action.title} cannot be limited: Kubernetes manages the limits of its pods"
-                )
-            case PowerOn():
-                return await self._nodes.on(action.node)
-            case PowerOff():
-                return await self._nodes.off(action.node)
-            case Scale():
-                return await self._scale(action)
-            case Resize():
-                return await self._resize(action)
+    async def take_back(self, action: Relocation, done: ActionResult) -> None:
+        if isinstance(action, Start):
+            for container in done.containers:
+                await self.stop(container, action.target)
+        elif done.containers:
+            raise DriverError("an eviction cannot be undone: Kubernetes chose the new node")
 
-    async def undo(self, action: Action, done: ActionResult) -> None:
-        match action:
-            case PowerOn() if done.before:
-                await self._nodes.off(action.node)
-            case PowerOff() if done.before:
-                await self._nodes.on(action.node)
-            case Scale():
-                await self._unscale(action)
-            case Resize():
-                await self._unresize(action, done)
-            case Start():
-                for container in done.containers:
-                    await self._stop(container, action.target)
-            case Move() | Kill() if done.containers:
-                raise DriverError("an eviction cannot be undone: Kubernetes chose the new node")
+    async def cut(self, action: Cut) -> ActionResult:
+        raise DriverError(f"{action.title} cannot be limited: Kubernetes manages the limits of its pods")
 
     async def release(self, *, keep_parked: bool = False) -> tuple[str, ...]:  # noqa: ARG002 - nothing is parked
         nodes = await self._server.nodes()
-        return await self._nodes.release({node.name: node.metadata.annotations for node in nodes})
+        return await self.activate_drained({node.name: node.metadata.annotations for node in nodes})
 
-    async def _evict(self, container: str, source: str) -> ActionResult:
-        """Evict the pod of a container from a node; return when a new pod is ready."""
+    async def move(self, container: str, source: str, target: str) -> ActionResult:  # noqa: ARG002 - Kubernetes chooses
         pods = await self._server.pods()
         pod = _find(pods, container, source)
         if pod is None:
@@ -137,7 +96,7 @@ class Kubernetes(Driver):
             containers=tuple(id_ for each in new for id_ in each.containers),
         )
 
-    async def _stop(self, container: str, source: str) -> ActionResult:
+    async def stop(self, container: str, source: str) -> ActionResult:
         """Evict the pod of a container for more urgent ones; return when it has ended.
 
         Its controller creates another pod at once, which waits until it fits. The extender keeps the room for
@@ -157,24 +116,23 @@ class Kubernetes(Driver):
         await wait_for(is_gone, MAX_STOP_SECONDS)
         return ActionResult(what=f"evicted {pod.name} from {source}: its replacement waits")
 
-    async def _start(self, uid: str, target: str) -> ActionResult:
+    async def start(self, action: Start) -> ActionResult:
         """Wait until kube-scheduler has started a waiting pod, for which the extender keeps room."""
 
         async def started() -> KubePod:
-            pod = next((each for each in await self._server.pods() if each.metadata.uid == uid), None)
+            pods = await self._server.pods()
+            pod = next((each for each in pods if each.metadata.uid == action.task), None)
             if pod is None or not pod.lives:
-                raise DriverError(f"pod {uid} is no longer pending")
+                raise DriverError(f"pod {action.task} is no longer pending")
             if not pod.is_ready:
-                raise NotYet(
-                    f"{pod.name} is not ready on {target} (check that kube-scheduler uses the extender)"
-                )
+                why = f"{pod.name} is not ready on {action.target}"
+                raise NotYet(f"{why} (check that kube-scheduler uses the extender)")
             return pod
 
         pod = await wait_for(started, self._settings.healthy_seconds)
         return ActionResult(what=f"{pod.name} started on {pod.spec.node_name}", containers=pod.containers)
 
-    async def _scale(self, action: Scale) -> ActionResult:
-        """Give a workload this many replicas; return when all are ready and no other is left."""
+    async def scale(self, action: Scale) -> ActionResult:
         kind = await self._set_replicas(action, action.replicas, action.replicas_before)
 
         async def complete() -> list[KubePod]:
@@ -195,8 +153,7 @@ class Kubernetes(Driver):
             containers=tuple(sorted(id_ for pod in ready for id_ in pod.containers)),
         )
 
-    async def _unscale(self, action: Scale) -> None:
-        """Restore the number of replicas, unless someone changed it since."""
+    async def unscale(self, action: Scale) -> None:
         if await self._server.replicas(action.service) == action.replicas:
             await self._set_replicas(action, action.replicas_before, action.replicas)
 
@@ -206,8 +163,7 @@ class Kubernetes(Driver):
             await self._server.annotate(action.service, {STOPPED_LABEL: None if replicas else str(before)})
         return await self._server.scale(action.service, replicas)
 
-    async def _resize(self, action: Resize) -> ActionResult:
-        """Change the CPU limit of all pods of a workload; return when all pods have it."""
+    async def resize(self, action: Resize) -> ActionResult:
         pods = await self._pods(action.service)
         if not pods:
             raise DriverError(f"{action.service} has no pods")
@@ -240,8 +196,7 @@ class Kubernetes(Driver):
             containers=tuple(sorted(id_ for pod in pods for id_ in pod.containers)),
         )
 
-    async def _unresize(self, action: Resize, done: ActionResult) -> None:
-        """Restore the CPU limits of the pods, unless someone changed them since."""
+    async def unresize(self, action: Resize, done: ActionResult) -> None:
         pods = await self._pods(action.service)
         if done.before and any(_has(pod, action.cpu_limit_cores) for pod in pods):
             await self._apply(pods, msgspec.json.decode(done.before, type=_Resources))
@@ -255,6 +210,43 @@ class Kubernetes(Driver):
         """Return the pods of a workload, including those that are being deleted."""
         pods = await self._server.pods()
         return [pod for pod in pods if pod.workload == service and not pod.has_ended]
+
+    async def power(self, name: str) -> NodePower:
+        node = await self._server.node(name)
+        return NodePower(node.ready, OFF_LABEL in node.metadata.annotations, not node.spec.unschedulable)
+
+    async def drain(self, name: str) -> Callable[[], Awaitable[None]]:
+        node, pods = await asyncio.gather(self._server.node(name), self._server.pods())
+        _require_switchable(node, pods)
+        if not node.spec.unschedulable:
+            await self._change_node(name, {DRAINED_LABEL: "true"}, unschedulable=True)
+
+        async def is_empty() -> None:
+            left = [pod for pod in await self._server.pods(name) if _must_leave(pod)]
+            why = ""
+            for pod in left:
+                if pod.metadata.deletion_timestamp is None:
+                    try:
+                        await self._server.evict(pod)
+                    except DriverError as error:  # the budget may allow it once another pod is ready
+                        why = f" ({pod.name}: {error})"
+            if left:
+                raise NotYet(f"it was not empty{why}")
+
+        return is_empty
+
+    async def label_off(self, name: str) -> None:
+        await self._change_node(name, {OFF_LABEL: "true"})
+
+    async def activate(self, name: str) -> None:
+        labels = (await self._server.node(name)).metadata.annotations
+        if DRAINED_LABEL in labels:
+            await self._change_node(name, {DRAINED_LABEL: None, OFF_LABEL: None}, unschedulable=False)
+        elif OFF_LABEL in labels:  # and someone else cordoned it
+            await self._change_node(name, {OFF_LABEL: None})
+
+    async def _change_node(self, name: str, labels: dict[str, str | None], **spec: bool) -> None:
+        await self._server.change_node(name, {"metadata": {"annotations": labels}, "spec": spec})
 
 
 def _find(pods: tuple[KubePod, ...], container: str, node: str) -> KubePod | None:
@@ -287,51 +279,6 @@ def _resources_with(pod: KubePod, cores: float) -> _Resources:
         )
         changes[each.name] = {"limits": cpu, "requests": cpu} if is_guaranteed else {"limits": cpu}
     return changes
-
-
-class KubernetesNodes(SwitchedNodes):
-    """Cordons nodes and evicts their pods within their disruption budgets."""
-
-    def __init__(self, server: ApiServer, settings: DriverConfig) -> None:
-        super().__init__(settings)
-        self._server = server
-
-    async def power(self, name: str) -> NodePower:
-        node = await self._server.node(name)
-        return NodePower(node.ready, OFF_LABEL in node.metadata.annotations, not node.spec.unschedulable)
-
-    async def drain(self, name: str) -> Callable[[], Awaitable[None]]:
-        node, pods = await asyncio.gather(self._server.node(name), self._server.pods())
-        _require_switchable(node, pods)
-        if not node.spec.unschedulable:
-            await self._change(name, {DRAINED_LABEL: "true"}, unschedulable=True)
-
-        async def is_empty() -> None:
-            left = [pod for pod in await self._server.pods(name) if _must_leave(pod)]
-            why = ""
-            for pod in left:
-                if pod.metadata.deletion_timestamp is None:
-                    try:
-                        await self._server.evict(pod)
-                    except DriverError as error:  # the budget may allow it once another pod is ready
-                        why = f" ({pod.name}: {error})"
-            if left:
-                raise NotYet(f"it was not empty{why}")
-
-        return is_empty
-
-    async def label_off(self, name: str) -> None:
-        await self._change(name, {OFF_LABEL: "true"})
-
-    async def activate(self, name: str) -> None:
-        labels = (await self._server.node(name)).metadata.annotations
-        if DRAINED_LABEL in labels:
-            await self._change(name, {DRAINED_LABEL: None, OFF_LABEL: None}, unschedulable=False)
-        elif OFF_LABEL in labels:  # and someone else cordoned it
-            await self._change(name, {OFF_LABEL: None})
-
-    async def _change(self, name: str, labels: dict[str, str | None], **spec: bool) -> None:
-        await self._server.change_node(name, {"metadata": {"annotations": labels}, "spec": spec})
 
 
 def _require_switchable(node: KubeNode, pods: Iterable[KubePod]) -> None:

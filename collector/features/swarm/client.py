@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ServiceProgress:
     """The state of a service that is being changed."""
 
     service: SwarmService
@@ -92,7 +92,7 @@ class Manager:
     async def wait(
         self,
         service_id: str,
-        judge: Callable[[Progress], Result],
+        judge: Callable[[ServiceProgress], Result],
         seconds: float,
         nodes: Collection[str] = (),
     ) -> Result:
@@ -108,7 +108,7 @@ class Manager:
             except DriverError as error:  # the Swarm works without a manager for a moment
                 raise NotYet(str(error)) from error
             down = frozenset(node.id for node in watched if not node.ready)
-            return judge(Progress(service, tasks, down))
+            return judge(ServiceProgress(service, tasks, down))
 
         return await wait_for(judged, seconds)
 

@@ -8,33 +8,22 @@ node.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from collector.act.drivers.engine.client import Engines, Json, connect, open_engines
 from collector.act.drivers.engine.containers import ListedContainer, cut, uncut
 from collector.act.drivers.interface import ActionResult, Driver, DriverError, Hold, NotYet
-from collector.act.drivers.power import NodePower, SwitchedNodes
+from collector.act.drivers.power import NodePower
 from collector.common.labels import BEFORE_LABEL, DAEMON, DRAINED_LABEL, KIND_LABEL, OFF_LABEL
 from collector.common.orchestrator import Mode, OrchestratorState
 from collector.config import DriverConfig
-from collector.decide.policies.actions import (
-    Action,
-    Cut,
-    Kill,
-    Move,
-    PowerOff,
-    PowerOn,
-    Relocation,
-    Resize,
-    Scale,
-    Start,
-)
+from collector.decide.policies.actions import Cut, Relocation, Start
 from collector.features.swarm.client import Manager
 from collector.features.swarm.models import ENDED, SwarmNode, SwarmService, SwarmState
 from collector.features.swarm.moves import Mover
 from collector.features.swarm.parking import Parker
-from collector.features.swarm.scaling import SwarmScaler
+from collector.features.swarm.scaling import Scaler
 from collector.features.swarm.specs import (
     ReplicaGroup,
     groups_of,
@@ -50,60 +39,38 @@ from wire.errors import UserError
 _DRAIN, _ACTIVE = "drain", "active"
 
 
-class Swarm(Driver):
+class Swarm(Mover, Parker, Scaler):
     """Acts through the managers of a Swarm; on single containers through the configured engines."""
 
     name = "swarm"
-    dry = False
     has_queue = True
 
     def __init__(self, manager: Manager, engines: Engines, settings: DriverConfig) -> None:
         self._manager = manager
         self._engines = engines
-        self._mover = Mover(manager, settings)
-        self._parker = Parker(manager, settings)
-        self._scaler = SwarmScaler(manager, settings)
-        self._nodes = SwarmNodes(manager, engines, settings)
+        self._settings = settings
 
     async def view(self) -> OrchestratorState:
         return view_of(await self._manager.read_state())
 
-    async def carry_out(self, action: Action) -> ActionResult:
-        match action:
-            case Move(target=target) | Kill(target=str(target)):
-                # A new task has the limits of its service, so that a move is enough.
-                return await self._mover.move(action.task, action.node, target)
-            case Kill():
-                return await self._parker.park(action.task, action.node)
-            case Start():
-                return await self._parker.start(action.task, action.target)
-            case Cut():
-                return await cut(self._engines.of(action.node), action)
-            case PowerOn():
-                return await self._nodes.on(action.node)
-            case PowerOff():
-                return await self._nodes.off(action.node)
-            case Scale():
-                return await self._scaler.scale(action)
-            case Resize():
-                return await self._scaler.resize(action)
+    async def cut(self, action: Cut) -> ActionResult:
+        return await cut(self._engines.of(action.node), action)
 
-    async def undo(self, action: Action, done: ActionResult) -> None:
-        match action:
-            case Kill(target=None) if done.before:
-                await self._parker.unpark(done)
-            case Move() | Kill() | Start():
-                await self._take_back(action, done)
-            case Cut() if done.before:
-                await uncut(self._engines.of(action.node), action, done)
-            case PowerOn() if done.before:
-                await self._nodes.off(action.node)
-            case PowerOff() if done.before:
-                await self._nodes.on(action.node)
-            case Scale():
-                await self._scaler.unscale(action)
-            case Resize():
-                await self._scaler.unresize(action)
+    async def uncut(self, action: Cut, done: ActionResult) -> None:
+        await uncut(self._engines.of(action.node), action, done)
+
+    async def take_back(self, action: Relocation, done: ActionResult) -> None:
+        if done.before:
+            await self.unpark(done)
+            return
+        cluster = await self._manager.read_state()
+        for task in cluster.tasks:
+            if task.wanted and task.container in done.containers:
+                node = cluster.node_of[task.node_id].name
+                if isinstance(action, Start):
+                    await self.stop(task.container, node)
+                else:
+                    await self.move(task.container, node, action.node)
 
     async def release(self, *, keep_parked: bool = False) -> tuple[str, ...]:
         cluster = await self._manager.read_state()
@@ -111,14 +78,11 @@ class Swarm(Driver):
             await self._continue(service, cluster) for service in cluster.services if groups_of(service.spec)
         ]
         return (
-            *(() if keep_parked else await self._parker.release(cluster)),
-            *await self._mover.release(cluster),
+            *(() if keep_parked else await self.unpark_all(cluster)),
+            *await self.end_moves(cluster),
             *filter(None, deployed),
-            *await self._nodes.release({node.name: node.labels for node in cluster.nodes}),
+            *await self.activate_drained({node.name: node.labels for node in cluster.nodes}),
         )
-
-    async def hold_back(self, tasks: Collection[str]) -> tuple[str, ...]:
-        return await self._parker.hold_back(tasks)
 
     async def hold(self, replicas: Mapping[str, int]) -> Hold:
         cluster = await self._manager.read_state()
@@ -152,26 +116,6 @@ class Swarm(Driver):
         names = sorted(cluster.node_of[task.node_id].name for task in tasks)
         return f"deployed {service.name} on {', '.join(names)}, and removed its temporary constraints"
 
-    async def _take_back(self, action: Relocation, done: ActionResult) -> None:
-        """Move the containers of an action back, or park them again."""
-        cluster = await self._manager.read_state()
-        for task in cluster.tasks:
-            if task.wanted and task.container in done.containers:
-                node = cluster.node_of[task.node_id].name
-                if isinstance(action, Start):
-                    await self._parker.park(task.container, node)
-                else:
-                    await self._mover.move(task.container, node, action.node)
-
-
-class SwarmNodes(SwitchedNodes):
-    """Drains and activates nodes."""
-
-    def __init__(self, manager: Manager, engines: Engines, settings: DriverConfig) -> None:
-        super().__init__(settings)
-        self._manager = manager
-        self._engines = engines
-
     async def power(self, name: str) -> NodePower:
         node = await self._manager.node_named(name)
         return NodePower(node.ready, OFF_LABEL in node.labels, node.active)
@@ -200,12 +144,12 @@ class SwarmNodes(SwitchedNodes):
         return is_empty
 
     async def label_off(self, name: str) -> None:
-        await self._change(name, lambda spec: _labelled(spec, {OFF_LABEL: "true"}))
+        await self._change_node(name, lambda spec: _labelled(spec, {OFF_LABEL: "true"}))
 
     async def activate(self, name: str) -> None:
-        await self._change(name, _activated)
+        await self._change_node(name, _activated)
 
-    async def _change(self, name: str, change: Callable[[Json], Json]) -> None:
+    async def _change_node(self, name: str, change: Callable[[Json], Json]) -> None:
         await self._manager.change_node((await self._manager.node_named(name)).id, change)
 
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from collector.act.drivers.interface import ActionResult, DriverError, NotYet
-from collector.config import DriverConfig
+from collector.act.drivers.power import SwitchingDriver
 from collector.decide.policies.actions import short_id
-from collector.features.swarm.client import Manager, Progress
+from collector.features.swarm.client import Manager, ServiceProgress
 from collector.features.swarm.models import SwarmNode, SwarmService, SwarmState, SwarmTask
 from collector.features.swarm.specs import (
     Order,
@@ -61,15 +61,12 @@ def plan_path(cluster: SwarmState, task: SwarmTask, target_name: str) -> MovePat
     )
 
 
-class Mover:
-    """Moves tasks."""
+class Mover(SwitchingDriver):
+    """Moves a container, and with it the other containers of its service on the same node."""
 
-    def __init__(self, manager: Manager, settings: DriverConfig) -> None:
-        self._manager = manager
-        self._settings = settings
+    _manager: Manager
 
     async def move(self, container: str, source: str, target: str) -> ActionResult:
-        """Move a container, and with it the other containers of its service on the same node."""
         cluster = await self._manager.read_state()
         task = cluster.task(container, source)
         if task is None:
@@ -79,7 +76,7 @@ class Mover:
         path = plan_path(cluster, task, target)
         await self._constrain(path, path.constraints)
         try:
-            arrived = await self._wait(path, _arrived_tasks)
+            arrived = await self._wait_for_tasks(path, _arrived_tasks)
         except DriverError as failure:
             raise DriverError(await self._roll_back(path, str(failure))) from None
         count = "a task" if path.moved == 1 else f"all {path.moved} tasks"
@@ -90,7 +87,7 @@ class Mover:
         what = await self._manager.remove_constraints(path.service.id, what)
         return ActionResult(what=what, containers=tuple(each.container for each in arrived))
 
-    async def release(self, cluster: SwarmState) -> tuple[str, ...]:
+    async def end_moves(self, cluster: SwarmState) -> tuple[str, ...]:
         """Remove constraints that an interrupted move or start left on services.
 
         Swarm completes such an update without help, unless the new task fits on no node.
@@ -124,7 +121,7 @@ class Mover:
             else:  # Swarm chooses a node
                 await self._manager.change_service(path.service.id, without_constraints)
             try:
-                await self._wait(path, _returned_tasks)
+                await self._wait_for_tasks(path, _returned_tasks)
                 what = f"{what}; rolled back, and it runs"
             except DriverError as worse:
                 what = f"{what}; rolled back, but it does not run yet ({worse})"
@@ -133,12 +130,12 @@ class Mover:
             return f"{what}; its constraints could not be removed yet ({error})"
         return what
 
-    async def _wait(
-        self, path: MovePath, judge: Callable[[MovePath, Progress], list[SwarmTask] | None]
+    async def _wait_for_tasks(
+        self, path: MovePath, judge: Callable[[MovePath, ServiceProgress], list[SwarmTask] | None]
     ) -> list[SwarmTask]:
         """Wait until `judge` returns tasks."""
 
-        def judged(now: Progress) -> list[SwarmTask]:
+        def judged(now: ServiceProgress) -> list[SwarmTask]:
             if (tasks := judge(path, now)) is None:
                 raise NotYet(now.obstacle(path.tasks))
             return tasks
@@ -148,7 +145,7 @@ class Mover:
         return await self._manager.wait(path.service.id, judged, seconds, (path.source.id, path.target.id))
 
 
-def _arrived_tasks(path: MovePath, now: Progress) -> list[SwarmTask] | None:
+def _arrived_tasks(path: MovePath, now: ServiceProgress) -> list[SwarmTask] | None:
     """Return the new tasks once all tasks are healthy and none is left on the source."""
     if path.target.id in now.down:
         raise DriverError("the node went down")
@@ -165,7 +162,7 @@ def _arrived_tasks(path: MovePath, now: Progress) -> list[SwarmTask] | None:
     return [task for task in now.wanted if task.id not in path.tasks]
 
 
-def _returned_tasks(path: MovePath, now: Progress) -> list[SwarmTask] | None:
+def _returned_tasks(path: MovePath, now: ServiceProgress) -> list[SwarmTask] | None:
     """Return all tasks once as many run as before and none is new on the target."""
     new = {task.node_id for task in now.wanted if task.id not in path.tasks}
     whole = len(now.wanted) == len(path.tasks) and all(task.runs for task in now.wanted)

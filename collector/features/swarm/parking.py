@@ -14,16 +14,16 @@ Swarm start it.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
 import msgspec
 
 from collector.act.drivers.interface import ActionResult, DriverError, NotYet, undone_on_failure
-from collector.config import DriverConfig
-from collector.decide.policies.actions import short_id
-from collector.features.swarm.client import Manager, Progress
+from collector.act.drivers.power import SwitchingDriver
+from collector.decide.policies.actions import Start, short_id
+from collector.features.swarm.client import Manager, ServiceProgress
 from collector.features.swarm.models import (
     ENDED,
     SwarmService,
@@ -66,29 +66,24 @@ class _WaitingTask:
     """Whether Swarm has already found a node for it."""
 
 
-class Parker:
+class Parker(SwitchingDriver):
     """Stops tasks until their turn comes, and starts them."""
 
-    def __init__(
-        self, manager: Manager, settings: DriverConfig, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._manager = manager
-        self._settings = settings
-        self._clock = clock
+    _manager: Manager
 
-    async def park(self, container: str, source: str) -> ActionResult:
-        """Stop a container until `start`; return when it has stopped."""
+    async def stop(self, container: str, source: str) -> ActionResult:
         cluster = await self._manager.read_state()
         task = cluster.task(container, source)
         if task is None:
             return ActionResult.gone(container, source)
         service = cluster.service_of[task.service_id]
         _require_parkable(service)
-        waiting = [ParkedTask(task.slot, source, self._clock())]
+        now = time.time()
+        waiting = [ParkedTask(task.slot, source, now)]
         if (replicas_of(user_spec(service.spec)) or 0) > 1:
             # Swarm removes tasks without a node first, so that these wait here as well.
             siblings = [each for each in cluster.wanted_tasks(service) if not each.node_id]
-            waiting += [ParkedTask(each.slot, "", self._clock()) for each in siblings]
+            waiting += [ParkedTask(each.slot, "", now) for each in siblings]
             await self._single_out(cluster, service, task)
         await self._manager.change_service(service.id, lambda spec: with_parked(spec, waiting))
         await self._wait_until_stopped(service, task)
@@ -97,13 +92,9 @@ class Parker:
             before=msgspec.json.encode(_ParkedSlot(service.id, task.slot)),
         )
 
-    async def start(self, waiting: str, target_name: str) -> ActionResult:
-        """Start a waiting task on a node; return when it is healthy and its constraints are removed.
-
-        `waiting` is the id of a pending task, or that of a parked replica.
-        """
+    async def start(self, action: Start) -> ActionResult:
         cluster = await self._manager.read_state()
-        found = _find(cluster, waiting)
+        found = _find(cluster, action.task)
         if found.is_assigned:
             task = await self._wait_until_runs(found)
             where = cluster.node_of[task.node_id].name
@@ -111,7 +102,7 @@ class Parker:
                 what=f"Swarm started a task of {found.service.name} on {where} itself",
                 containers=(task.container,),
             )
-        target = cluster.accepting_node(target_name)
+        target = cluster.accepting_node(action.target)
         before = next((each for each in parked_tasks(found.service.spec) if each.slot == found.slot), None)
         only = cluster.only_on(found.service, {target.id})
         seconds = self._settings.stable_seconds
@@ -133,7 +124,6 @@ class Parker:
         return ActionResult(what=what, containers=(task.container,))
 
     async def hold_back(self, tasks: Collection[str]) -> tuple[str, ...]:
-        """Park tasks that Swarm finds no node for: it would give them the room that is made for others."""
         cluster = await self._manager.read_state()
         held = []
         for service in cluster.services:
@@ -142,7 +132,7 @@ class Parker:
             }
             is_free = replicas_of(service.spec) is not None and not has_temporary_changes(service.spec)
             if slots and is_free and not service.is_updating:
-                waiting = [ParkedTask(slot, "", self._clock()) for slot in sorted(slots)]
+                waiting = [ParkedTask(slot, "", time.time()) for slot in sorted(slots)]
                 await self._manager.change_service(service.id, partial(with_parked, tasks=waiting))
                 held.append(f"parked {service.name}, which waits for its turn")
         return tuple(held)
@@ -152,7 +142,7 @@ class Parker:
         before = msgspec.json.decode(done.before, type=_ParkedSlot)
         await self._manager.change_service(before.service, lambda spec: with_unparked(spec, before.slot))
 
-    async def release(self, cluster: SwarmState) -> tuple[str, ...]:
+    async def unpark_all(self, cluster: SwarmState) -> tuple[str, ...]:
         """Let Swarm start all parked tasks wherever they fit."""
         left = [service for service in cluster.services if parked_tasks(service.spec)]
         for service in left:
@@ -177,7 +167,7 @@ class Parker:
             service.id, lambda spec: with_constraints(spec, constraints, Order.STOP, 0.0)
         )
 
-        def is_stopping(now: Progress) -> None:
+        def is_stopping(now: ServiceProgress) -> None:
             if any(each.id == task.id for each in now.wanted):
                 raise NotYet("Swarm did not react")
 
@@ -190,7 +180,7 @@ class Parker:
     async def _wait_until_stopped(self, service: SwarmService, task: SwarmTask) -> None:
         """Wait until a task has ended and no other takes its place."""
 
-        def has_stopped(now: Progress) -> None:
+        def has_stopped(now: ServiceProgress) -> None:
             has_ended = all(each.id != task.id or each.status.state in ENDED for each in now.tasks)
             if not has_ended or len(now.wanted) > (replicas_of(now.service.spec) or 0):
                 raise NotYet("it still runs")
@@ -207,7 +197,7 @@ class Parker:
         clock = asyncio.get_running_loop().time
         full_since: float | None = None
 
-        def running(now: Progress) -> SwarmTask:
+        def running(now: ServiceProgress) -> SwarmTask:
             nonlocal full_since
             new = [each for each in now.tasks if each.id not in found.known]
             if (runs := next((each for each in new if each.wanted and each.runs), None)) is not None:
@@ -233,7 +223,7 @@ def _require_parkable(service: SwarmService) -> None:
 
 
 def _find(cluster: SwarmState, waiting: str) -> _WaitingTask:
-    """Find a waiting task by its id. Raise `DriverError` if it no longer waits."""
+    """Find a pending task or a parked replica by its id. Raise `DriverError` if it no longer waits."""
     for service in cluster.services:
         tasks = cluster.wanted_tasks(service)
         known = frozenset(each.id for each in tasks)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from collector.act.drivers.engine.client import Json
 from collector.act.drivers.interface import ActionResult, DriverError, NotYet, undone_on_failure
+from collector.act.drivers.power import SwitchingDriver
 from collector.common.orchestrator import Mode
-from collector.config import DriverConfig
 from collector.decide.policies.actions import Resize, Scale, ServiceAction, describe_cores
-from collector.features.swarm.client import Manager, Progress
+from collector.features.swarm.client import Manager, ServiceProgress
 from collector.features.swarm.models import ENDED, SwarmService, SwarmState, SwarmTask
 from collector.features.swarm.specs import (
     NANOCPUS,
@@ -44,15 +44,12 @@ class _TasksBefore:
     running: frozenset[str]
 
 
-class SwarmScaler:
+class Scaler(SwitchingDriver):
     """Scales services, and changes their CPU limits."""
 
-    def __init__(self, manager: Manager, settings: DriverConfig) -> None:
-        self._manager = manager
-        self._settings = settings
+    _manager: Manager
 
     async def scale(self, action: Scale) -> ActionResult:
-        """Give a service this many replicas; return when all run, and surplus tasks have ended."""
         cluster = await self._manager.read_state()
         service = _changeable(cluster, action)
         before = replicas_of(user_spec(service.spec))
@@ -73,19 +70,19 @@ class SwarmScaler:
                 await self._restore(service, action, before)
 
         async with undone_on_failure(f"{service.name} was not scaled to {action.replicas}", undo):
-            tasks = await self._wait(service, action.replicas, cpu_limit_of(service.spec), earlier)
+            tasks = await self._wait_until_scaled(
+                service, action.replicas, cpu_limit_of(service.spec), earlier
+            )
         what = f"scaled {service.name} from {before} to {action.replicas} replicas"
         new = sorted({cluster.node_of[each.node_id].name for each in tasks if each.id not in earlier.ids})
         what = f"{what}, on {', '.join(new)}" if new else what
         return await self._done(service, what, tasks, nothing_to_do=before == action.replicas)
 
     async def unscale(self, action: Scale) -> None:
-        """Restore the number of replicas, unless someone changed it since."""
         cluster = await self._manager.read_state()
         await self._restore(cluster.service(action.service), action, action.replicas_before)
 
     async def resize(self, action: Resize) -> ActionResult:
-        """Change the CPU limit of all tasks of a service; return when all tasks have it."""
         cluster = await self._manager.read_state()
         service = _changeable(cluster, action)
         view = service_view(service)
@@ -101,12 +98,13 @@ class SwarmScaler:
         async with undone_on_failure(
             f"{service.name} keeps its CPU limit", lambda: self._limit_again(service, action)
         ):
-            tasks = await self._wait(service, view.replicas, nano_cpus, earlier, rounds=max(1, view.replicas))
+            tasks = await self._wait_until_scaled(
+                service, view.replicas, nano_cpus, earlier, rounds=max(1, view.replicas)
+            )
         what = f"limited each task of {service.name} to {describe_cores(action.cpu_limit_cores)}"
         return await self._done(service, what, tasks)
 
-    async def unresize(self, action: Resize) -> None:
-        """Restore the CPU limit, unless someone changed it since."""
+    async def unresize(self, action: Resize, done: ActionResult) -> None:  # noqa: ARG002 - the action has it
         cluster = await self._manager.read_state()
         await self._limit_again(cluster.service(action.service), action)
 
@@ -151,7 +149,7 @@ class SwarmScaler:
             frozenset(each.id for each in tasks if each.node_id in up and each.status.state not in ENDED),
         )
 
-    async def _wait(
+    async def _wait_until_scaled(
         self, service: SwarmService, replicas: int, nano_cpus: int, earlier: _TasksBefore, rounds: int = 1
     ) -> list[SwarmTask]:
         """Wait until as many tasks as wanted are healthy and no other is left. Raise `DriverError`.
@@ -159,7 +157,7 @@ class SwarmScaler:
         In each of the rounds a task starts after another, within the time limit.
         """
 
-        def complete(now: Progress) -> list[SwarmTask]:
+        def complete(now: ServiceProgress) -> list[SwarmTask]:
             is_whole = len(now.wanted) == replicas and all(
                 task.runs and task.nano_cpus == nano_cpus for task in now.wanted
             )
