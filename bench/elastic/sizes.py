@@ -12,7 +12,6 @@ import numpy as np
 
 from bench.common.progress import Progress
 from bench.common.results import Figure
-from collector.config import EnvelopeConfig
 from collector.features.sizing.settings import SizingConfig
 from collector.features.sizing.sizes import SizeRules
 from replay.readers.samples import Period
@@ -35,7 +34,7 @@ _SUBSETS, _SUBSET = 20, 100
 
 def measure(data: Path | None, progress: Progress) -> Iterator[Figure]:
     """Score the week, parts of it, subsets of its services, and the PlanetLab days."""
-    rules, keep_days = _rules(), SizingConfig().keep_days
+    rules, keep_days = SizeRules(), SizingConfig().keep_days
     trace = trace_file(require(_WEEK, search_path(data)))
     halves = split(read_trace(trace, ()), keep_days)
     report = score_halves(halves, rules)
@@ -59,11 +58,6 @@ def measure(data: Path | None, progress: Progress) -> Iterator[Figure]:
         day = split(read_trace(trace_file(require(name, search_path(data))), ()), keep_days)
         comparisons.extend(_compare_with_vpa(day, rules))
     yield from _count_figures("planetlab", comparisons)
-
-
-def _rules() -> SizeRules:
-    envelopes, sizing = EnvelopeConfig(), SizingConfig()
-    return SizeRules((envelopes.cpu, envelopes.memory), sizing.reserve_ratio, sizing.oom_raise_ratio)
 
 
 def _week(report: SizingReport) -> Iterator[Figure]:

@@ -157,16 +157,12 @@ def _frontier(
 ) -> Iterator[tuple[str, float, Floats]]:
     """Each method at several values of its setting, with the requests of all services."""
     for reserve in _RESERVES:
-        sized = learn_sizes(halves, _with_reserve(rules, reserve), tunings)
+        sized = learn_sizes(halves, msgspec.structs.replace(rules, reserve_ratio=reserve), tunings)
         yield OURS, reserve, np.column_stack([each.request for each in sized])
     for percentile in _PERCENTILES:
         yield VPA, percentile, vpa_requests(halves, percentile)
     for percentile in _PERCENTILES:
         yield PERCENTILE, percentile, _percentiles(halves, percentile)
-
-
-def _with_reserve(rules: SizeRules, reserve: float) -> SizeRules:
-    return SizeRules(rules.percentiles, reserve, rules.oom_raise_ratio)
 
 
 def _percentiles(halves: Halves, percentile: float) -> Floats:

@@ -10,7 +10,6 @@ from shlex import quote
 
 import yaml
 
-from collector.config import EnvelopeConfig
 from collector.features.sizing.settings import SizingConfig
 from collector.features.sizing.sizes import SizeRules
 from replay.sizing.halves import split
@@ -233,12 +232,10 @@ PATCHES: Mapping[str, Callable[[Sequence[Json]], Iterator[str]]] = {
 
 
 def _run_trace(arguments: argparse.Namespace) -> int:
-    settings, envelopes = SizingConfig(), EnvelopeConfig()
-    rules = SizeRules((envelopes.cpu, envelopes.memory), settings.reserve_ratio, settings.oom_raise_ratio)
     trace = _trace_file(arguments)
     with progress_bar(f"sizing {trace.path.name}") as show:
-        halves = split(read_trace(trace, ()), settings.keep_days)
-        report = score_halves(halves, rules, show)
+        halves = split(read_trace(trace, ()), SizingConfig().keep_days)
+        report = score_halves(halves, SizeRules(), show)
     if arguments.html is not None:
         write_text(arguments.html, page(report, trace.path.name))
     return print_result(arguments, report, _format_report(report))

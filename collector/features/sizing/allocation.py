@@ -57,14 +57,6 @@ class Demand:
         return Demand(times, self.least[rows], self.most[rows])
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class SizeAllocation:
-    """The sizes, and the expected share of the time in which each service is above its size."""
-
-    sizes: Floats
-    above: Floats
-
-
 class _Costs:
     """The unused reserve and the expected time above of each size."""
 
@@ -99,8 +91,11 @@ def _time_above(times: UsageTimes, spread: float, sizes: Floats) -> Floats:
     return above
 
 
-def allocate(demand: Demand, spread: float, budget: float) -> SizeAllocation:
-    """The sizes of all services within a budget, or the smallest sizes if these exceed it."""
+def allocate(demand: Demand, spread: float, budget: float) -> tuple[Floats, Floats]:
+    """The sizes of all services within a budget, or the smallest sizes if these exceed it.
+
+    Also the expected share of the time in which each service is above its size.
+    """
     count = demand.least.size
     idle = idle_use(demand.times)
     price = _price(demand, spread, idle, budget)
@@ -110,7 +105,7 @@ def allocate(demand: Demand, spread: float, budget: float) -> SizeAllocation:
         part = demand.rows(rows)
         sizes[rows] = _Costs(part, spread, idle).sizes(price)
         above[rows] = _time_above(part.times, spread, sizes[rows])
-    return SizeAllocation(sizes, above)
+    return sizes, above
 
 
 def idle_use(times: UsageTimes) -> float:

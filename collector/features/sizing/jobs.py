@@ -14,7 +14,6 @@ import numpy as np
 
 from collector.analysis.usage import ObservedContainer
 from collector.common.periodic import in_background, repeat
-from collector.config import CollectorConfig
 from collector.features.sizing.daily import DailyUsage, day_of
 from collector.features.sizing.recommendations import AverageNode, CurrentSize, Sizing, recommend
 from collector.features.sizing.settings import SizingConfig
@@ -97,20 +96,10 @@ class SizingJob:
             self.usage.services,
             current_sizes(observed, snapshot),
             average_node(snapshot),
-            size_rules(config),
+            SizeRules(config.envelopes, config.section(SizingConfig).reserve_ratio),
             before.tunings if before.learned_on == today else None,
         )
         return Sizing(now, services, tunings, today)
-
-
-def size_rules(config: CollectorConfig) -> SizeRules:
-    """Return the rules from the settings."""
-    settings = config.section(SizingConfig)
-    return SizeRules(
-        percentiles=(config.envelopes.cpu, config.envelopes.memory),
-        reserve_ratio=settings.reserve_ratio,
-        oom_raise_ratio=settings.oom_raise_ratio,
-    )
 
 
 def current_sizes(observed: Sequence[ObservedContainer], snapshot: Snapshot) -> Mapping[str, CurrentSize]:

@@ -25,8 +25,6 @@ class SizingConfig(Section, frozen=True):
             " requests less often.",
         ),
     ] = 0.95
-    oom_raise_ratio: ClassVar[float] = 1.2
-    """Memory that is recommended after an out-of-memory kill, relative to what the container had."""
 
 
 TABLES = {"sizing": SizingConfig}

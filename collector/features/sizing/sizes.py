@@ -10,11 +10,14 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import inf
 
+import msgspec
 import numpy as np
 
 from collector.common.arrays import Floats
+from collector.config import EnvelopeConfig
 from collector.features.sizing import vpa
-from collector.features.sizing.allocation import Demand, SizeAllocation, Tuning, allocate, idle_use
+from collector.features.sizing.allocation import Demand, Tuning, allocate, idle_use
+from collector.features.sizing.settings import SizingConfig
 from collector.features.sizing.usage_table import ResourceDays, UsageTable
 
 CPU, MEMORY = 0, 1
@@ -32,20 +35,19 @@ _MOST_RATIO = 2.0
 _SMALLEST = (vpa.MIN_CPU_CORES, vpa.MIN_MEMORY_BYTES)
 """No size is more than twice the peak, or than twice VPA's smallest size if that is higher."""
 _GROWTH_SHARE = 0.99
+_OOM_RAISE_RATIO = 1.2
+"""Memory after an out-of-memory kill, relative to the memory that the container had."""
 _UNKNOWN_GROWTH = 1.5
 """Assumed growth of peaks while the days are too few to learn it."""
 
 
-@dataclass(frozen=True, slots=True)
-class SizeRules:
+class SizeRules(msgspec.Struct, frozen=True):
     """Settings of sizing."""
 
-    percentiles: tuple[float, float] = (0.90, 0.99)
-    """No request is below this percentile of usage; of CPU and memory."""
-    reserve_ratio: float = 0.95
+    envelopes: EnvelopeConfig = EnvelopeConfig()
+    """No request is below these percentiles of usage."""
+    reserve_ratio: float = SizingConfig().reserve_ratio
     """All requests together, relative to those of VPA within current limits."""
-    oom_raise_ratio: float = 1.2
-    """Memory after an out-of-memory kill, relative to the memory that the container had."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -78,7 +80,7 @@ def size_services(
     """
     # A limit at which a container was killed is too low to be a bound.
     bounds = limits[:, CPU], np.where(np.isnan(out_of_memory), limits[:, MEMORY], np.nan)
-    raised = np.zeros(len(table.names)), np.nan_to_num(out_of_memory * rules.oom_raise_ratio, nan=0.0)
+    raised = np.zeros(len(table.names)), np.nan_to_num(out_of_memory * _OOM_RAISE_RATIO, nan=0.0)
     cpu, memory = (
         Sizer(table.resource(place), place, bounds[place], table.observed_days, rules).sizes(
             tunings[place], raised[place]
@@ -103,18 +105,18 @@ class Sizer:
         usage = self.usage
         tuning = self.learn_tuning() if tuning is None else tuning
         demand, targets = self._demand(tuning, usage.days), self._vpa_targets(usage.days)
-        found = self._allocate(demand, targets, tuning)
+        sizes, above = self._allocate(demand, targets, tuning)
         times = usage.weighted(np.ones(usage.days))
         peak = usage.edges[times.highest()]
         idle = idle_use(times)
         growth = estimate_peak_growth(usage, idle)
-        ceiling = np.maximum(found.sizes, np.minimum((peak + idle) * growth, demand.most))
+        ceiling = np.maximum(sizes, np.minimum((peak + idle) * growth, demand.most))
         request, limit, above, used, peak, targets = (
             np.where(times.total > 0, each, np.nan)
             for each in (
-                np.maximum(found.sizes, raised),
+                np.maximum(sizes, raised),
                 np.maximum(ceiling, raised),
-                found.above,
+                above,
                 times.mean,
                 peak,
                 targets,
@@ -127,7 +129,8 @@ class Sizer:
         weights = np.zeros(usage.days)
         weights[:until] = tuning.weights(until)
         times = usage.weighted(weights)
-        share = np.full(usage.services, self.rules.percentiles[self.place])
+        envelopes = self.rules.envelopes
+        share = np.full(usage.services, envelopes.memory if self.place == MEMORY else envelopes.cpu)
         if self.place == MEMORY:
             share[np.minimum(self.observed_days, until) < _SETTLED_DAYS] = 1.0
         highest = usage.edges[times.highest()]
@@ -136,8 +139,8 @@ class Sizer:
             most = np.where(highest < self.limit, np.minimum(self.limit, most), most)
         return Demand(times, times.percentile(share), most)
 
-    def _allocate(self, demand: Demand, targets: Floats, tuning: Tuning) -> SizeAllocation:
-        """The sizes of all services, within the budget that follows from VPA's targets."""
+    def _allocate(self, demand: Demand, targets: Floats, tuning: Tuning) -> tuple[Floats, Floats]:
+        """The sizes of all services and the time above, within the budget that follows from VPA's targets."""
         reserve = np.minimum(targets, demand.most)[demand.times.total > 0].sum()
         return allocate(demand, tuning.spread, self.rules.reserve_ratio * float(reserve))
 
@@ -180,7 +183,7 @@ class Sizer:
             later = usage.weighted((np.arange(usage.days) >= cut).astype(np.float64))
             for tuning in candidates:
                 demand = self._demand(tuning, cut)
-                sizes = self._allocate(demand, targets, tuning).sizes
+                sizes, _ = self._allocate(demand, targets, tuning)
                 known = demand.times.total > 0
                 above[tuning].append(_time_above(later.seconds[known], later.edges, sizes[known]))
         # A few days prove little: only a tuning that is never worse replaces the default.
