@@ -65,7 +65,7 @@ class PrometheusHistory(History):
         def restore() -> None:
             for received in stored.reports:
                 if not is_pulled(received.report):
-                    self._samples.restore(received.report, received.received_at)
+                    self._samples.merge(received.report, received.received_at)
 
         await self._disk.run(restore)
         return stored

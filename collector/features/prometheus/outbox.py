@@ -55,18 +55,14 @@ class Outbox:
                 self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.execute(_TABLE)
-            row = self._connection.execute("SELECT count(*), total(length(body)), total(reports) FROM outbox")
+            row = self._connection.execute("SELECT total(length(body)), total(reports) FROM outbox")
         except (OSError, sqlite3.Error) as error:
             raise UserError(
                 f"cannot open the outbox {path} ({reason(error)}): "
                 "move it away, or choose another history.path"
             ) from error
-        entries, stored_bytes, reports = row.fetchone()
-        self._entries, self.stored_bytes, self.waiting_reports = int(entries), int(stored_bytes), int(reports)
+        self.stored_bytes, self.waiting_reports = map(int, row.fetchone())
         self.dropped_reports = 0
-
-    def __len__(self) -> int:
-        return self._entries
 
     def put(self, body: bytes, reports: int) -> None:
         """Add a request; if the queue is full, drop the oldest."""
@@ -82,7 +78,6 @@ class Outbox:
             raise
         self._subtract(dropped_entries)
         self.dropped_reports += sum(entry.reports for entry in dropped_entries)
-        self._entries += 1
         self.stored_bytes += len(body)
         self.waiting_reports += reports
 
@@ -112,7 +107,6 @@ class Outbox:
         return self._connection.executemany("DELETE FROM outbox WHERE id = ?", ids).rowcount
 
     def _subtract(self, removed: Sequence[Entry]) -> None:
-        self._entries -= len(removed)
         self.stored_bytes -= sum(len(entry.body) for entry in removed)
         self.waiting_reports -= sum(entry.reports for entry in removed)
 
@@ -134,17 +128,15 @@ class Shipper:
         self._is_rejecting = False
 
     def wake(self) -> None:
-        """Signal a new entry in the outbox."""
         self._added.set()
 
     async def run(self) -> None:
-        """Send forever."""
         while True:
             self._added.clear()
             if not await self.send():
                 pause = _RETRY_SECONDS[min(self._failures, len(_RETRY_SECONDS)) - 1]
                 await asyncio.sleep(pause * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311 - no secret
-            elif not len(self._outbox):
+            elif not self._outbox.waiting_reports:
                 await self._added.wait()
 
     async def send(self) -> bool:

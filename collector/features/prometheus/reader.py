@@ -26,7 +26,6 @@ from collector.features.prometheus.schema import (
     USAGE_METRICS,
     Labels,
     MetricField,
-    metric_names,
 )
 from collector.history.interface import PULLED
 from collector.history.promql import Instant, Range, regex_of
@@ -41,8 +40,7 @@ STORE_GAP: Final = Gap(
 
 _STATE_METRICS: Final = (
     *(BUILD_INFO, GAP, ALERT, INFO),
-    *metric_names(NODE_FIELDS),
-    *metric_names(CONTAINER_FIELDS),
+    *dict.fromkeys(each.metric for each in NODE_FIELDS + CONTAINER_FIELDS),
 )
 _EVIDENCE: Final = "the agent's metrics report a bottleneck"
 _EMPTY_STATE: Final = NodeState(used=Quantities(), capacity=Quantities())

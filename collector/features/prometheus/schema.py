@@ -4,7 +4,7 @@ Names and labels are those of the agents' own `/metrics`, so that pushed and scr
 dashboard shows both. A scrape adds `instance`; here it is the name of the node.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -148,8 +148,3 @@ def info_labels(container: ContainerState) -> Labels:
         "runtime": container.runtime,
         "image": container.image or "",
     }
-
-
-def metric_names(fields: Iterable[MetricField]) -> list[str]:
-    """The metric names of fields, without duplicates."""
-    return list(dict.fromkeys(each.metric for each in fields))

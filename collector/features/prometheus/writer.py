@@ -67,17 +67,13 @@ class SampleWriter:
     def __init__(self) -> None:
         self._nodes: dict[str, _NodeCache] = {}
 
-    def restore(self, report: Report, received_at: float) -> None:
-        """Add a report that is already in the store to the state."""
-        self._merge(report, received_at)
-
     def write(self, report: Report, received_at: float) -> bytes:
         """The request for a report; a repeated report gives the same samples."""
         at = _time(report, received_at)
         cached = self._nodes.get(report.node)
         before = {} if cached is None else dict(cached.run.containers)
         state_before = None if cached is None or cached.run.state is None else cached.run.state.value
-        cached = self._merge(report, received_at)
+        cached = self.merge(report, received_at)
         run = cached.run
         node = _NodeEncoder(report.node, at)
         is_full = report.heartbeat is not None or at - cached.repeated_at >= REPEAT_SECONDS
@@ -105,7 +101,8 @@ class SampleWriter:
         """Drop the nodes whose last report is older."""
         self._nodes = {name: each for name, each in self._nodes.items() if each.run.last_report_at >= before}
 
-    def _merge(self, report: Report, received_at: float) -> _NodeCache:
+    def merge(self, report: Report, received_at: float) -> _NodeCache:
+        """Add a report to the state."""
         cached = self._nodes.get(report.node)
         if cached is None or report.boot != cached.run.boot:
             # A late report of an earlier boot ends series only until the next report.

@@ -21,9 +21,9 @@ def test_the_outbox_keeps_its_order_and_survives_a_restart(tmp_path: Path) -> No
     # Killed: it is not closed.
     again = Outbox(path, ROOM)
     assert bodies(again) == [b"one", b"three"]
-    assert (len(again), again.stored_bytes, again.waiting_reports) == (2, 8, 4)
+    assert (again.stored_bytes, again.waiting_reports) == (8, 4)
     again.remove(again.oldest(1))
-    assert (len(again), again.stored_bytes, again.waiting_reports) == (1, 5, 3)
+    assert (again.stored_bytes, again.waiting_reports) == (5, 3)
     again.close()
     outbox.close()
 
@@ -51,7 +51,7 @@ def test_a_batch_dropped_while_it_was_sent_is_counted_once() -> None:
     sent = outbox.oldest(ROOM)
     outbox.put(b"b" * 600, 1)
     outbox.remove(sent)
-    assert (len(outbox), outbox.stored_bytes, outbox.dropped_reports) == (1, 600, 1)
+    assert (outbox.stored_bytes, outbox.dropped_reports) == (600, 1)
     outbox.close()
 
 
@@ -80,5 +80,5 @@ def test_a_put_that_fails_changes_nothing() -> None:
     with pytest.raises(sqlite3.Error):
         outbox.put(b"b" * 900, 1)
     assert bodies(outbox) == [b"a" * 900]
-    assert (len(outbox), outbox.stored_bytes, outbox.dropped_reports) == (1, 900, 0)
+    assert (outbox.stored_bytes, outbox.dropped_reports) == (900, 0)
     outbox.close()

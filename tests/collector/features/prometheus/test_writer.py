@@ -117,7 +117,7 @@ def test_all_that_holds_is_repeated_now_and_then() -> None:
 
 def test_the_state_of_before_a_restart_is_written_again_after_it() -> None:
     scribe = SampleWriter()
-    scribe.restore(report(containers=[container("web")]), START)
+    scribe.merge(report(containers=[container("web")]), START)
     assert INFO in names(written(scribe, partial_report(sequence=2, at=START + 100)), "id-of-web")
     scribe.expire(START + 101)
     assert not names(written(scribe, partial_report(sequence=3, at=START + 200)), "id-of-web")
