@@ -55,13 +55,13 @@ class DockerHosts(OrchestratorDriver):
         )
 
     async def cut(self, action: Cut) -> ActionResult:
-        done = await cut(self._engines.of(action.node), action)
+        done = await cut(self._engines[action.node], action)
         if not done.nothing_to_do:
             self._original_limits.setdefault(action.task, limits_before(done))
         return done
 
     async def uncut(self, action: Cut, done: ActionResult) -> None:
-        await uncut(self._engines.of(action.node), action, done)
+        await uncut(self._engines[action.node], action, done)
         self._original_limits.pop(action.task, None)
 
     async def take_back(self, action: Relocation, done: ActionResult) -> None:
@@ -70,7 +70,7 @@ class DockerHosts(OrchestratorDriver):
                 for container in done.containers:
                     await self.move(container, target, source)
             case Kill():
-                await self._engines.of(action.node).post(f"/containers/{action.task}/start")
+                await self._engines[action.node].post(f"/containers/{action.task}/start")
             case Start():
                 for container in done.containers:
                     await self.stop(container, action.target)
@@ -83,14 +83,14 @@ class DockerHosts(OrchestratorDriver):
 
     async def resize(self, action: Resize) -> ActionResult:
         node, container = await self._find(action.service)
-        done = await cut(self._engines.of(node), _as_cut(action, node, container.id))
+        done = await cut(self._engines[node], _as_cut(action, node, container.id))
         return replace(done, containers=(container.id,))
 
     async def unresize(self, action: Resize, done: ActionResult) -> None:
         node, container = await self._find(action.service)
         now, ours = current_limits(container.host_config), Quantities(action.cpu_limit_cores)
         if done.before and done.containers == (container.id,) and not limit_changes(now, ours):
-            await uncut(self._engines.of(node), _as_cut(action, node, container.id), done)
+            await uncut(self._engines[node], _as_cut(action, node, container.id), done)
 
     async def _find(self, name: str) -> tuple[str, DockerContainer]:
         """Return the running container of a service, and its host. Raise `DriverError`."""
@@ -101,7 +101,7 @@ class DockerHosts(OrchestratorDriver):
         raise DriverError(f"no running container is called {name}")
 
     async def move(self, container: str, source: str, target: str) -> ActionResult:
-        here, there = self._engines.of(source), self._engines.of(target)
+        here, there = self._engines[source], self._engines[target]
         limits = self._original_limits.get(container)
         if source == target:
             return ActionResult(what=f"{short_id(container)} already runs on {target}", nothing_to_do=True)
@@ -118,31 +118,31 @@ class DockerHosts(OrchestratorDriver):
         )
 
     async def stop(self, container: str, source: str) -> ActionResult:
-        engine = self._engines.of(source)
+        engine = self._engines[source]
         found = await engine.get(f"/containers/{container}/json", DockerContainer)
         await stop(engine, found)
         return ActionResult(what=f"stopped {found.plain_name} on {source}: it waits there")
 
     async def start(self, action: Start) -> ActionResult:
         """Start a stopped container on its host, or a copy of it on the target."""
-        there = self._engines.of(action.target)
+        there = self._engines[action.target]
         try:
             await there.post(f"/containers/{action.task}/start")
         except EngineError:
-            for name in self._engines.names:
-                if name != action.target and await _has(self._engines.of(name), action.task):
+            for name in self._engines:
+                if name != action.target and await _has(self._engines[name], action.task):
                     return await self.move(action.task, name, action.target)
             raise
         await wait_until_healthy(there, action.task, self._settings)
         return ActionResult(what=f"started {action.title} on {action.target}", containers=(action.task,))
 
     async def _hosts(self) -> dict[str, list[DockerContainer] | None]:
-        names = self._engines.names
+        names = tuple(self._engines)
         return dict(zip(names, await asyncio.gather(*map(self._containers, names)), strict=True))
 
     async def _containers(self, node: str) -> list[DockerContainer] | None:
         """Return the containers on a node; None if its engine does not answer."""
-        engine = self._engines.of(node)
+        engine = self._engines[node]
         try:
             # A slow engine may answer each single request in time.
             async with asyncio.timeout(_LIST_REQUESTS * self._settings.request_seconds):

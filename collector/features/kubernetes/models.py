@@ -141,7 +141,9 @@ class _ContainerState(KubernetesObject, frozen=True, kw_only=True):
     running: _Running | None = None
 
 
-class _ContainerStatus(KubernetesObject, frozen=True, kw_only=True):
+class KubeContainer(KubernetesObject, frozen=True, kw_only=True):
+    """The state of a container of a pod."""
+
     container_id: str = msgspec.field(name="containerID", default="")
     state: _ContainerState = _ContainerState()
     resources: ResourceRequirements | None = None
@@ -160,7 +162,7 @@ class _ContainerStatus(KubernetesObject, frozen=True, kw_only=True):
 class _PodStatus(KubernetesObject, frozen=True, kw_only=True):
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
-    container_statuses: tuple[_ContainerStatus, ...] = ()
+    container_statuses: tuple[KubeContainer, ...] = ()
     nominated_node_name: str | None = None
     """The node on which pods were preempted for this pod."""
 

@@ -5,7 +5,14 @@ from math import inf
 
 from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL, TALKS_TO_LABEL
 from collector.common.orchestrator import Mode, NodeView, OrchestratorState, ServiceView, TaskView
-from collector.features.kubernetes.models import HOSTNAME, KubeNode, KubePod, KubeWorkload, sum_quantities
+from collector.features.kubernetes.models import (
+    HOSTNAME,
+    KubeContainer,
+    KubeNode,
+    KubePod,
+    KubeWorkload,
+    sum_quantities,
+)
 from wire.resources import Quantities
 
 _LOCAL_VOLUMES = ("hostPath", "emptyDir", "local")
@@ -31,35 +38,27 @@ def view_of(
         ),
         services=tuple(service_view(name, pods, by_name.get(name)) for name, pods in members.items()),
         tasks=tuple(
-            TaskView(
-                container=status.id,
-                service=pod.workload,
-                node=pod.spec.node_name,
-                state=pod.status.phase.lower(),
-                # Requests are of the whole pod: they count once.
-                reserve=pod.requests if place == 0 else Quantities(0.0, 0),
-                id=pod.metadata.uid,
-                slot=pod.slot,
-                created_at=pod.created_at,
-                running_since=status.running_since,
-            )
+            # Requests are of the whole pod: they count once.
+            _task_view(pod, status, pod.requests if place == 0 else Quantities(0.0, 0))
             for pod in living
             if pod.spec.node_name
             for place, status in enumerate(each for each in pod.status.container_statuses if each.id)
         ),
-        pending=tuple(
-            TaskView(
-                id=pod.metadata.uid,
-                service=pod.workload,
-                node=pod.spec.node_name,
-                state=pod.status.phase.lower(),
-                reserve=pod.requests,
-                slot=pod.slot,
-                created_at=pod.created_at,
-            )
-            for pod in living
-            if not pod.containers
-        ),
+        pending=tuple(_task_view(pod, KubeContainer(), pod.requests) for pod in living if not pod.containers),
+    )
+
+
+def _task_view(pod: KubePod, status: KubeContainer, reserve: Quantities) -> TaskView:
+    return TaskView(
+        id=pod.metadata.uid,
+        container=status.id,
+        service=pod.workload,
+        node=pod.spec.node_name,
+        state=pod.status.phase.lower(),
+        reserve=reserve,
+        slot=pod.slot,
+        created_at=pod.created_at,
+        running_since=status.running_since,
     )
 
 

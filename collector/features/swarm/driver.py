@@ -54,10 +54,10 @@ class Swarm(Mover, Parker, Scaler):
         return view_of(await self._manager.read_state())
 
     async def cut(self, action: Cut) -> ActionResult:
-        return await cut(self._engines.of(action.node), action)
+        return await cut(self._engines[action.node], action)
 
     async def uncut(self, action: Cut, done: ActionResult) -> None:
-        await uncut(self._engines.of(action.node), action, done)
+        await uncut(self._engines[action.node], action, done)
 
     async def take_back(self, action: Relocation, done: ActionResult) -> None:
         if done.before:
@@ -125,8 +125,8 @@ class Swarm(Mover, Parker, Scaler):
         node = cluster.node(name)
         _require_switchable(cluster, node)
         # Without the engine of the node, other containers on it are unknown.
-        if name in self._engines.names:
-            listed = await self._engines.of(name).get("/containers/json", list[ListedContainer])
+        if name in self._engines:
+            listed = await self._engines[name].get("/containers/json", list[ListedContainer])
             if others := ", ".join(
                 each.name for each in listed if not (each.is_swarm_task or each.is_daemon)
             ):

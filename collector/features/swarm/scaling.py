@@ -52,10 +52,10 @@ class Scaler(SwitchingDriver):
     async def scale(self, action: Scale) -> ActionResult:
         cluster = await self._manager.read_state()
         service = _changeable(cluster, action)
-        before = replicas_of(user_spec(service.spec))
+        before = replicas_of(user_spec(service.spec)) or 0
         earlier = await self._tasks_of(cluster, service)
         chosen = {cluster.node(name).id for name in action.nodes}
-        only = cluster.only_on(service, chosen) if chosen and (before or 0) < action.replicas else []
+        only = cluster.only_on(service, chosen) if chosen and before < action.replicas else []
 
         def change(spec: Json) -> Json:
             plain = with_replicas(user_spec(spec), action.replicas)
@@ -64,12 +64,10 @@ class Scaler(SwitchingDriver):
             return with_constraints(plain, only, Order.START, 0.0) if only else plain
 
         await self._manager.change_service(service.id, change)
-
-        async def undo() -> None:
-            if before is not None:
-                await self._restore(service, action, before)
-
-        async with undone_on_failure(f"{service.name} was not scaled to {action.replicas}", undo):
+        async with undone_on_failure(
+            f"{service.name} was not scaled to {action.replicas}",
+            lambda: self._restore(service, action, before),
+        ):
             tasks = await self._wait_until_scaled(
                 service, action.replicas, cpu_limit_of(service.spec), earlier
             )

@@ -27,8 +27,6 @@ _PIN = re.compile(r"^\s*node\.(?:hostname|id|ip)\s*==\s*(?P<value>.*?)\s*$")
 
 def view_of(state: SwarmState) -> OrchestratorState:
     """Convert the state of a Swarm to the common state."""
-    names = {node.id: node.name for node in state.nodes}
-    services = {service.id: service_view(service) for service in state.services}
     return OrchestratorState(
         nodes=tuple(
             NodeView(
@@ -40,38 +38,12 @@ def view_of(state: SwarmState) -> OrchestratorState:
             )
             for node in state.nodes
         ),
-        services=tuple(services.values()),
+        services=tuple(service_view(service) for service in state.services),
         tasks=tuple(
-            TaskView(
-                container=task.container,
-                service=services[task.service_id].name,
-                node=names[task.node_id],
-                state=task.status.state,
-                id=task.id,
-                slot=_slot(task, names),
-                created_at=_unix_seconds(task.created_at),
-                running_since=_unix_seconds(task.status.timestamp) if task.runs else None,
-            )
-            for task in state.tasks
-            if task.wanted and task.container and task.node_id
+            _task_view(task, state) for task in state.tasks if task.wanted and task.container and task.node_id
         ),
         pending=(
-            *(
-                TaskView(
-                    id=task.id,
-                    service=services[task.service_id].name,
-                    node=names.get(task.node_id, ""),
-                    state=task.status.state,
-                    slot=_slot(task, names),
-                    created_at=_unix_seconds(task.created_at),
-                    stopped_on=next(
-                        (each.node or None for each in parked_tasks(state.service_of[task.service_id].spec)),
-                        None,
-                    ),
-                )
-                for task in state.tasks
-                if task.waits
-            ),
+            *(_waiting_view(task, state) for task in state.tasks if task.waits),
             *(
                 TaskView(
                     id=parked_id(service, task),  # Swarm has no task for it
@@ -89,9 +61,24 @@ def view_of(state: SwarmState) -> OrchestratorState:
     )
 
 
-def _slot(task: SwarmTask, names: Mapping[str, str]) -> str | None:
-    """Return the number of a task; of a global service, which has one task per node, the name of its node."""
-    return str(task.slot) if task.slot else names.get(task.node_id)
+def _task_view(task: SwarmTask, state: SwarmState) -> TaskView:
+    node = state.node_of[task.node_id].name if task.node_id else ""
+    return TaskView(
+        id=task.id,
+        container=task.container,
+        service=state.service_of[task.service_id].name,
+        node=node,
+        state=task.status.state,
+        # A global service has one task per node.
+        slot=str(task.slot) if task.slot else node or None,
+        created_at=_unix_seconds(task.created_at),
+        running_since=_unix_seconds(task.status.timestamp) if task.runs else None,
+    )
+
+
+def _waiting_view(task: SwarmTask, state: SwarmState) -> TaskView:
+    parked = parked_tasks(state.service_of[task.service_id].spec)
+    return replace(_task_view(task, state), stopped_on=next((each.node or None for each in parked), None))
 
 
 def _unix_seconds(at: datetime | None) -> float | None:

@@ -200,33 +200,23 @@ async def connect(addresses: Sequence[str], settings: DriverConfig) -> AsyncIter
         yield Engine(connections, settings.request_seconds)
 
 
-class Engines:
+class Engines(dict[str, Engine]):
     """The engines of single hosts, by node name."""
 
-    def __init__(self, engines: Mapping[str, Engine]) -> None:
-        self._engines = engines
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._engines)
-
-    def of(self, node: str) -> Engine:
-        """Return the engine of a node. Raise `DriverError` if it is not configured."""
-        if node not in self._engines:
-            raise DriverError(
-                f"the address of the Docker engine of {node} is unknown: add it to [driver.engines]"
-            )
-        return self._engines[node]
+    def __missing__(self, node: str) -> Engine:
+        raise DriverError(
+            f"the address of the Docker engine of {node} is unknown: add it to [driver.engines]"
+        )
 
 
 @asynccontextmanager
 async def open_engines(settings: DriverConfig) -> AsyncIterator[Engines]:
     """Connect to the configured engines while the block runs."""
     async with AsyncExitStack() as stack:
-        engines = {}
+        engines = Engines()
         for node, address in settings.engines.items():
             engines[node] = await stack.enter_async_context(connect([address], settings))
-        yield Engines(engines)
+        yield engines
 
 
 def _connection(address: str, settings: DriverConfig) -> _Connection:
