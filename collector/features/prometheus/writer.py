@@ -13,6 +13,7 @@ instead of one per bin, of which a day has a hundred or more.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -153,18 +154,20 @@ class _NodeEncoder:
 
 
 _NAMES: Final = {each.metric: labels({"__name__": each.metric}) for each in NODE_FIELDS + CONTAINER_FIELDS}
-_TAILS: Final[dict[tuple[tuple[str, str], ...], bytes]] = {}
 
 
 def _tail(metric_field: MetricField, message: object) -> bytes:
-    """Labels such as `resource` and `source`: there are few of them, so they are encoded once and cached."""
+    """Labels such as `resource` and `source`."""
     if metric_field.source is None and not metric_field.labels:
         return b""
     source = {} if metric_field.source is None else metric_field.source(message)
-    pairs = tuple({**metric_field.labels, **source}.items())
-    if pairs not in _TAILS:
-        _TAILS[pairs] = labels(dict(pairs))
-    return _TAILS[pairs]
+    return _encoded(*metric_field.labels.items(), *source.items())
+
+
+@cache
+def _encoded(*pairs: tuple[str, str]) -> bytes:
+    """Encode labels of which there are few, once."""
+    return labels(dict(pairs))
 
 
 def _agent_samples(

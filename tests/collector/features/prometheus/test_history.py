@@ -14,7 +14,6 @@ import pytest
 
 from collector.common.outages import Dependency, Outages
 from collector.config import CollectorConfig, StoreConfig
-from collector.features.prometheus import outbox as shipping
 from collector.features.prometheus.history import PrometheusHistory, open_history
 from collector.history.interface import PULLED, HistoryUnavailable, OutboxStatus
 from collector.history.promql import connect
@@ -65,7 +64,7 @@ def waiting(history: PrometheusHistory) -> OutboxStatus:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shipping, "_RETRY_SECONDS", (0.01,))
+    monkeypatch.setattr("collector.features.prometheus.history._RETRY_SECONDS", (0.01,))
 
 
 @pytest.fixture

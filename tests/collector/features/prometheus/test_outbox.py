@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.features.prometheus.outbox import Outbox
+from collector.features.prometheus.history import Outbox
 from wire.errors import UserError
 
 ROOM = 1000
