@@ -80,7 +80,7 @@ def place(snapshot: Snapshot, request: Request, settings: Energy4CloudSettings) 
         score_is="minus the number of better candidates",
         refused=refused,
         explain=lambda row: search.explain(found(row)),
-        needs=lambda row: found(row).first(),
+        needs=lambda row: found(row).first,
         gets=gets,
     )
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -39,7 +38,7 @@ class Candidate:
     """A node where a request fits after some actions."""
 
     row: int
-    first: Callable[[], tuple[Action, ...]] = tuple
+    first: tuple[Action, ...] = ()
     gets: Floats | None = None
     """The reservation of the request, if it is cut itself."""
 
@@ -109,10 +108,10 @@ class Search:
             limit = OVERBOOKING_LIMITS[strictest]
             if self._books.fits_on(row, gets, limit):
                 return Candidate(row, gets=gets)
-            return Candidate(row, partial(self._cuts, row, self._peers(), gets, limit), gets)
+            return Candidate(row, self._cuts(row, self._peers(), gets, limit), gets)
         if self._books.fits_on(row, self._more, self._limit):
             return Candidate(row)
-        return Candidate(row, partial(self._cuts, row, self._laxer(), self._more, self._limit))
+        return Candidate(row, self._cuts(row, self._laxer(), self._more, self._limit))
 
     def _own_share(self, strictest: int | Codes) -> Floats:
         """Return the share that the largest cut leaves of the request on nodes of a class."""
@@ -132,7 +131,7 @@ class Search:
         possible = self._fits_with(self._killable, self._limit)[order]
         for row in order[possible][:_KILL_TRIES]:
             if (actions := self._kills(int(row), may_wait=may_wait)) is not None:
-                return Candidate(int(row), lambda: actions)
+                return Candidate(int(row), actions)
         return None
 
     # --- Candidates ---------------------------------------------------------------------------
@@ -332,7 +331,7 @@ class Search:
 
     def explain(self, found: Candidate) -> tuple[str, ...]:
         """Return the reasons for a candidate."""
-        row, first, own = found.row, found.first(), found.gets
+        row, first, own = found.row, found.first, found.gets
         nodes = self._snapshot.nodes
         of_class = int(nodes.strictest_class[row])
         region, use = Region(nodes.region[row]), nodes.utilisation[row]
