@@ -11,7 +11,7 @@ from urllib.parse import quote
 import msgspec
 
 from collector.act.drivers.engine.client import Engine, EngineError, Json
-from collector.act.drivers.engine.containers import DockerContainer, current_limits, limit_of
+from collector.act.drivers.engine.containers import DockerContainer, limit_of
 from collector.act.drivers.interface import DriverError, NotYet, wait_for
 from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.common.orchestrator import Mode, ServiceView
@@ -81,7 +81,7 @@ def _reasons_to_stay(container: DockerContainer) -> Iterator[str]:
 
 
 async def move(
-    source: Engine, target: Engine, container: str, settings: DriverConfig, limits: Json | None
+    source: Engine, target: Engine, container: str, settings: DriverConfig, limits: Json
 ) -> tuple[str, str]:
     """Move a container to another engine; return the id of the new one, and a remark."""
     old = await source.get(f"/containers/{container}/json", DockerContainer)
@@ -156,14 +156,13 @@ async def _require_networks(target: Engine, body: Json) -> None:
             raise DriverError(f"the other host has no network called {name}: create it there first")
 
 
-def create_request(container: DockerContainer, limits: Json | None = None) -> Json:
-    """Return the body of `POST /containers/create`; `limits` are those from before a cut."""
+def create_request(container: DockerContainer, limits: Json) -> Json:
+    """Return the body of `POST /containers/create`; `limits` are those from before a cut, if any."""
     from_id = container.id[:_SHORT_ID]
     config = portable_config(container.config)
     if config.get("Hostname") == from_id:
         config.pop("Hostname")
-    before_cut = {} if limits is None else current_limits(limits)
-    body: Json = {**config, "HostConfig": portable_host_config({**container.host_config, **before_cut})}
+    body: Json = {**config, "HostConfig": portable_host_config({**container.host_config, **limits})}
     endpoints = {
         name: {"Aliases": [alias for alias in settings.get("Aliases") or [] if alias != from_id]}
         for name, settings in (container.network_settings.get("Networks") or {}).items()

@@ -102,7 +102,7 @@ class DockerHosts(OrchestratorDriver):
 
     async def move(self, container: str, source: str, target: str) -> ActionResult:
         here, there = self._engines[source], self._engines[target]
-        limits = self._original_limits.get(container)
+        limits = self._original_limits.get(container, {})
         if source == target:
             return ActionResult(what=f"{short_id(container)} already runs on {target}", nothing_to_do=True)
         try:

@@ -29,9 +29,6 @@ _PACKED = (Generation.OLD, Generation.YOUNG)
 """Generations in the order of packing: what moves to old nodes leaves its room on the young ones."""
 
 
-_TWO, _THREE = 2, 3
-
-
 class GenPackSettings(FillLimits, frozen=True):
     """Settings of GenPack. As in the paper, envelopes may fill a node completely."""
 
@@ -87,8 +84,8 @@ def watts_per_core(snapshot: Snapshot) -> Floats:
 
 def _by_efficiency(snapshot: Snapshot, settings: GenPackSettings) -> Codes:
     count = len(snapshot.nodes.names)
-    old = max(round(count * settings.old_share), 1) if count >= _THREE else 0
-    young = max(round(count * settings.young_share), 1) if count >= _TWO else 0
+    old = max(round(count * settings.old_share), 1)
+    young = max(round(count * settings.young_share), 1)
     old = min(old, max(count - 1 - young, 0))
     young = min(young, max(count - 1 - old, 0))
     best_first = np.argsort(watts_per_core(snapshot), kind="stable")

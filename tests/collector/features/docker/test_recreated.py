@@ -51,5 +51,5 @@ def test_a_chosen_host_name_is_kept_and_no_network_is_made_up() -> None:
     named = container(
         Config={"Image": "web:1", "Hostname": "www"}, NetworkSettings={"Networks": {"host": {}}}
     )
-    assert create_request(named)["Hostname"] == "www"
-    assert "NetworkingConfig" not in create_request(named)
+    assert create_request(named, {})["Hostname"] == "www"
+    assert "NetworkingConfig" not in create_request(named, {})
