@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -143,16 +143,11 @@ class ApiServer:
                     raise ApiServerError(response.status, _refusal(response.status, body))
                 return body
 
-        # The client blocks. Its own models are slow to parse.
-        with self._driver_errors():
-            return msgspec.json.decode(await asyncio.to_thread(send), type=kind)
-
-    @contextlib.contextmanager
-    def _driver_errors(self) -> Iterator[None]:
         from urllib3.exceptions import HTTPError  # noqa: PLC0415 - comes with the client
 
         try:
-            yield
+            # The client blocks. Its own models are slow to parse.
+            return msgspec.json.decode(await asyncio.to_thread(send), type=kind)
         except self._client.ApiException as error:
             raise ApiServerError(error.status, _refusal(error.status, error.body or error.reason)) from error
         except (HTTPError, OSError) as error:
