@@ -69,9 +69,7 @@ class Brownout(Controller):
         self._decider = Decider(policy=POLICY, settings=msgspec.to_builtins(self._settings))
         self._stopped: dict[str, StoppedService] = {}
         self._is_loaded = False
-        self._began_at = core.clock()
-        self._short_until: dict[str, float] = {}
-        self._acted_at: dict[str, float] = {}
+        self._shortages = Shortages(began_at=core.clock())
         self._over_since: float | None = None
         self._attempts: Mapping[str, list[Step]] = {}
 
@@ -94,13 +92,14 @@ class Brownout(Controller):
             return False
         self._attempts = self._recent_attempts()
         snapshot = await situation.snapshot()
-        shortages = self._observe(snapshot)
-        if shortages.short and optional:
-            relieved = await self._relieved(snapshot, shortages.short, alert_policy)
-            left = {subject: why for subject, why in shortages.short.items() if subject not in relieved}
-            if await self._stop_next(snapshot, optional, replace(shortages, short=left)):
+        self._observe(snapshot)
+        short = self._shortages.short
+        if short and optional:
+            relieved = await self._relieved(snapshot, short, alert_policy)
+            left = {subject: why for subject, why in short.items() if subject not in relieved}
+            if await self._stop_next(snapshot, optional, replace(self._shortages, short=left)):
                 return True
-        return await self._start_next(snapshot, shortages)
+        return await self._start_next(snapshot)
 
     # --- Observation --------------------------------------------------------------------------------
 
@@ -118,25 +117,19 @@ class Brownout(Controller):
                 if is_optional(labels):
                     yield standalone_container(entry.value.name, weight_of(labels), node.name, container)
 
-    def _observe(self, snapshot: Snapshot) -> Shortages:
-        """Return current shortages. Since power fluctuates, the budget counts only after `step_seconds`."""
+    def _observe(self, snapshot: Snapshot) -> None:
+        """Update the shortages. Since power fluctuates, the budget counts only after `step_seconds`."""
         now, short = self._core.clock(), short_nodes(snapshot)
         watts = cluster_watts(snapshot)
         if self._budget and watts > self._budget:
             self._over_since = now if self._over_since is None else self._over_since
-            self._short_until[BUDGET] = now
+            self._shortages.short_until[BUDGET] = now
             if now - self._over_since >= self._settings.step_seconds:
                 short[BUDGET] = f"the cluster uses {watts:.1f} W of {self._budget:g} W"
         else:
             self._over_since = None
-        self._short_until |= dict.fromkeys(short, now)
-        return Shortages(
-            now=now,
-            short=short,
-            acted_at=self._acted_at,
-            short_until=self._short_until,
-            began_at=self._began_at,
-        )
+        self._shortages.now, self._shortages.short = now, short
+        self._shortages.short_until |= dict.fromkeys(short, now)
 
     async def _relieved(
         self, snapshot: Snapshot, short: Mapping[str, str], alert_policy: PolicyChoice | None
@@ -205,7 +198,7 @@ class Brownout(Controller):
         decision = await self._carry_out(snapshot, service.name, action, why)
         if decision is None:
             return False
-        self._acted_at |= dict.fromkeys(subjects, self._core.clock())
+        self._shortages.acted_at |= dict.fromkeys(subjects, self._core.clock())
         if is_dry:
             return True
         if any(step.state in _UNCERTAIN for step in decision.steps):
@@ -216,14 +209,14 @@ class Brownout(Controller):
             await self._drop(stopped.key)
         return True
 
-    async def _start_next(self, snapshot: Snapshot, shortages: Shortages) -> bool:
+    async def _start_next(self, snapshot: Snapshot) -> bool:
         free = free_by_node(snapshot, self._settings.fill_ratio)
         free_watts = (
             self._settings.fill_ratio * self._budget - cluster_watts(snapshot) if self._budget else None
         )
         # Services that failed to start come last, so that they do not hold up others.
         for stopped in sorted(self.stopped, key=lambda each: bool(self._failed_attempts(each.key))):
-            why = reason_to_wait(stopped, shortages, self._settings, free=free, free_watts=free_watts)
+            why = reason_to_wait(stopped, self._shortages, self._settings, free=free, free_watts=free_watts)
             left = self._seconds_left(stopped.key)
             if why is None and left:
                 why = f"it failed to start: next attempt in {left:.0f} s"
@@ -237,7 +230,7 @@ class Brownout(Controller):
             if decision is None:
                 continue
             if _is_in_effect(decision):
-                self._acted_at |= dict.fromkeys((*stopped.used, BUDGET), self._core.clock())
+                self._shortages.acted_at |= dict.fromkeys((*stopped.used, BUDGET), self._core.clock())
                 await self._drop(stopped.key)
             return True
         return False

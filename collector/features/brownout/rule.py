@@ -8,7 +8,7 @@ flap.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 
 import msgspec
@@ -89,16 +89,16 @@ class StoppedService(msgspec.Struct, frozen=True, kw_only=True):
         return self.container or self.service
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Shortages:
     """Nodes that are short of a resource, and the power budget, with the times of shortages and actions."""
 
-    now: float
-    short: Mapping[str, str]
+    now: float = 0.0
+    short: Mapping[str, str] = field(default_factory=dict)
     """A sentence about each shortage, by node or `BUDGET`."""
-    acted_at: Mapping[str, float]
+    acted_at: dict[str, float] = field(default_factory=dict)
     """When a service was last stopped or started, by node or `BUDGET`."""
-    short_until: Mapping[str, float]
+    short_until: dict[str, float] = field(default_factory=dict)
     """When each of them was last short."""
     began_at: float
     """Start of the observation: a restarted collector does not know earlier shortages."""
