@@ -46,7 +46,7 @@ class MetricField:
     labels: Labels = field(default_factory=dict)
     """Labels other than those of the node and container."""
     source: Callable[[Any], Labels] | None = None
-    """The labels `source` and `source_scope`, if it has them."""
+    """The labels `source` and `source_scope` of a message that has this number, if the series has them."""
     is_count: bool = False
     """An integer."""
 
@@ -71,22 +71,16 @@ def _pressure(metric: str) -> Iterator[MetricField]:
         yield MetricField(metric, ("pressure", f"{resource}_ratio"), labels={"resource": resource.value})
 
 
-def _node_power_source(node: NodeState) -> Labels:
-    if node.power is None:
-        return {}
-    return {"source": node.power.source.value, "source_scope": node.power.source_scope.value}
-
-
-def _container_power_source(container: ContainerState) -> Labels:
-    return {} if container.power is None else {"source": container.power.source.value}
-
-
 def _capacity_source(resource: Resource) -> Callable[[NodeState], Labels]:
     return lambda state: {"source": "learned" if resource in state.learned_capacities else "declared"}
 
 
 NODE_FIELDS: Final = (
-    _field("wattpack_node_power_watts", "power.watts", source=_node_power_source),
+    _field(
+        "wattpack_node_power_watts",
+        "power.watts",
+        source=lambda node: {"source": node.power.source, "source_scope": node.power.source_scope},
+    ),
     _field("wattpack_node_power_error_ratio", "power.error_ratio"),
     _field("wattpack_node_power_idle_watts", "power.idle_watts"),
     _field("wattpack_node_power_system_watts", "power.system_watts"),
@@ -128,7 +122,7 @@ CONTAINER_FIELDS: Final = (
     _field("wattpack_container_oom_kills_total", "oom_kills_total", is_count=True),
     _field(USAGE_METRICS[Resource.DISK], "used.disk_bytes_per_second"),
     _field(USAGE_METRICS[Resource.NETWORK], "used.network_bytes_per_second"),
-    _field("wattpack_container_power_watts", "power.watts", source=_container_power_source),
+    _field("wattpack_container_power_watts", "power.watts", source=lambda of: {"source": of.power.source}),
     _field("wattpack_container_power_idle_share_watts", "power.idle_watts"),
     _field("wattpack_container_power_error_ratio", "power.error_ratio"),
     _field("wattpack_container_energy_joules_total", "power.joules_total"),

@@ -10,7 +10,6 @@ from collector.decide.policies.actions import short_id
 from collector.features.swarm.client import Manager, ServiceProgress
 from collector.features.swarm.models import SwarmNode, SwarmService, SwarmState, SwarmTask
 from collector.features.swarm.specs import (
-    Order,
     groups_of,
     has_temporary_changes,
     with_constraints,
@@ -30,7 +29,6 @@ class MovePath:
     """Temporary constraints that leave Swarm only the target and the nodes of the other tasks."""
     rollback_constraints: Sequence[str]
     """Temporary constraints of the rollback; none if Swarm must choose the node."""
-    order: Order
     tasks: frozenset[str]
     """The tasks before the move."""
     moved: int
@@ -55,7 +53,6 @@ def plan_path(cluster: SwarmState, task: SwarmTask, target_name: str) -> MovePat
         target=target,
         constraints=cluster.only_on(service, {target.id}, leaving=source.id),
         rollback_constraints=away if elsewhere else [f"node.id=={source.id}"],
-        order=service.update_order,
         tasks=frozenset(each.id for each in tasks),
         moved=count[source.id],
     )
@@ -80,7 +77,7 @@ class Mover(SwitchingDriver):
         except DriverError as failure:
             raise DriverError(await self._roll_back(path, str(failure))) from None
         count = "a task" if path.moved == 1 else f"all {path.moved} tasks"
-        what = f"moved {count} of {path.service.name} from {source} to {target}, {path.order}"
+        what = f"moved {count} of {path.service.name} from {source} to {target}, {path.service.update_order}"
         names = {cluster.node_of[task.node_id].name for task in arrived if task.node_id in cluster.node_of}
         if others := sorted(names - {target}):
             what = f"{what}; Swarm chose {', '.join(others)}"
@@ -108,7 +105,9 @@ class Mover(SwitchingDriver):
     async def _constrain(self, path: MovePath, constraints: Sequence[str]) -> None:
         await self._manager.change_service(
             path.service.id,
-            lambda spec: with_constraints(spec, constraints, path.order, self._settings.stable_seconds),
+            lambda spec: with_constraints(
+                spec, constraints, path.service.update_order, self._settings.stable_seconds
+            ),
         )
 
     async def _roll_back(self, path: MovePath, failure: str) -> str:

@@ -118,7 +118,7 @@ def test_constraints_leave_a_replica_the_target_and_the_nodes_of_its_peers() -> 
     path = plan_path(seen, seen.tasks[0], "c")
     assert path.constraints == ["node.id!=id-a", "node.id!=id-d"]
     assert path.rollback_constraints == ["node.id!=id-c"]
-    assert (path.order, path.moved) == (Order.START, 1)
+    assert (path.service.update_order, path.moved) == (Order.START, 1)
 
 
 def test_a_service_on_one_node_is_constrained_to_the_target() -> None:
@@ -142,7 +142,7 @@ def test_tasks_that_write_to_the_same_data_stop_first() -> None:
     written = service(labels=ALLOWED, **mount("bind", "/srv"))
     read = service(labels=ALLOWED, **mount("bind", "/srv", ReadOnly=True))
     orders = [
-        plan_path(seen, seen.tasks[0], "c").order
+        plan_path(seen, seen.tasks[0], "c").service.update_order
         for seen in (cluster("a", described=each) for each in (written, read))
     ]
     assert orders == [Order.STOP, Order.START]
