@@ -140,7 +140,6 @@ class _Placer:
         self.reserved.append(made.id)
 
     def _question(self, service: NewService) -> PlacementQuestion:
-        """Return the question for a container of a service."""
         return container_question(
             service,
             self._situation.view.nodes,
@@ -198,7 +197,6 @@ class _Placer:
 
 
 def _reason_to_leave_to_orchestrator(service: NewService) -> str | None:
-    """Return why the orchestrator chooses the nodes of a service."""
     if service.mode == "global":
         return "it runs on every node"
     if not service.replicas:

@@ -260,7 +260,6 @@ class Search:
     # --- Killing --------------------------------------------------------------------------------
 
     def _may_be_killed(self, rows: Rows) -> Rows:
-        """Return the tasks that may be killed for the request."""
         tasks, request = self._snapshot.tasks, self._request
         rows = rows[keeps_awake(self._snapshot)[rows]]
         if request.task_class != LAXEST_CLASS:
@@ -330,7 +329,6 @@ class Search:
     # --- Reasons --------------------------------------------------------------------------------
 
     def explain(self, found: Candidate) -> tuple[str, ...]:
-        """Return the reasons for a candidate."""
         row, first, own = found.row, found.first, found.gets
         nodes = self._snapshot.nodes
         of_class = int(nodes.strictest_class[row])

@@ -93,7 +93,6 @@ class FreeCapacity:
             self._hidden[place] = hidden
 
     def availability_of(self, row: int) -> float:
-        """Return the availability of a node."""
         return float(self._availability[self._place[row]])
 
     def _fits(self, envelope: Floats, allowed: Flags | None) -> Flags:

@@ -68,8 +68,6 @@ async def running(core: Core) -> AsyncIterator[None]:
 
 @dataclass(slots=True)
 class _Progress:
-    """How far a node was read."""
-
     counted_until: float
     sampled_at: float = 0.0
     newest_at: float | None = None
@@ -113,7 +111,6 @@ class Puller:
         self._is_restored = False
 
     async def run(self, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
-        """Pull until cancelled."""
         self._core.outages.watch(Dependency.PULL)
         interval_seconds = self._settings.interval_seconds
         await repeat(self._pull_once, interval_seconds, "pulling nodes", from_start=True, sleep=sleep)

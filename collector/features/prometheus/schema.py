@@ -51,7 +51,6 @@ class MetricField:
     """An integer."""
 
     def value(self, message: object) -> float | None:
-        """The number in a message."""
         part: Any = message
         for name in self.path:
             if part is None:

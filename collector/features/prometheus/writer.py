@@ -53,8 +53,6 @@ _ROUNDING_SECONDS: Final = 1.0
 
 @dataclass(slots=True)
 class _NodeCache:
-    """The last state of a node."""
-
     run: AgentRun
     repeated_at: float = 0.0
     counted_until: float = 0.0

@@ -52,7 +52,6 @@ class Demand:
     """The largest size; infinite without one."""
 
     def rows(self, rows: Rows) -> "Demand":
-        """The demand of some of the services."""
         times = UsageTimes(self.times.edges, self.times.seconds[rows])
         return Demand(times, self.least[rows], self.most[rows])
 

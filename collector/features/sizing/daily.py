@@ -67,7 +67,6 @@ class ServiceDays:
     """The usage of running containers, by open bucket and container."""
 
     def pack(self) -> bytes:
-        """Encode the service for the history."""
         return msgspec.msgpack.encode(
             (self.days, self.closed_until, self.ended, self.out_of_memory, self.node)
         )
@@ -89,7 +88,6 @@ class ServiceDays:
 
     @property
     def last_day(self) -> int:
-        """The last day on which the service was observed."""
         return max((*self.days, *(bucket // _BUCKETS_PER_DAY for bucket in self.ended)), default=-1)
 
     def totals(self) -> dict[int, UsageSum]:

@@ -65,7 +65,6 @@ class SizingJob:
         return found
 
     async def _collect(self) -> list[ObservedContainer]:
-        """Return the running containers."""
         registry = self._core.registry
         observed: list[ObservedContainer] = []
         for number, name in enumerate(list(registry.names()), 1):

@@ -34,7 +34,6 @@ class UsageTimes:
 
     @property
     def total(self) -> Floats:
-        """The total time of each service."""
         total: Floats = self.seconds.sum(axis=1)
         return total
 
@@ -87,7 +86,6 @@ class ResourceDays:
         return values.reshape(self.services, self.days)
 
     def rows(self, services: Rows) -> "ResourceDays":
-        """The usage of some of the services."""
         place = np.full(self.services, -1, dtype=np.int64)
         place[services] = np.arange(services.size)
         service, day = np.divmod(self.cell, self.days)
@@ -125,7 +123,6 @@ class UsageTable:
         return cls(names, days, np.array(observed, dtype=np.float64), keys, counts.astype(np.float64))
 
     def only(self, services: Rows) -> "UsageTable":
-        """The usage of some of the services."""
         place = np.full(len(self.names), -1, dtype=np.int64)
         place[services] = np.arange(services.size)
         service, day = np.divmod(self._keys >> ROW_BITS, self.days)

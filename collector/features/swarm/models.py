@@ -100,7 +100,6 @@ class SwarmService(_SwarmObject, rename="pascal", frozen=True):
 
     @property
     def stop_seconds(self) -> float:
-        """How long a task may take to stop."""
         written = float(self.container.get("StopGracePeriod") or _STOP_NANOSECONDS) / _NANOSECONDS
         return min(written, MAX_STOP_SECONDS)
 
@@ -245,7 +244,6 @@ class SwarmState:
         return only_on({*used, *chosen}, (node.id for node in self.nodes))
 
     def wanted_tasks(self, service: SwarmService) -> list[SwarmTask]:
-        """Return the tasks of a service that should run."""
         return [each for each in self.tasks if each.wanted and each.service_id == service.id]
 
     def task(self, container: str, node: str) -> SwarmTask | None:

@@ -118,7 +118,6 @@ class DockerContainer(msgspec.Struct, rename="pascal", frozen=True):
 
     @property
     def stop_seconds(self) -> float:
-        """How long it may take to stop."""
         timeout = self.config.get("StopTimeout")
         if timeout is None:
             return _STOP_SECONDS
