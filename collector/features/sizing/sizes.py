@@ -92,7 +92,7 @@ def size_services(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Sizer:
-    """Sizes one resource of all services. Days from `until` on are left out."""
+    """Sizes one resource of all services. Methods leave out the days from `until` on."""
 
     usage: ResourceDays
     place: int
@@ -126,9 +126,7 @@ class Sizer:
 
     def _demand(self, tuning: Tuning, until: int) -> Demand:
         usage = self.usage
-        weights = np.zeros(usage.days)
-        weights[:until] = tuning.weights(until)
-        times = usage.weighted(weights)
+        times = usage.weighted(tuning.weights(until))
         envelopes = self.rules.envelopes
         share = np.full(usage.services, envelopes.memory if self.place == MEMORY else envelopes.cpu)
         if self.place == MEMORY:
@@ -149,9 +147,7 @@ class Sizer:
         usage, ages = self.usage, np.arange(until, dtype=np.float64)[::-1]
         targets = np.zeros(usage.services)
         if self.place == CPU:
-            weights = np.zeros(usage.days)
-            weights[:until] = vpa.decay(ages)
-            times = usage.weighted(weights)
+            times = usage.weighted(vpa.decay(ages))
             for row in np.flatnonzero(times.total > 0).tolist():
                 targets[row] = vpa.recommend_cpu(times.edges, times.seconds[row])
             return targets

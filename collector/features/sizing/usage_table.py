@@ -1,6 +1,6 @@
 """The daily usage of many services as arrays: one row per service, one column per bin of a resource."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,10 +69,10 @@ class ResourceDays:
     seconds: Floats
     edges: Floats
 
-    def weighted(self, weights: Sequence[float] | Floats) -> UsageTimes:
-        """The sum of all days with these weights, from the oldest day."""
+    def weighted(self, weights: Floats) -> UsageTimes:
+        """The sum of all days with these weights, from the oldest day; days without a weight do not count."""
         service, day = np.divmod(self.cell, self.days)
-        weighed = self.seconds * np.asarray(weights, dtype=np.float64)[day]
+        weighed = self.seconds * np.pad(weights, (0, self.days - weights.size))[day]
         sums: Floats = np.bincount(
             service * self.edges.size + self.bin, weights=weighed, minlength=self.services * self.edges.size
         ).astype(np.float64, copy=False)
