@@ -61,11 +61,8 @@ class ApiServer:
     async def evict(self, pod: KubePod) -> None:
         """Evict a pod. Raise `DriverError` while a disruption budget forbids it."""
         name, namespace = pod.metadata.name, pod.metadata.namespace
-        eviction = self._client.V1Eviction(
-            api_version="policy/v1",
-            kind="Eviction",
-            metadata=self._client.V1ObjectMeta(name=name, namespace=namespace),
-        )
+        metadata = {"name": name, "namespace": namespace}
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
         await self._request(
             dict[str, Any], self._core.create_namespaced_pod_eviction, name, namespace, eviction
         )

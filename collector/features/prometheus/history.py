@@ -87,16 +87,11 @@ class Outbox:
 
     def put(self, body: bytes, reports: int) -> None:
         """Add a request; if the queue is full, drop the oldest."""
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
+        with self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
             dropped_entries = self.oldest(self.stored_bytes + len(body) - self._max_bytes)
             self._delete(dropped_entries)
             self._connection.execute("INSERT INTO outbox (reports, body) VALUES (?, ?)", (reports, body))
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
         self._subtract(dropped_entries)
         self.dropped_reports += sum(entry.reports for entry in dropped_entries)
         self.stored_bytes += len(body)
