@@ -7,7 +7,6 @@ import signal
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from collector.act.drivers.interface import (
     ActionResult,
@@ -18,6 +17,7 @@ from collector.act.drivers.interface import (
     wait_for,
 )
 from collector.common.labels import DRAINED_LABEL, OFF_LABEL
+from collector.common.orchestrator import NodeView
 from collector.config import DriverConfig
 from wire.text import printable
 
@@ -26,29 +26,14 @@ _SWITCHED = b'{"switched":true}'
 """Undo data of an action that did switch a node; a node that was already in that state has none."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodePower:
-    """Whether a node is on."""
-
-    ready: bool
-    labelled_off: bool
-    """Whether its label says that the collector switched it off."""
-    active: bool
-    """Whether it is neither drained nor cordoned."""
-
-    @property
-    def is_off(self) -> bool:
-        return not self.ready or self.labelled_off
-
-
 class SwitchingDriver(OrchestratorDriver):
     """A driver that switches nodes with the operator's commands. Methods raise `DriverError`."""
 
     _settings: DriverConfig
 
     @abstractmethod
-    async def power(self, name: str) -> NodePower:
-        """Return whether a node is on."""
+    async def node(self, name: str) -> NodeView:
+        """Return the state of a node. It is off if it is down, or its label says that it was switched off."""
 
     @abstractmethod
     async def drain(self, name: str) -> Callable[[], Awaitable[None]]:
@@ -70,7 +55,7 @@ class SwitchingDriver(OrchestratorDriver):
         settings = self._settings
         if not settings.power_off_command:
             raise DriverError(f"{node} stays on: power_off_command in [driver] is not set")
-        if (await self.power(node)).is_off:
+        if not (await self.node(node)).on:
             return ActionResult(what=f"{node} is already off", nothing_to_do=True)
         is_empty = await self.drain(node)
         async with undone_on_failure(f"{node} stays on", lambda: self.activate(node)):
@@ -82,22 +67,22 @@ class SwitchingDriver(OrchestratorDriver):
 
     async def switch_on(self, node: str) -> ActionResult:
         """Switch a node on, and activate it unless someone else drained it."""
-        settings, power = self._settings, await self.power(node)
-        if power.active and not power.is_off:
+        settings, view = self._settings, await self.node(node)
+        if view.accepts and view.on:
             return ActionResult(what=f"{node} is already on", nothing_to_do=True)
 
         async def is_ready() -> None:
-            if not (await self.power(node)).ready:
+            if not (await self.node(node)).ready:
                 raise NotYet(f"{node} was switched on, but is not ready")
 
-        if power.is_off:
+        if not view.on:
             if not settings.power_on_command:
                 raise DriverError(f"{node} stays off: power_on_command in [driver] is not set")
             await run_hook(settings.power_on_command, node, settings.power_seconds)
             await wait_for(is_ready, settings.power_seconds)
         await self.activate(node)
-        is_active = (await self.power(node)).active
-        what = f"switched {node} on" + ("" if is_active else "; someone else has drained it")
+        accepts = (await self.node(node)).accepts
+        what = f"switched {node} on" + ("" if accepts else "; someone else has drained it")
         return ActionResult(what=what, before=_SWITCHED)
 
     async def activate_drained(self, labels: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:

@@ -19,9 +19,9 @@ from collector.act.drivers.interface import (
     undone_on_failure,
     wait_for,
 )
-from collector.act.drivers.power import NodePower, SwitchingDriver
+from collector.act.drivers.power import SwitchingDriver
 from collector.common.labels import DRAINED_LABEL, OFF_LABEL, STOPPED_LABEL
-from collector.common.orchestrator import OrchestratorState
+from collector.common.orchestrator import NodeView, OrchestratorState
 from collector.config import DriverConfig
 from collector.decide.policies.actions import Cut, Relocation, Resize, Scale, Start, describe_cores
 from collector.features.kubernetes.client import ApiServer, connect
@@ -211,9 +211,10 @@ class Kubernetes(SwitchingDriver):
         pods = await self._server.pods()
         return [pod for pod in pods if pod.workload == service and not pod.has_ended]
 
-    async def power(self, name: str) -> NodePower:
+    async def node(self, name: str) -> NodeView:
         node = await self._server.node(name)
-        return NodePower(node.ready, OFF_LABEL in node.metadata.annotations, not node.spec.unschedulable)
+        is_on = node.ready and OFF_LABEL not in node.metadata.annotations
+        return NodeView(name=name, on=is_on, ready=node.ready, accepts=not node.spec.unschedulable)
 
     async def drain(self, name: str) -> Callable[[], Awaitable[None]]:
         node, pods = await asyncio.gather(self._server.node(name), self._server.pods())

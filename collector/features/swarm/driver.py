@@ -14,9 +14,8 @@ from contextlib import asynccontextmanager
 from collector.act.drivers.engine.client import Engines, Json, connect, open_engines
 from collector.act.drivers.engine.containers import ListedContainer, cut, uncut
 from collector.act.drivers.interface import ActionResult, Driver, DriverError, Hold, NotYet
-from collector.act.drivers.power import NodePower
 from collector.common.labels import BEFORE_LABEL, DAEMON, DRAINED_LABEL, KIND_LABEL, OFF_LABEL
-from collector.common.orchestrator import Mode, OrchestratorState
+from collector.common.orchestrator import Mode, NodeView, OrchestratorState
 from collector.config import DriverConfig
 from collector.decide.policies.actions import Cut, Relocation, Start
 from collector.features.swarm.client import Manager
@@ -116,9 +115,10 @@ class Swarm(Mover, Parker, Scaler):
         names = sorted(cluster.node_of[task.node_id].name for task in tasks)
         return f"deployed {service.name} on {', '.join(names)}, and removed its temporary constraints"
 
-    async def power(self, name: str) -> NodePower:
+    async def node(self, name: str) -> NodeView:
         node = await self._manager.node_named(name)
-        return NodePower(node.ready, OFF_LABEL in node.labels, node.active)
+        is_on = node.ready and OFF_LABEL not in node.labels
+        return NodeView(name=name, on=is_on, ready=node.ready, accepts=node.active)
 
     async def drain(self, name: str) -> Callable[[], Awaitable[None]]:
         cluster = await self._manager.read_state()
