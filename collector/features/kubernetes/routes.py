@@ -28,7 +28,7 @@ from collector.features.kubernetes.extender.models import (
     NodeList,
 )
 from collector.features.kubernetes.extender.pods import is_essential, parse_pod, pod_request
-from collector.features.kubernetes.extender.scheduling import SplitNodes, keep_only, score_nodes, split_nodes
+from collector.features.kubernetes.extender.scheduling import keep_only, score_nodes, split_nodes
 from collector.features.kubernetes.extender.watcher import WatcherMetrics, watcher_metrics
 from collector.features.kubernetes.models import KubePod
 from collector.runtime.parts import Core
@@ -104,21 +104,19 @@ async def filter_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> 
     snapshot, _, ranking = await _rank(core, pod, query.policy)
     kept = core.reservations.kept_on(pod.metadata.uid, core.clock())
     if is_essential(pod):
-        found = SplitNodes(list(items), {}, {})
+        found = ExtenderFilterResult(
+            node_names=list(items), failed_nodes={}, failed_and_unresolvable_nodes={}
+        )
     elif kept is not None:
         found = keep_only(kept, items)
     else:
         found = split_nodes(snapshot, ranking, items, pod.status.nominated_node_name)
-    log.debug("pod %s fits on %d of %d nodes", pod.name, len(found.passed), len(items))
-    nodes = args.nodes
-    return ExtenderFilterResult(
-        nodes=None
-        if nodes is None
-        else NodeList(metadata=nodes.metadata, items=[items[each] for each in found.passed]),
-        node_names=found.passed if nodes is None else None,
-        failed_nodes=found.failed,
-        failed_and_unresolvable_nodes=found.unresolvable,
-    )
+    passed = found.node_names or []
+    log.debug("pod %s fits on %d of %d nodes", pod.name, len(passed), len(items))
+    if args.nodes is None:
+        return found
+    nodes = NodeList(metadata=args.nodes.metadata, items=[items[each] for each in passed])
+    return msgspec.structs.replace(found, nodes=nodes, node_names=None)
 
 
 async def prioritize_nodes(core: Core, args: ExtenderArgs, query: ExtenderQuery) -> list[HostPriority]:
@@ -160,7 +158,7 @@ async def check_preemption(
             node_name_to_meta_victims={name: victims for name, victims in by_id.items() if name == kept}
         )
     snapshot, request, ranking = await _rank(core, pod, query.policy)
-    unresolvable = split_nodes(snapshot, ranking, by_id).unresolvable
+    unresolvable = split_nodes(snapshot, ranking, by_id).failed_and_unresolvable_nodes
     helps = {name: victims for name, victims in by_id.items() if name not in unresolvable}
     if not is_essential(pod):
         chosen = await _least_urgent(core, pod, request, helps)

@@ -1,7 +1,6 @@
 """Filters and scores for the candidate nodes of a pod."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy as np
 from collector.decide.policies.filters import describe_rejection
 from collector.decide.policies.interface import Ranking, Rejection
 from collector.decide.ranking import has_unknown_load
+from collector.features.kubernetes.extender.models import ExtenderFilterResult
 from collector.snapshot.tables import Snapshot
 
 MAX_SCORE = 10
@@ -26,17 +26,6 @@ _PERMANENT = frozenset(
     }
 )
 """Reasons that remain after a preemption."""
-
-
-@dataclass(frozen=True, slots=True)
-class SplitNodes:
-    """Nodes by whether the pod fits."""
-
-    passed: list[str]
-    failed: dict[str, str]
-    """Reasons by node."""
-    unresolvable: dict[str, str]
-    """Reasons by node, for nodes where preemption would not help."""
 
 
 class _Suitability(IntEnum):
@@ -61,7 +50,7 @@ _FALLBACK_REASONS = {
 
 def split_nodes(
     snapshot: Snapshot, ranking: Ranking, names: Iterable[str], nominated: str | None = None
-) -> SplitNodes:
+) -> ExtenderFilterResult:
     """Split candidate nodes by whether the pod fits.
 
     A node with an open alert passes if the pod fits on no other node; a node without recent reports passes
@@ -92,7 +81,9 @@ def split_nodes(
         for name, level in suitability.items()
         if level is not best and level in _FALLBACK_REASONS
     }
-    return SplitNodes(passed, failed, unresolvable)
+    return ExtenderFilterResult(
+        node_names=passed, failed_nodes=failed, failed_and_unresolvable_nodes=unresolvable
+    )
 
 
 def _reason(snapshot: Snapshot, ranking: Ranking, name: str, level: _Suitability) -> str:
@@ -102,11 +93,12 @@ def _reason(snapshot: Snapshot, ranking: Ranking, name: str, level: _Suitability
     return _FALLBACK_REASONS[level]
 
 
-def keep_only(kept: str, names: Iterable[str]) -> SplitNodes:
+def keep_only(kept: str, names: Iterable[str]) -> ExtenderFilterResult:
     """Let only the node pass on which room is reserved for a pod."""
     reason = f"room is reserved for this pod on {kept}"
     others = {name: reason for name in names if name != kept}
-    return SplitNodes([name for name in names if name == kept], {}, others)
+    passed = [name for name in names if name == kept]
+    return ExtenderFilterResult(node_names=passed, failed_nodes={}, failed_and_unresolvable_nodes=others)
 
 
 def _suitability(snapshot: Snapshot, row: int | None, code: Rejection) -> _Suitability:
