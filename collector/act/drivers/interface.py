@@ -31,6 +31,14 @@ class DriverError(Exception):
     """The orchestrator does not answer, or refuses an action."""
 
 
+class RefusedError(DriverError):
+    """The orchestrator refused a request."""
+
+    def __init__(self, status: int | None, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 MAX_STOP_SECONDS = 600.0
 """Upper bound of the stop timeout of a container, because no decision is made while it stops."""
 

@@ -10,15 +10,15 @@ from urllib.parse import quote
 
 import msgspec
 
-from collector.act.drivers.engine.client import Engine, EngineError, Json
+from collector.act.drivers.engine.client import Engine, Json
 from collector.act.drivers.engine.containers import DockerContainer, limit_of
-from collector.act.drivers.interface import DriverError, NotYet, wait_for
+from collector.act.drivers.interface import DriverError, NotYet, RefusedError, wait_for
 from collector.common.labels import ALLOWED, MOVE_LABEL, NEVER, NO_MOVE_LABEL
 from collector.common.orchestrator import Mode, ServiceView
 from collector.config import DriverConfig
+from collector.decide.policies.actions import short_id
 from collector.features.docker.allow_list import portable_config, portable_host_config, refusals
 
-_SHORT_ID = 12
 _NO_ADDRESS = ("bridge", "host", "none", "default")
 
 
@@ -132,7 +132,7 @@ async def _require_same_image(source: Engine, target: Engine, container: DockerC
     name = str(container.config.get("Image", ""))
     try:
         there = await target.get(f"/images/{quote(name, safe='')}/json", _Image)
-    except EngineError as error:
+    except RefusedError as error:
         raise DriverError(f"the image {name} is not on the other host: pull it there first") from error
     here = await source.get(f"/images/{quote(container.image, safe='')}/json", _Image)
     # An image that was never pulled has no digest.
@@ -150,7 +150,7 @@ async def _require_networks(target: Engine, body: Json) -> None:
     for name in {mode, *endpoints} - {*_NO_ADDRESS}:
         try:
             found = await target.get(f"/networks/{quote(name, safe='')}", _Network)
-        except EngineError:
+        except RefusedError:
             found = _Network("")
         if found.name != name or found.driver == "host":
             raise DriverError(f"the other host has no network called {name}: create it there first")
@@ -158,7 +158,7 @@ async def _require_networks(target: Engine, body: Json) -> None:
 
 def create_request(container: DockerContainer, limits: Json) -> Json:
     """Return the body of `POST /containers/create`; `limits` are those from before a cut, if any."""
-    from_id = container.id[:_SHORT_ID]
+    from_id = short_id(container.id)
     config = portable_config(container.config)
     if config.get("Hostname") == from_id:
         config.pop("Hostname")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from collector.act.drivers.engine.client import Engine, EngineError, Engines, Json, open_engines
+from collector.act.drivers.engine.client import Engine, Engines, Json, open_engines
 from collector.act.drivers.engine.containers import (
     DockerContainer,
     ListedContainer,
@@ -16,7 +16,13 @@ from collector.act.drivers.engine.containers import (
     limits_before,
     uncut,
 )
-from collector.act.drivers.interface import ActionResult, Driver, DriverError, OrchestratorDriver
+from collector.act.drivers.interface import (
+    ActionResult,
+    Driver,
+    DriverError,
+    OrchestratorDriver,
+    RefusedError,
+)
 from collector.common.orchestrator import NodeView, OrchestratorState, TaskView
 from collector.config import DriverConfig
 from collector.decide.policies.actions import Cut, Kill, Move, Relocation, Resize, Scale, Start, short_id
@@ -128,7 +134,7 @@ class DockerHosts(OrchestratorDriver):
         there = self._engines[action.target]
         try:
             await there.post(f"/containers/{action.task}/start")
-        except EngineError:
+        except RefusedError:
             for name in self._engines:
                 if name != action.target and await _has(self._engines[name], action.task):
                     return await self.move(action.task, name, action.target)
@@ -172,7 +178,7 @@ def _as_cut(action: Resize, node: str, container: str) -> Cut:
 async def _inspect(engine: Engine, container: str) -> DockerContainer | None:
     try:
         return await engine.get(f"/containers/{container}/json", DockerContainer)
-    except EngineError:  # gone since it was listed
+    except RefusedError:  # gone since it was listed
         return None
 
 

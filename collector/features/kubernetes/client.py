@@ -9,20 +9,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from collector.act.drivers.interface import DriverError
+from collector.act.drivers.interface import DriverError, RefusedError
 from collector.config import DriverConfig
 from collector.features.kubernetes.models import KubeList, KubeNode, KubePod, KubeWorkload
 from wire.errors import INVALID_JSON, UserError
 
 Response = TypeVar("Response")
-
-
-class ApiServerError(DriverError):
-    """The API server refused a request."""
-
-    def __init__(self, status: int | None, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class _Details(msgspec.Struct, frozen=True):
@@ -78,7 +70,7 @@ class ApiServer:
             self._apps.list_deployment_for_all_namespaces,
             self._apps.list_stateful_set_for_all_namespaces,
         ):
-            with contextlib.suppress(ApiServerError):
+            with contextlib.suppress(RefusedError):
                 found += (await self._request(KubeList[KubeWorkload], list_all)).items
         return tuple(found)
 
@@ -105,7 +97,7 @@ class ApiServer:
         body = {"spec": {"containers": containers}}
         try:
             await self._request(KubePod, self._core.patch_namespaced_pod_resize, name, namespace, body)
-        except ApiServerError as error:
+        except RefusedError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
 
@@ -120,7 +112,7 @@ class ApiServer:
             call = getattr(self._apps, method.format(kind))
             try:
                 return kind, await self._request(KubeWorkload, call, name, namespace, *body)
-            except ApiServerError as error:
+            except RefusedError as error:
                 if error.status != HTTPStatus.NOT_FOUND:
                     raise
         raise DriverError(f"there is no Deployment, StatefulSet or ReplicaSet {service}")
@@ -137,7 +129,7 @@ class ApiServer:
             with contextlib.closing(response):
                 body: bytes = response.data
                 if response.status >= HTTPStatus.BAD_REQUEST:
-                    raise ApiServerError(response.status, _refusal(response.status, body))
+                    raise RefusedError(response.status, _refusal(response.status, body))
                 return body
 
         from urllib3.exceptions import HTTPError  # noqa: PLC0415 - comes with the client
@@ -146,7 +138,7 @@ class ApiServer:
             # The client blocks. Its own models are slow to parse.
             return msgspec.json.decode(await asyncio.to_thread(send), type=kind)
         except self._client.ApiException as error:
-            raise ApiServerError(error.status, _refusal(error.status, error.body or error.reason)) from error
+            raise RefusedError(error.status, _refusal(error.status, error.body or error.reason)) from error
         except (HTTPError, OSError) as error:
             raise DriverError(f"the API server does not answer ({error})") from error
         except INVALID_JSON as error:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
-from collector.act.drivers.engine.client import Engine, EngineError, Json, filtered
-from collector.act.drivers.interface import DriverError, NotYet, wait_for
+from collector.act.drivers.engine.client import Engine, Json, filtered
+from collector.act.drivers.interface import DriverError, NotYet, RefusedError, wait_for
 from collector.features.swarm.models import (
     ENDED,
     FAILED_UPDATES,
@@ -139,8 +139,8 @@ class Manager:
                 return
             try:
                 await self._engine.post(f"{path}/update", wanted, version=now.version.index)
-            except EngineError as error:
-                if not error.is_conflict:
+            except RefusedError as error:
+                if "out of sequence" not in str(error):  # it has not changed since it was read
                     raise
             else:
                 return

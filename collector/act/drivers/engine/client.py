@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from collector.act.drivers.interface import DriverError
+from collector.act.drivers.interface import DriverError, RefusedError
 from collector.config import DriverConfig
 from wire.errors import INVALID_JSON, UserError
 
@@ -44,19 +44,6 @@ def filtered(**filters: str) -> str:
     return msgspec.json.encode({name.replace("_", "-"): [value] for name, value in filters.items()}).decode()
 
 
-class EngineError(DriverError):
-    """The engine refused a request."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-    @property
-    def is_conflict(self) -> bool:
-        """Whether the object has changed since it was read: read it and try again."""
-        return "out of sequence" in str(self)
-
-
 class _UnreachableError(DriverError):
     """The engine did not answer; `maybe_done` tells whether it may have carried out the request."""
 
@@ -73,7 +60,7 @@ class _Connection:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="docker")
 
     async def send(self, seconds: float, method: str, path: str, **content: Any) -> bytes:  # noqa: ANN401 - JSON
-        """Send a request, and return the response. Raise `EngineError` or `_UnreachableError`."""
+        """Send a request, and return the response. Raise `RefusedError` or `_UnreachableError`."""
         send = partial(_send, self._client, seconds, method, path, **content)
         running = asyncio.get_running_loop().run_in_executor(self._threads, send)
         try:
@@ -84,7 +71,7 @@ class _Connection:
         except TimeoutError as error:
             raise _UnreachableError("timeout", maybe_done=True) from error
         if status >= HTTPStatus.BAD_REQUEST:
-            raise EngineError(status, _message(body))
+            raise RefusedError(status, _message(body))
         return body
 
     def close(self) -> None:
@@ -126,7 +113,7 @@ class Engine:
                 if method != "GET" and error.maybe_done:
                     raise DriverError(f"the Docker engine at {address} stopped answering: {error}") from error
                 failures.append(f"{address}: {error}")
-            except EngineError as error:
+            except RefusedError as error:
                 if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
                     raise
                 failures.append(f"{address}: {error}")  # not a manager, or no longer

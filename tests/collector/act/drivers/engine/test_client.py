@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from collector.act.drivers.engine.client import EngineError, connect
-from collector.act.drivers.interface import DriverError
+from collector.act.drivers.engine.client import connect
+from collector.act.drivers.interface import DriverError, RefusedError
 from collector.config import DriverConfig as Settings
 from tests.certificates import Authority
 from wire.address import Address
@@ -127,7 +127,7 @@ async def test_refusal_of_the_engine_keeps_its_message(tmp_path: Path) -> None:
         return web.json_response({"message": "no such thing"}, status=404)
 
     async with listening(tmp_path / "it", thing=refused) as address, connect([address], Settings()) as engine:
-        with pytest.raises(EngineError, match="no such thing"):
+        with pytest.raises(RefusedError, match="no such thing"):
             await engine.get("/thing", dict[str, str])
         with pytest.raises(DriverError, match="invalid response of the Docker engine"):
             async with (
