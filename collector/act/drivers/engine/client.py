@@ -157,14 +157,10 @@ def _read(response: Any, deadline: float) -> bytes:  # noqa: ANN401 - an extra
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Return an error and what caused it; the libraries below the SDK wrap errors in several ways."""
-    pending, known = [error], set[int]()
-    while pending:
-        each = pending.pop()
-        if isinstance(each, BaseException) and id(each) not in known:
-            known.add(id(each))
-            yield each
-            pending += [each.__cause__, each.__context__, getattr(each, "reason", None), *each.args]
+    """Return an error and what caused it; the libraries below the SDK wrap errors."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _message(body: bytes) -> str:
