@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from collector.analysis.histograms import BIN_BITS, ROW_BITS, VALUES, stack
-from collector.common.arrays import Floats, Numbers, Rows
+from collector.common.arrays import Flags, Floats, Numbers, Rows
 from collector.features.sizing.daily import DAY_SECONDS, UsageSum
 from wire.sketch import RELATIVE_ERROR
 
@@ -86,11 +86,7 @@ class ResourceDays:
         return values.reshape(self.services, self.days)
 
     def rows(self, services: Rows) -> "ResourceDays":
-        place = np.full(self.services, -1, dtype=np.int64)
-        place[services] = np.arange(services.size)
-        service, day = np.divmod(self.cell, self.days)
-        kept = place[service] >= 0
-        cell = place[service[kept]] * self.days + day[kept]
+        kept, cell = _renumber(self.cell, self.days, self.services, services)
         return ResourceDays(services.size, self.days, cell, self.bin[kept], self.seconds[kept], self.edges)
 
 
@@ -123,11 +119,7 @@ class UsageTable:
         return cls(names, days, np.array(observed, dtype=np.float64), keys, counts.astype(np.float64))
 
     def only(self, services: Rows) -> "UsageTable":
-        place = np.full(len(self.names), -1, dtype=np.int64)
-        place[services] = np.arange(services.size)
-        service, day = np.divmod(self._keys >> ROW_BITS, self.days)
-        kept = place[service] >= 0
-        cell = place[service[kept]] * self.days + day[kept]
+        kept, cell = _renumber(self._keys >> ROW_BITS, self.days, len(self.names), services)
         keys = (cell << ROW_BITS) + (self._keys[kept] & _KEY_MASK)
         names = tuple(self.names[row] for row in services.tolist())
         return UsageTable(names, self.days, self.observed_days[services], keys, self._seconds[kept])
@@ -151,6 +143,15 @@ class UsageTable:
             seconds=seconds,
             edges=edges,
         )
+
+
+def _renumber(cell: Numbers, days: int, services: int, chosen: Rows) -> tuple[Flags, Numbers]:
+    """Which cells belong to the chosen services, and these cells, for a table of only these services."""
+    place = np.full(services, -1, dtype=np.int64)
+    place[chosen] = np.arange(chosen.size)
+    service, day = np.divmod(cell, days)
+    kept = place[service] >= 0
+    return kept, place[service[kept]] * days + day[kept]
 
 
 def _within(bins: Numbers, lowest: float, highest: float) -> Numbers:
