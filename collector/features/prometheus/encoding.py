@@ -8,7 +8,7 @@ Only four messages are needed, and each is a tag, a length and bytes:
     Sample       { double value = 1; int64 timestamp = 2; }
 
 Two properties make it fast. Messages are merged by concatenation, so requests can be joined without parsing
-them. And a sample always takes 18 bytes, as the milliseconds of any time from 2004 to 2109 take six bytes; so
+them. And a sample always takes 18 bytes, as the milliseconds of any time from 1972 to 2109 take six bytes; so
 many samples are written at once into an array of records.
 """
 
@@ -22,9 +22,6 @@ from collector.common.arrays import Floats
 
 STALE: float = struct.unpack("<d", struct.pack("<Q", 0x7FF0000000000002))[0]
 """Prometheus' staleness marker: a special NaN that ends a series."""
-
-EARLIEST, LATEST = 2**35 / 1000, 2**42 / 1000
-"""Unix times between which a timestamp takes six bytes."""
 
 _TIMESERIES = _LABELS = _NAME = b"\x0a"
 _VALUE = b"\x12"
@@ -65,7 +62,7 @@ def _varint(number: int) -> bytes:
 
 
 def series(labels: bytes, at: Floats, values: Floats) -> bytes:
-    """A request with one series; times are Unix times between `EARLIEST` and `LATEST`, in order."""
+    """A request with one series; times are Unix times, in order."""
     records = np.empty(len(values), _SAMPLE)
     records["head"] = np.void(_SAMPLE_HEAD)
     records["value"] = values
