@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from collector.act.drivers.engine.client import Json
 from collector.act.drivers.interface import ActionResult, DriverError, NotYet, undone_on_failure
 from collector.act.drivers.power import SwitchingDriver
-from collector.common.orchestrator import Mode
 from collector.decide.policies.actions import Resize, Scale, ServiceAction, describe_cores
 from collector.features.swarm.client import Manager, ServiceProgress
 from collector.features.swarm.models import ENDED, SwarmService, SwarmState, SwarmTask
@@ -175,7 +174,7 @@ class Scaler(SwitchingDriver):
 def _changeable(cluster: SwarmState, action: ServiceAction) -> SwarmService:
     """Return a service that can be changed now. Raise `DriverError`."""
     service = cluster.service(action.service)
-    if service_view(service).mode is not Mode.REPLICATED or replicas_of(service.spec) is None:
+    if replicas_of(service.spec) is None:
         raise DriverError(f"{service.name} cannot be changed: it is a job, or runs on every node")
     if groups_of(service.spec):
         raise DriverError(f"{service.name} cannot be changed yet: it is being deployed")

@@ -175,11 +175,9 @@ def _message(body: bytes) -> str:
 async def connect(addresses: Sequence[str], settings: DriverConfig) -> AsyncIterator[Engine]:
     """Connect to an engine while the block runs. Raise `UserError` for an invalid address or certificate."""
     with ExitStack() as stack:
-        connections = {}
-        for address in addresses:
-            connection = _connection(address, settings)
-            stack.callback(connection.close)
-            connections[address] = connection
+        connections = {
+            address: stack.enter_context(closing(_connection(address, settings))) for address in addresses
+        }
         yield Engine(connections, settings.request_seconds)
 
 
