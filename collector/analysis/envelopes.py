@@ -39,8 +39,8 @@ class Statistic(IntEnum):
 class EnvelopeRule:
     """How the envelope is computed, per resource in the order of `RESOURCES`."""
 
-    percentile: tuple[float, float, float, float] = (0.90, 0.99, 0.90, 0.97)
-    bursts: tuple[bool, bool, bool, bool] = (False, False, True, True)
+    percentile: tuple[float, ...] = (0.90, 0.99, 0.90, 0.97)
+    bursts: tuple[bool, ...] = (False, False, True, True)
     """Whether the envelope is the mean above the percentile."""
 
 

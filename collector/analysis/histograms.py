@@ -134,16 +134,6 @@ def sum_by_key(keys: Keys, amounts: NDArray[Amount]) -> tuple[Keys, NDArray[Amou
     return keys[starts], np.add.reduceat(amounts, starts)
 
 
-def sum_by_key_dense(keys: Keys, amounts: Floats) -> tuple[Keys, Floats]:
-    """As `sum_by_key`, by a dense table instead of sorting: faster where many histograms share few rows."""
-    if not keys.size:
-        return keys, amounts
-    first = int(keys.min()) >> ROW_BITS << ROW_BITS
-    sums = np.bincount(keys - first, weights=amounts).astype(np.float64, copy=False)
-    there = np.flatnonzero(sums).astype(np.int64)
-    return there + first, sums[there]
-
-
 def add_usage(
     stored: Sequence[Packed | None], usages: Sequence[ContainerUsage], rows: Sequence[int]
 ) -> tuple[Keys, Numbers]:

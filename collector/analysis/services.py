@@ -17,7 +17,7 @@ from msgspec import structs
 
 from collector.analysis.dominance import DominantResource
 from collector.analysis.envelopes import EnvelopeRule, Statistic, statistics, totals
-from collector.analysis.histograms import ROW_BITS, Keys, Packed, stack, sum_by_key, sum_by_key_dense
+from collector.analysis.histograms import ROW_BITS, Keys, Packed, stack, sum_by_key
 from collector.analysis.usage import (
     BUCKET_SECONDS,
     BUCKETS,
@@ -34,8 +34,6 @@ from wire.resources import RESOURCES, Quantities, Resource
 _MAX_SECONDS = 2 * BUCKETS * BUCKET_SECONDS
 """Twice the time that samples are kept, as the sampling interval is not exact and may have changed."""
 _BATCH_SIZE = 100
-_MAX_BINS_PER_ENTRY = 16
-"""Up to this ratio, a dense table of all bins is faster than sorting."""
 _MEMORY = RESOURCES.index(Resource.MEMORY)
 
 
@@ -119,9 +117,7 @@ def pool(
         seconds = counts * np.repeat([part.seconds for part in batch], sizes)
         observed[first : last + 1] += totals(more - (first << ROW_BITS), seconds, last - first + 1)
         weighted = seconds * np.repeat([part.weight for part in batch], sizes)
-        is_dense = (last - first + 1) << ROW_BITS < _MAX_BINS_PER_ENTRY * more.size
-        more, weighted = (sum_by_key_dense if is_dense else sum_by_key)(more, weighted)
-        # A service that continues from the last batch has two sums now.
+        # With the sums of a service that continues from the last batch.
         keys, weights = sum_by_key(np.concatenate((keys, more)), np.concatenate((weights, weighted)))
         complete = int(np.searchsorted(keys, last << ROW_BITS))
         yield from _pooled(keys[:complete], weights[:complete], observed, rule)

@@ -7,7 +7,6 @@ containers are processed at once, as a heartbeat covers a whole node: most of th
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
 from types import MappingProxyType
 
 import msgspec
@@ -18,10 +17,11 @@ from collector.analysis.histograms import Keys, Packed, add_usage, pack, stack, 
 from collector.common.arrays import Floats
 from collector.config import EnvelopeConfig
 from wire.messages import ContainerUsage
-from wire.resources import RESOURCES, Quantities, Resource
+from wire.resources import RESOURCES, Quantities
 
 BUCKET_SECONDS = 8 * 3600.0
 BUCKETS = 3
+"""Samples are kept for a day."""
 _WINDOW_SECONDS = BUCKETS * BUCKET_SECONDS
 _MILLISECOND = 0.001
 _MAX_INT64 = 2**63 - 1
@@ -58,27 +58,19 @@ def report_bucket(at: float, received_at: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class UsageWeights:
-    """How long samples are kept, how they are weighted, and how the envelope follows."""
+    """How samples are weighted, and how the envelope follows."""
 
-    buckets: int = BUCKETS
-    """Number of buckets that are kept."""
     half_life_seconds: float = 24 * 3600.0
+    """Age at which a sample counts half."""
     rule: EnvelopeRule = DEFAULT_RULE
 
     @classmethod
     def of(cls, settings: EnvelopeConfig) -> "UsageWeights":
         """From the settings."""
         return cls(
-            buckets=ceil(settings.window_hours * 3600 / BUCKET_SECONDS),
-            half_life_seconds=settings.half_life_hours * 3600,
             rule=EnvelopeRule(
                 percentile=(settings.cpu, settings.memory, settings.disk, settings.network),
-                bursts=(
-                    Resource.CPU in settings.bursts,
-                    Resource.MEMORY in settings.bursts,
-                    Resource.DISK in settings.bursts,
-                    Resource.NETWORK in settings.bursts,
-                ),
+                bursts=tuple(each in settings.bursts for each in RESOURCES),
             ),
         )
 
@@ -177,7 +169,7 @@ def _update_batch(rings: Sequence[UsageRing], weights: UsageWeights) -> None:
     bucket_weights: list[float] = []
     for row, ring in enumerate(rings):
         newest = ring.newest
-        oldest = newest - weights.buckets + 1
+        oldest = newest - BUCKETS + 1
         if min((*ring.buckets, *ring.inherited)) < oldest:
             ring.buckets, ring.inherited = (
                 _drop_before(oldest, ring.buckets),

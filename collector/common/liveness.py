@@ -1,7 +1,7 @@
 """Whether a node is up, suspect or down: one rule, for one node and for a column of nodes."""
 
 from enum import IntEnum
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,32 +28,24 @@ class Liveness(IntEnum):
 
 _SUSPECT_RATIO = 0.5
 """A node is suspect after half of the beacons after which it is down."""
+_SHORTEST_BEACON_SECONDS = 5.0
+"""Lower bound of the beacon interval; also used before a node has reported its own."""
 
 
-class LivenessLimits(Protocol):
-    """The settings of the rule."""
-
-    @property
-    def down_after_beacons(self) -> float: ...
-    @property
-    def shortest_beacon_seconds(self) -> float: ...
-
-
-def liveness_of(limits: LivenessLimits, report_age_seconds: float, beacon_seconds: float) -> Liveness:
+def liveness_of(down_after_beacons: float, report_age_seconds: float, beacon_seconds: float) -> Liveness:
     """Return the liveness of one node, by the number of beacons that it missed."""
-    beacon_seconds = max(beacon_seconds, limits.shortest_beacon_seconds)
-    if report_age_seconds > limits.down_after_beacons * beacon_seconds:
+    down_seconds = down_after_beacons * max(beacon_seconds, _SHORTEST_BEACON_SECONDS)
+    if report_age_seconds > down_seconds:
         return Liveness.DOWN
-    is_late = report_age_seconds > _SUSPECT_RATIO * limits.down_after_beacons * beacon_seconds
-    return Liveness.SUSPECT if is_late else Liveness.UP
+    return Liveness.SUSPECT if report_age_seconds > _SUSPECT_RATIO * down_seconds else Liveness.UP
 
 
 def liveness_column(
-    limits: LivenessLimits, report_age_seconds: NDArray[np.float64], beacon_seconds: NDArray[np.float64]
+    down_after_beacons: float, report_age_seconds: NDArray[np.float64], beacon_seconds: NDArray[np.float64]
 ) -> NDArray[np.int8]:
     """Return the liveness of many nodes, as `liveness_of` does for one."""
-    beacon_seconds = np.maximum(beacon_seconds, limits.shortest_beacon_seconds)
+    down_seconds = down_after_beacons * np.maximum(beacon_seconds, _SHORTEST_BEACON_SECONDS)
     codes = np.full(report_age_seconds.size, Liveness.UP, dtype=np.int8)
-    codes[report_age_seconds > _SUSPECT_RATIO * limits.down_after_beacons * beacon_seconds] = Liveness.SUSPECT
-    codes[report_age_seconds > limits.down_after_beacons * beacon_seconds] = Liveness.DOWN
+    codes[report_age_seconds > _SUSPECT_RATIO * down_seconds] = Liveness.SUSPECT
+    codes[report_age_seconds > down_seconds] = Liveness.DOWN
     return codes

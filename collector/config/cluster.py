@@ -20,8 +20,6 @@ class LivenessConfig(Section, frozen=True):
             " suspect.",
         ),
     ] = 4.0
-    shortest_beacon_seconds: ClassVar[float] = 5.0
-    """Lower bound of the beacon interval; also used before a node has reported its own."""
     forget_after_hours: Annotated[
         float,
         Meta(gt=0, le=24 * 366, description="Time without a report before a node is no longer listed."),
@@ -55,10 +53,6 @@ class EnvelopeConfig(Section, frozen=True):
             " percentile itself, to account for the size of bursts."
         ),
     ] = (Resource.DISK, Resource.NETWORK)
-    window_hours: ClassVar[float] = 24.0
-    """Age at which samples are dropped, in steps of eight hours."""
-    half_life_hours: ClassVar[float] = 24.0
-    """Age at which a sample counts half."""
 
 
 class AnalysisConfig(Section, frozen=True):

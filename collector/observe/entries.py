@@ -3,16 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from msgspec import structs
-
 from collector.analysis.usage import UsageRing
 from collector.common.liveness import Liveness
 from collector.common.reported_alerts import AlertState, NodeAlerts, ReportedAlert
-from collector.observe.agent_run import AgentRun, NodeChanges
-from collector.observe.updates import NodeUpdate
+from collector.observe.agent_run import AgentRun
 from collector.observe.usage.tracker import UsageTracker
-from wire.messages import Alert, Report
-from wire.resources import RESOURCES
+from wire.messages import Alert, PowerCurve, Report
+from wire.resources import Resource
 
 NO_USAGE = UsageRing()
 _MOST_OTHER_BOOTS = 100
@@ -56,27 +53,13 @@ class TrackedNode:
             return True
         return report.boot in self._other_boots
 
-    def update(self, node: str, changes: NodeChanges, failures: int = 0) -> NodeUpdate:
-        """These changes, and how this node stands."""
-        heartbeat = self.run.heartbeat
-        return NodeUpdate(
-            node=node,
-            last_report_at=self.last_report_at,
-            beacon_seconds=self.beacon_seconds,
-            changes=changes,
-            curve=None if heartbeat is None else heartbeat.value.power_curve,
-            failures=failures,
-        )
+    @property
+    def power_curve(self) -> PowerCurve | None:
+        """From the last heartbeat of the present run."""
+        return None if self.run.heartbeat is None else self.run.heartbeat.value.power_curve
 
-    def with_alerts(self, update: NodeUpdate) -> NodeUpdate:
-        """The update with the open alerts of this node, and the containers that they name."""
-        alerts = self.alerts.open_alerts(self.run.boot, self.run.complete_until)
-        cpu, memory, disk, network = (alerts.get(resource) for resource in RESOURCES)
-        return structs.replace(
-            update,
-            bottleneck=(cpu is not None, memory is not None, disk is not None, network is not None),
-            culprits=(_named_by(cpu), _named_by(memory), _named_by(disk), _named_by(network)),
-        )
+    def open_alerts(self) -> dict[Resource, Alert]:
+        return self.alerts.open_alerts(self.run.boot, self.run.complete_until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +86,6 @@ class AlertEntry:
     state: AlertState
     liveness: Liveness
     """Liveness of the node."""
-
-
-def _named_by(alert: Alert | None) -> str:
-    return "" if alert is None else alert.container or ""
 
 
 _MAX_ENDED = 10_000

@@ -9,12 +9,15 @@ from threading import Lock
 import numpy as np
 
 from collector.common.arrays import Flags, Floats, Rows
+from collector.common.extensions import extend
 from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig
 from collector.history.interface import StoredUsage
 from collector.history.timeline import BucketSums
+from collector.observe.agent_run import NodeChanges
+from collector.observe.entries import TrackedNode
 from collector.observe.node_columns import NodeTable
-from collector.observe.parts import LiveParts
+from collector.observe.parts import LivePart
 from collector.observe.snapshots import SnapshotBuilder
 from collector.observe.table import places
 from collector.observe.task_columns import TaskTable, quantities
@@ -24,17 +27,16 @@ from collector.observe.updates import (
     REGION_LABELS,
     Allocation,
     NodePlacement,
-    NodeUpdate,
     Succession,
 )
 from collector.observe.windows import UsageWindows
 from collector.snapshot.columns import strictest_by_node, sum_by_node
 from collector.snapshot.constraints import Constraint
 from collector.snapshot.tables import NOWHERE, Region, Services, Snapshot, highest_ratio, region_of
-from wire.resources import Quantities
+from wire.messages import Alert
+from wire.resources import Quantities, Resource
 
-CLASSES = (1, 2, 3, 4)
-"""SLA classes, the strictest first."""
+_LAXEST_CLASS = 4
 _GROUPS_AT_ONCE = 500
 _SHORT_ID = re.compile("[0-9a-f]{12}")
 """The host name inside a container is the beginning of its id."""
@@ -52,7 +54,8 @@ class LiveTables:
         self._own_id = own_host if _SHORT_ID.fullmatch(own_host) else None
         self._tasks = TaskTable(placement.default_class, spans_nodes=config.driver.spans_nodes)
         self._builder = SnapshotBuilder(config)
-        self.parts = LiveParts(config)
+        self.parts: tuple[LivePart, ...] = tuple(kind(config) for kind in extend("live", "LIVE"))
+        """What features keep about the cluster, in the order of their table."""
         self._snapshot_seconds = placement.snapshot_seconds
         self._last: Snapshot | None = None
         self._lock = Lock()
@@ -60,20 +63,25 @@ class LiveTables:
 
     # --- The registry -------------------------------------------------------------------------
 
-    def apply(self, update: NodeUpdate) -> list[str]:
-        """Apply the changes of a report; returns the ids of new containers."""
+    def apply(self, node: str, entry: TrackedNode, changes: NodeChanges, failures: int = 0) -> list[str]:
+        """Apply the changes of a report with this many failed containers; returns the ids of new ones."""
+        at = entry.last_report_at
         with self._lock, np.errstate(over="ignore", invalid="ignore"):
-            self._advance(update.last_report_at)
-            row = self._nodes.apply(update)
-            changes = update.changes
-            self._tasks.drop(update.node, changes.gone, update.last_report_at)
+            self._advance(at)
+            row = self._nodes.apply(node, entry, changes, failures)
+            self._tasks.drop(node, changes.gone, at)
             if not changes.containers:
                 return []
             capacity = self._nodes.table.columns.capacity[row]
-            new = self._tasks.put(update.node, row, capacity, changes.containers, update.last_report_at)
+            new = self._tasks.put(node, row, capacity, changes.containers, at)
             if self._own_id is not None and any(each.startswith(self._own_id) for each in new):
-                self._nodes.put_own_node(update.node)
+                self._nodes.put_own_node(node)
             return new
+
+    def put_alerts(self, node: str, alerts: Mapping[Resource, Alert]) -> None:
+        """Replace the open alerts of an existing node."""
+        with self._lock:
+            self._nodes.put_alerts(node, alerts)
 
     def remove(self, node: str) -> None:
         """Remove a node and its containers."""
@@ -192,14 +200,7 @@ class LiveTables:
                 if row is None:
                     continue
                 columns.requested[row], columns.allocated[row] = each.requested, each.allocated
-                self._tasks.confirm(row, each.container)
-                self._tasks.constrain(
-                    row,
-                    stays=each.stays,
-                    everywhere=each.everywhere,
-                    labels=each.labels,
-                    namespace=each.namespace,
-                )
+                self._tasks.confirm(row, each)
                 if each.first_started_at is not None:
                     columns.first_started_at[row] = each.first_started_at
                 came_from = None if each.came_from is None else self._nodes.row(each.came_from)
@@ -228,22 +229,21 @@ class LiveTables:
             row = self._nodes.row(node)
             assert row is not None
             columns, allocated = self._nodes.table.columns, self._tasks.allocated(node)
-            utilisation = highest_ratio(columns.used[row : row + 1], columns.capacity[row : row + 1])
+            used, capacity = columns.used[row : row + 1], columns.capacity[row : row + 1]
+            failures = self._nodes.failures(columns.failures[row], columns.failed_at[row], now)
             return NodePlacement(
-                region=REGION_LABELS[region_of(utilisation)[0]],
+                region=REGION_LABELS[region_of(highest_ratio(used, capacity))[0]],
                 task_class=self._tasks.strictest_class(node),
                 allocated=quantities(allocated),
-                overbooking_ratio=self._nodes.overbooking(row, allocated),
+                overbooking_ratio=float(highest_ratio(allocated[np.newaxis], capacity)[0]),
                 generation=GENERATION_LABELS[columns.generation[row]],
                 accepts=bool(columns.accepts[row]),
                 on=bool(columns.on[row]),
-                failures=round(self._nodes.failures(row, now)),
+                failures=round(float(failures)),
                 labels=self._nodes.labels(node),
             )
 
-    def nodes_by_region(
-        self, regions: Collection[Region] = tuple(Region), classes: Collection[int] = CLASSES
-    ) -> list[str]:
+    def nodes_by_region(self) -> list[str]:
         """Node names in the order of Energy4Cloud's registry: by region, strictest class, utilisation, name.
 
         Full nodes come first in the regions LEE and DEE, and last in EED. A node without tasks takes any, and
@@ -256,10 +256,9 @@ class LiveTables:
             utilisation = highest_ratio(table.columns.used[rows], table.columns.capacity[rows])
             strictest = strictest_by_node(tasks.node, tasks.task_class, table.size)[rows]
         region = region_of(utilisation)
-        strictest[strictest == 0] = CLASSES[-1]
+        strictest[strictest == 0] = _LAXEST_CLASS
         order = np.lexsort((np.where(region == Region.EED, utilisation, -utilisation), strictest, region))
-        wanted = np.isin(region, list(regions)) & np.isin(strictest, list(classes))
-        return [names[place] for place in order[wanted[order]].tolist()]
+        return [names[place] for place in order.tolist()]
 
     def find(
         self,

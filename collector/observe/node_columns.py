@@ -12,14 +12,15 @@ from collector.common.arrays import Codes, Flags, Floats
 from collector.common.liveness import Liveness, liveness_column
 from collector.common.orchestrator import NodeView
 from collector.config import CollectorConfig
+from collector.observe.agent_run import NodeChanges
+from collector.observe.entries import TrackedNode
 from collector.observe.table import Table, column, resources
 from collector.observe.task_columns import amounts
 from collector.observe.traits import NodeTraits, node_traits
-from collector.observe.updates import NodeUpdate
 from collector.observe.windows import UsageWindows
 from collector.snapshot.power_curves import CURVE_WIDTH, curve_row
 from collector.snapshot.tables import Generation
-from wire.messages import NodeState, PowerCurve
+from wire.messages import Alert, NodeState, PowerCurve
 from wire.resources import RESOURCES, Resource, ratio
 
 _BUSY_CPU_RATIO, _BUSY_DISK_RATIO = 0.7, 0.5
@@ -98,7 +99,7 @@ class NodeTable:
         self._own_host = own_host
         self._own_node: str | None = None
         """The node that runs the collector in a container."""
-        self._limits = config.liveness
+        self._down_after_beacons = config.liveness.down_after_beacons
         self._half_life_seconds = config.placement.failure_half_life_hours * 3600
         self._nodes: dict[str, _Node] = {}
         self._statuses: dict[str, NodeView] = {}
@@ -116,13 +117,13 @@ class NodeTable:
         """The labels of an existing node."""
         return self._nodes[node].traits.labels
 
-    def apply(self, update: NodeUpdate) -> int:
-        """Apply the changes of a report; returns the row of its node."""
-        entry = self._nodes.get(update.node) or self._add(update.node)
-        row, columns = entry.row, self.table.columns
-        columns.last_report_at[row] = update.last_report_at
-        columns.beacon_seconds[row] = update.beacon_seconds
-        state, is_new_run = update.changes.state, update.changes.is_new_run
+    def apply(self, name: str, tracked: TrackedNode, changes: NodeChanges, failures: int) -> int:
+        """Apply the changes of a report with this many failed containers; returns the row of its node."""
+        entry = self._nodes.get(name) or self._add(name)
+        row, columns, at = entry.row, self.table.columns, tracked.last_report_at
+        columns.last_report_at[row] = at
+        columns.beacon_seconds[row] = tracked.beacon_seconds
+        state, is_new_run = changes.state, changes.is_new_run
         if is_new_run:
             columns.used[row] = columns.capacity[row] = columns.busy[row] = np.nan
             columns.reported_watts[row] = np.nan
@@ -134,32 +135,28 @@ class NodeTable:
             columns.reported_watts[row] = np.nan if state.power is None else state.power.watts
         if state is not None or is_new_run:
             window_seconds = 0.0 if state is None else state.window_seconds
-            self.windows.put((row,), np.array([_ratios(state)]), update.last_report_at, (window_seconds,))
-        if update.curve is not None and update.curve is not entry.curve:
-            if update.curve != entry.curve:
-                self._put_curve(entry, update.curve)
-            # The same object comes with every report until the next heartbeat: it is not compared again.
-            entry.curve = update.curve
-        if update.bottleneck is not None:
-            columns.bottleneck[row] = update.bottleneck
-            columns.culprit[row] = update.culprits
-        if update.failures:
-            columns.failures[row] = update.failures + self.failures(row, update.last_report_at)
-            columns.failed_at[row] = update.last_report_at
+            self.windows.put((row,), np.array([_ratios(state)]), at, (window_seconds,))
+        curve = tracked.power_curve
+        if curve is not None and curve != entry.curve:
+            self._put_curve(entry, curve)
+        if failures:
+            earlier = self.failures(columns.failures[row], columns.failed_at[row], at)
+            columns.failures[row] = failures + earlier
+            columns.failed_at[row] = at
         return row
 
-    def overbooking(self, row: int, allocated: Floats) -> float:
-        """The higher of the promised CPU and memory, as a ratio of the capacity; unknown counts as 0."""
-        capacity = self.table.columns.capacity[row, :2].tolist()
-        pairs = zip(allocated[:2].tolist(), capacity, strict=True)
-        return max(
-            (part / whole for part, whole in pairs if 0 <= part < inf and 0 < whole < inf), default=0.0
-        )
+    def put_alerts(self, node: str, alerts: Mapping[Resource, Alert]) -> None:
+        """Replace the open alerts of an existing node."""
+        row, columns = self._nodes[node].row, self.table.columns
+        found = [alerts.get(resource) for resource in RESOURCES]
+        columns.bottleneck[row] = [each is not None for each in found]
+        columns.culprit[row] = ["" if each is None else each.container or "" for each in found]
 
     def valid_until(self, now: float) -> Floats:
         """Until when the last state of each row holds: until its node is down."""
         columns = self.table.columns
-        liveness = liveness_column(self._limits, now - columns.last_report_at, columns.beacon_seconds)
+        age_seconds = now - columns.last_report_at
+        liveness = liveness_column(self._down_after_beacons, age_seconds, columns.beacon_seconds)
         return np.where(liveness == Liveness.DOWN, columns.last_report_at, now)
 
     def apply_beacons(self, nodes: Iterable[str], at: float) -> None:
@@ -196,16 +193,9 @@ class NodeTable:
         self.table.remove(entry.row)
         return entry.row
 
-    def failures_column(self, columns: NodeColumns, now: float) -> Floats:
-        """The failures of each row, older ones weighted less."""
-        age_seconds = np.maximum(0.0, now - columns.failed_at)
-        return columns.failures * np.exp2(-age_seconds / self._half_life_seconds)
-
-    def failures(self, row: int, now: float) -> float:
-        """The failures of one node, older ones weighted less."""
-        columns = self.table.columns
-        age_seconds = max(0.0, now - float(columns.failed_at[row]))
-        return float(columns.failures[row] * 2.0 ** (-age_seconds / self._half_life_seconds))
+    def failures(self, weighted: Floats, failed_at: Floats, now: float) -> Floats:
+        """The failures of some rows now, as weighted at `failed_at`: older ones count less."""
+        return weighted * np.exp2(-np.maximum(0.0, now - failed_at) / self._half_life_seconds)
 
     def _add(self, node: str) -> _Node:
         entry = self._nodes[node] = _Node(self.table.add(node))

@@ -3,10 +3,9 @@
 The registry passes each change on to every part. A part may add to snapshots.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeVar
 
-from collector.common.extensions import extend
 from collector.common.orchestrator import OrchestratorState
 from collector.config import CollectorConfig
 from collector.observe.agent_run import NodeChanges
@@ -54,19 +53,3 @@ class LivePart:
 
 
 AnyLivePart = TypeVar("AnyLivePart", bound=LivePart)
-
-
-class LiveParts:
-    """The parts of all features, in the order of their table."""
-
-    def __init__(self, config: CollectorConfig) -> None:
-        self._parts: dict[type[LivePart], LivePart] = {kind: kind(config) for kind in extend("live", "LIVE")}
-
-    def __iter__(self) -> Iterator[LivePart]:
-        return iter(self._parts.values())
-
-    def find(self, kind: type[AnyLivePart]) -> AnyLivePart:
-        """The part of this type."""
-        found = self._parts[kind]
-        assert isinstance(found, kind)
-        return found

@@ -25,7 +25,7 @@ from collector.common.liveness import Liveness, liveness_of
 from collector.common.reported_alerts import AlertState, ReportedAlert
 from collector.config import CollectorConfig
 from collector.history.interface import StoredUsage, UsageKey, UsageTotal, WindowEnd, is_pulled
-from collector.observe.agent_run import NO_CHANGES, AgentRun
+from collector.observe.agent_run import NO_CHANGES, AgentRun, NodeChanges
 from collector.observe.entries import (
     AlertEntry,
     NodeEntry,
@@ -39,7 +39,7 @@ from collector.observe.limits.node_account import Limit
 from collector.observe.live_tables import LiveTables
 from collector.observe.parts import AnyLivePart
 from collector.observe.probes import ServiceProbes
-from collector.observe.updates import NodeUpdate, Succession
+from collector.observe.updates import Succession
 from collector.observe.usage.cluster import ClusterUsage
 from wire.messages import ContainerState, ContainerUsage, EventKind, PowerCurve, Report
 
@@ -51,7 +51,7 @@ class Registry:
 
     def __init__(self, config: CollectorConfig, own_host: str = "") -> None:
         """`own_host` is the host name of the collector; empty if it is on none of the nodes."""
-        self._limits = config.liveness
+        self._down_after_beacons = config.liveness.down_after_beacons
         self._forget_after_seconds = config.liveness.forget_after_hours * 3600
         self._entries: dict[str, TrackedNode] = {}
         self._out_of_memory: dict[str, float] = {}
@@ -66,7 +66,7 @@ class Registry:
 
     def part(self, kind: type[AnyLivePart]) -> AnyLivePart:
         """What a feature keeps about the cluster."""
-        return self.parts.find(kind)
+        return next(each for each in self.parts if isinstance(each, kind))
 
     def apply(self, report: Report, received_at: float) -> bool:
         """Apply a new report; returns whether an earlier one of its run is still missing.
@@ -94,7 +94,7 @@ class Registry:
             self._note_out_of_memory(report, before)
         if report.boot != before.boot:
             if not self._replaces(report, received_at, entry):
-                self._write(entry.update(report.node, NO_CHANGES, failures))
+                self._write(report.node, NO_CHANGES, failures)
                 return False
             if report.boot == entry.previous_boot:
                 # A run that ended does not come back: two agents report under this name.
@@ -108,10 +108,9 @@ class Registry:
         if run is not before:
             gone = [name for name in before.containers if name not in run.containers]
             changes = structs.replace(changes, is_new_run=True, gone=gone)
-        update = entry.update(report.node, changes, failures)
+        new = self._write(report.node, changes, failures)
         if report.alerts or report.heartbeat or changes.is_new_run:
-            update = entry.with_alerts(update)
-        new = self._write(update)
+            self.tables.put_alerts(report.node, entry.open_alerts())
         started = [run.containers[name].value for name in new]
         for part in self.parts:
             part.apply(report, received_at, changes, started)
@@ -182,15 +181,15 @@ class Registry:
             entry.run.last_report_at = max(entry.run.last_report_at, received_at)
         self.tables.apply_beacons(nodes, received_at)
 
-    def _write(self, update: NodeUpdate) -> list[str]:
+    def _write(self, node: str, changes: NodeChanges, failures: int) -> list[str]:
         """Update the live tables, with the usage of new containers where an earlier run reported it.
 
         Returns the ids of new containers.
         """
-        new = self.tables.apply(update)
-        if new or update.changes.gone:
-            self.usage.note_change(update.node)
-        self.usage.note_started(update.node, new)
+        new = self.tables.apply(node, self._entries[node], changes, failures)
+        if new or changes.gone:
+            self.usage.note_change(node)
+        self.usage.note_started(node, new)
         return new
 
     def add_successions(self, successions: Iterable[Succession]) -> None:
@@ -207,22 +206,18 @@ class Registry:
         heartbeats: Iterable[tuple[UsageKey, Sequence[ContainerUsage]]] = (),
     ) -> None:
         """Restore the alerts and the usage of existing nodes from the history."""
-        self._restore_alerts(alerts)
+        restored = {}
+        for each in alerts:
+            if entry := self._entries.get(each.node):
+                entry.alerts.add(each)
+                restored[each.node] = entry
+        for node, entry in restored.items():
+            self.tables.put_alerts(node, entry.open_alerts())
         self.usage.restore(totals, heartbeats)
 
     def restore_windows(self, usage: StoredUsage) -> None:
         """Fill in the windows of existing nodes and containers from the history."""
         self.tables.restore_windows(usage, self.usage.successors())
-
-    def _restore_alerts(self, alerts: Iterable[ReportedAlert]) -> None:
-        nodes = set()
-        for each in alerts:
-            if entry := self._entries.get(each.node):
-                entry.alerts.add(each)
-                nodes.add(each.node)
-        for node in nodes:
-            entry = self._entries[node]
-            self._write(entry.with_alerts(entry.update(node, NO_CHANGES)))
 
     def names(self) -> list[str]:
         """All nodes, in no particular order."""
@@ -237,10 +232,7 @@ class Registry:
 
     def _replaces(self, report: Report, received_at: float, entry: TrackedNode) -> bool:
         current = entry.run
-        if (
-            liveness_of(self._limits, received_at - current.last_report_at, entry.beacon_seconds)
-            is not Liveness.UP
-        ):
+        if self._liveness(entry, received_at, current.last_report_at) is not Liveness.UP:
             return True
         # Runs with the same time stamp need some fixed order.
         return (report.at, report.boot) > (current.newest.at, current.boot)
@@ -271,10 +263,7 @@ class Registry:
         return {
             name: entry.last_report_at
             for name, entry in self._entries.items()
-            if liveness_of(
-                self._limits, now - max(entry.last_report_at, self.restored_at), entry.beacon_seconds
-            )
-            is Liveness.DOWN
+            if self._liveness(entry, now, max(entry.last_report_at, self.restored_at)) is Liveness.DOWN
         }
 
     def running_containers(self, nodes: Iterable[str]) -> dict[str, list[ContainerState]]:
@@ -335,8 +324,7 @@ class Registry:
 
     def power_curve(self, node: str) -> PowerCurve | None:
         """The power curve from the last heartbeat of an existing node; None if it has none."""
-        heartbeat = self._entries[node].run.heartbeat
-        return None if heartbeat is None else heartbeat.value.power_curve
+        return self._entries[node].power_curve
 
     def alerts(self, now: float, *, state: AlertState | None = None) -> list[AlertEntry]:
         """Alerts in one state, or all, in no particular order."""
@@ -385,8 +373,10 @@ class Registry:
         elif entry := self._entries.get(node):
             yield node, entry
 
-    def _liveness(self, entry: TrackedNode, now: float) -> Liveness:
-        return liveness_of(self._limits, now - entry.last_report_at, entry.beacon_seconds)
+    def _liveness(self, entry: TrackedNode, now: float, since: float | None = None) -> Liveness:
+        """Whether a node is up; `since` replaces the time of its last report of any run."""
+        age_seconds = now - (entry.last_report_at if since is None else since)
+        return liveness_of(self._down_after_beacons, age_seconds, entry.beacon_seconds)
 
 
 def _by_name(entries: Iterable[tuple[str, TrackedNode]], since: str) -> list[tuple[str, TrackedNode]]:

@@ -64,7 +64,7 @@ class SnapshotBuilder:
     """Builds snapshots, and reuses the parts that did not change since the last one."""
 
     def __init__(self, config: CollectorConfig) -> None:
-        self._liveness = config.liveness
+        self._down_after_beacons = config.liveness.down_after_beacons
         self._domain_label = config.placement.domain_label
         self._spans_nodes = config.driver.spans_nodes
         self.analysed = unknown_services(())
@@ -97,7 +97,7 @@ class SnapshotBuilder:
         return _Copy(
             nodes=columns,
             names=names,
-            failures=nodes.failures_column(columns, now),
+            failures=nodes.failures(columns.failures, columns.failed_at, now),
             history=self._reused(
                 "history",
                 (node_version, nodes.windows.version),
@@ -211,7 +211,7 @@ class SnapshotBuilder:
             used=columns.used,
             reported_watts=columns.reported_watts,
             busy=columns.busy,
-            liveness=liveness_column(self._liveness, report_age_seconds, columns.beacon_seconds),
+            liveness=liveness_column(self._down_after_beacons, report_age_seconds, columns.beacon_seconds),
             on=columns.on,
             accepts=columns.accepts,
             report_age_seconds=report_age_seconds,

@@ -16,7 +16,7 @@ from collector.observe.bucket_ring import BUCKETS
 from collector.observe.service_claims import ServiceClaims
 from collector.observe.table import Table, column, resources
 from collector.observe.traits import TaskTraits, task_traits
-from collector.observe.updates import Succession
+from collector.observe.updates import Allocation, Succession
 from collector.observe.windows import KeptRow, UsageWindows
 from collector.snapshot.tables import NOWHERE, TaskKind
 from wire.messages import ContainerState
@@ -135,14 +135,13 @@ class _ServiceRows:
 
 
 class ReportedTask(msgspec.Struct, gc=False):
-    """The node of a row, its last reported state, and its limits there.
+    """The node of a row, and its last reported state.
 
     There are very many, and none has a reference cycle: the garbage collector skips them.
     """
 
     node: str
     state: ContainerState
-    limits: Amounts
     service_labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     namespace: str = ""
     """The namespace of its service in Kubernetes; empty elsewhere."""
@@ -271,7 +270,7 @@ class TaskTable:
             if task is not None and is_same_node and _is_described(task.state, state):
                 task.state = state
             else:
-                self._describe(row, node, state, promised_limits(state, whole))
+                self._describe(row, node, state, whole)
         used = np.array([amounts(state.used) for state in containers], dtype=float)
         self.table.columns.used[rows] = used
         self.table.columns.watts[rows] = [
@@ -315,29 +314,24 @@ class TaskTable:
         promised = self.table.columns.allocated[list(self._rows.get(node, {}).values())]
         return np.where(np.isnan(promised).all(axis=0), np.nan, np.nansum(promised, axis=0))
 
-    def constrain(
-        self, row: int, *, stays: bool, everywhere: bool, labels: Mapping[str, str], namespace: str = ""
-    ) -> None:
-        """Set whether an orchestrator pins a task to its node, or runs it everywhere; else labels decide.
+    def confirm(self, row: int, allocation: Allocation) -> None:
+        """An orchestrator lists a container on this node: the claim of another node does not take its id.
 
-        `labels` and `namespace` are those of its service.
+        Its service decides whether it may be moved, and how long it runs; else labels do.
         """
         task, columns = self._reported[row], self.table.columns
-        task.service_labels, task.namespace = labels, namespace
+        if allocation.container in self._shared and not columns.is_orchestrated[row]:
+            self.table.rename(row, allocation.container)
+        columns.is_orchestrated[row] = True
+        task.service_labels, task.namespace = allocation.labels, allocation.namespace
         self._claim(row, task)
-        traits = self._traits(task.state, labels)
+        traits = self._traits(task.state, allocation.labels)
         columns.task_class[row] = traits.task_class
-        columns.movable[row] = not stays and traits.movable
-        columns.kind[row] = TaskKind.DAEMON if everywhere else traits.kind
+        columns.movable[row] = not allocation.stays and traits.movable
+        columns.kind[row] = TaskKind.DAEMON if allocation.everywhere else traits.kind
 
     def _traits(self, state: ContainerState, service_labels: Mapping[str, str]) -> TaskTraits:
         return task_traits({**state.labels, **service_labels}, self._default_class)
-
-    def confirm(self, row: int, container: str) -> None:
-        """An orchestrator lists a container on this node: the claim of another node does not take its id."""
-        if container in self._shared and not self.table.columns.is_orchestrated[row]:
-            self.table.rename(row, container)
-        self.table.columns.is_orchestrated[row] = True
 
     def unconfirmed(self, node: str) -> set[str]:
         """Ids of containers of a node that name a service of an orchestrator, which does not list them."""
@@ -395,29 +389,23 @@ class TaskTable:
         self.windows.clear(row)
         self.table.remove(row)
 
-    def _describe(self, row: int, node: str, state: ContainerState, limits: Amounts) -> None:
-        """Write the columns that seldom change, where they did."""
-        columns, task = self.table.columns, self._reported.get(row)
-        before = None if task is None else task.state
-        if (task is None or limits != task.limits) and not columns.is_orchestrated[row]:
-            columns.requested[row] = columns.allocated[row] = limits
-        if before is None or state.labels != before.labels:
-            traits = self._traits(state, {} if task is None else task.service_labels)
+    def _describe(self, row: int, node: str, state: ContainerState, capacity: Sequence[float]) -> None:
+        """Write the columns that seldom change."""
+        columns, before = self.table.columns, self._reported.get(row)
+        if not columns.is_orchestrated[row]:
+            columns.requested[row] = columns.allocated[row] = promised_limits(state, capacity)
+        columns.started_at[row] = np.nan if state.started_at is None else state.started_at
+        columns.name[row] = state.name
+        columns.service[row] = self._services.acquire(state.service)
+        task = self._reported[row] = ReportedTask(node, state)
+        if before is not None:
+            self._release(before.state.service)
+            task.service_labels, task.namespace = before.service_labels, before.namespace
+        if before is None or state.labels != before.state.labels:
+            # An orchestrator may have set others: they hold until the labels change.
+            traits = self._traits(state, task.service_labels)
             columns.task_class[row], columns.kind[row], columns.movable[row] = traits
-        if before is None or state.started_at != before.started_at:
-            columns.started_at[row] = np.nan if state.started_at is None else state.started_at
-        if before is None or state.service != before.service:
-            columns.service[row] = self._services.acquire(state.service)
-            if before is not None:
-                self._release(before.service)
-        if before is None or state.name != before.name:
-            columns.name[row] = state.name
-        if task is None:
-            task = self._reported[row] = ReportedTask(node, state, limits)
-        else:
-            task.state, task.limits = state, limits
-        if before is None or state.labels != before.labels or state.service != before.service:
-            self._claim(row, task)
+        self._claim(row, task)
 
     def _claim(self, row: int, task: ReportedTask) -> None:
         """Set the application of the service of a task, by its labels."""

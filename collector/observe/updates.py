@@ -1,4 +1,4 @@
-"""What goes into the live tables, and the record of one node that comes out of them."""
+"""What drivers put into the live tables, and the record of one node that comes out of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,33 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from collector.observe.agent_run import NO_CHANGES, NodeChanges
 from collector.snapshot.columns import Four
-from wire.messages import PowerCurve
 from wire.resources import Quantities
-
-Flags = tuple[bool, bool, bool, bool]
-"""One flag per resource."""
-Culprits = tuple[str, str, str, str]
-"""One container id per resource; empty if there is none."""
-NO_CULPRITS: Culprits = ("", "", "", "")
-
-
-class NodeUpdate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The changes that one report makes to its node, and how the node stands then. None means unchanged."""
-
-    node: str
-    last_report_at: float
-    """By the collector's clock."""
-    beacon_seconds: float
-    changes: NodeChanges = NO_CHANGES
-    curve: PowerCurve | None = None
-    bottleneck: Flags | None = None
-    culprits: Culprits = NO_CULPRITS
-    """The containers that the open alerts name, if `bottleneck` is set."""
-    failures: int = 0
-    """Containers that died or ran out of memory."""
-
 
 RegionLabel = Literal["LEE", "DEE", "EED"]
 GenerationLabel = Literal["any", "nursery", "young", "old"]

@@ -284,11 +284,6 @@ class UsageWindows:
         self._flush()
         return self._ring.share(rows)
 
-    @property
-    def size_bytes(self) -> int:
-        """Memory that the rows take."""
-        return self._ring.size_bytes + sum(column.nbytes for column in self._columns.values())
-
     def _make_room(self, row: int) -> None:
         have = self._columns["at"].size
         if row >= have:

@@ -5,20 +5,18 @@ collector, and its claims are bounded by its own capacity. A claim above a limit
 the rest of the report, and every other node, is processed as usual. What was dropped is counted per node.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
 from collector.config import LimitsConfig
 from collector.observe.limits.claims import bound_container, bound_curve, bound_state, bound_usage
-from collector.observe.limits.node_account import NOT_ADMITTED, AdmittedContainer, Limit, NodeAccount
+from collector.observe.limits.node_account import NOT_ADMITTED, AdmittedContainer, Item, Limit, NodeAccount
 from collector.observe.usage.cluster import ClusterUsage
-from wire.messages import Alert, ContainerState, ContainerUsage, Event, Heartbeat, NodeState, Report
+from wire.messages import ContainerState, ContainerUsage, Heartbeat, NodeState, Report
 from wire.resources import RESOURCES
-
-Item = TypeVar("Item")
 
 _EVENTS_PER_CONTAINER: Final = 3
 """A container starts, runs out of memory, and ends."""
@@ -39,7 +37,8 @@ class Admission:
     def __init__(self, limits: LimitsConfig, usage: ClusterUsage) -> None:
         self._limits = limits
         self._usage = usage
-        self._accounts: dict[str, NodeAccount] = {}
+        self._accounts: defaultdict[str, NodeAccount] = defaultdict(NodeAccount)
+        self._max_new = limits.max_new_containers_per_hour
 
     def admit(self, report: Report, now: float, *, is_stored: bool = False) -> Report:
         """The part of a report that is within the limits of its node: the same object if all of it is.
@@ -48,10 +47,11 @@ class Admission:
         """
         if not _claims_something(report):
             return report
-        account = self._account(report.node)
+        account = self._accounts[report.node]
         account.begin(now)
         refused = account.refused.total()
-        gone, events = self._first(account, report.gone), self._events(account, report.events)
+        gone = self._first(account, report.gone)
+        events = account.first(Limit.EVENTS, _EVENTS_PER_CONTAINER * self._max_new, report.events)
         ended = {*gone, *(each.container for each in events if each.container)}
         unknown = ended - account.containers.keys()
         account.update(report)
@@ -60,7 +60,7 @@ class Admission:
         containers = list(self._containers(account, reported, is_stored=is_stored))
         unknown -= account.containers.keys()
         names = set() if is_stored else self._surplus_names(account, unknown)
-        alerts = self._alerts(account, report.alerts)
+        alerts = account.first(Limit.ALERTS, _MAX_ALERTS_PER_HOUR, report.alerts)
         images = self._images(account, report.images)
         heartbeat = report.heartbeat
         if heartbeat is not None:
@@ -81,31 +81,21 @@ class Admission:
 
     def refuse(self, node: str, limit: Limit, now: float, count: int = 1) -> None:
         """Count what another part of the collector refused of a node."""
-        account = self._account(node)
+        account = self._accounts[node]
         account.refuse(limit, count)
         account.refused_at = now
-
-    def _account(self, node: str) -> NodeAccount:
-        account = self._accounts.get(node)
-        if account is None:
-            account = self._accounts[node] = NodeAccount()
-        return account
 
     def forget(self, node: str) -> None:
         """Drop the account of a node that is no longer listed."""
         self._accounts.pop(node, None)
 
-    def refused(self) -> Mapping[str, Counter[Limit]]:
-        """What was refused, per node that exceeded a limit, since the start."""
-        return {node: account.refused for node, account in self._accounts.items() if account.refused}
-
     def refused_of(self, node: str) -> Mapping[Limit, int]:
-        """What was refused of one node."""
+        """What was refused of one node since the start."""
         account = self._accounts.get(node)
         return {} if account is None else account.refused
 
-    def over_limit(self, since: float) -> Mapping[str, Counter[Limit]]:
-        """As `refused`, for the nodes that exceeded a limit since a time."""
+    def refused(self, since: float = 0.0) -> Mapping[str, Counter[Limit]]:
+        """What was refused since the start, per node that exceeded a limit since a time."""
         return {
             node: account.refused
             for node, account in self._accounts.items()
@@ -174,7 +164,7 @@ class Admission:
             return Limit.BYTES
         if is_stored:
             return None
-        if not self._count_new(account):
+        if not account.count(Limit.NEW_CONTAINERS, self._max_new):
             return Limit.NEW_CONTAINERS
         return None if self._count_bytes(account, _text_bytes(container)) else Limit.BYTES
 
@@ -190,37 +180,15 @@ class Admission:
             account.refuse(Limit.POWER)
         return bounded
 
-    def _count_new(self, account: NodeAccount) -> bool:
-        """Count a new container, or a new description of one; False if there were too many in this hour."""
-        if account.new_containers >= self._limits.max_new_containers_per_hour:
-            return False
-        account.new_containers += 1
-        return True
-
     def _count_bytes(self, account: NodeAccount, size_bytes: int) -> bool:
         """Count new texts, which the history keeps for a while; False if there were too many in this hour."""
-        if account.new_bytes + size_bytes > _TEXT_BYTES * self._limits.max_new_containers_per_hour:
-            return False
-        account.new_bytes += size_bytes
-        return True
+        return account.count(Limit.BYTES, _TEXT_BYTES * self._max_new, size_bytes)
 
     def _surplus_names(self, account: NodeAccount, unknown: Iterable[str]) -> set[str]:
         """Ids beyond the limit of containers that only end in this report: the history stores each name."""
-        surplus = {each for each in unknown if not self._count_new(account)}
+        surplus = {each for each in unknown if not account.count(Limit.NEW_CONTAINERS, self._max_new)}
         account.refuse(Limit.NEW_CONTAINERS, len(surplus))
         return surplus
-
-    def _events(self, account: NodeAccount, events: Sequence[Event]) -> Sequence[Event]:
-        most = _EVENTS_PER_CONTAINER * self._limits.max_new_containers_per_hour - account.events
-        account.refuse(Limit.EVENTS, max(0, len(events) - most))
-        account.events += min(len(events), most)
-        return events[:most]
-
-    def _alerts(self, account: NodeAccount, alerts: Sequence[Alert]) -> tuple[Alert, ...]:
-        most = _MAX_ALERTS_PER_HOUR - account.alerts
-        account.refuse(Limit.ALERTS, max(0, len(alerts) - most))
-        account.alerts += min(len(alerts), most)
-        return tuple(alerts[:most])
 
     def _with_labels(self, account: NodeAccount, container: ContainerState) -> ContainerState:
         """The container without its surplus of labels."""

@@ -1,15 +1,17 @@
 """What one node uses of its limits."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from wire.messages import Report
 from wire.resources import Quantities
+
+Item = TypeVar("Item")
 
 _HOUR_SECONDS: Final = 3600.0
 _UNKNOWN: Final = Quantities()
@@ -61,19 +63,29 @@ class NodeAccount:
     images: int = 0
     """Fingerprint of the names of its images."""
     hour: int = 0
-    new_containers: int = 0
-    """New containers in this hour; the next three fields count per hour, too."""
-    new_bytes: int = 0
-    """Bytes of new names, labels and other texts."""
-    events: int = 0
-    alerts: int = 0
+    hourly: Counter[Limit] = field(default_factory=Counter)
+    """What it used in this hour of the limits per hour; of `BYTES`, new names, labels and other texts."""
     refused: Counter[Limit] = field(default_factory=Counter)
     refused_at: float = 0.0
 
     def begin(self, now: float) -> None:
         """Count from zero if another hour has begun."""
         if (hour := int(now // _HOUR_SECONDS)) != self.hour:
-            self.hour, self.new_containers, self.new_bytes, self.events, self.alerts = hour, 0, 0, 0, 0
+            self.hour, self.hourly = hour, Counter()
+
+    def count(self, limit: Limit, most: int, count: int = 1) -> bool:
+        """Count something in this hour; False if there was too much of it."""
+        if self.hourly[limit] + count > most:
+            return False
+        self.hourly[limit] += count
+        return True
+
+    def first(self, limit: Limit, most: int, items: Sequence[Item]) -> tuple[Item, ...]:
+        """The first items, as many as there may be in this hour; the others are refused."""
+        kept = items[: most - self.hourly[limit]]
+        self.hourly[limit] += len(kept)
+        self.refuse(limit, len(items) - len(kept))
+        return tuple(kept)
 
     def update(self, report: Report) -> None:
         """Count what a report ends, before its containers are admitted."""

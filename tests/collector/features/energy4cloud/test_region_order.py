@@ -1,4 +1,3 @@
-from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -33,24 +32,17 @@ def of_class(name: str, task_class: int, *, cores: float = 0.1) -> ContainerStat
     )
 
 
-def order_of(snapshot: Snapshot, regions: Collection[Region], classes: Collection[int]) -> list[str]:
+def order_of(snapshot: Snapshot) -> list[str]:
     """The same order, sorted in Python from the columns of a snapshot."""
     nodes = snapshot.nodes
     use = np.where(nodes.region == Region.EED, nodes.utilisation, -nodes.utilisation)
     of = np.where(nodes.strictest_class == 0, 4, nodes.strictest_class)
-    keys = [
-        (nodes.region[row], of[row], use[row], name)
-        for row, name in enumerate(nodes.names)
-        if nodes.region[row] in regions and of[row] in classes
-    ]
+    keys = [(nodes.region[row], of[row], use[row], name) for row, name in enumerate(nodes.names)]
     return [key[-1] for key in sorted(keys)]
 
 
 def assert_in_order(tables: LiveTables, now: float) -> None:
-    snapshot = tables.snapshot(now)
-    for regions in (tuple(Region), (Region.EED, Region.DEE), (Region.LEE,)):
-        for classes in ((1, 2, 3, 4), (3, 4), (1,)):
-            assert tables.nodes_by_region(regions, classes) == order_of(snapshot, regions, classes)
+    assert tables.nodes_by_region() == order_of(tables.snapshot(now))
 
 
 @patient
@@ -81,13 +73,11 @@ def test_full_nodes_come_first_except_in_the_degraded_region() -> None:
         registry.apply(report(name, containers=[of_class("web", 2)], **busy(cores)), START)
     registry.apply(report("strict", containers=[of_class("x", 1), of_class("y", 4)], **busy(0.5)), START)
     registry.apply(report("empty", **busy(0.1)), START)
-    assert registry.tables.nodes_by_region([Region.LEE]) == ["strict", "b", "a", "empty"]
-    assert registry.tables.nodes_by_region([Region.DEE]) == ["d", "c"]
-    assert registry.tables.nodes_by_region([Region.EED]) == ["e", "f"]
+    assert registry.tables.nodes_by_region() == ["strict", "b", "a", "empty", "d", "c", "e", "f"]
     registry.apply(partial_report("strict", sequence=2, gone=("id-of-x",)), START)
-    assert registry.tables.nodes_by_region([Region.LEE]) == ["b", "a", "strict", "empty"]
+    assert registry.tables.nodes_by_region() == ["b", "a", "strict", "empty", "d", "c", "e", "f"]
     registry.apply(partial_report("a", sequence=2, state=state(**busy(0.0, 6 * GIB))), START)
-    assert registry.tables.nodes_by_region([Region.DEE]) == ["d", "a", "c"]
+    assert registry.tables.nodes_by_region() == ["b", "strict", "empty", "d", "a", "c", "e", "f"]
 
 
 def test_the_policy_energy4cloud_ranks_nodes_in_the_same_order() -> None:
@@ -101,5 +91,5 @@ def test_the_policy_energy4cloud_ranks_nodes_in_the_same_order() -> None:
     wanted = Request(reserve=Quantities(0.1, GIB), task_class=4)
     rows = ranking(snapshot, wanted, ENERGY4CLOUD.settings()).rows
     names = [snapshot.nodes.names[row] for row in rows]
-    assert names == registry.tables.nodes_by_region((Region.LEE, Region.DEE))[: len(names)]
+    assert names == registry.tables.nodes_by_region()[: len(names)]
     assert len(names) > 20
