@@ -22,10 +22,9 @@ from collector.common.periodic import in_background, repeat
 from collector.config import CollectorConfig
 from collector.history.promql import connect
 from collector.history.sqlite.history import open_history
-from collector.observe.bucket_ring import BUCKETS
 from collector.observe.limits.node_account import Limit
 from collector.observe.registry import Registry
-from collector.observe.windows import BUCKET_SECONDS
+from collector.observe.windows import BUCKET_SECONDS, BUCKETS
 from collector.runtime.admission import recording_shortages, restore_shortages
 from collector.runtime.analysis import AnalysisJob, analysing, restored_analysis
 from collector.runtime.parts import Core, ReportOutcome

@@ -21,8 +21,7 @@ from collector.history.sqlite.history import open_history
 from collector.main import make_app
 from collector.observe.live_tables import LiveTables
 from collector.observe.registry import Registry
-from collector.runtime.parts import Core
-from collector.runtime.snapshots import SnapshotCache
+from collector.runtime.parts import Core, SnapshotCache
 from collector.serve.api.control import Api
 from collector.snapshot.tables import Snapshot
 from wire.address import parse_address

@@ -1,39 +1,242 @@
 """The collector's settings: every key with its default, its bounds and its meaning.
 
-One module per topic, and the tables that features add. Settings are validated when they are created; the
-rest of the collector reads no files.
+The server and control have modules of their own, everything else of the core is here, and features add
+tables. Settings are validated when they are created; the rest of the collector reads no files.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, field
 
 from collector.common.extensions import extend, extensions
-from collector.config.cluster import AnalysisConfig, EnergyConfig, EnvelopeConfig, LivenessConfig
 from collector.config.control import ControlConfig, DriverConfig, PlacementConfig
 from collector.config.server import AccessConfig, HttpConfig, LimitsConfig, TlsConfig
-from collector.config.storage import EndpointConfig, HistoryConfig, PullConfig, StoreConfig
 from wire.errors import UserError
-from wire.settings import Settings, add_tables
+from wire.resources import Resource
+from wire.settings import Section, Settings, add_tables
 
 __all__ = [
     "AccessConfig",
-    "AnalysisConfig",
-    "CollectorConfig",
     "ControlConfig",
     "DriverConfig",
-    "EndpointConfig",
-    "EnergyConfig",
-    "EnvelopeConfig",
-    "HistoryConfig",
     "HttpConfig",
     "LimitsConfig",
-    "LivenessConfig",
     "PlacementConfig",
-    "PullConfig",
-    "StoreConfig",
     "TlsConfig",
 ]
+
+
+class LivenessConfig(Section, frozen=True):
+    """When a node is suspect, down, or no longer listed."""
+
+    down_after_beacons: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=1000,
+            description="Beacon intervals without a report before a node is down. After half of them it is"
+            " suspect.",
+        ),
+    ] = 4.0
+    forget_after_hours: Annotated[
+        float,
+        Meta(gt=0, le=24 * 366, description="Time without a report before a node is no longer listed."),
+    ] = 6.0
+
+
+class EnvelopeConfig(Section, frozen=True):
+    """The expected need of a container, from the histograms of its samples.
+
+    Each resource has its own percentile: CPU is shared smoothly, a container that runs out of memory is
+    killed, disk and network are used in bursts.
+    """
+
+    cpu: Annotated[
+        float, Meta(gt=0, le=1, description="Percentile of CPU usage that counts as the need of a container.")
+    ] = 0.90
+    memory: Annotated[
+        float,
+        Meta(gt=0, le=1, description="Percentile of memory usage that counts as the need of a container."),
+    ] = 0.99
+    disk: Annotated[
+        float, Meta(gt=0, le=1, description="Percentile of disk bandwidth that counts as the need.")
+    ] = 0.90
+    network: Annotated[
+        float, Meta(gt=0, le=1, description="Percentile of network bandwidth that counts as the need.")
+    ] = 0.97
+    bursts: Annotated[
+        tuple[Resource, ...],
+        Meta(
+            description="Resources whose need is the mean of the samples above the percentile, instead of the"
+            " percentile itself, to account for the size of bursts."
+        ),
+    ] = (Resource.DISK, Resource.NETWORK)
+
+
+class AnalysisConfig(Section, frozen=True):
+    """How often services, groups and bottlenecks are analysed."""
+
+    interval_seconds: Annotated[
+        float,
+        Meta(ge=1, le=86_400, description="Time between two passes over the services that changed."),
+    ] = 60.0
+    full_pass_seconds: ClassVar[float] = 3600.0
+    """Time between two passes over every container, which correct missed changes."""
+    bottleneck_seconds: ClassVar[float] = 10.0
+    """Time between two checks for bottlenecks that no single node can detect."""
+    groups: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=8,
+            description="Number of container groups (k-means). 0 chooses the number that fits best.",
+        ),
+    ] = 4
+    profile_seconds: ClassVar[float] = 600.0
+    """Observed running time of its containers after which a service counts as profiled."""
+    forget_services_after_days: ClassVar[float] = 30.0
+    """Time after which a service that no longer runs is forgotten."""
+    max_ended_services_per_node: ClassVar[int] = 2500
+    """Maximum number of remembered services that no longer run and ran on one node only, per node. Beyond
+    it the oldest are forgotten."""
+
+
+class EnergyConfig(Section, frozen=True):
+    """Price and emissions, shown next to energy. Each is a number, or the result of a PromQL query."""
+
+    price_per_kwh: Annotated[
+        float, Meta(ge=0, le=1e6, description="Price of a kilowatt-hour, such as 0.32. 0 shows no price.")
+    ] = 0.0
+    currency: Annotated[
+        str, Meta(max_length=12, description="Currency of the price, such as EUR, for display only.")
+    ] = ""
+    price_query: Annotated[
+        str,
+        Meta(
+            description="PromQL query for the price of a kilowatt-hour, such as"
+            ' avg(electricity_price{area="AT"}). It overrides `price_per_kwh`. It is sent to the server in'
+            " `[store]`, or else to the one in `[pull]`; a period has the mean price over its time."
+        ),
+    ] = ""
+    co2_grams_per_kwh: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1e6,
+            description="Grams of CO2 that a kilowatt-hour emits, such as 380. 0 shows no emissions.",
+        ),
+    ] = 0.0
+    co2_query: Annotated[
+        str,
+        Meta(
+            description="PromQL query for the grams of CO2 of a kilowatt-hour, sent to the same server as"
+            " `price_query`. It overrides `co2_grams_per_kwh`."
+        ),
+    ] = ""
+
+
+class EndpointConfig(Section, frozen=True):
+    """A server that the collector connects to over HTTP, with its credentials."""
+
+    url: Annotated[
+        str, Meta(description="URL of the server, such as http://prometheus:9090. Empty disables it.")
+    ] = ""
+    credentials_file: Annotated[
+        str,
+        Meta(
+            description="File with `USER:PASSWORD` for basic authentication, or with a bearer token. Empty"
+            " sends neither."
+        ),
+    ] = ""
+    ca_file: Annotated[
+        str, Meta(description="CA file for the server's certificate, in PEM. Empty uses the system's CAs.")
+    ] = ""
+    cert_file: Annotated[
+        str, Meta(description="Client certificate file, in PEM. Empty sends no certificate.")
+    ] = ""
+    key_file: Annotated[
+        str, Meta(description="Key file of `cert_file`. Empty if `cert_file` contains the key.")
+    ] = ""
+    timeout_seconds: ClassVar[float] = 30.0
+    """Timeout of one request."""
+
+
+class HistoryConfig(Section, frozen=True):
+    """The history on disk."""
+
+    store: Annotated[
+        Literal["sqlite", "prometheus"],
+        Meta(
+            description="`sqlite` requires no other service. `prometheus` also sends all time series to the"
+            " store in `[store]`; the SQLite file then keeps the last hours and everything that is not a time"
+            " series."
+        ),
+    ] = "sqlite"
+    path: Annotated[
+        str,
+        Meta(description="SQLite file. `:memory:` keeps nothing on disk. A missing directory is created."),
+    ] = "/var/lib/wattpack/collector.db"
+    retention_hours: Annotated[
+        float, Meta(gt=0, le=24 * 366, description="Time after which samples are deleted.")
+    ] = 6.0
+    detail_days: Annotated[
+        float,
+        Meta(gt=0, le=3660, description="Time after which five-minute means, maxima and energy are deleted."),
+    ] = 30.0
+    hourly_days: Annotated[
+        float,
+        Meta(gt=0, le=3660, description="Time after which hourly means, maxima and energy are deleted."),
+    ] = 366.0
+    rollup_seconds: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=3600,
+            description="Time between two passes that add new reports to the means and energy accounts, and"
+            " delete old samples.",
+        ),
+    ] = 60.0
+    max_size_bytes: Annotated[
+        int,
+        Meta(
+            ge=16 << 20,
+            le=1 << 50,
+            description="Maximum size of the file and its write-ahead log. Near it, samples are deleted"
+            " before their retention ends, starting with the oldest of the nodes that take the most space.",
+        ),
+    ] = 4 << 30
+    min_free_bytes: ClassVar[int] = 128 << 20
+    """Free space on the disk below which the history is read-only: reports are refused and wait in the
+    agents' spools, queries are answered."""
+    outbox_share: ClassVar[int] = 16
+    """Samples that a store has not accepted yet may take this part of `max_size_bytes`, in a file of their
+    own. Beyond it the oldest are deleted."""
+
+
+class StoreConfig(EndpointConfig, frozen=True):
+    """The Prometheus-compatible store of `history.store`: written by remote write, queried by PromQL."""
+
+    write_url: Annotated[
+        str, Meta(description="Remote write URL, if it is not `/api/v1/write` below `url`.")
+    ] = ""
+
+
+class PullConfig(EndpointConfig, frozen=True):
+    """Nodes that are pulled from a Prometheus that scrapes their agents; these agents send no reports.
+
+    With `history.store = "prometheus"` and no `url`, nodes are pulled from that store, so that this collector
+    also knows the nodes of other collectors that write to it.
+    """
+
+    interval_seconds: Annotated[float, Meta(ge=1, le=3600, description="Time between two queries.")] = 15.0
+    settle_seconds: ClassVar[float] = 5.0
+    """Delay before samples are read, because a scrape becomes visible only after some time."""
+    node_label: Annotated[
+        str,
+        Meta(description="Label that contains the node's name.", pattern="^[a-zA-Z_][a-zA-Z0-9_]*$"),
+    ] = "instance"
+    backfill_hours: ClassVar[float] = 24.0
+    """How far back the data of a new node is read: as far as envelopes reach."""
 
 
 class _CoreConfig(Settings, frozen=True):

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from collector.common.applications import application_traits
 from collector.common.arrays import Codes, Flags, Floats, Numbers, Rows
-from collector.observe.bucket_ring import BUCKETS
 from collector.observe.service_claims import ServiceClaims
 from collector.observe.table import Table, column, resources
 from collector.observe.traits import TaskTraits, task_traits
 from collector.observe.updates import Allocation, Succession
-from collector.observe.windows import KeptRow, UsageWindows
+from collector.observe.windows import BUCKETS, KeptRow, UsageWindows
 from collector.snapshot.tables import NOWHERE, TaskKind
 from wire.messages import ContainerState
 from wire.resources import Quantities

@@ -7,6 +7,7 @@ rows have the same buckets, so that closing one is a single operation of numpy. 
 bucket has closed usually describes some of its end: that bucket is then corrected.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,12 +17,14 @@ from numpy.typing import NDArray
 
 from collector.common.arrays import Floats, Rows
 from collector.history.timeline import change_times
-from collector.observe.bucket_ring import BUCKETS, BucketRing
 from collector.snapshot.windows import Amounts, TaskWindows
 from wire.resources import RESOURCES
 
 BUCKET_SECONDS = 300.0
 _WIDTH = len(RESOURCES)
+BUCKETS = 36
+_UNKNOWN_BUCKET: Amounts = np.full(_WIDTH, np.nan, np.float32)
+_UNKNOWN_ROW: Amounts = np.full((BUCKETS, _WIDTH), np.nan, np.float32)
 _NOT_YET = -1
 _BLOCK = 1024
 """Rows that are added at once: doubling would take up to twice the memory."""
@@ -42,6 +45,68 @@ def _blank(rows: int) -> _Columns:
 
 
 _BLANK_ROW = {name: column[0] for name, column in _blank(1).items()}
+
+
+class BucketRing:
+    """The last closed buckets of all rows, the oldest first: one array each, which snapshots share.
+
+    A negative place counts from the newest bucket.
+    """
+
+    def __init__(self) -> None:
+        self._buckets: deque[Amounts | None] = deque([None] * BUCKETS, maxlen=BUCKETS)
+        """None is a bucket without known values. Rows that an array does not have are unknown."""
+        self._is_shared: deque[bool] = deque([False] * BUCKETS, maxlen=BUCKETS)
+
+    def append(self, bucket: Amounts) -> None:
+        """Add a bucket, and drop the oldest."""
+        self._buckets.append(None if np.isnan(bucket).all() else bucket)
+        self._is_shared.append(False)
+
+    def get(self, place: int, rows: Rows) -> Amounts:
+        """The values of these rows in a bucket."""
+        return TaskWindows([self._buckets[place]], rows).amounts[:, 0]
+
+    def put(self, place: int, rows: Rows, values: Amounts) -> None:
+        """Replace the values of these rows in a bucket."""
+        self._writable(place, int(rows.max(initial=0)))[rows] = values
+
+    def row(self, row: int) -> Amounts:
+        """All buckets of a row, as a copy."""
+        # One row of each bucket: `TaskWindows` takes ten times as long for a single row.
+        buckets = [
+            bucket[row] if bucket is not None and row < len(bucket) else _UNKNOWN_BUCKET
+            for bucket in self._buckets
+        ]
+        return np.concatenate(buckets).reshape(BUCKETS, _WIDTH)
+
+    def put_row(self, row: int, values: Amounts) -> None:
+        """Replace all buckets of a row. A bucket that snapshots share is copied only if it changes."""
+        before = self.row(row)
+        is_equal = (before == values) | (np.isnan(before) & np.isnan(values))
+        for place in np.flatnonzero(~is_equal.all(axis=1)).tolist():
+            self._writable(place, row)[row] = values[place]
+
+    def clear(self, row: int) -> None:
+        """Clear a row: its buckets are unknown."""
+        self.put_row(row, _UNKNOWN_ROW)
+
+    def share(self, rows: Rows) -> TaskWindows:
+        """All buckets of these rows, as they are now."""
+        for place, bucket in enumerate(self._buckets):
+            self._is_shared[place] = bucket is not None
+        return TaskWindows(tuple(self._buckets), rows)
+
+    def _writable(self, place: int, row: int) -> Amounts:
+        bucket = self._buckets[place]
+        if bucket is None or len(bucket) <= row or self._is_shared[place]:
+            have = 0 if bucket is None else len(bucket)
+            new = np.full((max(have, row + 1), _WIDTH), np.nan, np.float32)
+            if bucket is not None:
+                new[:have] = bucket
+            bucket = self._buckets[place] = new
+            self._is_shared[place] = False
+        return bucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +131,6 @@ class UsageWindows:
         """How many buckets have closed, counting those before the first report."""
         self._version = 0
         self._waiting: list[tuple[Sequence[int], Floats, float, Sequence[float]]] = []
-        self._inheriting: dict[int, KeptRow] = {}
-        """Rows that continue others, once pending reports are written."""
         self._waiting_rows: set[int] = set()
 
     @property
@@ -90,20 +153,16 @@ class UsageWindows:
 
     def _flush(self) -> None:
         """Write pending reports. Many reports cost little more than one."""
-        if not self._waiting and not self._inheriting:
+        if not self._waiting:
             return
-        waiting, self._waiting, self._waiting_rows = self._waiting, [], set()
-        if waiting:
-            rows, values, at, window_seconds = zip(*waiting, strict=True)
-            self._write(
-                np.array([row for each in rows for row in each], dtype=np.intp),
-                np.concatenate(values),
-                np.repeat(at, [len(each) for each in rows]),
-                np.array([seconds for each in window_seconds for seconds in each]),
-            )
-        inheriting, self._inheriting = self._inheriting, {}
-        if inheriting:
-            self._inherit(list(inheriting), list(inheriting.values()))
+        rows, values, at, window_seconds = zip(*self._waiting, strict=True)
+        self._waiting, self._waiting_rows = [], set()
+        self._write(
+            np.array([row for each in rows for row in each], dtype=np.intp),
+            np.concatenate(values),
+            np.repeat(at, [len(each) for each in rows]),
+            np.array([seconds for each in window_seconds for seconds in each]),
+        )
 
     def _flush_if_waiting(self, row: int) -> None:
         if row in self._waiting_rows:
@@ -220,23 +279,14 @@ class UsageWindows:
 
     def inherit(self, row: int, kept: KeptRow) -> None:
         """Let a row continue its predecessor: in buckets that closed while that one ran, its mean counts."""
-        if row in self._inheriting:
-            self._flush()
-        self._waiting_rows.add(row)
-        self._inheriting[row] = kept
-
-    def _inherit(self, rows: Sequence[int], kept: Sequence[KeptRow]) -> None:
-        self._make_room(max(rows))
-        present = [self._present(each) for each in kept]
-        own = np.stack([self._ring.row(row) for row in rows])
-        earlier = np.stack([each.buckets for each in present])
-        missed = self.closed - np.array([each.closed for each in kept])
-        is_closed_since = np.arange(BUCKETS) >= BUCKETS - missed[:, None]
-        is_own = np.where(is_closed_since[:, :, None], ~np.isnan(own), np.isnan(earlier))
-        for row, buckets in zip(rows, np.where(is_own, own, earlier), strict=True):
-            self._ring.put_row(row, buckets)
+        self._flush_if_waiting(row)
+        self._make_room(row)
+        present, own = self._present(kept), self._ring.row(row)
+        is_closed_since = np.arange(BUCKETS) >= BUCKETS - (self.closed - kept.closed)
+        is_own = np.where(is_closed_since[:, None], ~np.isnan(own), np.isnan(present.buckets))
+        self._ring.put_row(row, np.where(is_own, own, present.buckets))
         for name in _SUMS:
-            self._columns[name][rows] += np.stack([each.values[name] for each in present])
+            self._columns[name][row] += present.values[name]
         self._version += 1
 
     def _present(self, kept: KeptRow) -> KeptRow:

@@ -6,9 +6,8 @@ import numpy as np
 
 from collector.common.arrays import Floats
 from collector.common.orchestrator import NodeView
-from collector.observe.bucket_ring import BUCKETS
 from collector.observe.updates import Allocation
-from collector.observe.windows import BUCKET_SECONDS
+from collector.observe.windows import BUCKET_SECONDS, BUCKETS
 from collector.snapshot.columns import sum_by_node
 from collector.snapshot.tables import NOWHERE
 from replay.setup.hosts import Hosts

@@ -53,9 +53,8 @@ from collector.history.sqlite.files.damage import (
 from collector.history.sqlite.means import read_means
 from collector.history.sqlite.reader import read_events, read_reports, read_state, read_values
 from collector.history.sqlite.retention import RetentionJob
-from collector.history.sqlite.rollup_store import RollupReader, RollupUpdate, add_rollups
+from collector.history.sqlite.rollup_store import RollupReader, RollupUpdate, add_rollups, read_windows
 from collector.history.sqlite.series import read_series
-from collector.history.sqlite.windows import read_windows
 from collector.history.sqlite.writer import SqliteWriter, Submission
 from wire.errors import UserError
 from wire.messages import Report

@@ -1,12 +1,16 @@
-"""Read the reports that are not in the rollups yet, and add their rows to the rollups."""
+"""Read the reports that are not in the rollups yet, add their rows there, and read usage from both."""
 
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
+import numpy as np
+
+from collector.history.interface import StoredUsage
 from collector.history.rollups import COARSE_SECONDS, FINE_SECONDS, Readings, RollupRows, roll_up
 from collector.history.sqlite.rows import Row
 from collector.history.sqlite.schema import (
@@ -18,7 +22,7 @@ from collector.history.sqlite.schema import (
     ROLLUP_VALUES,
     SAMPLE_VALUES,
 )
-from collector.history.timeline import report_time
+from collector.history.timeline import BucketSums, columns, find, hold, report_time, sum_buckets
 
 _PENDING_NODES = """
 SELECT n.id FROM nodes n LEFT JOIN rollup_progress d ON d.node_id = n.id
@@ -234,3 +238,58 @@ def _upsert(table: str, subject: str, joules: Sequence[str], covered: Sequence[s
 
 ADD_NODE = _upsert("node_rollups", "node_id", NODE_JOULES, COVERED)
 ADD_CONTAINER = _upsert("container_rollups", "container_id", CONTAINER_JOULES)
+
+
+# --- Usage of the last hours, for a restart ---------------------------------------------------
+
+_SUMS = "bucket, coalesce(seconds, 0.0), cpu_core_seconds, memory_byte_seconds, disk_bytes, network_bytes"
+_RESOURCES = 4
+_SINCE = f"WHERE step = {FINE_SECONDS} AND bucket >= :first"
+# Nodes have negative numbers.
+_ROLLED_UP = f"""
+SELECT -node_id, {_SUMS} FROM node_rollups {_SINCE}
+UNION ALL SELECT container_id, {_SUMS} FROM container_rollups {_SINCE}
+"""  # noqa: S608 - names of our own
+_NAMES = """
+SELECT -id, name, NULL FROM nodes
+UNION ALL SELECT c.id, n.name, c.runtime_id FROM containers c JOIN nodes n ON n.id = c.node_id ORDER BY 1
+"""
+_NODES_AT_ONCE = 200
+"""Nodes whose samples are in memory at the same time."""
+
+
+def read_windows(connection: sqlite3.Connection, since: float, containers: AbstractSet[str]) -> StoredUsage:
+    """The buckets that begin at or after a time, of nodes and of containers with these ids.
+
+    The same bucket may occur twice: its parts add up.
+    """
+    first = int(-(-since // FINE_SECONDS))
+    # One read transaction, so that nothing is rolled up in between.
+    connection.execute("BEGIN")
+    try:
+        named = [each for each in connection.execute(_NAMES) if each[2] is None or each[2] in containers]
+        nodes = [-number for number, _, runtime_id in named if runtime_id is None]
+        rows = columns(connection.execute(_ROLLED_UP, {"first": first}).fetchall(), 3 + _RESOURCES)
+        subject, bucket = rows[:, :2].astype(np.int64).T
+        whole = BucketSums(subject, bucket, rows[:, 2], rows[:, 3:], rows[:, :0])
+        parts = [whole, *_pending(connection, nodes)]
+    finally:
+        connection.execute("ROLLBACK")
+    sums = BucketSums(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    sums = sums.take(sums.bucket >= first)
+    places, some = find(np.array([number for number, _, _ in named], dtype=np.int64), sums.subject)
+    subjects = [(node, runtime_id) for _, node, runtime_id in named]
+    return StoredUsage(subjects, sums.take(some)._replace(subject=places))
+
+
+def _pending(connection: sqlite3.Connection, nodes: Sequence[int]) -> Iterator[BucketSums]:
+    rollups = RollupReader(connection)
+    for start in range(0, len(nodes), _NODES_AT_ONCE):
+        reports, rows = [], []
+        for node_id in nodes[start : start + _NODES_AT_ONCE]:
+            given = rollups.pending(node_id, complete=True).given
+            reports += rollups.reports(given)
+            rows += rollups.samples(given)
+        samples = Readings.of(reports, rows).usage()
+        sums = sum_buckets(samples, hold(samples), FINE_SECONDS)
+        yield sums._replace(totals=sums.totals[:, :_RESOURCES], maxima=sums.maxima[:, :0])

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.config import CollectorConfig, PlacementConfig
-from collector.observe.bucket_ring import BUCKETS
 from collector.observe.registry import Registry
-from collector.observe.windows import BUCKET_SECONDS, UsageWindows
+from collector.observe.windows import BUCKET_SECONDS, BUCKETS, UsageWindows
 from tests.collector.builders import HEARTBEAT, container, partial_report, state
 from wire.resources import Quantities
 

@@ -2,7 +2,7 @@ import threading
 from typing import cast
 
 from collector.observe.live_tables import LiveTables
-from collector.runtime.snapshots import SnapshotCache
+from collector.runtime.parts import SnapshotCache
 from collector.snapshot.tables import Snapshot
 from tests.collector.snapshot.builders import assemble
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from collector.history.interface import HistoryUnavailable
-from collector.history.sqlite.files.damage import find_damage
-from collector.history.sqlite.files.transfer import copy_history
+from collector.history.sqlite.files.damage import copy_history, find_damage
 from collector.history.sqlite.schema import TABLES, VERSION
 from wire.errors import UserError
 
